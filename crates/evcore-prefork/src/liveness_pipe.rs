@@ -63,6 +63,10 @@ const WITHOUT_SIGPIPE: SendFlags = SendFlags::empty();
 /// How often a worker tries to report. It pauses 100 ms after a failure.
 const REPORTS_MAX: u32 = 10;
 
+/// How often a worker looks whether its master is gone. It pauses 100 ms after a look that shows
+/// nothing.
+const LOOKS_MAX: u32 = 10;
+
 /// What the worker has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
@@ -106,15 +110,40 @@ impl ChildEnd {
 }
 
 /// Whether this process is a worker whose master is gone. A signal handler may call it.
+///
+/// The kernel sends one signal, so a look that shows nothing is repeated.
 pub(crate) fn parent_gone() -> bool {
-    child_end().is_some_and(is_other_end_closed)
+    child_end().is_some_and(|end| is_gone(|| look(end), pause))
 }
 
-fn is_other_end_closed(end: BorrowedFd<'_>) -> bool {
+/// What a look at the pipe shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// The master's end is closed.
+    Gone,
+    /// The master holds its end.
+    Held,
+    /// An error that shows nothing about the master, for example a lack of memory.
+    Unknown,
+}
+
+/// Looks until a look shows something, at most [`LOOKS_MAX`] times.
+fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
+    for _ in 0..LOOKS_MAX {
+        match look() {
+            Look::Unknown => pause(),
+            shown => return shown == Look::Gone,
+        }
+    }
+    false
+}
+
+fn look(end: BorrowedFd<'_>) -> Look {
     match recv(end, &mut [0; 1], RecvFlags::PEEK) {
-        Ok((_, n)) => n == 0,
-        // The master ended before it had read a report. Any other error shows nothing about it.
-        Err(errno) => matches!(errno, Errno::CONNRESET | Errno::NOTCONN),
+        // With an error: it ended before it had read a report.
+        Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Look::Gone,
+        Ok(_) | Err(Errno::AGAIN) => Look::Held,
+        Err(_) => Look::Unknown,
     }
 }
 
@@ -125,7 +154,7 @@ fn is_other_end_closed(end: BorrowedFd<'_>) -> bool {
 pub(crate) fn report_ready() {
     let Some(end) = child_end() else { return };
     for _ in 0..REPORTS_MAX {
-        if send(end, b"!", WITHOUT_SIGPIPE).is_ok() || parent_gone() {
+        if send(end, b"!", WITHOUT_SIGPIPE).is_ok() || look(end) == Look::Gone {
             return;
         }
         pause();
@@ -180,13 +209,37 @@ mod tests {
     fn a_parent_that_is_gone_is_noticed_with_and_without_a_report() {
         for reports in [false, true] {
             let (parent, child) = liveness_pipe().unwrap();
-            assert!(!is_other_end_closed(child.0.as_fd()));
+            assert_eq!(look(child.0.as_fd()), Look::Held);
             if reports {
                 send(&child.0, b"!", SendFlags::empty()).unwrap();
             }
             drop(parent);
-            assert!(is_other_end_closed(child.0.as_fd()));
+            assert_eq!(look(child.0.as_fd()), Look::Gone);
         }
+    }
+
+    #[test]
+    fn an_error_shows_nothing_of_the_parent() {
+        let file = std::fs::File::open("Cargo.toml").expect("cargo runs the tests beside it");
+        assert_eq!(look(file.as_fd()), Look::Unknown, "it is no socket");
+    }
+
+    /// What `is_gone` returns after these looks and no others.
+    fn gone_after(looks: &[Look]) -> bool {
+        let mut left = looks.iter().copied();
+        let is_gone = is_gone(|| left.next().expect("it looks no more"), || {});
+        assert_eq!(left.next(), None, "it looks again");
+        is_gone
+    }
+
+    #[test]
+    fn a_look_that_shows_nothing_is_repeated() {
+        use Look::{Gone, Held, Unknown};
+        assert!(gone_after(&[Gone]));
+        assert!(!gone_after(&[Held]));
+        assert!(gone_after(&[Unknown, Unknown, Gone]));
+        assert!(!gone_after(&[Unknown, Held]));
+        assert!(!gone_after(&[Unknown; LOOKS_MAX as usize]));
     }
 
     #[test]

@@ -251,8 +251,8 @@ fn reset() {
 }
 
 fn register(signal: c_int, action: impl Fn() + Sync + Send + 'static) -> Result<SigId> {
-    // SAFETY: the actions of this module access atomics, peek at a socket and call write(2). A
-    // handler may do all of that; signal-hook keeps errno.
+    // SAFETY: the actions of this module access atomics, peek at a socket, and call write(2) and
+    // poll(2). A handler may do all of that; signal-hook keeps errno.
     unsafe { low_level::register(signal, action) }
         .map_err(Error::os("installing a signal handler (sigaction)"))
 }
