@@ -59,6 +59,16 @@ impl Headroom {
         }
     }
 
+    /// That of a process below a limit that leaves nothing.
+    #[cfg(test)]
+    pub fn without_any() -> Self {
+        Self {
+            is_limited: true,
+            spare: usize::MAX / 4,
+            ..Self::new()
+        }
+    }
+
     /// Whether this many bytes may be allocated for a client.
     #[inline]
     pub fn allows(&mut self, bytes: usize) -> bool {
@@ -69,6 +79,13 @@ impl Headroom {
     #[inline]
     pub fn allows_connection(&mut self, open: usize) -> bool {
         !self.is_limited || self.try_out_connection(open)
+    }
+
+    /// Whether this many bytes may be allocated that no client asks for. A refusal is not counted.
+    pub fn allows_uncounted(&mut self, bytes: usize) -> bool {
+        // What was tried before may be used up by this.
+        self.left = 0;
+        !self.is_limited || is_available(bytes + self.spare, 0)
     }
 
     #[cold]
@@ -115,17 +132,13 @@ fn is_available(bytes: usize, table: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn limited(spare: usize) -> Headroom {
-        Headroom {
-            is_limited: true,
-            spare,
-            ..Headroom::new()
-        }
-    }
-
     #[test]
     fn what_is_available_is_allowed() {
-        let mut headroom = limited(1024);
+        let mut headroom = Headroom {
+            is_limited: true,
+            spare: 1024,
+            ..Headroom::new()
+        };
         assert!((0..10).all(|_| headroom.allows(PER_TRIAL)));
         assert!((0..1000).all(|open| headroom.allows_connection(open)));
         assert_eq!(headroom.refused, 0);
@@ -133,9 +146,11 @@ mod tests {
 
     #[test]
     fn nothing_is_allowed_if_the_spare_is_not_available() {
-        let mut headroom = limited(usize::MAX / 4);
+        let mut headroom = Headroom::without_any();
         assert!(!headroom.allows(1));
         assert!(!headroom.allows_connection(0));
+        assert_eq!(headroom.refused, 2);
+        assert!(!headroom.allows_uncounted(1));
         assert_eq!(headroom.refused, 2);
     }
 }

@@ -27,12 +27,20 @@ use std::{
 use evcore::{Acceptor, EventLoop, ThreadPool, Token};
 
 use super::{DiskRead, OpenFile};
+use crate::headroom::Headroom;
 
 /// The unit of looking, reading and sending.
 pub const CHUNK_BYTES: u64 = 1024 * 1024;
 
 /// A disk serves a few reads at a time better than one.
 pub const THREADS: usize = 4;
+
+/// What a thread takes of a limit on memory, in bytes: its stack, and the heap that glibc reserves
+/// for it.
+const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
+
+/// The time before threads that could not start are tried again, in milliseconds.
+const RETRY_AFTER_MS: u64 = 1_000;
 
 /// The most chunks that are read, or wait for a thread. It keeps the threads busy until the loop takes
 /// their results. Further connections wait.
@@ -118,6 +126,8 @@ fn can_read_now(_file: &OpenFile, _offset: u64) -> bool {
 #[derive(Debug, Default)]
 pub struct DiskReads {
     pool: Option<ThreadPool<()>>,
+    /// When threads may be started, in milliseconds of the loop's clock: some time after a failure.
+    starts_at_ms: u64,
     /// The connections whose piece is in the pool. A job does not own its piece: if the piece is no
     /// longer here, the job does nothing, and no file stays open for it.
     submitted: Vec<(Token, Arc<Piece>)>,
@@ -128,16 +138,19 @@ pub struct DiskReads {
 
 impl DiskReads {
     /// Lets a thread read a piece for a connection, or adds the connection to those that wait. Returns
-    /// [`DiskRead::None`] if there are no threads.
+    /// [`DiskRead::None`] if there are no threads, because there is no memory for them or the system
+    /// starts none.
     pub fn submit<L: Acceptor>(
         &mut self,
         ev: &EventLoop<L>,
+        headroom: &mut Headroom,
         token: Token,
         file: &Arc<OpenFile>,
         (offset, count): (u64, u64),
     ) -> DiskRead {
         if self.pool.is_none() {
-            self.pool = ThreadPool::new(ev.handle(), THREADS, MAX_READS).ok();
+            let start = || ThreadPool::new(ev.handle(), THREADS, MAX_READS).ok();
+            self.start(ev.clock().monotonic_ms(), headroom, start);
         }
         let Some(pool) = &mut self.pool else {
             // The loop reads by sending.
@@ -160,6 +173,22 @@ impl DiskReads {
         }
         self.submitted.push((token, piece));
         DiskRead::Running
+    }
+
+    /// Starts the threads if there is memory for them, and not right after a failure.
+    fn start(
+        &mut self,
+        now_ms: u64,
+        headroom: &mut Headroom,
+        start: impl FnOnce() -> Option<ThreadPool<()>>,
+    ) {
+        if now_ms < self.starts_at_ms {
+            return;
+        }
+        if headroom.allows_uncounted(THREADS * THREAD_BYTES) {
+            self.pool = start();
+        }
+        self.starts_at_ms = now_ms + RETRY_AFTER_MS;
     }
 
     /// Returns a connection whose piece was read. Call it until it returns `None`, and then
@@ -226,16 +255,23 @@ mod tests {
     fn a_connection_waits_while_the_queue_is_full() {
         let mut ev = EventLoop::builder().build().expect("a poller");
         let (mut reads, jobs) = reads(&ev);
+        let mut headroom = Headroom::new();
         let file = open_file();
         let mut token = || ev.add_unwatched().expect("a token");
         let first = token();
         let others: Vec<_> = (1..MAX_READS).map(|_| token()).collect();
         let late = [token(), token(), token()];
         for token in [&[first], &others[..]].concat() {
-            assert_eq!(reads.submit(&ev, token, &file, (0, 1)), DiskRead::Running);
+            assert_eq!(
+                reads.submit(&ev, &mut headroom, token, &file, (0, 1)),
+                DiskRead::Running
+            );
         }
         for token in late {
-            assert_eq!(reads.submit(&ev, token, &file, (0, 1)), DiskRead::Waiting);
+            assert_eq!(
+                reads.submit(&ev, &mut headroom, token, &file, (0, 1)),
+                DiskRead::Waiting
+            );
         }
         assert_eq!(reads.next_waiting(), None);
         reads.cancel(late[0]);
@@ -246,8 +282,14 @@ mod tests {
         // The chunk of the one is in memory by now, so the other gets the place.
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
-        assert_eq!(reads.submit(&ev, late[2], &file, (0, 1)), DiskRead::Running);
-        assert_eq!(reads.submit(&ev, late[1], &file, (0, 1)), DiskRead::Waiting);
+        assert_eq!(
+            reads.submit(&ev, &mut headroom, late[2], &file, (0, 1)),
+            DiskRead::Running
+        );
+        assert_eq!(
+            reads.submit(&ev, &mut headroom, late[1], &file, (0, 1)),
+            DiskRead::Waiting
+        );
         assert_eq!(reads.next_waiting(), None);
     }
 
@@ -255,10 +297,14 @@ mod tests {
     fn a_read_for_a_closed_connection_is_left_out() {
         let mut ev = EventLoop::builder().build().expect("a poller");
         let (mut reads, jobs) = reads(&ev);
+        let mut headroom = Headroom::new();
         let file = open_file();
         let tokens = [(); 2].map(|()| ev.add_unwatched().expect("a token"));
         for token in tokens {
-            assert_eq!(reads.submit(&ev, token, &file, (0, 1)), DiskRead::Running);
+            assert_eq!(
+                reads.submit(&ev, &mut headroom, token, &file, (0, 1)),
+                DiskRead::Running
+            );
         }
         assert_eq!(Arc::strong_count(&file), 3);
         reads.cancel(tokens[0]);
@@ -274,6 +320,29 @@ mod tests {
         assert_eq!(reads.next_done(&mut ev), None);
         assert_eq!(Arc::strong_count(&file), 1);
         assert!(reads.submitted.is_empty() && reads.waiting.is_empty());
+    }
+
+    #[test]
+    fn threads_that_cannot_start_are_tried_after_a_second() {
+        let mut reads = DiskReads::default();
+        let mut trials = 0;
+        for now_ms in [5, 6, 1_004, 1_005, 1_006] {
+            let start = || {
+                trials += 1;
+                None
+            };
+            reads.start(now_ms, &mut Headroom::new(), start);
+        }
+        assert_eq!(trials, 2);
+        assert!(reads.pool.is_none());
+    }
+
+    #[test]
+    fn threads_start_only_if_there_is_memory_for_them() {
+        let mut headroom = Headroom::without_any();
+        let start = || unreachable!("there is no memory");
+        DiskReads::default().start(0, &mut headroom, start);
+        assert_eq!(headroom.refused, 0, "no client is refused");
     }
 
     #[test]

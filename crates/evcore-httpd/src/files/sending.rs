@@ -94,7 +94,9 @@ impl<S: Transport> Connection<S> {
             return false;
         }
         if let Some(files) = &mut cx.shared.files {
-            self.disk_read = files.reads.submit(cx.ev, cx.token, file, (offset, count));
+            let headroom = &mut cx.shared.bodies.headroom;
+            let piece = (offset, count);
+            self.disk_read = files.reads.submit(cx.ev, headroom, cx.token, file, piece);
         }
         let waits = self.disk_read != DiskRead::None;
         if waits {
