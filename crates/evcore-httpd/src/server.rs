@@ -277,7 +277,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     fn on_accepted(&mut self, new: Accepted<L::Stream>) {
         let open = self.connections.len();
         if !self.shared.bodies.headroom.allows_connection(open) {
-            // It is closed.
+            // It is closed. Further clients wait, or go to a worker that has memory.
+            self.ev.pause_accepting();
             return self.shared.counts.connection_refused();
         }
         // Registered once, edge-triggered, for both sides.
@@ -407,10 +408,13 @@ impl Overload {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
     use evcore::{balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
     use crate::{
+        headroom::Headroom,
         request::{Parsed, Version, parse},
         scoreboard::WorkerStats,
     };
@@ -456,5 +460,29 @@ mod tests {
         assert!(turn(&mut server, 0, true));
         assert!(turn(&mut server, 9_000, false));
         assert!(!turn(&mut server, 11_002, false));
+    }
+
+    #[test]
+    fn a_worker_without_memory_closes_one_client_and_pauses() {
+        let time = ManualTimeSource::new();
+        let clock = Clock::with_source(time.clone());
+        let listener = Listener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().clone();
+        let ev = EventLoop::builder().clock(clock).listener(listener).build();
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+        let counts = Counts::new(scoreboard, WorkerId::from_slot(0));
+        let mut server = Server::new(ev.expect("a poller"), 0, counts, Options::default());
+        server.shared.bodies.headroom = Headroom::without_any();
+        let _clients = [(); 3].map(|()| TcpStream::connect(&address).expect("it listens"));
+        let mut turn = |ms| {
+            time.advance(Duration::from_millis(ms));
+            server.ev.handle().wake();
+            server.turn(None).expect("a turn");
+            server.ev.stats().accepted
+        };
+        assert_eq!([0, 0, 499].map(&mut turn), [1; 3]);
+        assert_eq!([1, 0, 499].map(&mut turn), [2; 3]);
+        assert_eq!(server.shared.bodies.headroom.refused, 2);
+        assert_eq!(server.ev.status().active, 0);
     }
 }

@@ -332,6 +332,13 @@ impl<L: Acceptor> Accepting<L> {
         self.plan_stands &= !self.backoff.descriptor_closed();
     }
 
+    /// Pauses accepting from here on, as if memory had run out. Waiting clients are left to others.
+    pub(crate) fn pause(&mut self, clock: &Clock) {
+        self.queue.clear();
+        self.leave_unclaimed();
+        self.backoff.pause(Duration::from_millis(true_ms(clock)));
+    }
+
     /// Closes the listeners for good, and notifies another worker in place of this one.
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
         let listened = self.is_listening();

@@ -521,6 +521,30 @@ impl<L: Acceptor> EventLoop<L> {
         self.accepting.take_error()
     }
 
+    /// Pauses accepting, because the application lacks what a client needs, for example memory.
+    ///
+    /// The pause ends when a connection is closed, or after 500 ms; that of a lack of descriptors is
+    /// the same. Clients wait in the backlog, and another worker of the [group](Builder::group) is
+    /// notified. [`Stats::accept_pauses`] does not count it. Reads the clock's source.
+    ///
+    /// Call it when you refuse a [`Step::Accepted`]. Otherwise a worker that closes every client has
+    /// the least load, and gets them all.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Listener};
+    /// use std::time::Duration;
+    ///
+    /// let listener = Listener::bind("127.0.0.1:0")?;
+    /// let mut ev = EventLoop::builder().listener(listener).build()?;
+    /// ev.pause_accepting();
+    /// ev.poll(Some(Duration::ZERO))?;
+    /// assert!(!ev.status().listening);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pause_accepting(&mut self) {
+        self.accepting.pause(&self.clock);
+    }
+
     /// What the loop has done so far.
     #[must_use]
     #[inline]

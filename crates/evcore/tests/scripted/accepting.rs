@@ -254,3 +254,38 @@ fn a_loop_listens_from_its_first_wait_on() {
     fixture.wait();
     assert!(fixture.ev.status().listening);
 }
+
+#[test]
+fn a_pause_begins_within_the_turn_and_ends_after_its_time() {
+    let mut fixture = Fixture::listening(2);
+    fixture.connect(0, 2);
+    fixture.connect(1, 1);
+    fixture.report_listeners(&[0, 1]);
+    fixture.wait();
+    assert_eq!(fixture.step(), Some(Recorded::Accepted(0)));
+    fixture.ev.pause_accepting();
+    assert_eq!(fixture.rest(), [], "the others wait");
+    assert_eq!(fixture.ev.stats().accept_pauses, 0, "it is the caller's");
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+    fixture.pass_ms(499);
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+    fixture.pass_ms(1);
+    fixture.turn();
+    assert!(fixture.ev.status().listening);
+    fixture.report_listeners(&[0, 1]);
+    assert_eq!(fixture.turn().len(), 2);
+}
+
+#[test]
+fn a_pause_ends_when_a_connection_is_closed() {
+    let mut fixture = Fixture::listening(1);
+    let served = fixture.join();
+    fixture.ev.pause_accepting();
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+    fixture.leave(served);
+    fixture.turn();
+    assert!(fixture.ev.status().listening);
+}

@@ -398,3 +398,13 @@ fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
     fixture.turn();
     assert!(fixture.ev.status().listening, "the pause is over");
 }
+
+#[test]
+fn a_worker_that_pauses_steps_down_and_notifies_another() {
+    let (mut fixture, member) = grouped(100);
+    member.show(Leader::Me, Some(0));
+    fixture.ev.pause_accepting();
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+    assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
+}
