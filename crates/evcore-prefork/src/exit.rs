@@ -13,10 +13,10 @@ pub const DO_NOT_RESTART: i32 = 2;
 /// The exit code by which a worker reports that it could not start, before it was
 /// [ready](crate::Worker::ready): 3.
 ///
-/// Once a worker of the server has been ready, this is a crash as any other, and the worker is
-/// replaced. Before, the cause may concern all workers: if every worker ends with this code, or with
-/// [`DO_NOT_RESTART`], the server has failed to start ([`Outcome::AllRefused`]). If another worker
-/// is ready instead, this one is started again.
+/// After a worker of the server has been ready, this end is like any other crash, and the worker is
+/// replaced. Before that, the cause may concern all workers. If every worker ends with this code, or
+/// with [`DO_NOT_RESTART`], the server has failed to start ([`Outcome::AllRefused`]). If another
+/// worker becomes ready instead, this worker is started again.
 ///
 /// A server whose workers never report that they are ready should not use it.
 pub const CANNOT_START: i32 = 3;

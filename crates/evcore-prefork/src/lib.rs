@@ -28,11 +28,13 @@
 //!
 //! # Replacement
 //!
-//! A worker that ends without a stop is replaced, whatever its exit code, unless that
-//! is [`DO_NOT_RESTART`]. One that ends with [`CANNOT_START`] before any worker was ready is replaced
-//! only if another becomes ready. If a worker lived for a second or more, it is replaced at once. Otherwise it has
-//! crashed, and the replacement waits: 100 ms after the first crash of a slot, twice as long after
-//! each further one, up to 10 s.
+//! A worker that ends without a stop is replaced, whatever its exit code, unless that is
+//! [`DO_NOT_RESTART`]. A worker that ends with [`CANNOT_START`] before any worker was ready is
+//! replaced only if another worker becomes ready.
+//!
+//! A worker that lived for a second or more is replaced at once. A worker that lived for less has
+//! crashed, and its replacement waits. The wait is 100 ms after the first crash of a slot. It doubles
+//! with each further crash, up to 10 s.
 //!
 //! While no worker serves, the pause is shorter: it begins at the last start of any worker, and
 //! lasts at most 500 ms. So if all workers are killed, the next one starts within half a second, and

@@ -5,7 +5,9 @@ use std::{
     thread,
 };
 
-/// Reports that the calling test cannot run here, or that something in it did not count. `cargo xtask test` lists these reports at its end.
+/// Reports that the calling test cannot run here, or that something in it did not count.
+///
+/// `cargo xtask test` lists these reports at its end.
 ///
 /// Call it on the thread of the test, whose name the harness has given it.
 pub fn not_run(reason: &str) {

@@ -39,7 +39,7 @@ pub(super) struct ServedFile {
     validators: String,
 }
 
-/// What a response head says.
+/// What a response head contains.
 #[derive(Debug)]
 pub(super) struct HeadSeen {
     pub(super) body_length: usize,
