@@ -78,3 +78,28 @@ pub(super) fn unsafe_is_in_files_that_say_so(tree: &Tree, _: &Workspace) -> Vec<
     }
     faults
 }
+
+/// What denies `unsafe` to all other files: the manifests of workspaces whose members may have it,
+/// and the crates that have no place for it. A file cannot allow what its crate forbids.
+pub(super) fn unsafe_is_denied_elsewhere(tree: &Tree, _: &Workspace) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut need = |path: &str, line: &str| {
+        if !tree.text(path).lines().any(|it| it == line) {
+            faults.push(format!("{path}: it needs `{line}`"));
+        }
+    };
+    for manifest in ["Cargo.toml", "tests/compat/Cargo.toml"] {
+        need(manifest, "unsafe_code = \"deny\"");
+    }
+    let libs = tree.files.iter().filter_map(|file| {
+        let dir = file.path.strip_suffix("src/lib.rs")?;
+        let has_place = PLACES
+            .iter()
+            .any(|it| it.starts_with(dir) || dir.starts_with(it));
+        (dir.starts_with("crates/") && !has_place).then_some(file.path.as_str())
+    });
+    for lib in libs {
+        need(lib, "#![forbid(unsafe_code)]");
+    }
+    faults
+}

@@ -21,6 +21,7 @@ const RULES: &[Rule] = &[
     lines::no_line_has_a_forbidden_pattern,
     code::a_file_is_short_and_named_after_its_idea,
     code::unsafe_is_in_files_that_say_so,
+    code::unsafe_is_denied_elsewhere,
     documents::relative_links_resolve,
     documents::documents_have_what_they_need,
     documents::what_the_readme_names_exists,

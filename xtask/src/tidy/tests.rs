@@ -44,6 +44,7 @@ fn main() {}
 == crates/evcore-token/src/lib.rs
 //! fn
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 pub use a::{GateFence, BindError};
 pub use evcore_clock::Gate;
 const _: () = { const fn d() {} };
@@ -53,6 +54,10 @@ const _: () = { const fn d() {} };
 == crates/evcore-poller/src/call.rs
 #!ALLOW(unsafe_code, reason = "it calls C")]
 unsafe { x() }
+== Cargo.toml
+unsafe_code = "deny"
+== tests/compat/Cargo.toml
+unsafe_code = "deny"
 "##;
 
 /// What is replaced in these files, by what, and what is reported then.
@@ -72,6 +77,9 @@ call.rs                 | utils.rs               | names no idea
 , reason = "it          | )]//                   | with a reason
 unsafe {                | {                      | deny it again
 //! fn                  | #!ALLOW(unsafe_code)]  | for the crates that call the OS
+#![forbid               | // #![forbid           | src/lib.rs: it needs `#![forbid(unsafe_code)]`
+= "deny"                | = "warn"               | Cargo.toml: it needs `unsafe_code = "deny"`
+compat/Cargo            | compact/Cargo          | tests/compat/Cargo.toml: it needs `unsafe_code
 ../README.md            | README.md              | no file `README.md`
 ../README.md            | ../../README.md        | no file `../../README.md`
 ../README.md            | /README.md             | no file `/README.md`
