@@ -21,6 +21,20 @@ pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Plan {
     })
 }
 
+/// A type check of the targets by the compiler of all else, in the common directory: most of their
+/// dependencies are checked there already.
+pub(crate) fn check(workspace: &Workspace) -> Plan {
+    let line = [
+        // As in the root's profile, whose checks it shares.
+        "CARGO_PROFILE_DEV_DEBUG=none",
+        // Nothing is linked: without libFuzzer, whose C++ takes long to compile.
+        "CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a",
+        "cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir",
+        &target_dir(workspace, ""),
+    ];
+    Plan::default().command("check fuzz targets", line.join(" "))
+}
+
 fn targets(workspace: &Workspace) -> Vec<String> {
     let files = fs::read_dir(workspace.workspace_root.join("fuzz/fuzz_targets"));
     let names = files.into_iter().flatten().flatten();
@@ -44,6 +58,13 @@ fn line(workspace: &Workspace, target: &str, seconds: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_check_shares_the_common_directory() {
+        let plan = check(&crate::workspace::load().unwrap());
+        let step = &plan.steps[0];
+        assert_eq!(step.build_dir(), "debug", "{}", step.line);
+    }
 
     #[test]
     fn each_target_has_seeds() {

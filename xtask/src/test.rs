@@ -8,7 +8,7 @@
 use crate::schedule::Plan;
 use crate::workspace::{self, Workspace};
 use crate::{
-    Result, compat, counts, deny, layers, loom, mutants, nightly, packages, targets, tidy,
+    Result, compat, counts, deny, fuzz, layers, loom, mutants, nightly, packages, targets, tidy,
 };
 
 const LEFT: &str = "left to `cargo xtask nightly`";
@@ -29,6 +29,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
         .command("test", "cargo test --workspace")
         .and(alone(workspace, "check"))
         .command("test with all features", some)
+        .and(fuzz::check(workspace))
         .and(counts::plan(workspace))
         .and(loom::plan(workspace, loom::SOME))
         .and(mutants::plan(workspace, "")?)
