@@ -13,7 +13,6 @@ const EMPTY_NAMES: &[&str] = &[
 
 /// Where `unsafe` may be: the crates that call the OS, and tests.
 const PLACES: &[&str] = &[
-    "crates/evcore-clock/",
     "crates/evcore-poller/",
     "crates/evcore-balancer/",
     "crates/evcore-accept/",
