@@ -94,6 +94,12 @@ impl Run {
         cost
     }
 
+    /// Whether a run in which no call fails shows a fault of the test. While the server serves, it
+    /// makes the first call of each kind again in each run; the number of later calls varies.
+    pub(super) fn must_fail(&self) -> bool {
+        self.phase == Phase::Serving && self.occurrence.first == 1
+    }
+
     /// The options of strace.
     fn options(&self, files: &Files) -> Vec<String> {
         let Self { row, error, .. } = self;
