@@ -6,15 +6,12 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::Once,
     time::{Duration, Instant},
 };
 
 use evcore_poller::{BackendKind, Interest, Poller, Ready, Source, Waker};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Resource, getrlimit, setrlimit},
-};
+use evcore_tests::allow_many_descriptors;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
     expectations::Backend,
@@ -32,6 +29,7 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     pub(crate) fn new(kind: BackendKind) -> Self {
+        // The tests run in parallel, and some need thousands.
         allow_many_descriptors();
         let since = Instant::now();
         Self { kind, since }
@@ -200,16 +198,5 @@ fn truth(fd: &UnixStream, interest: Interest) -> Ready {
 }
 
 fn limit() -> i32 {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(20_000);
-    i32::try_from(limit).expect("a number of descriptors")
-}
-
-/// The tests run in parallel, and some need thousands.
-fn allow_many_descriptors() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let mut limit = getrlimit(Resource::Nofile);
-        limit.current = Some(limit.maximum.map_or(20_000, |most| most.min(20_000)));
-        setrlimit(Resource::Nofile, limit).expect("up to the hard limit it is allowed");
-    });
+    i32::try_from(allow_many_descriptors()).expect("a number of descriptors")
 }

@@ -5,6 +5,7 @@
 
 mod browser;
 mod client;
+mod descriptor_limit;
 mod httpd_process;
 mod injected_failures;
 #[cfg(target_os = "linux")]
@@ -17,6 +18,7 @@ mod syscall_filter;
 
 pub use browser::{Browser, Scheme, Screen};
 pub use client::{Client, Response};
+pub use descriptor_limit::allow_many_descriptors;
 pub use evcore_testing::{
     PATIENCE, Scratch, assert_within, eventually, in_time, not_run, strace_works, within,
 };
