@@ -27,7 +27,7 @@ fn stops_listening(server: &Server) {
 
 /// Less than the second that a stopping server waits for a last request. An attempt to send one shows
 /// something only if it takes no longer.
-const LAST_REQUEST: Duration = Duration::from_millis(800);
+pub(crate) const LAST_REQUEST: Duration = Duration::from_millis(800);
 
 /// Sends a last request, whose answer must announce the end.
 fn last_answer(client: &mut Client) -> Result<(), String> {
