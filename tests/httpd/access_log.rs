@@ -9,6 +9,8 @@ use std::{
 };
 
 use evcore_tests::{Client, Scratch, Server, eventually, httpd, signal_to};
+#[cfg(target_os = "linux")]
+use evcore_tests::{Strace, not_run, strace_works};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -283,29 +285,39 @@ fn a_dash_logs_to_standard_output() {
     );
 }
 
+/// strace holds a new worker between the open of its log and its first look at the signals.
+#[cfg(target_os = "linux")]
 #[test]
 fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
+    if !strace_works() {
+        not_run("strace is not installed, or may not trace");
+        return;
+    }
     let scratch = Scratch::new("early-usr1");
     let (server, path) = logging(&scratch, &["--workers", "1"]);
-    for _ in 0..20 {
-        reopens_in_a_new_worker(&server, &path);
-    }
-}
-
-/// Sends USR1 to a worker as soon as it exists, which may be before or after it opens its log.
-fn reopens_in_a_new_worker(server: &Server, path: &Path) {
     let old = server.connect().worker();
+    // Some systems have no `open`. For an hour, or until strace ends.
+    let hold = "inject=?open,openat:delay_exit=3600s";
+    let options = ["-P", text(&path), "-e", "trace=?open,openat", "-e", hold];
+    let strace = Strace::attach(server.pid(), &options);
     signal_to(old, Signal::KILL);
     let mut new = old;
-    eventually("it is replaced", || {
-        let pids = server.worker_pids();
-        new = pids.first().copied().unwrap_or(old);
-        new != old
+    eventually("its replacement has opened the log", || {
+        new = server.worker_pids().first().copied().unwrap_or(old);
+        new != old && has_open(new, &path)
     });
-    let renamed = fs::rename(path, path.with_extension("old"));
+    fs::rename(&path, path.with_extension("old")).expect("it is there");
     signal_to(new, Signal::USR1);
-    renamed.expect("a worker has created it");
+    drop(strace);
     eventually("the log is opened once more", || path.exists());
+}
+
+/// Whether one of a process's descriptors is of this file.
+#[cfg(target_os = "linux")]
+fn has_open(pid: u32, path: &Path) -> bool {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+    fds.flatten()
+        .any(|fd| fs::read_link(fd.path()).is_ok_and(|it| it == path))
 }
 
 #[test]
