@@ -10,6 +10,7 @@ use std::{
         mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread,
+    time::Instant,
 };
 
 use rustix::{
@@ -86,8 +87,10 @@ impl Server {
             log: Arc::default(),
         };
         let lines = server.keep_log(stderr);
+        let deadline = Instant::now() + PATIENCE;
         while server.addresses.len() < listeners {
-            match lines.recv_timeout(PATIENCE) {
+            // Of all lines: a server whose workers end logs more and more.
+            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
                     let address = line.strip_prefix("listening on ");
                     server.addresses.extend(address.map(str::to_owned));
