@@ -353,7 +353,7 @@ mod tests {
             b"ffffffffffffffff\r\n",
         ] {
             let refused = BodyReader::keeping(Framing::Chunked).feed(bad, &mut enough());
-            assert_eq!(refused.unwrap_err(), Status::BodyTooLarge, "{bad:?}");
+            assert_eq!(refused, Err(Status::BodyTooLarge), "{bad:?}");
         }
     }
 
