@@ -88,16 +88,17 @@ fn an_example_without_descriptors_serves_when_one_is_free() {
             client.write_all(b"?").unwrap();
             clients.push(client);
         }
-        // Each one that is served leaves, and so makes room for another.
-        for mut client in clients {
-            client.read_exact(&mut [0]).unwrap();
-        }
-        served(server.address()).unwrap();
+        // None leaves before that, however slow the server is.
         eventually("the log reports that descriptors ran out", || {
             let log = server.log();
             ["no descriptor left", "Too many open files"]
                 .iter()
                 .any(|message| log.contains(message))
         });
+        // Each one that is served leaves, and so makes room for another.
+        for mut client in clients {
+            client.read_exact(&mut [0]).unwrap();
+        }
+        served(server.address()).unwrap();
     }
 }
