@@ -83,7 +83,7 @@ impl Report {
         }
     }
 
-    /// Whether a cell is to be measured.
+    /// Whether the caller wants a cell: all cells, or those of `counts.txt`.
     pub(crate) fn wants(&self, table: &str, peer: &str, column: &str) -> bool {
         let is_it = |cell: &[String; 3]| cell == &[table, peer, column];
         self.only.as_ref().is_none_or(|only| only.iter().any(is_it))

@@ -30,8 +30,8 @@ impl Ours {
     }
 }
 
-/// `Level`, as the peers; or what an `io_uring` does without a request for each report: whoever serves
-/// an event reads all that there is.
+/// `Level`, as the peers have. On `io_uring`, `Edge`: a `Level` there costs a request for each report,
+/// and the benchmark reads all that there is.
 pub(super) fn mode_on(kind: BackendKind) -> Mode {
     match kind {
         BackendKind::IoUring => Mode::Edge,

@@ -233,7 +233,7 @@ impl IoUring {
         match begun {
             _ if waited == Entered::TimedOut => Ok(()),
             Some((start, timeout)) if start.elapsed() >= timeout => Ok(()),
-            // A signal; or nothing that is to be reported. The poller measures how much time is left.
+            // A signal, or completions that report nothing. The poller measures how much time is left.
             _ => Err(Errno::INTR),
         }
     }

@@ -86,7 +86,7 @@ impl Table {
         self.rows.len()
     }
 
-    /// Ends a registration. Its request is to be cancelled.
+    /// Ends a registration, and lists its request for cancellation.
     pub(super) fn leave(&mut self, old: &Registration) {
         let id = old.id();
         if self.rows.get(id).is_some_and(|row| row.key == old.key) {
