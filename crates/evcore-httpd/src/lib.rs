@@ -20,9 +20,10 @@
 //!   `buckets`, its histograms; `server_stats`: what the master counts; `scoreboard`: all of it in
 //!   shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
 //!   draws it;
-//! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error; `flight_log`: what the event loop
-//!   did, after something went wrong; `fuzzing`: the parsers, for `fuzz/`; `trace_log`: what it does, by `--log-level`; `pipe`: writes to a pipe that do
-//!   not wait for its reader.
+//! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error;
+//!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
+//!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;
+//! - `fuzzing`: the parsers, for the targets in `fuzz/`.
 
 #![forbid(unsafe_code)]
 #![allow(
