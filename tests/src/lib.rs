@@ -10,6 +10,8 @@ mod httpd_process;
 mod injected_failures;
 #[cfg(target_os = "linux")]
 mod own_network;
+#[cfg(target_os = "linux")]
+mod page_cache;
 mod programs;
 mod programs_of_others;
 mod status;
@@ -26,6 +28,8 @@ pub use httpd_process::{Server, httpd_limited, limited, signal_to, try_signal_to
 pub use injected_failures::Strace;
 #[cfg(target_os = "linux")]
 pub use own_network::in_own_network;
+#[cfg(target_os = "linux")]
+pub use page_cache::pages_in_memory;
 pub use programs::{echo, example, httpd, prefork_echo};
 pub use programs_of_others::{Running, is_installed};
 pub use status::Status;

@@ -1,0 +1,28 @@
+//! How much of a file is in memory (Linux 6.5 and later).
+
+#![allow(unsafe_code, reason = "libc has no function for this call")]
+
+use std::{fs::File, os::fd::AsRawFd};
+
+/// `cachestat`, whose number all architectures have in common.
+const CACHESTAT: libc::c_long = 451;
+
+/// The number of a file's pages that are in memory; `None` if the kernel does not report it.
+///
+/// A read with `RWF_NOWAIT` would not do: it looks at some pages only, and makes the kernel read ahead.
+#[must_use]
+pub fn pages_in_memory(file: &File) -> Option<u64> {
+    let whole = [0_u64; 2];
+    let mut found = [0_u64; 5];
+    // SAFETY: the kernel reads an offset and a length, and writes five numbers: both arrays are as long.
+    let result = unsafe {
+        libc::syscall(
+            CACHESTAT,
+            file.as_raw_fd(),
+            whole.as_ptr(),
+            found.as_mut_ptr(),
+            0,
+        )
+    };
+    (result == 0).then_some(found[0])
+}
