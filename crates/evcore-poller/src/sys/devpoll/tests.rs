@@ -18,6 +18,12 @@ use crate::{Error, Events, Interest, Mode, Poller, Ready, Result};
 mod changes;
 mod closing;
 mod manual;
+#[path = "../masked_modes.rs"]
+#[allow(
+    clippy::duplicate_mod,
+    reason = "each backend has a fixture of its own"
+)]
+mod masked_modes;
 mod model;
 mod modes;
 mod waits;

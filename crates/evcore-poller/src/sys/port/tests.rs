@@ -15,6 +15,12 @@ use crate::{Error, Events, Interest, Mode, Poller, Ready, Result, Waker};
 
 mod changes;
 mod closing;
+#[path = "../masked_modes.rs"]
+#[allow(
+    clippy::duplicate_mod,
+    reason = "each backend has a fixture of its own"
+)]
+mod masked_modes;
 mod model;
 mod modes;
 mod waits;
@@ -66,6 +72,10 @@ impl Fixture {
 
     fn modify(&mut self, key: u64, interest: Interest) {
         self.poller.modify(key, interest).expect("registered");
+    }
+
+    fn rearm(&mut self, key: u64, interest: Interest) {
+        self.poller.rearm(key, interest).expect("registered");
     }
 
     fn remove(&mut self, key: u64) {

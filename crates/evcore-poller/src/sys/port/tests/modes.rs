@@ -1,55 +1,6 @@
-//! How often readiness is reported, and in which bits.
+//! What a port does otherwise than a level-triggered device.
 
 use super::*;
-
-#[test]
-fn level_is_reported_while_it_lasts() {
-    let mut fixture = Fixture::new();
-    fixture.add(A, 1, Interest::READ, Mode::Level);
-    assert_eq!(fixture.wait(), []);
-    fixture.set(A, IN);
-    for _ in 0..3 {
-        assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    }
-    fixture.set(A, 0);
-    assert_eq!(fixture.wait(), []);
-}
-
-#[test]
-fn what_is_already_ready_is_reported_at_once() {
-    let mut fixture = Fixture::new();
-    fixture.set(A, IN | OUT);
-    fixture.add(A, 1, Interest::BOTH, Mode::Level);
-    assert_eq!(fixture.wait(), [(1, Ready::READABLE | Ready::WRITABLE)]);
-}
-
-#[test]
-fn only_the_interest_is_reported() {
-    for (interest, reported) in [
-        (Interest::READ, Ready::READABLE),
-        (Interest::WRITE, Ready::WRITABLE),
-        (Interest::PRIORITY, Ready::PRIORITY),
-    ] {
-        let mut fixture = Fixture::new();
-        fixture.set(A, IN | OUT | PRI);
-        fixture.add(A, 1, interest, Mode::Level);
-        assert_eq!(fixture.wait(), [(1, reported)]);
-    }
-}
-
-#[test]
-fn an_edge_is_reported_once_per_side_until_rearmed() {
-    let mut fixture = Fixture::new();
-    fixture.set(A, IN);
-    fixture.add(A, 1, Interest::BOTH, Mode::Edge);
-    assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    assert_eq!(fixture.wait(), []);
-    fixture.set(A, IN | OUT);
-    assert_eq!(fixture.wait(), [(1, Ready::WRITABLE)]);
-    assert_eq!(fixture.wait(), []);
-    fixture.poller.rearm(1, Interest::READ).expect("registered");
-    assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-}
 
 #[test]
 fn an_end_behind_an_unanswered_report_is_reported_once() {
@@ -66,90 +17,8 @@ fn an_end_behind_an_unanswered_report_is_reported_once() {
             assert_eq!(fixture.wait(), []);
         }
         assert_eq!(fixture.calls(), [Getn(8, NOW); 3], "it is watched no more");
-        fixture.poller.rearm(1, Interest::READ).expect("registered");
+        fixture.rearm(1, Interest::READ);
         assert_eq!(fixture.wait(), [(1, Ready::READABLE | bit)]);
-    }
-}
-
-#[test]
-fn new_data_behind_an_unanswered_report_is_silent() {
-    let mut fixture = Fixture::new();
-    fixture.add(A, 1, Interest::BOTH, Mode::Edge);
-    fixture.set(A, IN);
-    assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    fixture.set(A, 0);
-    fixture.set(A, IN);
-    assert_eq!(fixture.wait(), []);
-    fixture.poller.rearm(1, Interest::READ).expect("registered");
-    assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-}
-
-#[test]
-fn a_rearmed_connection_is_reported_once_more() {
-    // illumos reports nothing for an unconnected socket; Linux' poll a hang-up and room.
-    for before in [0, HUP, HUP | OUT] {
-        let mut fixture = Fixture::new();
-        fixture.set(A, before);
-        fixture.add(A, 1, Interest::BOTH, Mode::Edge);
-        assert_eq!(fixture.wait().len(), usize::from(before != 0));
-        fixture.set(A, 0); // `connect`: EINPROGRESS
-        fixture.poller.rearm(1, Interest::BOTH).expect("registered");
-        assert_eq!(fixture.wait(), []);
-        fixture.set(A, OUT);
-        assert_eq!(fixture.wait(), [(1, Ready::WRITABLE)]);
-        fixture.set(A, IN | OUT);
-        assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    }
-}
-
-#[test]
-fn a_one_shot_fires_once_until_modified() {
-    let mut fixture = Fixture::new();
-    fixture.set(A, IN);
-    fixture.add(A, 1, Interest::BOTH, Mode::Oneshot);
-    assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    fixture.set(A, IN | OUT | HUP);
-    assert_eq!(fixture.wait(), []);
-    fixture.set(A, IN);
-    fixture.modify(1, Interest::BOTH);
-    assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    assert_eq!(fixture.wait(), []);
-}
-
-#[test]
-fn data_is_reported_with_the_hang_up_behind_it() {
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
-        let mut fixture = Fixture::new();
-        fixture.add(A, 1, Interest::READ, mode);
-        fixture.set(A, IN | HUP);
-        let reported = Ready::READABLE | Ready::WRITE_CLOSED;
-        assert_eq!(fixture.wait(), [(1, reported)], "{mode:?}");
-    }
-}
-
-#[test]
-fn a_half_close_is_readable_and_stays_so() {
-    let mut fixture = Fixture::new();
-    fixture.add(A, 1, Interest::READ, Mode::Level);
-    fixture.set(A, IN); // data, and the end behind it; then the end alone
-    for _ in 0..2 {
-        assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
-    }
-}
-
-#[test]
-fn an_error_or_hang_up_sets_the_sides_of_the_interest() {
-    for (flag, bit) in [(ERR, Ready::ERROR), (HUP, Ready::WRITE_CLOSED)] {
-        for (interest, sides) in [
-            (Interest::READ, Ready::READABLE),
-            (Interest::WRITE, Ready::WRITABLE),
-            (Interest::PRIORITY, Ready::NONE),
-        ] {
-            let mut fixture = Fixture::new();
-            fixture.add(A, 1, interest, Mode::Level);
-            fixture.set(A, flag);
-            assert_eq!(fixture.wait(), [(1, bit | sides)]);
-        }
     }
 }
 
