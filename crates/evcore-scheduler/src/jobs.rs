@@ -102,11 +102,27 @@ impl Jobs {
             expired = self.timers.pop_expired(now);
         }
         let (id, _) = expired?;
+        self.skip_missed(id, now);
         let slot = &mut self.slots[id as usize];
         let serial = slot.serial;
         match mem::replace(&mut slot.work, Work::Running) {
             Work::Waiting(run) => Some((Key { id, serial }, run)),
             Work::Running | Work::Cancelled => unreachable!("one job runs at a time"),
+        }
+    }
+
+    /// Moves a periodic timer that has fired to the first tick of its grid after `now`. The timers
+    /// know only the phase, and other jobs of the phase may have run for long.
+    fn skip_missed(&mut self, id: u32, now: u64) {
+        let next = self.timers.deadline(id).filter(|next| *next <= now);
+        let (Some(next), Some(period)) = (next, self.timers.period(id)) else {
+            return;
+        };
+        let missed = (now - next) / period;
+        // The last missed tick is not after `now`, so only the step to the next can overflow.
+        match (next + missed * period).checked_add(period) {
+            Some(next) => self.timers.arm_periodic(id, next, period),
+            None => _ = self.timers.disarm(id),
         }
     }
 

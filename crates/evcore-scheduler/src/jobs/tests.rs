@@ -52,6 +52,37 @@ fn a_periodic_job_runs_once_for_all_missed_periods() {
 }
 
 #[test]
+fn a_periodic_job_that_another_holds_up_runs_once() {
+    let mut jobs = Jobs::default();
+    jobs.add(Schedule::Once(10), no_op());
+    let schedule = Schedule::Every {
+        first: 11,
+        period: 10,
+    };
+    let held_up = jobs.add(schedule, no_op());
+    let (long, run) = jobs.take_due(12).unwrap();
+    drop(jobs.put_back(long, run, false));
+    // The first job took 40 ticks, and both were due when it began.
+    assert_eq!(run_due(&mut jobs, 52), [held_up]);
+    assert_eq!(jobs.fall_asleep(), Some(61));
+}
+
+#[test]
+fn a_period_beyond_the_last_tick_ends_a_job_held_up() {
+    let mut jobs = Jobs::default();
+    jobs.add(Schedule::Once(1), no_op());
+    let schedule = Schedule::Every {
+        first: 2,
+        period: u64::MAX / 2,
+    };
+    let held_up = jobs.add(schedule, no_op());
+    let (long, run) = jobs.take_due(3).unwrap();
+    drop(jobs.put_back(long, run, false));
+    assert_eq!(run_due(&mut jobs, u64::MAX - 1), [held_up]);
+    assert_eq!(jobs.len(), 0);
+}
+
+#[test]
 fn a_job_keeps_to_its_new_period() {
     let schedules = [
         Schedule::Once(10),
