@@ -28,7 +28,7 @@ use crate::{
 /// # Guarantees
 ///
 /// - No job runs early. Jobs run in the order of their times, and jobs with equal times in the order
-///   in which they were added.
+///   in which they got them: when a job is added or moved, and, if it is periodic, when it runs.
 /// - A periodic job that missed several periods runs once for all of them, and then keeps to its
 ///   grid, as Go's tickers do.
 /// - A job that panics is reported and cancelled; the thread and the other jobs continue.

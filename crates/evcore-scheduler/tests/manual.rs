@@ -44,6 +44,19 @@ fn jobs_run_when_the_time_is_moved_in_the_order_of_their_times() {
 }
 
 #[test]
+fn jobs_with_equal_times_run_in_the_order_in_which_they_got_them() {
+    let (scheduler, mut time) = Scheduler::manual();
+    let (job, ran) = recorder();
+    scheduler.every(5 * SECOND, job("often"));
+    scheduler.every(10 * SECOND, job("rarely"));
+    let moved = scheduler.after(SECOND, job("moved"));
+    scheduler.after(10 * SECOND, job("added"));
+    moved.move_after(10 * SECOND);
+    time.advance(10 * SECOND);
+    assert_eq!(names(&ran), ["often", "rarely", "added", "moved", "often"]);
+}
+
+#[test]
 fn a_job_of_the_past_runs_when_the_time_is_moved_by_zero() {
     let (scheduler, mut time) = Scheduler::manual();
     let (job, ran) = recorder();
