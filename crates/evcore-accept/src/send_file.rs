@@ -96,12 +96,17 @@ mod imp {
     use super::*;
     use rustix::fs::sendfile;
 
+    /// The most that one call sends (`MAX_RW_COUNT`). The kernel refuses a count that is negative as a
+    /// signed number, or that leads beyond the last offset.
+    const COUNT_MAX: usize = 0x7fff_f000;
+
     pub(super) fn send_file(
         stream: BorrowedFd<'_>,
         file: BorrowedFd<'_>,
         mut offset: u64,
         count: usize,
     ) -> rustix::io::Result<usize> {
+        let count = count.min(COUNT_MAX);
         retry_on_intr(|| sendfile(stream, file, Some(&mut offset), count))
     }
 }
@@ -173,6 +178,19 @@ mod tests {
         }
         let (stream, _client) = connected_pair();
         assert_eq!(stream.send_file(&file, 0, 0).unwrap(), 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_count_beyond_the_range_of_the_kernel_is_not_copied() {
+        let bytes = [7; COPY_MAX + 2];
+        let (_scratch, file) = file_with(&bytes);
+        for (offset, count) in [(0, usize::MAX), (1, usize::MAX / 2)] {
+            let (stream, _client) = connected_pair();
+            let sent = stream.send_file(&file, offset, count).unwrap();
+            let rest = bytes.len() - usize::try_from(offset).unwrap();
+            assert_eq!(sent, rest, "of {count} bytes from {offset} on");
+        }
     }
 
     #[test]
