@@ -112,7 +112,8 @@ impl ListenerOptions {
     /// Sets whether an IPv6 address takes IPv6 connections only: on by default.
     ///
     /// If it is off, `[::]` takes IPv4 connections too, from mapped addresses such as
-    /// `::ffff:192.0.2.1`. It cannot be off for an IPv4 address. On OpenBSD it is always on.
+    /// `::ffff:192.0.2.1`. It cannot be off for an IPv4 address or a Unix socket. On OpenBSD it is
+    /// always on.
     pub const fn v6_only(mut self, on: bool) -> Self {
         self.v6_only = on;
         self
@@ -488,6 +489,7 @@ mod tests {
             (options.clone().send_buffer(1), &unix, "send_buffer"),
             (options.clone().mode(0o600), &LOCALHOST.into(), "mode"),
             (options.clone().v6_only(false), &LOCALHOST.into(), "v6_only"),
+            (options.clone().v6_only(false), &unix, "v6_only"),
         ] {
             let refused = options.bind(address.clone()).unwrap_err();
             assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");

@@ -53,6 +53,7 @@ fn refuse_unsupported(options: &ListenerOptions, address: &Address) -> Result<()
             HERE,
         ),
         (!options.v6_only && is_v4, "v6_only(false)", "for IPv4"),
+        (!options.v6_only && is_unix, "v6_only(false)", FOR_UNIX),
         (options.mode.is_some() && !is_unix, "mode", FOR_TCP),
     ];
     Error::of_first_refusal(&refusals, address)
