@@ -146,15 +146,18 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet made.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet made. On
+    /// Linux it is no error while the stream connects over TCP, but ends that: the pending error is
+    /// then [`ConnectionReset`](io::ErrorKind::ConnectionReset).
     pub fn shutdown_write(&self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
 
     /// Ends one side, or both, for every descriptor of the connection.
     ///
-    /// [`Shutdown::Read`] sends nothing to the peer: [`recv`](Self::recv) returns 0 from then on. What
-    /// the peer still sends is discarded or kept, depending on the system.
+    /// [`Shutdown::Read`] sends nothing to the peer. [`recv`](Self::recv) then returns 0 instead of
+    /// failing with `WouldBlock`. What has arrived, and what the peer still sends, is discarded or can
+    /// still be received, depending on the system.
     ///
     /// # Errors
     ///
@@ -473,6 +476,17 @@ mod tests {
         let mut received = Vec::new();
         client.read_to_end(&mut received).unwrap();
         assert_eq!(received, b"still here");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn after_shutdown_of_the_read_side_data_can_still_be_received() {
+        let (stream, mut client) = connected_pair();
+        client.write_all(b"before").unwrap();
+        wait_readable(&stream);
+        stream.shutdown(Shutdown::Read).unwrap();
+        assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 6);
+        assert_eq!(stream.recv(&mut [0; 8]).unwrap(), 0);
     }
 
     #[test]

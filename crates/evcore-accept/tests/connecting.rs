@@ -113,6 +113,17 @@ fn a_connection_in_progress_is_reported_once_it_is_made() {
     assert!(result_of(stream).unwrap().peer_addr().is_ok());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_shutdown_ends_a_connection_in_progress() {
+    let (listener, _client) = full_tcp_listener();
+    let stream = Stream::connect(listener.local_addr()).unwrap();
+    assert!(!has_event(&stream, PollFlags::OUT, Duration::ZERO));
+    stream.shutdown_write().unwrap();
+    let error = result_of(stream).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
 #[test]
 fn a_closed_port_refuses() {
     let (_taken, address) = closed_port();
