@@ -232,6 +232,18 @@ fn a_directory_is_sent_by_its_index() {
 }
 
 #[test]
+fn an_index_that_is_a_directory_is_not_found() {
+    let site = Site::start(&["--index", "index"]);
+    site.write("d/index/a", "hello");
+    site.write("index/a", "hello");
+    let mut client = site.server.connect();
+    for target in ["/files/", "/files/d/"] {
+        assert_eq!(client.get(target).status, 404, "{target}");
+    }
+    assert_eq!(client.get("/files/d/index").status, 301);
+}
+
+#[test]
 fn a_directory_without_an_index_is_not_found() {
     let site = Site::start(&[]);
     site.write("d/a", "hello");

@@ -193,7 +193,8 @@ impl Files {
         if !path::decode(encoded.as_bytes(), &mut self.name) {
             return Err(Miss::Status(Status::NotFound));
         }
-        if self.name.is_empty() || self.name.ends_with(b"/") {
+        let is_index = self.name.is_empty() || self.name.ends_with(b"/");
+        if is_index {
             let index = self.index.as_ref();
             self.name
                 .extend_from_slice(index.ok_or(Miss::Status(Status::NotFound))?);
@@ -207,7 +208,11 @@ impl Files {
             Ok(file) => self.open.insert(&self.name, file, now_ms),
             Err(_) => self.open.remove(&self.name),
         }
-        file
+        match file {
+            // A redirect would lead to a target with `//`, which names nothing.
+            Err(Miss::Directory) if is_index => Err(Miss::Status(Status::NotFound)),
+            file => file,
+        }
     }
 
     fn open_named(&mut self, clock: &Clock) -> Result<Arc<OpenFile>, Miss> {
