@@ -1,6 +1,9 @@
 //! The command line: options, and errors of one line.
 
-use std::process::{Command, Output};
+use std::{
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::{Command, Output},
+};
 
 use evcore_tests::{Scratch, Server, httpd};
 
@@ -203,6 +206,15 @@ fn help_lists_every_option_and_succeeds() {
     ] {
         assert!(help.contains(option), "{option}");
     }
+}
+
+#[test]
+fn help_that_cannot_be_printed_is_an_error_of_one_line() {
+    let (stdout, reader) = UnixStream::pair().expect("a pair of sockets");
+    drop(reader);
+    let mut command = Command::new(httpd());
+    let output = command.arg("--help").stdout(OwnedFd::from(stdout)).output();
+    assert_refusal(&output.expect("it runs"), &["--help"], 1, &["--help"]);
 }
 
 #[test]

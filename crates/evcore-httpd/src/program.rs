@@ -1,6 +1,11 @@
 //! The program: from the command line to the master.
 
-use std::{error::Error, io, process::ExitCode, sync::Arc};
+use std::{
+    error::Error,
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use evcore::{balancer::WorkerGroup, clock::Clock};
 use evcore_prefork::Worker;
@@ -37,10 +42,14 @@ pub fn run() -> ExitCode {
             log(format_args!("httpd: {error}"));
             ExitCode::from(1)
         }),
-        Ok(Command::Help) => {
-            print!("{}", options::HELP);
-            ExitCode::SUCCESS
-        }
+        // `print!` would panic.
+        Ok(Command::Help) => match io::stdout().write_all(options::HELP.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                log(format_args!("httpd: --help cannot be printed: {error}"));
+                ExitCode::from(1)
+            }
+        },
         Err(error) => {
             log(format_args!("httpd: {error}"));
             ExitCode::from(2)
