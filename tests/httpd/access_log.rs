@@ -133,6 +133,18 @@ fn a_request_timeout_is_logged_without_a_request_line() {
 }
 
 #[test]
+fn a_request_timeout_is_logged_with_a_complete_request_line() {
+    let scratch = Scratch::new("slow-head");
+    let (server, path) = logging(&scratch, &["--workers", "0", "--header-timeout", "20"]);
+    let mut client = server.connect();
+    client.send("\r\nGET /a HTTP/1.1\r\nHost");
+    assert_eq!(client.response().status, 408);
+    eventually("its line", || !lines(&path).is_empty());
+    let line = timeless(&lines(&path)[0]);
+    assert_eq!(line, "127.0.0.1 - -  \"GET /a HTTP/1.1\" 408 20");
+}
+
+#[test]
 fn a_buffered_line_is_flushed_by_a_timer() {
     let scratch = Scratch::new("alone");
     let (server, path) = logging(&scratch, &["--workers", "1"]);

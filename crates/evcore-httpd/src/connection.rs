@@ -192,9 +192,8 @@ impl<S: Transport> Connection<S> {
                 cx.shared.respond_after_sleep(&request, cx.ev.clock());
                 self.on_response(&request, cx);
             }
-            (Timer::READ, _, ReadTimer::Header | ReadTimer::Body) => {
-                self.refuse(Status::RequestTimeout, cx);
-            }
+            (Timer::READ, _, ReadTimer::Header) => self.refuse_partial_head(cx),
+            (Timer::READ, _, ReadTimer::Body) => self.refuse(Status::RequestTimeout, cx),
             (Timer::READ, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, cx),
             (Timer::READ, _, ReadTimer::KeepAlive) if cx.shared.stopping => {
                 return self.on_evict(cx);

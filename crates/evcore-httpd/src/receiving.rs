@@ -278,6 +278,15 @@ impl<S: Transport> Connection<S> {
         self.responded_since_armed = true;
     }
 
+    /// Responds to a head that is incomplete after its time.
+    pub fn refuse_partial_head(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
+        let head = mem::take(&mut self.input);
+        if has_request_line(&head) {
+            self.record_request_line(&head);
+        }
+        self.refuse(Status::RequestTimeout, cx);
+    }
+
     /// Responds with an error, and ends the connection when that is sent.
     pub fn refuse(&mut self, status: Status, cx: &mut Cx<'_, impl Acceptor>) {
         cx.shared.refuse(status, cx.ev.clock());
@@ -303,6 +312,11 @@ impl<S: Transport> Connection<S> {
 fn may_begin_request(bytes: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b'\r' | b'\n');
     bytes.first().is_none_or(is_plain)
+}
+
+/// Whether the request line of a head is complete. Empty lines may come before it.
+fn has_request_line(head: &[u8]) -> bool {
+    has_line_end(head.trim_ascii_start())
 }
 
 /// Whether a line ends in `bytes`. The last byte comes first, because most heads arrive whole.
