@@ -78,6 +78,37 @@ fn a_full_disk_costs_lines_of_the_access_log_only() {
 }
 
 #[test]
+fn a_line_that_a_full_disk_cuts_is_not_continued_by_the_next() {
+    let scratch = Scratch::new("full-cut");
+    let [path, filler] = ["access.log", "filler"].map(|name| scratch.file(name));
+    let fill = "head -c 32768 /dev/zero > filler;";
+    let Some(mut command) = on_disk(scratch.path(), "size=64k", fill) else {
+        return;
+    };
+    command.args(["--workers", "0", "--access-log"]).arg(&path);
+    let server = Server::from_command(command, 1);
+    let mut client = server.connect();
+    eventually("the disk is full", || {
+        assert_eq!(client.get("/").status, 200);
+        server.log().contains("are lost: No space left on device")
+    });
+    let log = seen_by(&server, &path);
+    let text = fs::read_to_string(&log).expect("it is there");
+    assert!(!text.ends_with('\n'), "no line is cut");
+    fs::remove_file(seen_by(&server, &filler)).expect("it is there");
+    eventually("it writes lines again", || {
+        assert_eq!(client.get("/bytes/1").status, 200);
+        fs::read_to_string(&log).is_ok_and(|now| now.len() > text.len())
+    });
+    let now = fs::read_to_string(&log).expect("it is there");
+    let next = now[text.len()..].lines().take(2).collect::<Vec<_>>();
+    assert!(
+        next[0].is_empty() && next[1].starts_with("127.0.0.1"),
+        "{next:?}"
+    );
+}
+
+#[test]
 fn a_pid_file_on_a_full_disk_is_an_error_of_one_line() {
     let scratch = Scratch::new("full-pid");
     let path = scratch.file("pid");

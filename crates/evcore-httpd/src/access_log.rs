@@ -47,6 +47,8 @@ pub struct AccessLog {
     lines: Vec<u8>,
     /// Lines lost since the last successful write. The first loss was logged.
     lost: u64,
+    /// The file ends with a part of a line, whose rest a full disk has refused.
+    is_cut: bool,
 }
 
 /// The file, pipe or terminal that the lines go to.
@@ -78,6 +80,7 @@ impl AccessLog {
             out: out.map_err(|error| cannot_open(path, &error))?,
             lines: Vec::with_capacity(BUFFER_BYTES),
             lost: 0,
+            is_cut: false,
         })
     }
 
@@ -131,12 +134,28 @@ impl AccessLog {
     /// Writes the buffered lines, as far as the file accepts them. Returns whether some were written
     /// without an error. After an error the rest is lost: the server continues with a full disk.
     fn write(&mut self) -> bool {
-        let (written, result) = self.out.write(&self.lines);
+        let (written, result) = match self.end_cut_line() {
+            Ok(()) => self.out.write(&self.lines),
+            Err(error) => (0, Err(error)),
+        };
+        if written > 0 && result.is_err() {
+            self.is_cut = self.lines[written - 1] != b'\n';
+        }
         self.lines.drain(..written);
         if let Err(error) = &result {
             self.lose_all(error);
         }
         written > 0 && result.is_ok()
+    }
+
+    /// Ends a line that was cut, so that the next one does not continue it.
+    fn end_cut_line(&mut self) -> io::Result<()> {
+        if !self.is_cut {
+            return Ok(());
+        }
+        let (written, result) = self.out.write(b"\n");
+        self.is_cut = written == 0;
+        result
     }
 
     fn lose_all(&mut self, why: &dyn Display) {
