@@ -202,6 +202,39 @@ fn a_hundred_reloads_with_reuseport_lose_no_client() {
     reloads_lose_no_client(100, &["--workers", "2", "--accept", "reuseport"]);
 }
 
+/// A new worker that takes longer than a second to start, as on a busy machine.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reload_waits_for_a_worker_that_starts_slowly() {
+    use evcore_tests::{Strace, strace_works};
+
+    if !strace_works() {
+        not_run("strace is not installed, or may not trace");
+        return;
+    }
+    let server = Server::start(&["--workers", "1"]);
+    let old = server.worker_pids();
+    let delay = [
+        "-e",
+        "trace=epoll_create1",
+        "-e",
+        "inject=epoll_create1:delay_enter=1500000",
+    ];
+    let _strace = Strace::attach(server.pid(), &delay);
+    server.signal(Signal::HUP);
+    eventually("the reload", || server.log().contains("reload: Done"));
+    let new = server
+        .worker_pids()
+        .into_iter()
+        .find(|it| !old.contains(it));
+    let new = new.expect("a new worker");
+    let files = std::fs::read_dir(format!("/proc/{new}/fd")).expect("it lives");
+    let has_poller = files
+        .filter_map(|file| std::fs::read_link(file.ok()?.path()).ok())
+        .any(|file| file.to_string_lossy().contains("eventpoll"));
+    assert!(has_poller, "the new worker cannot serve yet");
+}
+
 #[test]
 fn an_old_worker_finishes_what_is_under_way() {
     let server = Server::start(&["--workers", "1"]);

@@ -1,6 +1,6 @@
 //! The master: starts workers, as processes or as threads, and logs what becomes of them.
 
-use std::{cell::RefCell, error::Error, io, process::ExitCode};
+use std::{cell::RefCell, error::Error, io, process::ExitCode, time::Duration};
 
 use evcore::balancer::WorkerId;
 use evcore_prefork::{
@@ -49,6 +49,8 @@ pub fn run(
     let options = &setup.options;
     let mut supervisor = Supervisor::new(options.workers)
         .slots_serve_alone(options.own_listeners)
+        // Each worker reports. Until all new ones have, a reload leaves the old ones alone.
+        .ready_timeout(Duration::MAX)
         // A worker stops by itself at its timeout; this is for one that hangs.
         .stop_timeout(options.shutdown_timeout * 2)
         .on_start_error(log_start_error)
