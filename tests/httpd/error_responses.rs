@@ -121,6 +121,29 @@ fn a_head_that_is_too_large_is_a_431() {
     assert_refused(&server, format!("{line}{many}\r\n"), 431);
 }
 
+/// RFC 9110, section 9.3.2.
+#[test]
+fn a_refused_head_request_gets_no_body() {
+    let server = Server::start(&["--workers", "0", "--header-timeout", "100"]);
+    let host = "HEAD / HTTP/1.1\r\nHost: t\r\n";
+    for (request, status) in [
+        ("HEAD / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        ("\r\nHEAD / HTTP/3.0\r\n\r\n".to_owned(), 505),
+        (format!("HEAD /{} HTTP/1.1\r\n\r\n", "x".repeat(8192)), 414),
+        (format!("{host}Content-Length: 1048577\r\n\r\n"), 413),
+        (format!("{host}Transfer-Encoding: chunked\r\n\r\nx"), 400),
+        // Without an end.
+        (host.to_owned(), 408),
+        (format!("{host}Content-Length: 1\r\n\r\n"), 408),
+    ] {
+        let mut client = server.connect();
+        client.send(&request);
+        assert_eq!(client.head_response().0.status, status, "{request}");
+        client.shutdown_write();
+        assert!(client.is_closed(), "{request}");
+    }
+}
+
 #[test]
 fn a_head_just_below_the_limit_is_served() {
     let server = server();

@@ -193,8 +193,13 @@ impl<S: Transport> Connection<S> {
                 self.on_response(&request, cx);
             }
             (Timer::READ, _, ReadTimer::Header) => self.refuse_partial_head(cx),
-            (Timer::READ, _, ReadTimer::Body) => self.refuse(Status::RequestTimeout, cx),
-            (Timer::READ, _, ReadTimer::Room) => self.refuse(Status::ServiceUnavailable, cx),
+            (Timer::READ, state, ReadTimer::Body) => {
+                let head_only = matches!(state, State::Body(body) if body.0.head_only);
+                self.refuse(Status::RequestTimeout, head_only, cx);
+            }
+            (Timer::READ, _, ReadTimer::Room) => {
+                self.refuse(Status::ServiceUnavailable, false, cx);
+            }
             (Timer::READ, _, ReadTimer::KeepAlive) if cx.shared.stopping => {
                 return self.on_evict(cx);
             }

@@ -157,7 +157,7 @@ impl<S: Transport> Connection<S> {
             }
             Parsed::Refused(status) => {
                 self.record_request_line(bytes);
-                self.refuse(status, cx);
+                self.refuse(status, has_method_head(bytes), cx);
                 bytes.len()
             }
         }
@@ -230,6 +230,7 @@ impl<S: Transport> Connection<S> {
         let State::Body(body) = &mut self.state else {
             return 0;
         };
+        let head_only = body.0.head_only;
         match body.1.feed(bytes, &mut cx.shared.bodies) {
             Ok(used) if body.1.is_done() => {
                 if let State::Body(done) = self.leave_body(cx.token, cx.shared) {
@@ -240,7 +241,7 @@ impl<S: Transport> Connection<S> {
             }
             Ok(used) => used,
             Err(status) => {
-                self.refuse(status, cx);
+                self.refuse(status, head_only, cx);
                 bytes.len()
             }
         }
@@ -284,12 +285,12 @@ impl<S: Transport> Connection<S> {
         if has_request_line(&head) {
             self.record_request_line(&head);
         }
-        self.refuse(Status::RequestTimeout, cx);
+        self.refuse(Status::RequestTimeout, has_method_head(&head), cx);
     }
 
-    /// Responds with an error, and ends the connection when that is sent.
-    pub fn refuse(&mut self, status: Status, cx: &mut Cx<'_, impl Acceptor>) {
-        cx.shared.refuse(status, cx.ev.clock());
+    /// Responds with an error, or with its head alone, and ends the connection when that is sent.
+    pub fn refuse(&mut self, status: Status, head_only: bool, cx: &mut Cx<'_, impl Acceptor>) {
+        cx.shared.refuse(status, head_only, cx.ev.clock());
         self.log_response(cx);
         self.leave_body(cx.token, cx.shared);
         self.input = Vec::new();
@@ -312,6 +313,12 @@ impl<S: Transport> Connection<S> {
 fn may_begin_request(bytes: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b'\r' | b'\n');
     bytes.first().is_none_or(is_plain)
+}
+
+/// Whether the method of a head that was not parsed is HEAD, whose response has no body in any case
+/// (RFC 9110, section 9.3.2). Empty lines may come before it.
+fn has_method_head(head: &[u8]) -> bool {
+    head.trim_ascii_start().starts_with(b"HEAD ")
 }
 
 /// Whether the request line of a head is complete. Empty lines may come before it.

@@ -253,12 +253,12 @@ impl Shared {
     }
 
     /// Responds with the error that ends the connection.
-    pub fn refuse(&mut self, status: Status, clock: &Clock) {
+    pub fn refuse(&mut self, status: Status, head_only: bool, clock: &Clock) {
         let head = Head {
             status,
             ..Head::new(clock, Version::Http11, false)
         };
-        self.write(head, false, error_body(status).as_bytes());
+        self.write(head, head_only, error_body(status).as_bytes());
     }
 
     /// Responds to a request with an error; the connection may stay open.
