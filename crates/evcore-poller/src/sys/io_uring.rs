@@ -13,7 +13,8 @@
 //!   second one of the other kind would complete at once, for ever.
 //! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
 //!   without another call. It ends when the completion queue is full, or when the wake-up comes from
-//!   another ring, and is then made again. It also ends at once if the file has no readiness.
+//!   another ring, and is then made again. It also ends at once if nothing wakes
+//!   the file.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
 //!   data claims priority data too. What may be out of date is checked by one `poll` for all of
@@ -29,8 +30,10 @@
 //! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.
 //!   A cancellation that finds no request completes itself, and the request has completed before.
 //! - A change is a cancellation and a new request, which go with the wait.
-//! - A call with requests that ends by its timeout or by a signal does not report which. So the wait
-//!   reads the clock, if it has requests and a timeout.
+//! - A call with requests that ends by its timeout or by a signal does not report which. It has fewer
+//!   completions then than it was to wait for, and the clock tells the two apart.
+//! - Completions that report nothing may end a call. Then the wait goes on for the time that is left.
+//!   So it reads the clock before a call that may block for a limited time.
 //! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
 //! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their worker
 //!   is busy, where an epoll set passes it to one that waits. So there is no
@@ -43,28 +46,25 @@
 use std::{
     fmt,
     os::fd::{AsFd, AsRawFd},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::io::Errno;
 
-use super::{
-    ForkGuard,
-    chunked_wait::{LONGEST_IN_MS, chunked_wait},
-    poll::call,
-    raw_fd,
-};
+use super::{ForkGuard, poll::call, raw_fd};
 use crate::{
     Backend, Capabilities, Error, EventSink, Events, Mode, Ready, Registration, Result,
     WakeChannel, Waker,
 };
 
+mod countdown;
 mod ring;
 mod table;
 
 #[cfg(test)]
 mod tests;
 
+use countdown::Countdown;
 use ring::{Completion, Entered, Request, Ring};
 use table::Table;
 
@@ -218,40 +218,33 @@ impl IoUring {
             had_news: self.ring.first().is_some() || self.ring.has_more(),
         };
         self.table.begin_wait();
-        self.queue_changes()?;
-        self.drop_stale();
-
-        let at_once = self.ring.first().is_some() || timeout == Some(Duration::ZERO);
-        let is_silent = self.ring.queued() > 0;
-        let begun = timeout.filter(|_| is_silent && !at_once);
-        let begun = begun.map(|timeout| (Instant::now(), timeout));
-        let waited = self.enter(at_once, timeout)?;
-        let was_woken = self.gather(events, before);
-        if !events.is_empty() || was_woken || at_once && timeout == Some(Duration::ZERO) {
-            return Ok(());
-        }
-        match begun {
-            _ if waited == Entered::TimedOut => Ok(()),
-            Some((start, timeout)) if start.elapsed() >= timeout => Ok(()),
-            // A signal, or completions that report nothing. The poller measures how much time is left.
-            _ => Err(Errno::INTR),
+        let mut clock = Countdown::of(timeout);
+        // What came before the wait mostly ends it, without a look at the clock.
+        let mut at_once = before.had_news;
+        loop {
+            self.queue_changes()?;
+            self.drop_stale();
+            at_once |= self.ring.first().is_some() || clock.is_zero();
+            let entered = self.enter(at_once, &mut clock)?;
+            let was_woken = self.gather(events, before);
+            if !events.is_empty() || was_woken || clock.is_over() {
+                return Ok(());
+            }
+            if entered == Entered::Cut {
+                return Err(Errno::INTR);
+            }
+            // Completions that report nothing. A peer may add more and more, so the time counts.
+            at_once = false;
         }
     }
 
     /// Submits, and waits for something to report, or not at all.
-    fn enter(&mut self, at_once: bool, timeout: Option<Duration>) -> Result<Entered, Errno> {
+    fn enter(&mut self, at_once: bool, clock: &mut Countdown) -> Result<Entered, Errno> {
         if at_once {
             return self.ring.enter(0, None);
         }
-        let (ring, least) = (&mut self.ring, 1 + self.owed);
-        let count = chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
-            let entered = ring.enter(least, chunk)?;
-            Ok(usize::from(entered == Entered::Returned))
-        })?;
-        Ok(match count {
-            0 => Entered::TimedOut,
-            _ => Entered::Returned,
-        })
+        let timeout = clock.start();
+        self.ring.enter(1 + self.owed, timeout)
     }
 
     /// Takes completions, as many as there is room for. Returns whether a waker was among them.
@@ -335,9 +328,9 @@ impl IoUring {
             Mode::Level => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
             Mode::Edge if completion.more => {}
-            // Nothing will ever wake it. Otherwise another ring has; an edge too many is a hint, one
-            // too few would be lost.
-            Mode::Edge if is_new && !has_overflowed && !raw_fd::has_readiness(row.fd) => {}
+            // Nothing wakes it. Otherwise another ring has; an edge too many is a hint, one too few
+            // would be lost.
+            Mode::Edge if is_new && !has_overflowed && !raw_fd::may_be_woken_by_ring(row.fd) => {}
             Mode::Edge => self.table.arm_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;

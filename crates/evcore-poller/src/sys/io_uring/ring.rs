@@ -66,10 +66,11 @@ pub(super) struct Completion {
 /// How a call ended that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
-    /// There are as many completions as were asked for; or a call with requests ended for another
-    /// reason, which the kernel does not report.
-    Returned,
+    /// There are as many completions as were asked for.
+    Completed,
     TimedOut,
+    /// A call with requests ended by its timeout or by a signal: the kernel does not report which.
+    Cut,
 }
 
 /// How many requests fit into the submission queue; then it is submitted early.
@@ -77,6 +78,10 @@ const REQUESTS: u32 = 256;
 
 /// How many completions fit into the completion queue. The kernel keeps those beyond it apart.
 const COMPLETIONS: u32 = 4096;
+
+/// The longest timeout of a call, some 68 years: the kernel adds it to the time since the start, in
+/// nanoseconds of 64 bits.
+const LONGEST: Duration = Duration::from_secs(1 << 31);
 
 pub(super) struct Ring {
     fd: OwnedFd,
@@ -89,6 +94,9 @@ pub(super) struct Ring {
     submission_tail: u32,
     /// Our copy: only this side writes it.
     completion_head: u32,
+    /// How many calls were made.
+    #[cfg(test)]
+    pub(super) calls: u32,
 }
 
 // SAFETY: the pointers of the mappings belong to this ring alone, and go wherever it goes. The
@@ -121,6 +129,8 @@ impl Ring {
             fd,
             submission_tail: 0,
             completion_head: 0,
+            #[cfg(test)]
+            calls: 0,
             params,
         };
         ring.number_requests();
@@ -170,7 +180,7 @@ impl Ring {
     }
 
     /// Submits what is queued, does the deferred work, and waits until there are `least` completions,
-    /// for at most `timeout`, which is a few weeks at most. `None` waits without limit.
+    /// for at most `timeout`, of which no more than [`LONGEST`] counts. `None` waits without limit.
     ///
     /// # Errors
     ///
@@ -182,13 +192,17 @@ impl Ring {
         timeout: Option<Duration>,
     ) -> Result<Entered, Errno> {
         let timeout = timeout.filter(|_| least > 0);
+        let timeout = timeout.map(|timeout| timeout.min(LONGEST));
         loop {
             let queued = self.queued();
             match self.call(least, IoringEnterFlags::GETEVENTS, timeout) {
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
                 // Without memory, the kernel takes some, and then does not wait.
                 Ok(submitted) if submitted < queued => {}
-                submitted => return submitted.map(|_| Entered::Returned),
+                Ok(_) if self.completed() < least.min(self.params.cq_entries) => {
+                    return Ok(Entered::Cut);
+                }
+                submitted => return submitted.map(|_| Entered::Completed),
             }
         }
     }
@@ -200,6 +214,10 @@ impl Ring {
         flags: IoringEnterFlags,
         timeout: Option<Duration>,
     ) -> Result<u32, Errno> {
+        #[cfg(test)]
+        {
+            self.calls += 1;
+        }
         let queued = self.queued();
         let Some(timeout) = timeout else {
             // SAFETY: the requests hold no pointer.
@@ -216,11 +234,17 @@ impl Ring {
         unsafe { io_uring_enter_arg(&self.fd, queued, least, flags, Some(&argument)) }
     }
 
-    /// The first completion.
-    pub(super) fn first(&self) -> Option<Completion> {
+    /// How many completions are in the queue.
+    fn completed(&self) -> u32 {
         let tail = self.word(self.params.cq_off.tail);
         // Acquire: the kernel has written the completions before the tail.
-        if tail.load(Ordering::Acquire) == self.completion_head {
+        tail.load(Ordering::Acquire)
+            .wrapping_sub(self.completion_head)
+    }
+
+    /// The first completion.
+    pub(super) fn first(&self) -> Option<Completion> {
+        if self.completed() == 0 {
             return None;
         }
         let index = self.completion_head & (self.params.cq_entries - 1);

@@ -1,0 +1,39 @@
+//! The time that a wait has left.
+
+use std::time::{Duration, Instant};
+
+/// The time that is left of a wait. It reads the clock only if it must.
+#[derive(Debug)]
+pub(super) struct Countdown {
+    timeout: Option<Duration>,
+    start: Option<Instant>,
+}
+
+impl Countdown {
+    pub(super) fn of(timeout: Option<Duration>) -> Self {
+        let start = None;
+        Self { timeout, start }
+    }
+
+    /// Starts, unless it has. Returns what is left.
+    pub(super) fn start(&mut self) -> Option<Duration> {
+        let timeout = self.timeout?;
+        match self.start {
+            Some(start) => Some(timeout.saturating_sub(start.elapsed())),
+            None => {
+                self.start = Some(Instant::now());
+                Some(timeout)
+            }
+        }
+    }
+
+    /// Whether no time was given.
+    pub(super) fn is_zero(&self) -> bool {
+        self.timeout == Some(Duration::ZERO)
+    }
+
+    /// Whether the time is over. Starts, unless it has.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.is_zero() || self.start() == Some(Duration::ZERO)
+    }
+}

@@ -1,0 +1,120 @@
+//! Completions that report nothing do not end a wait, in particular not as a signal does.
+
+use std::net::Shutdown;
+
+use super::*;
+
+const TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Waits for [`TIMEOUT`], and expects that it passes without an event. Returns the number of calls.
+fn calls_of_wait(backend: &mut IoUring) -> u32 {
+    let mut events = Events::bounded(8);
+    let (before, start) = (backend.ring.calls, Instant::now());
+    let waited = backend.wait((&mut events).into(), Some(TIMEOUT));
+    waited.expect("no signal came");
+    assert!(events.is_empty() && start.elapsed() >= TIMEOUT);
+    backend.ring.calls - before
+}
+
+fn backend() -> Option<IoUring> {
+    match Ring::with_room_for(64) {
+        Ok(ring) => Some(IoUring::over(ring).expect("a descriptor is left")),
+        Err(error) => {
+            not_run(&error.to_string());
+            None
+        }
+    }
+}
+
+/// Watches one side of a pair for what is not the case. Returns the sides: the peer's first.
+fn watch(backend: &mut IoUring, interest: Interest, mode: Mode) -> (UnixStream, UnixStream) {
+    let (near, mut far) = pair();
+    if interest.bits() & Interest::WRITE.bits() != 0 {
+        while far.write(&[0; 4096]).is_ok() {}
+    }
+    let new = Registration {
+        interest,
+        ..registration(&far, mode)
+    };
+    backend.add(&new).expect("add");
+    assert_eq!(calls_of_wait(backend), 1);
+    (near, far)
+}
+
+fn unwatch(backend: &mut IoUring, far: &UnixStream, mode: Mode) {
+    backend.remove(&registration(far, mode)).expect("remove");
+}
+
+#[test]
+fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
+    let Some(mut backend) = backend() else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Oneshot] {
+        let (mut near, mut far) = watch(&mut backend, Interest::READ, mode);
+        wake_up(&mut near, &mut far, true);
+        assert_eq!(calls_of_wait(&mut backend), 2, "{mode:?}");
+        assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
+        unwatch(&mut backend, &far, mode);
+    }
+    for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {
+        // The end of the peer's side is nothing to a writer.
+        let (near, far) = watch(&mut backend, Interest::WRITE, mode);
+        near.shutdown(Shutdown::Write).expect("shutdown");
+        // The multishot request that takes the place of the other reports it too, once.
+        let calls = if mode == Mode::Edge { 2 } else { 3 };
+        assert_eq!(calls_of_wait(&mut backend), calls, "{mode:?}");
+        assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
+        unwatch(&mut backend, &far, mode);
+    }
+}
+
+#[test]
+fn a_wake_up_for_nothing_during_a_wait_does_not_end_it() {
+    let Some(mut backend) = backend() else {
+        return;
+    };
+    let waiting = rustix::thread::gettid();
+    for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {
+        let (near, far) = watch(&mut backend, Interest::WRITE, mode);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                until_blocked(waiting);
+                near.shutdown(Shutdown::Write).expect("shutdown");
+            });
+            calls_of_wait(&mut backend);
+        });
+        unwatch(&mut backend, &far, mode);
+    }
+}
+
+/// Returns when the thread is in a call that blocks; at the latest, when it waits for this one.
+fn until_blocked(thread: rustix::thread::Pid) {
+    let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+    let is_blocked = || {
+        let stat = std::fs::read_to_string(&path).expect("it lives");
+        stat.rsplit_once(')')
+            .is_some_and(|(_, state)| state.starts_with(" S"))
+    };
+    evcore_testing::eventually("the wait has begun", is_blocked);
+}
+
+#[test]
+fn a_change_and_a_wait_are_one_call() {
+    let Some(mut backend) = backend() else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {
+        let (_near, far) = watch(&mut backend, Interest::READ, mode);
+        for interest in [Interest::PRIORITY, Interest::READ] {
+            let changed = Registration {
+                interest,
+                ..registration(&far, mode)
+            };
+            backend.modify(&changed).expect("modify");
+            assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
+        }
+        unwatch(&mut backend, &far, mode);
+        assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
+    }
+}
