@@ -1,6 +1,7 @@
 //! One generic server that runs on sockets and in the simulator.
 
 use std::{
+    error::Error,
     io::{self, ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     thread,
@@ -9,7 +10,7 @@ use std::{
 
 use evcore::{
     Acceptor, Address, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token,
-    Transport,
+    Transport, poller::BackendKind,
 };
 use evcore_sim::{
     App, ClientOutcome, Faults, Script, ScriptHandle, Sim, SimListener, SimStream, Workers, check,
@@ -136,26 +137,29 @@ const ANSWER: &str = "3\n0\n5\n16\n";
 
 #[test]
 fn it_serves_on_sockets() {
-    let listener = Listener::bind("127.0.0.1:0").expect("listen");
+    for kind in BackendKind::usable() {
+        let answer = serve_one_client(kind);
+        let answer = answer.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert_eq!(answer, ANSWER, "{kind}");
+    }
+}
+
+/// Serves one client on sockets. Returns the answer that it received.
+fn serve_one_client(kind: BackendKind) -> Result<String, Box<dyn Error>> {
+    let listener = Listener::bind("127.0.0.1:0")?;
     let Address::Tcp(address) = listener.local_addr().clone() else {
         panic!("a TCP address");
     };
-    let ev = EventLoop::builder()
-        .listener(listener)
-        .build()
-        .expect("a loop");
-    let mut server = Counter::new(ev);
+    let ev = EventLoop::builder().listener(listener).poller(kind);
+    let mut server = Counter::new(ev.build()?);
     let client = thread::spawn(move || exchange(address));
     while server.ended == 0 {
-        server.ev.wait().expect("a wait");
+        server.ev.wait()?;
         while let Some(step) = server.ev.next_step() {
             server.on_step(step);
         }
     }
-    assert_eq!(
-        client.join().expect("the client thread").expect("no error"),
-        ANSWER
-    );
+    Ok(client.join().expect("the client thread")?)
 }
 
 fn exchange(address: SocketAddr) -> io::Result<String> {

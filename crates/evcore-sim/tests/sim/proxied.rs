@@ -1,6 +1,7 @@
 //! What the proxy does on each fault of its connections, and on sockets.
 
 use std::{
+    error::Error,
     io::{ErrorKind, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     rc::Rc,
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Address, EventLoop, Listener, Step, accept::ConnectOptions};
+use evcore::{Address, EventLoop, Listener, Step, accept::ConnectOptions, poller::BackendKind};
 use evcore_sim::{
     App, ClientOutcome, Fault, Faults, Probability, Process, Script, ScriptHandle, Sim,
     SimListener, SimStream, Workers, check,
@@ -205,9 +206,19 @@ fn a_proxy_without_a_local_port_ends_the_session_at_once() {
 
 #[test]
 fn the_same_proxy_runs_on_sockets() {
-    let upstream = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let to = Address::Tcp(upstream.local_addr().expect("it is bound"));
-    let listener = Listener::bind("127.0.0.1:0").expect("a free port");
+    for kind in BackendKind::usable() {
+        let run = run_on_sockets(kind);
+        let (ends, received) = run.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert_eq!(*ends.borrow(), [(End::Completed, 1)].into(), "{kind}");
+        assert_eq!(received, 100_000, "{kind}");
+    }
+}
+
+/// Runs one session. Returns its end, and how many bytes the client received.
+fn run_on_sockets(kind: BackendKind) -> Result<(Ends, usize), Box<dyn Error>> {
+    let upstream = TcpListener::bind("127.0.0.1:0")?;
+    let to = Address::Tcp(upstream.local_addr()?);
+    let listener = Listener::bind("127.0.0.1:0")?;
     let Address::Tcp(address) = listener.local_addr().clone() else {
         panic!("a TCP address");
     };
@@ -225,17 +236,16 @@ fn the_same_proxy_runs_on_sockets() {
         stream.read_to_end(&mut bytes)?;
         Ok::<_, std::io::Error>(bytes.len())
     });
-    let builder = EventLoop::builder().listener(listener);
-    let ev = builder.build().expect("a loop");
+    let builder = EventLoop::builder().listener(listener).poller(kind);
     let ends = Ends::default();
-    let mut proxy = Proxy::new(ev, ConnectOptions::new(), to, &ends);
+    let mut proxy = Proxy::new(builder.build()?, ConnectOptions::new(), to, &ends);
     while ends.borrow().is_empty() {
-        proxy.ev.wait().expect("a wait");
+        proxy.ev.wait()?;
         while let Some(step) = proxy.ev.next_step() {
             proxy.on_step(step);
         }
     }
-    assert_eq!(*ends.borrow(), [(End::Completed, 1)].into());
-    assert_eq!(client.join().expect("no panic").expect("no error"), 100_000);
-    server.join().expect("no panic").expect("no error");
+    let received = client.join().expect("no panic")?;
+    server.join().expect("no panic")?;
+    Ok((ends, received))
 }
