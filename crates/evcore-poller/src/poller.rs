@@ -380,7 +380,8 @@ impl Poller {
     /// Whether a signal ends a wait with [`Error::Interrupted`] (`true`), or the wait goes on to the
     /// same deadline (`false`, the default).
     ///
-    /// With `true`, a wait reads no clock (on `io_uring`: unless it may block until a timeout). Choose `true` if your program has its own clock.
+    /// With `true`, a wait reads no clock (on `io_uring`: unless it may block until a timeout). Choose
+    /// `true` if your program has its own clock.
     pub fn return_on_signal(&mut self, yes: bool) {
         self.returns_on_signal = yes;
     }

@@ -13,8 +13,7 @@
 //!   second one of the other kind would complete at once, for ever.
 //! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
 //!   without another call. It ends when the completion queue is full, or when the wake-up comes from
-//!   another ring, and is then made again. It also ends at once if nothing wakes
-//!   the file.
+//!   another ring, and is then made again. It also ends at once if nothing wakes the file.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
 //!   data claims priority data too. What may be out of date is checked by one `poll` for all of
@@ -128,6 +127,7 @@ impl IoUring {
     }
 
     /// Queues all changes.
+    #[inline(never)]
     fn queue_changes(&mut self) -> Result<(), Errno> {
         self.queue_cancellations()?;
         let ring = &mut self.ring;
@@ -199,12 +199,14 @@ impl IoUring {
             if completion.name == WAKE || self.table.id_of(completion.name).is_some() {
                 break;
             }
-            self.drop_first_stale(&completion);
+            self.ring.drop_first();
+            self.count_stale(&completion);
         }
     }
 
-    fn drop_first_stale(&mut self, stale: &Completion) {
-        self.ring.drop_first();
+    /// A completion that reports nothing was taken.
+    #[cold]
+    fn count_stale(&mut self, stale: &Completion) {
         // Each cancellation makes one of the two.
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
             self.owed = self.owed.saturating_sub(1);
@@ -222,8 +224,10 @@ impl IoUring {
         // What came before the wait mostly ends it, without a look at the clock.
         let mut at_once = before.had_news;
         loop {
-            self.queue_changes()?;
-            self.drop_stale();
+            if self.table.has_changes() || !self.wake_is_watched {
+                self.queue_changes()?;
+                self.drop_stale();
+            }
             at_once |= self.ring.first().is_some() || clock.is_zero();
             let entered = self.enter(at_once, &mut clock)?;
             let was_woken = self.gather(events, before);
@@ -259,15 +263,14 @@ impl IoUring {
                 let Some(completion) = self.ring.first() else {
                     break;
                 };
-                if completion.name == WAKE {
-                    self.ring.drop_first();
+                self.ring.drop_first();
+                if let Some(id) = self.table.id_of(completion.name) {
+                    self.take(id, &completion, events, before, has_overflowed);
+                } else if completion.name == WAKE {
                     self.wake_is_watched = completion.more;
                     was_woken |= self.wake.acknowledge();
-                } else if let Some(id) = self.table.id_of(completion.name) {
-                    self.ring.drop_first();
-                    self.take(id, &completion, events, before, has_overflowed);
                 } else {
-                    self.drop_first_stale(&completion);
+                    self.count_stale(&completion);
                 }
             }
             let is_full = events.remaining() <= self.unchecked.len();
@@ -296,7 +299,28 @@ impl IoUring {
     }
 
     /// Takes the completion of a registration's request.
+    #[inline]
     fn take(
+        &mut self,
+        id: usize,
+        completion: &Completion,
+        events: &mut Events,
+        before: Before,
+        has_overflowed: bool,
+    ) {
+        let row = self.table.row(id);
+        if let (Mode::Edge, true, Ok(found)) = (row.mode, completion.more, completion.result) {
+            let ready = row.readiness(found);
+            if !ready.is_priority() {
+                return self.report(id, ready, events);
+            }
+        }
+        self.take_other(id, completion, events, before, has_overflowed);
+    }
+
+    /// Takes a completion that is not just a hint.
+    #[inline(never)]
+    fn take_other(
         &mut self,
         id: usize,
         completion: &Completion,
@@ -342,10 +366,15 @@ impl IoUring {
     }
 
     /// Reports what is still ready of what may be out of date.
+    #[inline]
     fn check_readiness(&mut self, events: &mut Events) {
-        if self.unchecked.is_empty() {
-            return;
+        if !self.unchecked.is_empty() {
+            self.check(events);
         }
+    }
+
+    #[inline(never)]
+    fn check(&mut self, events: &mut Events) {
         for &(id, _) in &self.unchecked {
             let row = self.table.row(id);
             self.asked.push(libc::pollfd {
@@ -381,6 +410,7 @@ impl IoUring {
     }
 
     /// Adds an event; or adds to that which the batch has of this registration.
+    #[inline]
     fn report(&mut self, id: usize, ready: Ready, events: &mut Events) {
         if ready.is_empty() {
             return;

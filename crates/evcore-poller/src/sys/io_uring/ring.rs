@@ -85,18 +85,32 @@ const LONGEST: Duration = Duration::from_secs(1 << 31);
 
 pub(super) struct Ring {
     fd: OwnedFd,
-    /// Both queues.
-    queues: Mapping,
+    /// Both queues, in which `shared` points.
+    _queues: Mapping,
     requests: Mapping,
     /// What the kernel has chosen: lengths, and offsets into the queues.
     params: io_uring_params,
+    shared: Shared,
     /// Our copy: only this side writes it.
     submission_tail: u32,
-    /// Our copy: only this side writes it.
+    /// The first completion that was not taken. The next call publishes it.
     completion_head: u32,
+    /// The end of the completions when it was last read.
+    completion_tail: u32,
     /// How many calls were made.
     #[cfg(test)]
     pub(super) calls: u32,
+}
+
+/// Where the parts of the queues are.
+// Invariant: all of them are in the mapping of the queues, which lives as long as the ring.
+struct Shared {
+    submission_head: NonNull<AtomicU32>,
+    submission_tail: NonNull<AtomicU32>,
+    submission_flags: NonNull<AtomicU32>,
+    completion_head: NonNull<AtomicU32>,
+    completion_tail: NonNull<AtomicU32>,
+    completions: NonNull<io_uring_cqe>,
 }
 
 // SAFETY: the pointers of the mappings belong to this ring alone, and go wherever it goes. The
@@ -122,27 +136,21 @@ impl Ring {
         // SAFETY: there is no `ATTACH_WQ`, so the call takes no descriptor.
         let fd = unsafe { io_uring_setup(REQUESTS.min(completions), &mut params) };
         let fd = fd.map_err(refused)?;
+        let queues = Mapping::of(&fd, queues_len(&params), IORING_OFF_SQ_RING)?;
         let requests = params.sq_entries as usize * size_of::<io_uring_sqe>();
-        let mut ring = Self {
-            queues: Mapping::of(&fd, queues_len(&params), IORING_OFF_SQ_RING)?,
+        number_requests(&queues, &params);
+        Ok(Self {
+            shared: Shared::of(&queues, &params),
+            _queues: queues,
             requests: Mapping::of(&fd, requests, IORING_OFF_SQES)?,
             fd,
             submission_tail: 0,
             completion_head: 0,
+            completion_tail: 0,
             #[cfg(test)]
             calls: 0,
             params,
-        };
-        ring.number_requests();
-        Ok(ring)
-    }
-
-    /// Fills the list of indices into the requests: each place has its own, for good.
-    fn number_requests(&mut self) {
-        for index in 0..self.params.sq_entries {
-            let place = self.params.sq_off.array + index * 4;
-            self.word(place).store(index, Ordering::Relaxed);
-        }
+        })
     }
 
     /// Makes room for a request: if there is none, submits what is queued.
@@ -152,7 +160,7 @@ impl Ring {
     /// As for [`enter`](Self::enter).
     pub(super) fn make_room(&mut self) -> Result<(), Errno> {
         while self.queued() == self.params.sq_entries {
-            self.call(0, IoringEnterFlags::empty(), None)?;
+            self.call(self.queued(), 0, IoringEnterFlags::empty(), None)?;
         }
         Ok(())
     }
@@ -166,14 +174,15 @@ impl Ring {
         // has read the previous request in it: there was room.
         unsafe { entry.write(request.into()) };
         self.submission_tail = self.submission_tail.wrapping_add(1);
+        let tail = self.word(self.shared.submission_tail);
         // Release: the entry is written first.
-        self.word(self.params.sq_off.tail)
-            .store(self.submission_tail, Ordering::Release);
+        tail.store(self.submission_tail, Ordering::Release);
     }
 
     /// How many requests are not submitted yet.
+    #[inline]
     pub(super) fn queued(&self) -> u32 {
-        let head = self.word(self.params.sq_off.head);
+        let head = self.word(self.shared.submission_head);
         // Acquire: the kernel has read the entries before the head.
         self.submission_tail
             .wrapping_sub(head.load(Ordering::Acquire))
@@ -195,7 +204,7 @@ impl Ring {
         let timeout = timeout.map(|timeout| timeout.min(LONGEST));
         loop {
             let queued = self.queued();
-            match self.call(least, IoringEnterFlags::GETEVENTS, timeout) {
+            match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
                 // Without memory, the kernel takes some, and then does not wait.
                 Ok(submitted) if submitted < queued => {}
@@ -207,9 +216,12 @@ impl Ring {
         }
     }
 
-    /// Makes the call, and returns how many requests the kernel has taken.
+    /// Makes the call for all requests, of which so many are queued, and gives back the places of the
+    /// completions that were taken. Returns how many requests the kernel has taken.
+    #[inline]
     fn call(
         &mut self,
+        queued: u32,
         least: u32,
         flags: IoringEnterFlags,
         timeout: Option<Duration>,
@@ -218,7 +230,9 @@ impl Ring {
         {
             self.calls += 1;
         }
-        let queued = self.queued();
+        let head = self.word(self.shared.completion_head);
+        // Release: the completions were read first.
+        head.store(self.completion_head, Ordering::Release);
         let Some(timeout) = timeout else {
             // SAFETY: the requests hold no pointer.
             return unsafe { io_uring_enter(&self.fd, queued, least, flags) };
@@ -236,33 +250,37 @@ impl Ring {
 
     /// How many completions are in the queue.
     fn completed(&self) -> u32 {
-        let tail = self.word(self.params.cq_off.tail);
+        let tail = self.word(self.shared.completion_tail);
         // Acquire: the kernel has written the completions before the tail.
         tail.load(Ordering::Acquire)
             .wrapping_sub(self.completion_head)
     }
 
     /// The first completion.
-    pub(super) fn first(&self) -> Option<Completion> {
-        if self.completed() == 0 {
-            return None;
+    #[inline]
+    pub(super) fn first(&mut self) -> Option<Completion> {
+        if self.completion_head == self.completion_tail {
+            let tail = self.word(self.shared.completion_tail);
+            // Acquire: the kernel has written the completions before the tail.
+            self.completion_tail = tail.load(Ordering::Acquire);
+            if self.completion_head == self.completion_tail {
+                return None;
+            }
         }
         let index = self.completion_head & (self.params.cq_entries - 1);
-        let entry = self
-            .queues
-            .entry::<io_uring_cqe>(self.params.cq_off.cqes, index);
-        // SAFETY: the place is in the mapping, and the kernel aligns it. The kernel has written this
-        // entry, and does not reuse it before the head moves.
+        // SAFETY: the place is in the mapping: the index is less than the queue's length, which is a
+        // power of two.
+        let entry = unsafe { self.shared.completions.add(index as usize) };
+        // SAFETY: the kernel has aligned and written this entry, and does not reuse it before the
+        // head moves.
         let entry = unsafe { entry.read() };
         Some(entry.into())
     }
 
-    /// Gives the place of the first completion back to the kernel.
+    /// Takes the first completion. The kernel reuses its place after the next call.
+    #[inline]
     pub(super) fn drop_first(&mut self) {
         self.completion_head = self.completion_head.wrapping_add(1);
-        // Release: the entry was read first.
-        self.word(self.params.cq_off.head)
-            .store(self.completion_head, Ordering::Release);
     }
 
     /// Writes to `eventfd` for each completion.
@@ -293,16 +311,47 @@ impl Ring {
         self.has_flag(IoringSqFlags::CQ_OVERFLOW)
     }
 
+    #[inline]
     fn has_flag(&self, flags: IoringSqFlags) -> bool {
         // Acquire: as from the kernel that has set it.
-        let found = self.word(self.params.sq_off.flags).load(Ordering::Acquire);
+        let found = self
+            .word(self.shared.submission_flags)
+            .load(Ordering::Acquire);
         IoringSqFlags::from_bits_retain(found).intersects(flags)
     }
 
-    /// One of the words that the kernel shares.
-    fn word(&self, offset: u32) -> &AtomicU32 {
-        // SAFETY: the kernel gave this offset, which is aligned; the mapping lives as long as `self`.
-        unsafe { self.queues.entry::<AtomicU32>(offset, 0).as_ref() }
+    /// One of the words of [`Shared`].
+    #[inline]
+    fn word(&self, word: NonNull<AtomicU32>) -> &AtomicU32 {
+        // SAFETY: it is one of `self.shared`, so it is in a mapping that lives as long as `self`. The
+        // kernel accesses it by atomics, too.
+        unsafe { word.as_ref() }
+    }
+}
+
+impl Shared {
+    fn of(queues: &Mapping, params: &io_uring_params) -> Self {
+        // The kernel has chosen these places, and aligned them.
+        let word = |offset| queues.entry(offset, 0);
+        // The last of them is the last that is read.
+        let _ = queues.entry::<io_uring_cqe>(params.cq_off.cqes, params.cq_entries - 1);
+        Self {
+            submission_head: word(params.sq_off.head),
+            submission_tail: word(params.sq_off.tail),
+            submission_flags: word(params.sq_off.flags),
+            completion_head: word(params.cq_off.head),
+            completion_tail: word(params.cq_off.tail),
+            completions: queues.entry(params.cq_off.cqes, 0),
+        }
+    }
+}
+
+/// Fills the list of indices into the requests: each place has its own, for good.
+fn number_requests(queues: &Mapping, params: &io_uring_params) {
+    for index in 0..params.sq_entries {
+        let place = queues.entry::<AtomicU32>(params.sq_off.array, index);
+        // SAFETY: the place is in the mapping, and the kernel aligns it.
+        unsafe { place.as_ref() }.store(index, Ordering::Relaxed);
     }
 }
 

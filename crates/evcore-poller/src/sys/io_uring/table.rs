@@ -161,6 +161,12 @@ impl Table {
         }
     }
 
+    /// Whether there are requests to make or to cancel.
+    #[inline]
+    pub(super) fn has_changes(&self) -> bool {
+        !(self.cancelled.is_empty() && self.changed.is_empty() && self.spent.is_empty())
+    }
+
     /// Whether there are requests to cancel.
     pub(super) fn has_cancelled(&self) -> bool {
         !self.cancelled.is_empty()
@@ -201,6 +207,7 @@ impl Table {
     }
 
     /// The id of a request that was not cancelled since.
+    #[inline]
     pub(super) fn id_of(&self, request: u64) -> Option<usize> {
         let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
         let row = self.rows.get(id)?;
@@ -212,6 +219,7 @@ impl Table {
         self.rows[id].request = NO_REQUEST;
     }
 
+    #[inline]
     pub(super) fn row(&mut self, id: usize) -> &mut Row {
         &mut self.rows[id]
     }
@@ -261,6 +269,7 @@ impl Row {
     }
 
     /// What `found`, in the flags of poll, reports of it.
+    #[inline]
     pub(super) fn readiness(&self, found: u32) -> Ready {
         let always = EventFlags::ERR | EventFlags::HUP;
         Ready::from_flags(found & (u32::from(self.flags) | always.bits()))
