@@ -269,6 +269,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// begins the turn. A timer that became due since [`prepare`](Self::prepare) does not end the
     /// wait.
     ///
+    /// Call `prepare` before each `poll`, also if you only want to wait for a limited time. Without it
+    /// no listener is registered, and steps that were [put off](Self::post_next) do not come.
+    ///
     /// # Errors
     ///
     /// The poller's errors of [`wait`](Self::wait).
@@ -537,6 +540,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// let listener = Listener::bind("127.0.0.1:0")?;
     /// let mut ev = EventLoop::builder().listener(listener).build()?;
     /// ev.pause_accepting();
+    /// ev.prepare()?;
     /// ev.poll(Some(Duration::ZERO))?;
     /// assert!(!ev.status().listening);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
