@@ -79,6 +79,8 @@ impl<T> Connections<T> {
 
     /// Keeps `value` under a token that the loop has given out, and returns the value that the token
     /// had before. This is for values that are made after their token or have no descriptor.
+    ///
+    /// Do not pass a closed token: its index may have a later token by now, whose value it would replace.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
         self.reserve(token, 0);
         let index = token.index() as usize;
