@@ -28,7 +28,9 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
     }
     for policy in POLICIES {
         for error in ERRORS {
-            let server = Server::start(&["--workers", "2", "--accept", policy]);
+            // The call that is refused is epoll's.
+            let options = ["--workers", "2", "--poller", "epoll", "--accept", policy];
+            let server = Server::start(&options);
             let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
             clients.iter_mut().for_each(assert_served);
             let workers = server.worker_pids();

@@ -43,13 +43,14 @@ fn status_at(path: &Path) -> u16 {
 
 #[test]
 fn each_address_is_logged_and_served() {
-    let dir = Scratch::new("each");
-    let path = socket(&dir);
-    let mut listen = vec!["127.0.0.1:0".to_owned(), unix(&path)];
-    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
-        listen.push("[::1]:0".to_owned());
-    }
     for workers in ["0", "2"] {
+        // A path for each: an io_uring holds the listener of a killed server for a moment.
+        let dir = Scratch::new("each");
+        let path = socket(&dir);
+        let mut listen = vec!["127.0.0.1:0".to_owned(), unix(&path)];
+        if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+            listen.push("[::1]:0".to_owned());
+        }
         let server = listening(&listen, workers);
         assert_eq!(server.addresses()[1], listen[1]);
         assert_eq!(status_at(&path), 200);

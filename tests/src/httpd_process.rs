@@ -1,25 +1,31 @@
 //! The program `httpd` as a process.
 
 use std::{
+    env,
     io::{BufRead, BufReader},
+    iter,
     net::SocketAddr,
     path::Path,
     process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         mpsc::{self, Receiver, RecvTimeoutError},
     },
     thread,
     time::Instant,
 };
 
+use evcore_poller::BackendKind;
 use rustix::{
     io,
     process::{Pid, Signal, kill_process},
 };
 use serde_json::Value;
 
-use crate::{Client, PATIENCE, Status, eventually, httpd};
+use crate::{Client, PATIENCE, Status, eventually, httpd, not_run};
+
+/// A variable with the poller of each `httpd` whose command does not choose one.
+const POLLER: &str = "EVCORE_HTTPD_POLLER";
 
 /// A running server. Dropping it kills the server.
 #[derive(Debug)]
@@ -78,6 +84,7 @@ impl Server {
         mut command: Command,
         listeners: usize,
     ) -> Result<Self, (ExitStatus, String)> {
+        choose_poller(&mut command);
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the server starts");
         let stderr = child.stderr.take().expect("it is piped");
@@ -258,6 +265,33 @@ impl Server {
             .split_whitespace()
             .map(|pid| pid.parse().expect("a number"))
             .collect()
+    }
+}
+
+/// The poller of the environment, if there is one and the kernel permits it.
+fn poller() -> Option<&'static str> {
+    static NAME: OnceLock<Option<String>> = OnceLock::new();
+    let name = NAME.get_or_init(|| {
+        let name = env::var(POLLER).ok()?;
+        let kind: BackendKind = name.parse().unwrap_or_else(|error| panic!("{error}"));
+        if BackendKind::usable().contains(&kind) {
+            return Some(name);
+        }
+        not_run(&format!("this kernel refuses {POLLER}={name}"));
+        None
+    });
+    name.as_deref()
+}
+
+/// Adds the poller of the environment to a command that becomes `httpd`, unless it has one. A shell
+/// passes the last arguments on.
+fn choose_poller(command: &mut Command) {
+    let Some(poller) = poller() else {
+        return;
+    };
+    let words = || iter::once(command.get_program()).chain(command.get_args());
+    if words().any(|word| word == httpd()) && words().all(|word| word != "--poller") {
+        command.arg("--poller").arg(poller);
     }
 }
 

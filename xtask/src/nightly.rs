@@ -7,6 +7,8 @@ use crate::{compat, deny, fuzz, loom, targets, test};
 /// What needs only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let cases = "PROPTEST_CASES=2000 cargo test --workspace --lib";
+    let on_a_ring = "EVCORE_HTTPD_POLLER=io_uring cargo test --workspace \
+                     --test httpd --test prefork --test faults --test hostile";
     let loads = "EVCORE_SIM_SEEDS=5000 SOAK_SECONDS=20 cargo test --workspace --test simulation --test soak";
     Plan::default()
         .command(
@@ -20,6 +22,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         )
         .command("long runs: cases", cases)
         .command("long runs: loads", loads)
+        .command("httpd on io_uring", on_a_ring)
         .and(injection())
         .and(loom::plan(workspace, loom::ALL))
         .and(compat::clippy(workspace))
