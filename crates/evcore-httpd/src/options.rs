@@ -27,8 +27,10 @@ Usage: httpd [OPTIONS]
   --cpu-affinity LIST      CPUs of the workers: auto, auto MASK, or a mask for
                            each worker; not with --workers 0       [default: none]
   --accept POLICY          how workers share the listeners: off, mutex,
-                           exclusive, reuseport or least-loaded
-                                                           [default: least-loaded]
+                           exclusive, reuseport or least-loaded. Only epoll has
+                           exclusive wake-ups: on other pollers, exclusive is
+                           the same as off, and least-loaded uses the accept
+                           lock                            [default: least-loaded]
   --accept-delay MS        how long a worker that does not listen waits before
                            it tries again, in milliseconds (nginx:
                            accept_mutex_delay)                      [default: 500]
