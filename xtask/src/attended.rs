@@ -18,15 +18,12 @@ pub(crate) fn demo(workspace: &Workspace, words: &str) -> Result {
 }
 
 /// Runs the soak, a test of `tests/soak`, for this long.
-pub(crate) fn soak(workspace: &Workspace, minutes: &str) -> Result {
-    let seconds = 60
-        * minutes
-            .parse::<u64>()
-            .map_err(|_| format!("{minutes} is no number of minutes"))?;
+pub(crate) fn soak(minutes: &str) -> Result {
+    let seconds = 60 * minutes.parse::<u64>()?;
     let line = format!(
         "SOAK_SECONDS={seconds} cargo test -p evcore-tests --test soak mixed_load -- --nocapture"
     );
-    run_attended(&line, workspace.workspace_root.as_std_path())
+    run_attended(&line)
 }
 
 /// Builds a program and the server `httpd` beside it, and runs the program.
@@ -36,7 +33,7 @@ fn run(workspace: &Workspace, package: &str, program: &str, words: &str) -> Resu
         &format!("cargo build --release -p {package} --bin {program}"),
         &format!("{}/{program} {words}", target_dir(workspace, "release")),
     ] {
-        run_attended(line, workspace.workspace_root.as_std_path())?;
+        run_attended(line)?;
     }
     Ok(())
 }

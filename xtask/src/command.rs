@@ -2,13 +2,14 @@
 //!
 //! Spaces separate the words, so no word holds one. `env` sets the variables, and finds the program.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::sync::{LazyLock, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
-use std::{io, process};
+use std::time::Duration;
 
 use crate::Result;
 
@@ -16,25 +17,39 @@ use crate::Result;
 /// of CI.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// How often to look whether a command has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// How often to look for processes of a command that was killed.
-const LOOKS: u32 = 100;
-
 /// Marks a command and all that it starts, since a process inherits its environment.
 const MARK: &str = "XTASK_LOG";
 
+/// Kills the process `$1` and all with the mark `$0`, each of which may start another before it is
+/// killed. Where there is no `/proc`, these others live on.
+const KILL: &str = r#"
+kill -KILL "$1"
+for _ in $(seq 100); do
+    pids=$(grep -lszxF "$0" /proc/[0-9]*/environ | cut -d/ -f3)
+    [ -n "$pids" ] || exit 0
+    kill -KILL $pids
+    sleep 0.05
+done
+exit 1"#;
+
+/// This program. A build may replace its file meanwhile, but not its path.
+static THIS: LazyLock<PathBuf> = LazyLock::new(|| env::current_exe().expect("a program has one"));
+
 fn command(line: &str) -> Command {
-    let mut command = Command::new("env");
-    command.args(line.split_whitespace());
+    // Not by cargo, which would wait for the build of another step.
+    let (program, words) = match line.strip_prefix("cargo xtask ") {
+        Some(words) => (THIS.as_path(), words),
+        None => (Path::new("env"), line),
+    };
+    let mut command = Command::new(program);
+    command.args(words.split_whitespace());
     command
 }
 
-/// Runs the line in `dir`, with no input and with all its output in `log`. Returns the output, and
-/// whether the command succeeded within its [limit](limit_of).
-pub(crate) fn run_into(log: &Path, line: &str, dir: &Path) -> Result<(String, bool)> {
-    run_for(limit_of(line), log, line, dir)
+/// Runs the line, with no input and with all its output in `log`. Returns the output, and whether
+/// the command succeeded within its [limit](limit_of).
+pub(crate) fn run_logged(line: &str, log: &Path) -> Result<(String, bool)> {
+    run_for(limit_of(line), line, log)
 }
 
 /// [`LIMIT`], and the seconds for which the line runs a fuzz target.
@@ -44,90 +59,60 @@ fn limit_of(line: &str) -> Duration {
     LIMIT + Duration::from_secs(seconds)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the standard library has no wait with a limit"
-)]
-fn run_for(limit: Duration, log: &Path, line: &str, dir: &Path) -> Result<(String, bool)> {
+fn run_for(limit: Duration, line: &str, log: &Path) -> Result<(String, bool)> {
     let mut out = File::create(log)?;
     let mark = format!("{}:{}", process::id(), log.display());
     let mut command = command(line);
-    command.current_dir(dir).stdin(Stdio::null());
-    command.env(MARK, &mark);
+    command.env(MARK, &mark).stdin(Stdio::null());
     command.stdout(out.try_clone()?).stderr(out.try_clone()?);
-    let (mut child, begun) = (command.spawn()?, Instant::now());
-    let succeeded = loop {
-        if let Some(status) = child.try_wait()? {
-            break status.success();
-        }
-        if begun.elapsed() > limit {
-            child.kill()?;
-            kill_marked(&mark)?;
-            child.wait()?;
+    let mut child = command.spawn()?;
+    let id = child.id();
+    let (ends, ended) = mpsc::channel();
+    thread::spawn(move || ends.send(child.wait()));
+    let succeeded = match ended.recv_timeout(limit) {
+        Ok(status) => status?.success(),
+        Err(_) => {
+            kill(id, &mark)?;
             writeln!(out, "it was killed: it did not end within {limit:?}")?;
-            break false;
+            false
         }
-        thread::sleep(LOOK_EVERY);
     };
     let output = String::from_utf8_lossy(&fs::read(log)?).into_owned();
     Ok((output, succeeded))
 }
 
-/// Kills all processes with this mark: a test that hangs, and its servers. Each of them may have left
-/// the process that started it.
+/// Kills a test that hangs, and its servers, which may have left the process that started them.
 ///
-/// Not by a process group: a command in a group of its own would survive Ctrl-C. Where there is no
-/// `/proc`, these processes live on.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "nothing reports the end of a process that is no child"
-)]
-fn kill_marked(mark: &str) -> Result {
-    // One of them may start another before it is killed.
-    for _ in 0..LOOKS {
-        let pids = marked(mark)?;
-        if pids.is_empty() {
-            return Ok(());
-        }
-        // A shell has `kill`, also where there is no program of this name.
-        let kill = format!("kill -KILL {}", pids.join(" "));
-        let mut shell = Command::new("sh");
-        // It fails if one of them has ended meanwhile.
-        shell.args(["-c", &kill]).stderr(Stdio::null()).status()?;
-        thread::sleep(LOOK_EVERY);
+/// Not by a process group: a command in a group of its own would survive Ctrl-C.
+fn kill(id: u32, mark: &str) -> Result {
+    let mark = format!("{MARK}={mark}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", KILL, &mark, &id.to_string()]);
+    // One of them may have ended meanwhile.
+    match shell.stderr(Stdio::null()).status()?.success() {
+        true => Ok(()),
+        false => Err(format!("processes cannot be killed: {mark}").into()),
     }
-    Err(format!("processes cannot be killed: {MARK}={mark}").into())
 }
 
-/// The ids of the processes with this mark. Those of other users cannot be read, and zombies have no
-/// environment.
-fn marked(mark: &str) -> io::Result<Vec<String>> {
-    let variable = format!("{MARK}={mark}").into_bytes();
-    let is_marked = |process: &fs::DirEntry| {
-        let environment = fs::read(process.path().join("environ")).unwrap_or_default();
-        environment
-            .split(|byte| *byte == 0)
-            .any(|it| it == variable)
-    };
-    let processes = match fs::read_dir("/proc") {
-        Ok(entries) => entries.flatten().filter(is_marked).collect(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(error),
-    };
-    let names = processes.iter().map(|it| it.file_name());
-    Ok(names.map(|it| it.to_string_lossy().into_owned()).collect())
-}
-
-/// Runs the line in `dir`, with the input and the output of this program.
+/// Runs the line with the input and the output of this program.
 ///
 /// # Errors
 ///
 /// The command failed.
-pub(crate) fn run_attended(line: &str, dir: &Path) -> Result {
-    match command(line).current_dir(dir).status()?.success() {
+pub(crate) fn run_attended(line: &str) -> Result {
+    match command(line).status()?.success() {
         true => Ok(()),
         false => Err(format!("`{line}` failed").into()),
     }
+}
+
+/// Runs the line in `dir`. Returns its output, errors last, and whether the command succeeded.
+pub(crate) fn run_in(dir: &Path, line: &str) -> Result<(String, bool)> {
+    let output = command(line).current_dir(dir).output()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok((text, output.status.success()))
 }
 
 /// What the line prints; `None` if the command fails or is not installed.
@@ -140,20 +125,19 @@ pub(crate) fn printed(line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn the_log_has_the_output_and_the_result_is_the_exit_status() {
-        let dir = std::env::temp_dir();
-        let log = dir.join(format!("xtask-command-{}.log", std::process::id()));
-        let (output, succeeded) = run_into(&log, "A=1 sh -c env", &dir).unwrap();
+        let log = env::temp_dir().join(format!("xtask-command-{}.log", process::id()));
+        let (output, succeeded) = run_logged("A=1 sh -c env", &log).unwrap();
         assert!(succeeded && output.lines().any(|line| line == "A=1"));
-        assert!(!run_into(&log, "cargo no-such-task", &dir).unwrap().1);
-        let (output, succeeded) = run_for(Duration::ZERO, &log, "sleep 600", &dir).unwrap();
+        assert!(!run_logged("cargo no-such-task", &log).unwrap().1);
+        let (output, succeeded) = run_for(Duration::ZERO, "sleep 600", &log).unwrap();
         assert!(!succeeded && output.contains("did not end"));
         fs::remove_file(&log).unwrap();
         let limit = limit_of("cargo fuzz run a -- -max_total_time=1800");
         assert_eq!(limit, LIMIT + Duration::from_secs(1800));
-        assert!(printed("cargo --version").unwrap().starts_with("cargo "));
         assert!(printed("no-such-program --version").is_none());
     }
 
@@ -166,8 +150,7 @@ mod tests {
         shell.env(MARK, &mark).stdout(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
         assert!(shell.wait().unwrap().success());
-        kill_marked(&mark).unwrap();
-        assert_eq!(marked(&mark).unwrap(), [""; 0]);
+        kill(shell.id(), &mark).unwrap();
         // It ends when the last process that could write has ended.
         let output = io::read_to_string(shell.stdout.unwrap()).unwrap();
         assert_eq!(output, "begun\n");

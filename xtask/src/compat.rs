@@ -3,7 +3,7 @@
 //! It is a workspace of its own, so each line names its manifest. `--locked`: the dependencies are
 //! those of the committed lock file.
 
-use crate::schedule::Plan;
+use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
 const ALL: &str = "--manifest-path tests/compat/Cargo.toml --workspace --locked";

@@ -1,16 +1,13 @@
 //! Everything CI runs, as one program: `cargo xtask TASK`.
 //!
-//! Each task is a module: a plan, which `schedule.rs` runs. A plan is a list of steps (`step.rs`). A
-//! step is a command line that can be typed by hand (`command.rs`), or a check of the workspace's
-//! metadata (`workspace.rs`) and files (`source_tree.rs`).
+//! Most tasks are plans (`plan.rs`): lists of steps, each a command line that can be typed by hand
+//! (`command.rs`). The others check the workspace's metadata and files (`workspace.rs`) themselves,
+//! and are steps of a plan as any other command is.
 //!
-//! A step is data: a failed step prints the line that it ran. There is no shell, and no state between
-//! tasks.
+//! A failed step prints the line that it ran. There is no shell, and no state between tasks.
 
 mod command;
-mod schedule;
-mod source_tree;
-mod step;
+mod plan;
 mod test_report;
 mod workspace;
 
@@ -18,10 +15,10 @@ mod attended;
 mod compat;
 mod counts;
 mod deny;
+mod documents;
 mod fuzz;
 mod layers;
 mod loom;
-mod manifests;
 mod mutants;
 mod nightly;
 mod packages;
@@ -31,38 +28,14 @@ mod tidy;
 
 use std::env;
 use std::error::Error;
+use std::fs;
 use std::process::ExitCode;
 
 /// Errors are for people to read; no caller distinguishes them.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-const HELP: &str = "\
-Everything CI runs, as one program.
-
-cargo xtask test             all that a change must pass, with only the Rust toolchain
-cargo xtask test --quick     what finds most faults, in a few minutes
-cargo xtask test --ci        also what needs the network or Debian's compiler
-cargo xtask nightly          what takes long and seldom finds anything
-cargo xtask injection        each system call of the server fails in turn (needs strace)
-cargo xtask layers           the dependencies between crates, and the contents of manifests
-cargo xtask tidy             rules that no compiler knows: sizes, names, places, documents
-cargo xtask loom             the loom models, in all interleavings that their files ask for
-cargo xtask mutants [NAME]   bugs planted into a copy of the tree, each of which a test must find
-cargo xtask counts           instructions, allocations and system calls, beside their limits
-cargo xtask deny             licences, sources and versions of dependencies (needs cargo-deny)
-cargo xtask packages         the published crates, each built from its package (needs the network)
-cargo xtask targets          a type check for other systems
-cargo xtask fuzz [--seconds N]
-                             the fuzz targets, a minute each (needs a nightly compiler and
-                             cargo-fuzz)
-cargo xtask bench [WORDS]    the parts beside their peers, into docs/performance.md; the words are
-                             [--quick] [--missing] [--out DIR] [--docs DIR] [PART...]
-cargo xtask soak MINUTES     two servers under a mixed load; one is killed, reloaded and upgraded
-cargo xtask demo [--seconds N]
-                             the dashboard under a load, while workers are killed
-cargo xtask screenshots      the pictures in docs/dashboard (needs chromium, chromium-driver and
-                             pngquant)
-";
+/// The tasks and their words, in one place.
+const README: &str = include_str!("../README.md");
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -79,7 +52,7 @@ fn main() -> ExitCode {
 /// Runs the task that the words after the program's name select.
 fn run(words: &[&str]) -> Result {
     if words.iter().any(|word| ["-h", "--help"].contains(word)) {
-        print!("{HELP}");
+        print!("{}", help());
         return Ok(());
     }
     let ws = &workspace::load()?;
@@ -87,27 +60,36 @@ fn run(words: &[&str]) -> Result {
         ["test"] => test::plan(ws)?,
         ["test", "--quick"] => test::quick(ws)?,
         ["test", "--ci"] => test::ci(ws)?,
-        ["nightly"] => nightly::plan(ws).and(nightly::beyond_the_toolchain(ws)),
+        ["nightly"] => nightly::plan(ws).and(nightly::beyond_the_toolchain(ws)?),
         ["injection"] => nightly::injection(),
-        ["layers"] => layers::plan(),
-        ["tidy"] => tidy::plan(),
+        ["layers"] => return layers::check(ws),
+        ["tidy"] => return tidy::check(ws),
         ["loom"] => loom::plan(ws, loom::ALL),
-        ["mutants"] => mutants::plan(ws, "")?,
-        ["mutants", name] => mutants::plan(ws, name)?,
+        ["mutants"] => mutants::plan("")?,
+        ["mutants", name] if fs::exists(mutants::patch(name))? => {
+            return mutants::check(ws, name);
+        }
+        ["mutants", part] => mutants::plan(part)?,
         ["counts"] => counts::plan(ws),
         ["deny"] => deny::plan().and(deny::advisories()),
-        ["packages"] => packages::plan(ws),
+        ["packages"] => return packages::check(ws),
         ["targets"] => targets::plan(ws, targets::SOME).and(targets::plan(ws, targets::OTHERS)),
-        ["fuzz"] => fuzz::plan(ws, fuzz::SECONDS),
-        ["fuzz", "--seconds", seconds] => fuzz::plan(ws, seconds.parse()?),
+        ["fuzz"] => fuzz::plan(ws, fuzz::SECONDS)?,
+        ["fuzz", "--seconds", seconds] => fuzz::plan(ws, seconds.parse()?)?,
         ["bench", words @ ..] => return attended::bench(ws, words),
-        ["soak", minutes] => return attended::soak(ws, minutes),
+        ["soak", minutes] => return attended::soak(minutes),
         ["demo"] => return attended::demo(ws, "120"),
         ["demo", "--seconds", seconds] => return attended::demo(ws, seconds),
         ["screenshots"] => return attended::demo(ws, "--screenshots docs/dashboard"),
-        _ => return Err(format!("no task `{}`\n\n{HELP}", words.join(" ")).into()),
+        _ => return Err(format!("no task `{}`\n{}", words.join(" "), help()).into()),
     };
     plan.run(ws)
+}
+
+/// The list of tasks in the README.
+fn help() -> &'static str {
+    let list = README.split("```").nth(1).unwrap_or_default();
+    list.trim_start_matches("text")
 }
 
 #[cfg(test)]
@@ -120,7 +102,10 @@ mod tests {
         for line in ["", "tests", "test --ci --quick", "demo 5"] {
             let words: Vec<&str> = line.split_whitespace().collect();
             let error = run(&words).unwrap_err().to_string();
-            assert!(error.contains("no task") && error.contains(HELP), "{error}");
+            assert!(
+                error.contains("no task") && error.contains("\ncargo xtask test "),
+                "{error}"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What takes long and seldom finds anything: `cargo xtask test --ci` leaves it out.
 
-use crate::schedule::Plan;
+use crate::plan::Plan;
 use crate::workspace::Workspace;
-use crate::{compat, deny, fuzz, loom, targets, test};
+use crate::{Result, compat, deny, fuzz, loom, targets, test};
 
 /// What needs only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
@@ -35,8 +35,8 @@ pub(crate) fn injection() -> Plan {
 }
 
 /// What needs more.
-pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Plan {
-    targets::plan(workspace, targets::OTHERS)
+pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Result<Plan> {
+    Ok(targets::plan(workspace, targets::OTHERS)
         .and(deny::advisories())
-        .and(fuzz::plan(workspace, fuzz::SECONDS))
+        .and(fuzz::plan(workspace, fuzz::SECONDS)?))
 }

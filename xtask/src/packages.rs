@@ -8,62 +8,36 @@ use std::fs;
 
 use crate::Result;
 use crate::command::run_attended;
-use crate::schedule::Plan;
-use crate::workspace::{self, Workspace, published};
+use crate::workspace::{Workspace, published, target_dir};
 
-pub(crate) fn plan(workspace: &Workspace) -> Plan {
-    let dir = workspace::target_dir(workspace, "packages");
-    let packages = workspace.packages.iter();
-    let private = packages.filter(|it| !workspace::is_published(it));
-    let exclude: String = private
-        .map(|it| format!(" --exclude {}", it.name))
-        .collect();
-    let archive = format!("package --workspace --no-verify --allow-dirty{exclude}");
-    // In one build: `check alone` finds a crate that depends on the features of another.
-    let check = format!("check --workspace --manifest-path {dir}/unpacked/Cargo.toml");
-    let [archive, check] = [archive, check].map(|it| format!("CARGO_TARGET_DIR={dir} cargo {it}"));
-    Plan::default()
-        .command("packages: archive", archive)
-        .check("packages: unpack", "packages", unpack)
-        .command("packages: check", check)
-}
-
-/// Unpacks the archives into a new directory, as the members of a workspace.
-fn unpack(workspace: &Workspace) -> Result {
-    let unpacked = workspace.target_directory.join("packages/unpacked");
-    if unpacked.exists() {
+pub(crate) fn check(workspace: &Workspace) -> Result {
+    let dir = target_dir(workspace, "packages");
+    let unpacked = format!("{dir}/unpacked");
+    if fs::exists(&unpacked)? {
         fs::remove_dir_all(&unpacked)?;
     }
     fs::create_dir_all(&unpacked)?;
+    let all: String = published(workspace)
+        .map(|it| format!(" -p {}", it.name))
+        .collect();
+    let cargo = format!("CARGO_TARGET_DIR={dir} cargo");
+    run_attended(&format!("{cargo} package --no-verify --allow-dirty{all}"))?;
+    // Each package replaces the crate of its name on crates.io.
+    let mut manifest = "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n".to_owned();
+    manifest += "[patch.crates-io]\n";
     for package in published(workspace) {
+        let name = format!("{}-{}", package.name, package.version);
         // Archives have the same old times always: with those of now, cargo builds what has changed.
-        let archive = format!("../package/{}-{}.crate", package.name, package.version);
-        run_attended(&format!("tar -xzmf {archive}"), unpacked.as_std_path())?;
+        run_attended(&format!(
+            "tar -xzmf {dir}/package/{name}.crate -C {unpacked}"
+        ))?;
+        manifest += &format!("{} = {{ path = \"{name}\" }}\n", package.name);
     }
-    fs::write(unpacked.join("Cargo.toml"), manifest(workspace))?;
+    fs::write(format!("{unpacked}/Cargo.toml"), manifest)?;
     // The other dependencies are those that the workspace is tested with.
-    let lock = workspace.workspace_root.join("Cargo.lock");
-    fs::copy(lock, unpacked.join("Cargo.lock"))?;
-    Ok(())
-}
-
-/// A workspace whose members replace the crates of the same names on crates.io.
-fn manifest(workspace: &Workspace) -> String {
-    let patches = published(workspace)
-        .map(|it| format!("{0} = {{ path = \"{0}-{1}\" }}\n", it.name, it.version));
-    let patches: String = patches.collect();
-    format!("[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n[patch.crates-io]\n{patches}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_published_package_replaces_the_registrys() {
-        let manifest = manifest(&workspace::load().unwrap());
-        let patch = "\nevcore-token = { path = \"evcore-token-0.1.0\" }\n";
-        assert!(manifest.contains(patch), "{manifest}");
-        assert!(!manifest.contains("xtask"), "{manifest}");
-    }
+    fs::copy("Cargo.lock", format!("{unpacked}/Cargo.lock"))?;
+    // In one build: `check alone` finds a crate that depends on the features of another.
+    run_attended(&format!(
+        "{cargo} check --workspace --manifest-path {unpacked}/Cargo.toml"
+    ))
 }

@@ -5,11 +5,9 @@
 //! workspace. Such a build unifies features, and hides that a crate depends on those of another, so
 //! each published crate is also checked alone. `nightly.rs` has what takes long.
 
-use crate::schedule::Plan;
+use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
-use crate::{
-    Result, compat, counts, deny, fuzz, layers, loom, mutants, nightly, packages, targets, tidy,
-};
+use crate::{Result, compat, counts, deny, fuzz, loom, mutants, nightly, targets};
 
 const LEFT: &str = "left to `cargo xtask nightly`";
 
@@ -32,7 +30,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
         .and(fuzz::check(workspace))
         .and(counts::plan(workspace))
         .and(loom::plan(workspace, loom::SOME))
-        .and(mutants::plan(workspace, "")?)
+        .and(mutants::plan("")?)
         .and(compat::plan(workspace));
     Ok(plan.without(&nightly::plan(workspace), LEFT))
 }
@@ -40,9 +38,9 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     let plan = plan(workspace)?
         .and(deny::plan())
-        .and(packages::plan(workspace))
+        .command("packages", "cargo xtask packages")
         .and(targets::plan(workspace, targets::SOME));
-    Ok(plan.without(&nightly::beyond_the_toolchain(workspace), LEFT))
+    Ok(plan.without(&nightly::beyond_the_toolchain(workspace)?, LEFT))
 }
 
 pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
@@ -53,14 +51,12 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
     let plan = first()
         .command("test: crates", in_crates)
         .command("test: whole", in_whole);
-    let targets = workspace
+    let whole = workspace
         .packages
         .iter()
-        .flat_map(|it| match it.name.as_str() {
-            "evcore-tests" => &it.targets[..],
-            _ => &[],
-        });
-    let tests = targets.filter(|it| it.is_test()).map(|it| it.name.as_str());
+        .filter(|it| it.name == "evcore-tests");
+    let tests = whole.flat_map(|it| &it.targets).filter(|it| it.is_test());
+    let tests = tests.map(|it| it.name.as_str());
     let tests = tests
         .filter(|it| !in_whole.contains(it))
         .chain(["doctests"]);
@@ -73,8 +69,10 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
 /// Cheap, and what most mistakes break.
 fn first() -> Plan {
     let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
-    let plan = tidy::plan().and(layers::plan());
-    plan.command("fmt", "cargo fmt --all -- --check")
+    Plan::default()
+        .command("tidy", "cargo xtask tidy")
+        .command("layers", "cargo xtask layers")
+        .command("fmt", "cargo fmt --all -- --check")
         .command("clippy", clippy)
 }
 
@@ -91,39 +89,4 @@ pub(crate) fn alone(workspace: &Workspace, command: &str) -> Plan {
         }
     };
     workspace::published(workspace).fold(Plan::default(), add)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parts_come_in_order_of_cost() {
-        let all = plan(&workspace::load().unwrap()).unwrap();
-        let kinds = all.steps.iter().map(|step| step.kind_and_part().0);
-        let mut kinds: Vec<&str> = kinds.collect();
-        kinds.dedup();
-        let first = "tidy, layers, fmt, clippy, clippy without features, docs, test, check alone";
-        assert!(kinds.join(", ").starts_with(first), "{kinds:?}");
-        assert_eq!(kinds[kinds.len() - 3..], ["loom", "mutant", "compat"]);
-    }
-
-    #[test]
-    fn what_is_left_out_is_named() {
-        let workspace = workspace::load().unwrap();
-        let has = |plan: &Plan, kind: &str, part: &str| {
-            let mut lines = plan.left_out.iter();
-            lines.any(|line| line.starts_with(&format!("{kind}: ")) && line.contains(part))
-        };
-        let all = plan(&workspace).unwrap();
-        assert!(
-            has(&all, "test alone", "evcore-token"),
-            "{:?}",
-            all.left_out
-        );
-        let quick = quick(&workspace).unwrap();
-        assert!(has(&quick, "mutant", "early_timers") && has(&quick, "docs", ""));
-        assert!(has(&quick, "test", "failpoints, "), "{:?}", quick.left_out);
-        assert!(!has(&quick, "test", "conformance") && !has(&quick, "clippy", ""));
-    }
 }

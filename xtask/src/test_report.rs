@@ -1,85 +1,112 @@
 //! What test programs print: how many tests passed, and which did not run.
 
+use regex_lite::Regex;
+
+use crate::Result;
+
 /// The tests of a step, read from its output.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct TestReport {
     pub(crate) passed: usize,
     /// A line for each test that was ignored or could not run, with its reason.
     pub(crate) not_run: Vec<String>,
     /// The integration tests in which no test passed.
-    pub(crate) empty: Vec<String>,
+    empty: Vec<String>,
 }
-
-/// What precedes a test that could not run, and its reason.
-const NOT_RUN: &str = "not run: ";
 
 impl TestReport {
     /// Reads the lines of cargo, of the usual harness, and of `evcore_testing::not_run`.
     pub(crate) fn parse(output: &str) -> TestReport {
+        let line = Regex::new(concat!(
+            r"(?m)^ *(?:Running (.+?) \(|Doc-tests )",
+            r"|^test result: .*?(\d+) passed",
+            r"|^test (.+) \.\.\. (ignored.*)$",
+            r"|not run: (.+)$",
+        ));
+        let line = line.expect("a pattern");
         let (mut report, mut program) = (TestReport::default(), "");
-        for line in output.lines() {
-            if let Some(started) = line.trim_start().strip_prefix("Running ") {
-                program = started.split(" (").next().unwrap_or_default();
-            } else if line.trim_start().starts_with("Doc-tests ") {
-                program = "";
-            } else if let Some(result) = line.strip_prefix("test result: ") {
-                let passed = passed(result);
+        for found in line.captures_iter(output) {
+            let group = |number| found.get(number).map(|it| it.as_str());
+            if let Some(passed) = group(2) {
+                let passed = passed.parse().unwrap_or(0);
                 report.passed += passed;
                 if passed == 0 && !program.is_empty() && !program.starts_with("unittests ") {
                     report.empty.push(program.to_owned());
                 }
-            } else if let Some(line) = ignored(line) {
-                report.not_run.push(line);
-            } else if let Some(at) = line.find(NOT_RUN) {
-                report.not_run.push(line[at + NOT_RUN.len()..].to_owned());
+            } else if let Some(reason) = group(4) {
+                report.not_run.push(format!("{}: {reason}", &found[3]));
+            } else if let Some(reason) = group(5) {
+                report.not_run.push(reason.to_owned());
+            } else {
+                program = group(1).unwrap_or_default();
             }
         }
         report
     }
 
-    pub(crate) fn add(&mut self, other: TestReport) {
-        self.passed += other.passed;
-        self.not_run.extend(other.not_run);
+    /// Reads the output of a step. Lists programs without a test that ran beside others.
+    ///
+    /// # Errors
+    ///
+    /// No test ran, or a program without a test was named by the line.
+    pub(crate) fn of_step(name: &str, line: &str, output: &str) -> Result<TestReport> {
+        let mut report = TestReport::parse(output);
+        let is_test = line.contains("cargo test");
+        if is_test && report.passed == 0 {
+            return Err("no test ran".into());
+        }
+        let empty = report.empty.join(", ");
+        if is_test && line.contains(" --test ") && !empty.is_empty() {
+            return Err(format!("without a test: {empty}").into());
+        }
+        // `cargo xtask loom` compiles the models; all other builds leave them out.
+        let empty = report.empty.iter().filter(|it| !it.contains("loom_"));
+        let empty = empty.map(|it| format!("{it}: no test in it, in the step `{name}`"));
+        report.not_run.extend(empty);
+        Ok(report)
     }
-}
-
-/// The 7 of `ok. 7 passed; 0 failed; ...`.
-fn passed(result: &str) -> usize {
-    let number = result.split(" passed").next().unwrap_or_default();
-    let number = number.rsplit(' ').next().unwrap_or_default();
-    number.parse().unwrap_or(0)
-}
-
-/// `NAME: ignored, REASON`, if this is the line of an ignored test.
-fn ignored(line: &str) -> Option<String> {
-    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    let is_ignored = result.starts_with("ignored");
-    is_ignored.then(|| format!("{name}: {result}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const OUTPUT: &str = "   Compiling a v0.1.0
+     Running unittests src/lib.rs (target/debug/deps/a-1)
+test result: ok. 0 passed; 0 failed; 0 ignored
+     Running tests/b.rs (target/debug/deps/b-1)
+test one ... ok
+test two ... ignored, it is long
+test three ... not run: three: strace is not installed
+ok
+test result: ok. 2 passed; 0 failed; 1 ignored
+     Running tests/c.rs (target/debug/deps/c-1)
+test result: ok. 0 passed; 0 failed; 0 ignored
+     Running tests/loom_d.rs (target/debug/deps/loom_d-1)
+test result: ok. 0 passed; 0 failed; 0 ignored
+   Doc-tests a
+test result: ok. 0 passed; 0 failed; 0 ignored
+";
+
     #[test]
-    fn the_results_of_all_programs_count() {
-        let report = TestReport::parse(
-            "   Compiling a v0.1.0\n     Running unittests src/lib.rs (target/debug/deps/a-1)\n\n\
-             running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured\n\n\
-             \x20    Running tests/b.rs (target/debug/deps/b-1)\n\nrunning 3 tests\n\
-             test one ... ok\ntest two ... ignored, it is long\n\
-             test three ... not run: three: strace is not installed\nok\n\n\
-             test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
-             \x20    Running tests/c.rs (target/debug/deps/c-1)\n\nrunning 0 tests\n\n\
-             test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\
-             \x20  Doc-tests a\n\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed\n",
+    fn results_of_all_programs_count_and_missing_tests_are_listed() {
+        let report = TestReport::of_step("a step", "cargo test", OUTPUT).unwrap();
+        let not_run = [
+            "two: ignored, it is long",
+            "three: strace is not installed",
+            "tests/c.rs: no test in it, in the step `a step`",
+        ];
+        assert_eq!(
+            (report.passed, &report.not_run[..]),
+            (2, &not_run.map(str::to_owned)[..])
         );
-        let not_run = ["two: ignored, it is long", "three: strace is not installed"];
-        let expected = TestReport {
-            passed: 2,
-            not_run: not_run.map(str::to_owned).into(),
-            empty: vec!["tests/c.rs".to_owned()],
-        };
-        assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn a_step_without_a_test_fails() {
+        let none = OUTPUT.replace("2 passed", "0 passed");
+        let fails = |line, output| TestReport::of_step("a step", line, output).is_err();
+        assert!(fails("cargo test", &none) && !fails("cargo build", &none));
+        assert!(fails("cargo test --test b --test c", OUTPUT));
     }
 }

@@ -1,17 +1,49 @@
-//! The workspace as cargo reports it, and what the tasks read from that.
+//! The workspace as cargo reports it, and its files as git lists them.
+
+use std::env;
+use std::path::Path;
 
 use cargo_metadata::MetadataCommand;
 pub(crate) use cargo_metadata::{Metadata as Workspace, Package};
 
 use crate::Result;
+use crate::command::printed;
 
-/// Reads the workspace from cargo. Needs no network, because only the members are listed.
+/// Reads the workspace from cargo, and goes to its root, from which all paths are. Needs no network,
+/// because only the members are listed.
 ///
 /// # Errors
 ///
 /// Cargo cannot read the workspace.
 pub(crate) fn load() -> Result<Workspace> {
-    Ok(MetadataCommand::new().no_deps().exec()?)
+    let workspace = MetadataCommand::new().no_deps().exec()?;
+    env::set_current_dir(&workspace.workspace_root)?;
+    Ok(workspace)
+}
+
+/// The files that git does not ignore, in order; also those that nobody has added yet.
+///
+/// # Errors
+///
+/// Git is not installed, or this is no repository.
+pub(crate) fn files() -> Result<Vec<String>> {
+    // Also if another user has cloned it.
+    let list = "git -c safe.directory=* ls-files --cached --others --exclude-standard";
+    let list = printed(list).ok_or_else(|| format!("`{list}` failed"))?;
+    let files = list.lines().filter(|file| Path::new(file).is_file());
+    let mut files: Vec<String> = files.map(str::to_owned).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// The names of the files between a directory and an extension, in order.
+pub(crate) fn names_in(dir: &str, extension: &str) -> Result<Vec<String>> {
+    let files = files()?.into_iter();
+    let names = files.filter_map(|file| {
+        let name = file.strip_prefix(dir)?.strip_suffix(extension)?;
+        Some(name.to_owned())
+    });
+    Ok(names.collect())
 }
 
 /// The members that may go to a registry.
@@ -34,36 +66,9 @@ pub(crate) fn dir<'a>(package: &'a Package, workspace: &Workspace) -> &'a str {
     dir.expect("members are under the root").as_str()
 }
 
-/// The minor version of Rust that all members need: the 85 of 1.85.
-pub(crate) fn rust_minor(workspace: &Workspace) -> u64 {
-    let first = workspace.packages.first();
-    let version = first.and_then(|package| package.rust_version.as_ref());
-    version.map_or(0, |version| version.minor)
-}
-
 /// A target directory of one task's own, from the root, inside the common one.
 pub(crate) fn target_dir(workspace: &Workspace, task: &str) -> String {
     let dir = workspace.target_directory.join(task);
     let from_root = dir.strip_prefix(&workspace.workspace_root);
     from_root.unwrap_or(&dir).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_workspace_is_read_as_its_manifests_say() {
-        let workspace = load().unwrap();
-        let package = |name: &str| {
-            let mut packages = workspace.packages.iter();
-            packages.find(|it| it.name == name).unwrap()
-        };
-        let [xtask, clock] = ["xtask", "evcore-clock"].map(package);
-        assert_eq!(dir(clock, &workspace), "crates/evcore-clock");
-        assert!(is_published(clock) && !is_published(xtask));
-        assert!(has_default_features(clock) && !has_default_features(xtask));
-        assert!(rust_minor(&workspace) >= 85);
-        assert!(target_dir(&workspace, "loom").ends_with("/loom"));
-    }
 }

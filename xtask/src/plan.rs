@@ -1,21 +1,19 @@
-//! Runs a plan: its steps, two at a time, until one fails; then prints a summary.
+//! Steps, each a command line, which run two at a time until one fails; then a summary.
 //!
 //! Builds in the same directory would wait for each other, so their steps run in order. Steps with
 //! different directories overlap: tests mostly wait, and a build ends with a single linker.
-//!
-//! Each step prints a line at its end: its tests and its seconds.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Write};
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
 use crate::Result;
-use crate::step::{Check, Step};
+use crate::command::{printed, run_logged};
 use crate::test_report::TestReport;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, target_dir};
 
 /// The steps of a task in the order of their beginning.
 #[derive(Default)]
@@ -25,25 +23,20 @@ pub(crate) struct Plan {
     pub(crate) left_out: Vec<String>,
 }
 
+/// A command. Its output goes to a log, and is printed only if the step fails.
+pub(crate) struct Step {
+    pub(crate) name: String,
+    /// The line that runs this step alone, in the root of the workspace.
+    pub(crate) line: String,
+}
+
+type Outcome = std::result::Result<TestReport, String>;
+
 impl Plan {
-    /// Adds a command.
+    /// Adds a step.
     pub(crate) fn command(mut self, name: impl Into<String>, line: impl Into<String>) -> Plan {
         let (name, line) = (name.into(), line.into());
-        let check = None;
-        self.steps.push(Step { name, line, check });
-        self
-    }
-
-    /// Adds a check that `cargo xtask TASK` runs alone.
-    pub(crate) fn check(
-        mut self,
-        name: impl Into<String>,
-        task: &str,
-        check: impl Fn(&Workspace) -> Result + Send + Sync + 'static,
-    ) -> Plan {
-        let (name, line) = (name.into(), format!("cargo xtask {task}"));
-        let check: Option<Box<Check>> = Some(Box::new(check));
-        self.steps.push(Step { name, line, check });
+        self.steps.push(Step { name, line });
         self
     }
 
@@ -59,20 +52,34 @@ impl Plan {
         self
     }
 
+    /// Leaves all steps out if this line, which a tool of theirs runs, fails.
+    pub(crate) fn needs(self, line: &str, reason: &str) -> Plan {
+        match printed(line) {
+            Some(_) => self,
+            None => {
+                let left_out = self.left_out.clone();
+                let steps = Vec::new();
+                Plan { steps, left_out }.without(&self, reason)
+            }
+        }
+    }
+
     /// Adds a line for each kind of steps of `all` that this plan leaves out, with their names.
     pub(crate) fn without(mut self, all: &Plan, reason: &str) -> Plan {
-        let mut lines = BTreeMap::<&str, String>::new();
+        let mut kinds = BTreeMap::<&str, Vec<&str>>::new();
         for step in &all.steps {
             let (kind, part) = step.kind_and_part();
             let is_it = |own: &Step| own.name == step.name || own.kind_and_part().0 == step.name;
             if !self.steps.iter().any(is_it) {
-                let line = lines.entry(kind).or_insert_with(|| kind.to_owned());
-                let separator = if line == kind { ": " } else { ", " };
-                line.extend(part.map(|part| format!("{separator}{part}")));
+                kinds.entry(kind).or_default().extend(part);
             }
         }
-        let lines = lines.values().map(|line| format!("{line}: {reason}"));
-        self.left_out.extend(lines);
+        for (kind, parts) in kinds {
+            let parts = parts.join(", ");
+            let separator = if parts.is_empty() { "" } else { ": " };
+            self.left_out
+                .push(format!("{kind}{separator}{parts}: {reason}"));
+        }
         self
     }
 
@@ -85,22 +92,25 @@ impl Plan {
         let start = Instant::now();
         let (mut waiting, mut running) = (self.steps.iter().collect(), Vec::new());
         let (mut tests, mut failed) = (TestReport::default(), None);
+        tests.not_run = self.left_out;
         let (ends, ended) = mpsc::channel();
         thread::scope(|scope| {
             loop {
                 while let Some(step) = next(&mut waiting, &running) {
                     running.push(step);
                     let ends = ends.clone();
-                    scope.spawn(move || ends.send((step, run_step(step, workspace))));
+                    scope.spawn(move || ends.send((step, step.run(workspace))));
                 }
                 if running.is_empty() {
                     break;
                 }
-                let (step, (outcome, seconds)) = ended.recv().expect("a step is running");
+                let (step, outcome) = ended.recv().expect("a step is running");
                 running.retain(|it| it.name != step.name);
-                print_end(step, &outcome, seconds);
                 match outcome {
-                    Ok(report) => tests.add(report),
+                    Ok(report) => {
+                        tests.passed += report.passed;
+                        tests.not_run.extend(report.not_run);
+                    }
                     Err(_) => {
                         waiting.clear();
                         failed = failed.or(Some(step));
@@ -108,15 +118,13 @@ impl Plan {
                 }
             }
         });
-        if let Some(Step { name, line, .. }) = failed {
+        if let Some(Step { name, line }) = failed {
             return Err(format!("`{name}` failed; to run it alone: {line}").into());
         }
-        print_summary(&tests, self.left_out, start);
+        print_summary(tests, start);
         Ok(())
     }
 }
-
-type Outcome = std::result::Result<TestReport, String>;
 
 /// Takes the first step whose directory is free, if another step may run.
 fn next<'a>(waiting: &mut Vec<&'a Step>, running: &[&Step]) -> Option<&'a Step> {
@@ -126,42 +134,77 @@ fn next<'a>(waiting: &mut Vec<&'a Step>, running: &[&Step]) -> Option<&'a Step> 
     (running.len() < at_once).then(|| waiting.remove(at))
 }
 
-/// Runs a step. Returns its outcome and its seconds.
-fn run_step(step: &Step, workspace: &Workspace) -> (Outcome, f64) {
-    let start = Instant::now();
-    // A panic must not keep the plan waiting for this step.
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| step.run(workspace)));
-    let outcome = outcome.unwrap_or_else(|_| Err("it panicked".to_owned()));
-    (outcome, start.elapsed().as_secs_f64())
+impl Step {
+    /// What precedes a colon in the name, and what follows it.
+    pub(crate) fn kind_and_part(&self) -> (&str, Option<&str>) {
+        let split = self.name.split_once(": ");
+        split.map_or((&self.name, None), |(kind, part)| (kind, Some(part)))
+    }
+
+    /// The directory in which this step builds. Steps with the same directory run in order.
+    pub(crate) fn build_dir(&self) -> &str {
+        let line = self.line.as_str();
+        let own = line.strip_prefix("CARGO_TARGET_DIR=");
+        let own = own.or(line.strip_prefix("cargo xtask "));
+        match own.and_then(|rest| rest.split_whitespace().next()) {
+            // Of a path, its last name: a task goes with the commands in its directory.
+            Some(dir) => dir.rsplit('/').next().unwrap_or(dir),
+            None if line.contains("release") => "release",
+            None => "debug",
+        }
+    }
+
+    /// Runs the step, and prints its line at its end. Its error is what is wrong.
+    fn run(&self, workspace: &Workspace) -> Outcome {
+        let start = Instant::now();
+        let outcome = self.try_run(workspace).map_err(|error| error.to_string());
+        print_end(&self.name, &outcome, start);
+        outcome
+    }
+
+    fn try_run(&self, workspace: &Workspace) -> Result<TestReport> {
+        let dir = target_dir(workspace, "xtask");
+        fs::create_dir_all(&dir)?;
+        let name = self.name.replace(": ", "-").replace(' ', "-");
+        match run_logged(&self.line, format!("{dir}/{name}.log").as_ref())? {
+            (output, true) => TestReport::of_step(&self.name, &self.line, &output),
+            (output, false) => Err(output.into()),
+        }
+    }
 }
 
 /// Prints the line of a step, and its output if it failed: the other step may take long, or hang.
-fn print_end(step: &Step, outcome: &Outcome, seconds: f64) {
+fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     let tests = match outcome {
         Ok(TestReport { passed: 0, .. }) | Err(_) => String::new(),
         Ok(TestReport { passed: 1, .. }) => "1 test".to_owned(),
         Ok(TestReport { passed, .. }) => format!("{passed} tests"),
     };
     let failed = if outcome.is_err() { "  FAILED" } else { "" };
+    let seconds = start.elapsed().as_secs_f64();
     // Nobody may be left to read it.
-    let mut out = io::stdout();
-    let _ = writeln!(out, "{:<44}{tests:>12}{seconds:8.1} s{failed}", step.name);
-    let _ = out.flush();
+    let _ = writeln!(io::stdout(), "{name:<44}{tests:>12}{seconds:8.1} s{failed}");
     if let Err(output) = outcome {
         let _ = writeln!(io::stderr(), "{}", output.trim_end());
     }
 }
 
-fn print_summary(tests: &TestReport, left_out: Vec<String>, start: Instant) {
+fn print_summary(
+    TestReport {
+        passed,
+        mut not_run,
+        ..
+    }: TestReport,
+    start: Instant,
+) {
     println!("{:<56}{:8.1} s", "all", start.elapsed().as_secs_f64());
-    let mut not_run = [left_out, tests.not_run.clone()].concat();
     // A test may be part of several steps.
     not_run.sort();
     not_run.dedup();
     not_run.iter().for_each(|it| println!("not run: {it}"));
-    let (passed, skipped) = (tests.passed, not_run.len());
     if passed > 0 {
         // In cargo's form, for tools that read it.
+        let skipped = not_run.len();
         println!("test result: ok. {passed} passed; 0 failed; {skipped} ignored");
     }
 }
@@ -169,37 +212,27 @@ fn print_summary(tests: &TestReport, left_out: Vec<String>, start: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
     #[test]
     fn a_failure_ends_the_plan_and_names_its_line() {
-        static RUNS: AtomicU32 = AtomicU32::new(0);
-        let sound = |_: &Workspace| {
-            RUNS.fetch_add(1, SeqCst);
-            Ok(())
-        };
+        let workspace = &crate::workspace::load().unwrap();
+        let file = format!("{}/third", target_dir(workspace, "xtask"));
         // In one directory, so one after the other.
-        let plan = |second: fn(&Workspace) -> Result| {
-            let plan = Plan::default().check("first", "tidy", sound);
-            let plan = plan.check("second", "tidy", second);
-            let plan = plan.check("third", "tidy", sound);
-            plan.run(&crate::workspace::load().unwrap())
-        };
-        let expected = "`second` failed; to run it alone: cargo xtask tidy";
-        let failed = plan(|_| Err("mend it".into())).unwrap_err().to_string();
-        assert_eq!((failed.as_str(), RUNS.load(SeqCst)), (expected, 1));
-        let panicked = plan(|_| panic!("on purpose")).unwrap_err().to_string();
-        assert_eq!((panicked.as_str(), RUNS.load(SeqCst)), (expected, 2));
-        assert!(plan(|_| Ok(())).is_ok());
-        assert_eq!(RUNS.load(SeqCst), 4);
+        let plan = Plan::default()
+            .command("first", "true")
+            .command("second", "false")
+            .command("third", format!("touch {file}"));
+        let failed = plan.run(workspace).unwrap_err().to_string();
+        assert_eq!(failed, "`second` failed; to run it alone: false");
+        assert!(!fs::exists(file).unwrap());
     }
 
     #[test]
     fn a_step_waits_for_the_build_in_its_directory() {
         let plan = Plan::default()
-            .command("a", "CARGO_TARGET_DIR=x cargo test")
-            .command("b", "CARGO_TARGET_DIR=x cargo test")
-            .command("c", "CARGO_TARGET_DIR=y cargo test");
+            .command("a", "CARGO_TARGET_DIR=target/mutants cargo test")
+            .command("b", "cargo xtask mutants early_timers")
+            .command("c", "cargo test");
         let mut waiting: Vec<&Step> = plan.steps.iter().collect();
         let [a, b, c] = [0, 1, 2].map(|at| &plan.steps[at].name);
         let first = next(&mut waiting, &[]).unwrap();
@@ -218,5 +251,8 @@ mod tests {
         let some = Plan::default().command("fmt", "");
         let lines = some.without(&all, "later").left_out;
         assert_eq!(lines, ["docs: later", "mutant: a, b: later"]);
+        let missing = all.needs("no-such-program", "missing");
+        let lines = missing.needs("no-such-program", "missing").left_out;
+        assert_eq!(lines[2], "mutant: a, b: missing");
     }
 }

@@ -1,0 +1,190 @@
+//! Rules that no compiler knows: forbidden patterns, the sizes of files, and where `unsafe` may be.
+//!
+//! `documents.rs` has the rules about documents.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use regex_lite::Regex;
+
+use crate::Result;
+use crate::documents;
+use crate::workspace::{Workspace, files};
+
+/// The text of each file, by its path from the root.
+pub(crate) type Tree = BTreeMap<String, String>;
+
+/// The files to which a rule applies, a pattern that these must not have, and what to do about it.
+type Rule = (fn(&str) -> bool, &'static str, &'static str);
+
+const RULES: &[Rule] = &[
+    (
+        // Where people and build machines keep their checkouts.
+        |_| true,
+        r"(?:^|[^\w.}-])/(?:root|work|home|Users)/",
+        "a path of one machine; make it relative",
+    ),
+    (
+        // It came with Rust 1.88; `clippy::incompatible_msrv` checks only the library.
+        |path| path.ends_with(".rs"),
+        r"(?:^|\s)&& let ",
+        "a let chain is younger than `rust-version`; nest the `if`s",
+    ),
+    (
+        // From 60000 on it is a test's number that is no port.
+        |path| path.ends_with(".rs") && path.split('/').any(|name| name == "tests"),
+        r"(?:127\.0\.0\.1:|0\.0\.0\.0:|localhost:|\[::1?\]:|LOCALHOST, |UNSPECIFIED, )(?:[1-9]\d{0,3}|[1-5]\d{4})\b",
+        "bind to port 0, and read which it is",
+    ),
+    (
+        // Documentation, `mod` and `pub use`; an assertion at compile time does not run.
+        |path| path.ends_with("src/lib.rs"),
+        r"^\s*(?:pub(?:\(\w+\))? )?(?:fn|impl|unsafe|async)\b",
+        "move the logic to a module of its own",
+    ),
+    (
+        |path| path.ends_with(".rs") && !may_be_unsafe(path),
+        r"\b(?:allow|expect|warn)\([\w\s,:]*\bunsafe_code\b",
+        "unsafe code is for the crates that call the OS",
+    ),
+    (
+        |path| path.ends_with("/Cargo.toml") && !OTHERS.iter().any(|it| path.starts_with(it)),
+        r#"^(?:[\w-]+ = "[\d=<>^~*]|.*\b(?:version|git) = ")"#,
+        "set it in the root's manifest, and inherit it: `NAME.workspace = true`",
+    ),
+];
+
+/// Workspaces of their own.
+const OTHERS: &[&str] = &["crates/evcore-bench/peers/", "fuzz/", "tests/compat/"];
+
+/// Where `unsafe` may be: the crates that call the OS, and tests.
+pub(crate) const UNSAFE_PLACES: &[&str] = &[
+    "crates/evcore-poller/",
+    "crates/evcore-balancer/",
+    "crates/evcore-accept/",
+    "crates/evcore-prefork/",
+    // An allocator that counts, for tests.
+    "crates/evcore-testing/src/counting.rs",
+    "tests/",
+    // The peers in C, and calls of the C library.
+    "crates/evcore-bench/src/memory.rs",
+    "crates/evcore-bench/src/pollers/",
+    "crates/evcore-bench/src/foreign.rs",
+];
+
+fn may_be_unsafe(path: &str) -> bool {
+    let is_test = path.starts_with("crates/") && path.split('/').nth(2) == Some("tests");
+    is_test || UNSAFE_PLACES.iter().any(|it| path.starts_with(it))
+}
+
+/// Names that say where something did not fit, not what it is.
+const EMPTY_NAMES: &str = r"(?:^|/)(?:common|helpers?|misc|types|utils?)(?:/|\.rs$)";
+
+pub(crate) fn check(workspace: &Workspace) -> Result {
+    let mut tree = Tree::new();
+    for path in files()? {
+        // A picture has no text.
+        let text = String::from_utf8(fs::read(&path)?).unwrap_or_default();
+        tree.insert(path, text);
+    }
+    error_of(&[in_files(&tree), documents::faults(&tree, workspace)].concat())
+}
+
+/// An error with these lines, if there are any.
+pub(crate) fn error_of(faults: &[String]) -> Result {
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(faults.join("\n").into()),
+    }
+}
+
+/// What is wrong with single files.
+fn in_files(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    let comment = pattern(r"(?m)(?:^|[ \t])//.*$");
+    for (applies, forbidden, what) in RULES {
+        let forbidden = pattern(&format!("(?m){forbidden}"));
+        for (path, text) in tree.iter().filter(|(path, _)| applies(path)) {
+            let code = comment.replace_all(text, "");
+            for found in forbidden.find_iter(&code) {
+                let line = code[..found.end()].matches('\n').count() + 1;
+                faults.push(format!("{path}:{line}: {what}"));
+            }
+        }
+    }
+    let empty_name = pattern(EMPTY_NAMES);
+    for (path, text) in tree {
+        let (lines, most) = (text.lines().count(), most_lines(path));
+        if lines > most {
+            faults.push(format!("{path}: {lines} lines, of {most} at most"));
+        }
+        if empty_name.is_match(path) {
+            faults.push(format!("{path}: name the file after its idea"));
+        }
+    }
+    faults
+}
+
+/// Past 600 lines a file has more than one idea. The README of a published crate, and the program on
+/// the front page, can be read in two minutes.
+fn most_lines(path: &str) -> usize {
+    let is_readme = path.starts_with("crates/") && path.ends_with("/README.md");
+    match path {
+        documents::PROGRAM => 60,
+        _ if is_readme && !path.contains("evcore-bench") => 60,
+        _ if path.ends_with(".rs") => 600,
+        _ => usize::MAX,
+    }
+}
+
+pub(crate) fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a pattern")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_finds_its_fault() {
+        let home = concat!("cd /", "home/me/");
+        let chain = concat!("    &", "& let x");
+        let long = "\n".repeat(601);
+        for (path, text, faults) in [
+            (".ci/run", home, 1),
+            ("a.rs", chain, 1),
+            ("a.rs", "    // unsafe_code", 0),
+            (
+                "a/tests/b.rs",
+                "bind(\"127.0.0.1:0\"); is_port(\"[::1]:65536\")",
+                0,
+            ),
+            ("a/tests/b.rs", "bind(\"127.0.0.1:80\")", 1),
+            ("a/tests/b.rs", "(Ipv4Addr::LOCALHOST, 8080)", 1),
+            (
+                "a/src/lib.rs",
+                "//! fn\nmod b;\nconst _: () = { const fn d() {} };",
+                0,
+            ),
+            ("a/src/lib.rs", "mod b;\npub fn c() {}", 1),
+            ("crates/evcore/src/b.rs", "#![allow(\n    unsafe_code,\n", 1),
+            (
+                "crates/evcore-poller/src/b.rs",
+                "#![allow(\n    unsafe_code,\n",
+                0,
+            ),
+            (
+                "a/Cargo.toml",
+                "libc.workspace = true\na = { path = \"../a\" }",
+                0,
+            ),
+            ("a/Cargo.toml", "edition = \"2024\"", 1),
+            ("a/Cargo.toml", "libc = { version = \"0.2\" }", 1),
+            ("a/utils.rs", "", 1),
+            ("a.rs", &long, 1),
+        ] {
+            let found = in_files(&[(path.to_owned(), text.to_owned())].into());
+            assert_eq!(found.len(), faults, "{path}: {text}: {found:?}");
+        }
+    }
+}
