@@ -6,17 +6,15 @@
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
-/// Which interleavings of a model run: the name of the step, and its variable.
-pub(crate) type Interleavings = (&'static str, &'static str);
+/// The step, and its variable, for the interleavings with at most 3 preemptions, which find nearly
+/// all faults: for CI. A model may allow fewer.
+pub(crate) const SOME: (&str, &str) = ("loom", "LOOM_MAX_PREEMPTIONS=3 ");
 
-/// Those with at most 3 preemptions, which find nearly all faults: for CI. A model may allow fewer.
-pub(crate) const SOME: Interleavings = ("loom", "LOOM_MAX_PREEMPTIONS=3 ");
-
-/// Those that the models ask for.
-pub(crate) const ALL: Interleavings = ("loom with all interleavings", "");
+/// The step for those that the models ask for.
+pub(crate) const ALL: (&str, &str) = ("loom with all interleavings", "");
 
 /// A step for all models.
-pub(crate) fn plan(workspace: &Workspace, (name, variable): Interleavings) -> Plan {
+pub(crate) fn plan(workspace: &Workspace, (name, variable): (&str, &str)) -> Plan {
     let dir = target_dir(workspace, "loom");
     // The name of the cfg is private, so that it does not reach other crates.
     let flags = "RUSTFLAGS=--cfg=evcore_loom";

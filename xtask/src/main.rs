@@ -34,9 +34,6 @@ use std::process::ExitCode;
 /// Errors are for people to read; no caller distinguishes them.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// The tasks and their words, in one place.
-const README: &str = include_str!("../README.md");
-
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -88,7 +85,8 @@ fn run(words: &[&str]) -> Result {
 
 /// The list of tasks in the README.
 fn help() -> &'static str {
-    let list = README.split("```").nth(1).unwrap_or_default();
+    let mut parts = include_str!("../README.md").split("```");
+    let list = parts.nth(1).unwrap_or_default();
     list.trim_start_matches("text")
 }
 

@@ -13,9 +13,7 @@ use crate::workspace::{Workspace, published, target_dir};
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let dir = target_dir(workspace, "packages");
     let unpacked = format!("{dir}/unpacked");
-    if fs::exists(&unpacked)? {
-        fs::remove_dir_all(&unpacked)?;
-    }
+    run_attended(&format!("rm -rf {unpacked}"))?;
     fs::create_dir_all(&unpacked)?;
     let all: String = published(workspace)
         .map(|it| format!(" -p {}", it.name))

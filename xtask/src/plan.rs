@@ -40,12 +40,6 @@ impl Plan {
         self
     }
 
-    /// Adds a line about a part that does not run.
-    pub(crate) fn left_out(mut self, reason: impl Into<String>) -> Plan {
-        self.left_out.push(reason.into());
-        self
-    }
-
     pub(crate) fn and(mut self, other: Plan) -> Plan {
         self.steps.extend(other.steps);
         self.left_out.extend(other.left_out);
@@ -234,14 +228,13 @@ mod tests {
             .command("b", "cargo xtask mutants early_timers")
             .command("c", "cargo test");
         let mut waiting: Vec<&Step> = plan.steps.iter().collect();
-        let [a, b, c] = [0, 1, 2].map(|at| &plan.steps[at].name);
         let first = next(&mut waiting, &[]).unwrap();
-        assert_eq!(&first.name, a);
         if let Some(second) = next(&mut waiting, &[first]) {
-            assert_eq!(&second.name, c);
+            assert_eq!(second.name, "c");
             assert!(next(&mut waiting, &[first]).is_none());
         }
-        assert_eq!(&next(&mut waiting, &[]).unwrap().name, b);
+        let last = next(&mut waiting, &[]).unwrap();
+        assert_eq!([&first.name, &last.name], ["a", "b"]);
     }
 
     #[test]
