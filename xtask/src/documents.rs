@@ -24,13 +24,20 @@ const PLAIN: &str = "
     SystemTimeSource Table Ticker TimeSource Timer TimerHeap TimerQueue TimerTree TimerWheel
     VacantEntry WorkerExit WorkerInfo Workers";
 
+/// Where a link of a document leads: `[text](path)` and `[name]: path`.
+const LINK: &str = r"(?m)(?:\]\(|^ *\[[^\]]+\]: )<?([^)\s>]+)";
+
+/// A program or a test in a command line of a document.
+const TARGET: &str = r"(--(?:bin|example|test) [a-z]\w+)";
+
 pub(crate) fn faults(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let mut faults = [missing(tree, workspace), unexplained(tree, workspace)].concat();
+    let code = pattern(r"(?s)```.*?```|`[^`\n]*`");
     for (path, text) in tree.iter().filter(|(path, _)| path.ends_with(".md")) {
-        let links = links(text).into_iter().filter(|it| !resolves(path, it));
-        let programs = programs(text).into_iter();
-        let programs = programs.filter(|it| !is_target(it, workspace));
-        let absent = links.chain(programs);
+        let links = captured(&code.replace_all(text, ""), LINK).into_iter();
+        let targets = captured(text, TARGET).into_iter();
+        let absent = links.filter(|it| !resolves(path, it));
+        let absent = absent.chain(targets.filter(|it| !is_target(it, workspace)));
         faults.extend(absent.map(|it| format!("{path}: there is no `{it}`")));
     }
     faults
@@ -87,13 +94,11 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     faults
 }
 
-/// Where the links of a document lead: `[text](path)` and `[name]: path`.
-fn links(text: &str) -> Vec<String> {
-    let code = pattern(r"(?s)```.*?```|`[^`\n]*`");
-    let link = pattern(r"(?m)(?:\]\(|^ *\[[^\]]+\]: )<?([^)\s>]+)");
-    let text = code.replace_all(text, "");
-    let links = link.captures_iter(&text);
-    links.map(|it| it[1].to_owned()).collect()
+/// The text of the first group, wherever the pattern matches.
+fn captured(text: &str, of: &str) -> Vec<String> {
+    let found = pattern(of);
+    let found = found.captures_iter(text);
+    found.map(|it| it[1].to_owned()).collect()
 }
 
 /// Whether a link leads to a file or a directory of the project, or elsewhere on the web.
@@ -103,13 +108,6 @@ fn resolves(document: &str, link: &str) -> bool {
     let root = fs::canonicalize(".").expect("the root");
     let is_file = file.is_ok_and(|it| it.starts_with(root));
     is_file || path.is_empty() || link.contains("://") || link.starts_with("mailto:")
-}
-
-/// The programs and tests in the command lines of a document.
-fn programs(text: &str) -> Vec<String> {
-    let named = pattern(r"--(?:bin|example|test) [a-z]\w+");
-    let named = named.find_iter(text);
-    named.map(|it| it.as_str().to_owned()).collect()
 }
 
 /// Whether a member has this target: `--bin httpd`.
@@ -130,17 +128,14 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         let is_plain = name.ends_with("Error") || PLAIN.split_whitespace().any(|it| it == name);
         is_plain || glossary.contains(&name.to_lowercase()) || glossary.contains(&words)
     };
-    let export = pattern(r"(?m)^pub use ([^;]+);");
     let name = pattern(r"\b[A-Z]\w*[a-z]\w*");
     let mut faults = Vec::new();
     for package in published(workspace) {
         let lib = format!("{}/src/lib.rs", dir(package, workspace));
-        let exports = export
-            .captures_iter(text(tree, &lib))
-            .map(|it| it[1].to_owned());
+        let exports = captured(text(tree, &lib), r"(?m)^pub use ([^;]+);");
         // Those of another crate are in its own `lib.rs`.
-        for export in exports.filter(|it| !it.starts_with("evcore_")) {
-            let names = name.find_iter(&export).map(|it| it.as_str());
+        for export in exports.iter().filter(|it| !it.starts_with("evcore_")) {
+            let names = name.find_iter(export).map(|it| it.as_str());
             let unknown = names.filter(|name| !is_known(name));
             faults.extend(unknown.map(|it| format!("{ARCHITECTURE}: explain `{it}`")));
         }

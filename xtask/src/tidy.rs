@@ -102,18 +102,20 @@ pub(crate) fn error_of(faults: &[String]) -> Result {
 fn in_files(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     let comment = pattern(r"(?m)(?:^|[ \t])//.*$");
-    for (applies, forbidden, what) in RULES {
+    let empty_name = pattern(EMPTY_NAMES);
+    let rules = RULES.iter().map(|(applies, forbidden, what)| {
         let forbidden = pattern(&format!("(?m){forbidden}"));
-        for (path, text) in tree.iter().filter(|(path, _)| applies(path)) {
-            let code = comment.replace_all(text, "");
+        (applies, forbidden, what)
+    });
+    let rules: Vec<_> = rules.collect();
+    for (path, text) in tree {
+        let code = comment.replace_all(text, "");
+        for (_, forbidden, what) in rules.iter().filter(|(applies, ..)| applies(path)) {
             for found in forbidden.find_iter(&code) {
                 let line = code[..found.end()].matches('\n').count() + 1;
                 faults.push(format!("{path}:{line}: {what}"));
             }
         }
-    }
-    let empty_name = pattern(EMPTY_NAMES);
-    for (path, text) in tree {
         let (lines, most) = (text.lines().count(), most_lines(path));
         if lines > most {
             faults.push(format!("{path}: {lines} lines, of {most} at most"));
