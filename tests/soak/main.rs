@@ -1,7 +1,7 @@
 //! Servers under load while their workers are killed or replaced. Nothing but the sessions of the dead is
 //! lost.
 //!
-//! Each load of another program lasts 2 seconds, and [`mixed`] lasts 10 seconds, or as long as a
+//! Each load of another program lasts a second, and [`mixed`] lasts 10 seconds, or as long as a
 //! variable requests:
 //!
 //!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- --nocapture --test-threads 1
@@ -35,7 +35,7 @@ fn proxy(to: SocketAddr, workers: &str) -> Server {
 }
 
 fn seconds() -> String {
-    env::var("SOAK_SECONDS").unwrap_or_else(|_| "2".to_owned())
+    env::var("SOAK_SECONDS").unwrap_or_else(|_| "1".to_owned())
 }
 
 fn random(below: usize) -> usize {

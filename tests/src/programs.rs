@@ -1,9 +1,11 @@
 //! The programs under test, built on demand in the profile of the test that runs them.
 
 use std::{
+    collections::BTreeMap,
+    env,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 /// The path of the program `httpd`.
@@ -39,19 +41,24 @@ pub fn prefork_echo() -> &'static Path {
     PATH.get_or_init(|| example("evcore-prefork", "prefork_echo"))
 }
 
-/// The path of an example of any package. It asks cargo in each call whether it has to be built.
+/// The path of an example of any package.
 ///
 /// # Panics
 ///
 /// If it does not build.
 #[must_use]
 pub fn example(package: &str, name: &str) -> PathBuf {
-    build(package, "--example", name)
+    // Cargo takes a fifth of a second to find that nothing has changed.
+    static PATHS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = paths.entry(name.to_owned());
+    path.or_insert_with(|| build(package, "--example", name))
+        .clone()
 }
 
 /// Builds a program of a package. `kind` is `--bin` or `--example`.
 fn build(package: &str, kind: &str, name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("this program has a path");
+    let test = env::current_exe().expect("this program has a path");
     // The path of a test is target/PROFILE/deps/TEST.
     let profile = test
         .ancestors()
@@ -60,8 +67,7 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     let target = profile
         .parent()
         .expect("PROFILE is in the target directory");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = cargo();
     build
         // With the features of the whole workspace, for which the tests of CI have built it already.
         .args([
@@ -86,5 +92,30 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     match kind {
         "--example" => profile.join("examples").join(name),
         _ => profile.join(name),
+    }
+}
+
+/// Cargo without the variables that describe the package of the test. With them, the build script of
+/// ring would run again, and ring and all that uses it would be built for each test.
+fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_gets_no_variable_about_the_package_of_the_test() {
+        let cargo = cargo();
+        let mut removed = cargo.get_envs().filter(|(_, value)| value.is_none());
+        assert!(removed.any(|(name, _)| name == "CARGO_PKG_NAME"));
     }
 }
