@@ -3,6 +3,7 @@
 //! Spaces separate the words, so no word holds one. `env` sets the variables, and finds the program.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,10 @@ exit 1"#;
 /// This program. A build may replace its file meanwhile, but not its path.
 static THIS: LazyLock<PathBuf> = LazyLock::new(|| env::current_exe().expect("a program has one"));
 
+/// A command without the variables that describe the package `xtask`, which `cargo run` sets.
+///
+/// ring's build script runs again whenever they change. Then ring and all that uses it are built
+/// again: by each command that sets them otherwise, and by the next one.
 fn command(line: &str) -> Command {
     // Not by cargo, which would wait for the build of another step.
     let (program, words) = match line.strip_prefix("cargo xtask ") {
@@ -43,7 +48,15 @@ fn command(line: &str) -> Command {
     };
     let mut command = Command::new(program);
     command.args(words.split_whitespace());
+    for (name, _) in env::vars_os().filter(|(name, _)| describes_package(name)) {
+        command.env_remove(name);
+    }
     command
+}
+
+fn describes_package(variable: &OsStr) -> bool {
+    let variable = variable.to_string_lossy();
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Runs the line, with no input and with all its output in `log`. Returns the output, and whether
@@ -138,6 +151,15 @@ mod tests {
         fs::remove_file(&log).unwrap();
         let limit = limit_of("cargo fuzz run a -- -max_total_time=1800");
         assert_eq!(limit, LIMIT + Duration::from_secs(1800));
+    }
+
+    #[test]
+    fn a_command_has_no_variable_about_this_package() {
+        // Cargo sets it for this test.
+        assert!(env::var_os("CARGO_PKG_NAME").is_some());
+        let variables = printed("sh -c env").unwrap();
+        let mut names = variables.lines().map(OsStr::new);
+        assert_eq!(names.find(|name| describes_package(name)), None);
     }
 
     #[test]

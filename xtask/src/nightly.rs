@@ -1,8 +1,8 @@
 //! What takes long and seldom finds anything: `cargo xtask test --ci` leaves it out.
 
 use crate::plan::Plan;
-use crate::workspace::Workspace;
-use crate::{Result, compat, deny, fuzz, loom, targets, test};
+use crate::workspace::{self, Workspace};
+use crate::{Result, compat, deny, fuzz, loom, mutants, targets, test};
 
 /// What needs only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
@@ -10,11 +10,16 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let on_a_ring = "EVCORE_HTTPD_POLLER=io_uring cargo test --workspace \
                      --test httpd --test prefork --test faults --test hostile";
     let loads = "EVCORE_SIM_SEEDS=5000 SOAK_SECONDS=20 cargo test --workspace --test simulation --test soak";
+    let packages = workspace.packages.iter();
+    let optional = packages.filter(|it| workspace::has_default_features(it));
+    let optional: String = optional.map(|it| format!(" -p {}", it.name)).collect();
+    let bare = format!("cargo clippy{optional} --no-default-features --all-targets -- -D warnings");
     Plan::default()
         .command(
             "clippy with default features",
             "cargo clippy --workspace --all-targets -- -D warnings",
         )
+        .command("clippy without features", bare)
         .and(test::alone(workspace, "test"))
         .command(
             "all tests with all features",
@@ -25,6 +30,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         .command("httpd on io_uring", on_a_ring)
         .and(injection())
         .and(loom::plan(workspace, loom::ALL))
+        .and(mutants::slow())
         .and(compat::clippy(workspace))
 }
 

@@ -11,35 +11,40 @@ use crate::{Result, compat, counts, deny, fuzz, loom, mutants, nightly, targets}
 
 const LEFT: &str = "left to `cargo xtask nightly`";
 
-/// The steps that build in the common directory run in this order; the others beside them.
+/// What needs only the Rust toolchain and git.
 pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
-    let packages = workspace.packages.iter();
-    let optional = packages.filter(|it| workspace::has_default_features(it));
-    let optional: String = optional.map(|it| format!(" -p {}", it.name)).collect();
-    let bare = format!("cargo clippy{optional} --no-default-features --all-targets -- -D warnings");
+    // The mutants come last, because they use what `cargo test` has built of the dependencies.
+    let plan = most(workspace).and(mutants::everyday()?);
+    Ok(plan.without(&nightly::plan(workspace), LEFT))
+}
+
+/// The steps that build in the common directory run in this order; the others beside them.
+fn most(workspace: &Workspace) -> Plan {
     let some = "cargo test --workspace --all-features --test scripted --test log_level";
-    let plan = first()
-        .command("clippy without features", bare)
+    first()
         .command(
             "docs",
             "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
         )
-        .command("test", "cargo test --workspace")
+        .command(
+            "test",
+            "PROPTEST_CASES=128 RUST_TEST_THREADS=4 cargo test --workspace",
+        )
         .and(alone(workspace, "check"))
         .command("test with all features", some)
         .and(fuzz::check(workspace))
         .and(counts::plan(workspace))
         .and(loom::plan(workspace, loom::SOME))
-        .and(mutants::plan("")?)
-        .and(compat::plan(workspace));
-    Ok(plan.without(&nightly::plan(workspace), LEFT))
+        .and(compat::plan(workspace))
 }
 
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
-    let plan = plan(workspace)?
+    let plan = most(workspace)
         .and(deny::plan())
         .command("packages", "cargo xtask packages")
-        .and(targets::plan(workspace, targets::SOME));
+        .and(targets::plan(workspace, targets::SOME))
+        .and(mutants::everyday()?);
+    let plan = plan.without(&nightly::plan(workspace), LEFT);
     Ok(plan.without(&nightly::beyond_the_toolchain(workspace)?, LEFT))
 }
 
