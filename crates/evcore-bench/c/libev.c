@@ -1,5 +1,4 @@
-/* libev: an `ev_io` for each descriptor, and `ev_timer`s. With a descriptor they are armed by
- * `ev_timer_again`; a script also starts and stops them.
+/* libev: an `ev_io` for each descriptor, and `ev_timer`s, which are armed again by `ev_timer_again`.
  *
  * The loop's time stands still while a script runs, as it does between two turns, so a delay is a
  * deadline.
@@ -19,38 +18,47 @@ struct loop {
     ev_io ios[];
 };
 
-static const char *version(void)
-{
+static const char *version(void) {
     static char text[32];
     snprintf(text, sizeof text, "%d.%d", ev_version_major(), ev_version_minor());
     return text;
 }
 
-static void fire(struct ev_loop *ev, ev_timer *timer, int events)
-{
+static void fire(struct ev_loop *ev, ev_timer *timer, int events) {
     struct loop *loop = ev_userdata(ev);
     loop->fired++;
 }
 
-static void again(struct loop *loop, ev_timer *timer, ev_tstamp delay)
-{
-    timer->repeat = delay;
-    ev_timer_again(loop->ev, timer);
+static inline void arm_one(void *arg, size_t id, uint64_t deadline) {
+    struct loop *loop = arg;
+    ev_timer *timer = &loop->timers[id];
+    ev_tstamp delay = loop->start + (double)deadline / 1000.;
+    if (ev_is_active(timer)) {
+        timer->repeat = delay;
+        ev_timer_again(loop->ev, timer);
+        timer->repeat = 0.;
+    } else {
+        ev_timer_set(timer, delay, 0.);
+        ev_timer_start(loop->ev, timer);
+    }
 }
 
-static void ready(struct ev_loop *ev, ev_io *io, int events)
-{
+static inline void disarm_one(void *arg, size_t id) {
+    struct loop *loop = arg;
+    ev_timer_stop(loop->ev, &loop->timers[id]);
+}
+
+static void ready(struct ev_loop *ev, ev_io *io, int events) {
     struct loop *loop = ev_userdata(ev);
     size_t index = (uintptr_t)io->data;
     serve(loop->ring, index);
     if (loop->timed)
-        again(loop, &loop->timers[index], delay_ms(loop->ring) / 1000.);
+        arm_one(loop, index, delay_ms(loop->ring));
     if (loop->ring->left == 0)
         ev_break(ev, EVBREAK_ONE);
 }
 
-static void *create(const int *watched, size_t n, size_t timers, int due)
-{
+static void *create(const int *watched, size_t n, size_t timers, int due) {
     struct loop *loop = zeroed(1, sizeof *loop + n * sizeof loop->ios[0]);
     loop->timers = zeroed(timers, sizeof loop->timers[0]);
     loop->ev = ev_loop_new(EVBACKEND_EPOLL);
@@ -66,7 +74,7 @@ static void *create(const int *watched, size_t n, size_t timers, int due)
         loop->ios[i].data = (void *)i;
         ev_io_start(loop->ev, &loop->ios[i]);
         if (timers)
-            again(loop, &loop->timers[i], 10.);
+            arm_one(loop, i, 10000);
     }
     /* What was started is told to the kernel by the next turn. */
     if (n)
@@ -74,61 +82,27 @@ static void *create(const int *watched, size_t n, size_t timers, int due)
     return loop;
 }
 
-static void destroy(void *arg)
-{
+static void destroy(void *arg) {
     struct loop *loop = arg;
     ev_loop_destroy(loop->ev);
     free(loop->timers);
     free(loop);
 }
 
-static void start(struct loop *loop, const struct step *step)
-{
-    ev_timer *timer = &loop->timers[step->id];
-    ev_timer_set(timer, loop->start + (double)step->deadline / 1000.0, 0.);
-    ev_timer_start(loop->ev, timer);
-}
-
-static void arm(void *arg, const struct step *steps, size_t n)
-{
-    struct loop *loop = arg;
-    for (size_t i = 0; i < n; i++) {
-        ev_timer *timer = &loop->timers[steps[i].id];
-        if (ev_is_active(timer)) {
-            again(loop, timer, loop->start + (double)steps[i].deadline / 1000.0);
-            timer->repeat = 0.;
-        } else {
-            start(loop, &steps[i]);
-        }
-    }
-}
-
-static void replace(void *arg, const struct step *steps, size_t n)
-{
-    struct loop *loop = arg;
-    for (size_t i = 0; i < n; i++) {
-        ev_timer_stop(loop->ev, &loop->timers[steps[i].id]);
-        start(loop, &steps[i]);
-    }
-}
-
-static size_t expire(void *arg)
-{
+static size_t expire(void *arg) {
     struct loop *loop = arg;
     loop->fired = 0;
     ev_run(loop->ev, EVRUN_NOWAIT);
     return loop->fired;
 }
 
-static void run(void *arg, struct ring *ring)
-{
+static void run(void *arg, struct ring *ring) {
     struct loop *loop = arg;
     loop->ring = ring;
     ev_run(loop->ev, 0);
 }
 
-static void toggle(void *arg, size_t times)
-{
+static void toggle(void *arg, size_t times) {
     struct loop *loop = arg;
     while (times-- > 0) {
         ev_io_stop(loop->ev, loop->ios);

@@ -14,9 +14,9 @@ struct loop {
     size_t timed, fired;
     /* Where virtual time begins, in seconds of the loop's time. */
     long start;
-    /* The script, and what its turn does with each step. */
+    /* The script, and the turn that does it. */
     struct event turn;
-    void (*work)(struct loop *loop, const struct step *step);
+    void (*script)(void *loop, const struct step *steps, size_t n);
     const struct step *steps;
     size_t n;
     struct event *timers;
@@ -27,40 +27,40 @@ struct loop {
     } watches[];
 };
 
-static void fire(evutil_socket_t fd, short what, void *arg)
-{
+static void fire(evutil_socket_t fd, short what, void *arg) {
     struct loop *loop = arg;
     loop->fired++;
 }
 
-static void arm_after(struct loop *loop, size_t id, long start, long ms)
-{
-    struct timeval delay = { start + ms / 1000, ms % 1000 * 1000 };
+static inline void arm_one(void *arg, size_t id, uint64_t deadline) {
+    struct loop *loop = arg;
+    struct timeval delay = { loop->start + (long)(deadline / 1000), deadline % 1000 * 1000 };
     event_add(&loop->timers[id], &delay);
 }
 
-static void ready(evutil_socket_t fd, short what, void *arg)
-{
+static inline void disarm_one(void *arg, size_t id) {
+    struct loop *loop = arg;
+    event_del(&loop->timers[id]);
+}
+
+static void ready(evutil_socket_t fd, short what, void *arg) {
     struct watch *watch = arg;
     struct loop *loop = watch->loop;
     serve(loop->ring, watch->index);
     if (loop->timed)
-        arm_after(loop, watch->index, 0, delay_ms(loop->ring));
+        arm_one(loop, watch->index, delay_ms(loop->ring));
     if (loop->ring->left == 0)
         event_base_loopbreak(loop->base);
 }
 
-static void turn(evutil_socket_t fd, short what, void *arg)
-{
+static void turn(evutil_socket_t fd, short what, void *arg) {
     struct loop *loop = arg;
-    for (size_t i = 0; i < loop->n; i++)
-        loop->work(loop, &loop->steps[i]);
+    loop->script(loop, loop->steps, loop->n);
     /* Or the loop would look again, and expire what is due. */
     event_base_loopbreak(loop->base);
 }
 
-static void *create_with(const int *watched, size_t n, size_t timers, int due, int flags)
-{
+static void *create_with(const int *watched, size_t n, size_t timers, int due, int flags) {
     struct loop *loop = zeroed(1, sizeof *loop + n * sizeof loop->watches[0]);
     loop->timers = zeroed(timers, sizeof loop->timers[0]);
     struct event_config *config = event_config_new();
@@ -82,78 +82,58 @@ static void *create_with(const int *watched, size_t n, size_t timers, int due, i
         event_assign(&watch->io, loop->base, watched[i], EV_READ | EV_PERSIST, ready, watch);
         event_add(&watch->io, NULL);
         if (timers)
-            arm_after(loop, i, 0, 10000);
+            arm_one(loop, i, 10000);
     }
     return loop;
 }
 
-static void *create(const int *watched, size_t n, size_t timers, int due)
-{
+static void *create(const int *watched, size_t n, size_t timers, int due) {
     return create_with(watched, n, timers, due, 0);
 }
 
 /* Changes are collected, and made together before the next wait. */
-static void *create_with_changelist(const int *watched, size_t n, size_t timers, int due)
-{
+static void *create_with_changelist(const int *watched, size_t n, size_t timers, int due) {
     return create_with(watched, n, timers, due, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
 }
 
-static void destroy(void *arg)
-{
+static void destroy(void *arg) {
     struct loop *loop = arg;
     event_base_free(loop->base);
     free(loop->timers);
     free(loop);
 }
 
-static void arm_one(struct loop *loop, const struct step *step)
-{
-    arm_after(loop, step->id, loop->start, (long)step->deadline);
-}
-
-static void replace_one(struct loop *loop, const struct step *step)
-{
-    event_del(&loop->timers[step->id]);
-    arm_one(loop, step);
-}
-
-static void in_a_turn(struct loop *loop, void (*work)(struct loop *, const struct step *),
-                      const struct step *steps, size_t n)
-{
-    loop->work = work;
+static void run_script(struct loop *loop, void (*script)(void *, const struct step *, size_t),
+                       const struct step *steps, size_t n) {
+    loop->script = script;
     loop->steps = steps;
     loop->n = n;
     event_active(&loop->turn, EV_TIMEOUT, 1);
     event_base_loop(loop->base, EVLOOP_NONBLOCK);
 }
 
-static void arm(void *arg, const struct step *steps, size_t n)
-{
-    in_a_turn(arg, arm_one, steps, n);
+static void arm_in_turn(void *loop, const struct step *steps, size_t n) {
+    run_script(loop, arm, steps, n);
 }
 
-static void replace(void *arg, const struct step *steps, size_t n)
-{
-    in_a_turn(arg, replace_one, steps, n);
+static void replace_in_turn(void *loop, const struct step *steps, size_t n) {
+    run_script(loop, replace, steps, n);
 }
 
-static size_t expire(void *arg)
-{
+static size_t expire(void *arg) {
     struct loop *loop = arg;
     loop->fired = 0;
     event_base_loop(loop->base, EVLOOP_NONBLOCK);
     return loop->fired;
 }
 
-static void run(void *arg, struct ring *ring)
-{
+static void run(void *arg, struct ring *ring) {
     struct loop *loop = arg;
     loop->ring = ring;
     event_base_dispatch(loop->base);
 }
 
-static void toggle(void *arg, size_t times)
-{
+static void toggle(void *arg, size_t times) {
     struct loop *loop = arg;
     while (times-- > 0) {
         event_del(&loop->watches[0].io);
@@ -162,9 +142,10 @@ static void toggle(void *arg, size_t times)
 }
 
 const struct peer libevent = {
-    event_get_version, create, destroy, arm, replace, expire, run, toggle, NULL
+    event_get_version, create, destroy, arm_in_turn, replace_in_turn, expire, run, toggle, NULL
 };
 
 const struct peer libevent_changelist = {
-    event_get_version, create_with_changelist, destroy, arm, replace, expire, run, toggle, NULL
+    event_get_version, create_with_changelist, destroy, arm_in_turn, replace_in_turn, expire, run,
+    toggle, NULL
 };

@@ -16,25 +16,32 @@ struct loop {
     uv_poll_t ios[];
 };
 
-static void fire(uv_timer_t *timer)
-{
+static void fire(uv_timer_t *timer) {
     struct loop *loop = timer->loop->data;
     loop->fired++;
 }
 
-static void ready(uv_poll_t *io, int status, int events)
-{
+static inline void arm_one(void *arg, size_t id, uint64_t deadline) {
+    struct loop *loop = arg;
+    uv_timer_start(&loop->timers[id], fire, deadline, 0);
+}
+
+static inline void disarm_one(void *arg, size_t id) {
+    struct loop *loop = arg;
+    uv_timer_stop(&loop->timers[id]);
+}
+
+static void ready(uv_poll_t *io, int status, int events) {
     struct loop *loop = io->loop->data;
     size_t index = (uintptr_t)io->data;
     serve(loop->ring, index);
     if (loop->timed)
-        uv_timer_start(&loop->timers[index], fire, delay_ms(loop->ring), 0);
+        arm_one(loop, index, delay_ms(loop->ring));
     if (loop->ring->left == 0)
         uv_stop(io->loop);
 }
 
-static void *create(const int *watched, size_t n, size_t timers, int due)
-{
+static void *create(const int *watched, size_t n, size_t timers, int due) {
     struct loop *loop = zeroed(1, sizeof *loop + n * sizeof loop->ios[0]);
     loop->timers = zeroed(timers, sizeof loop->timers[0]);
     if (uv_loop_init(&loop->uv) != 0)
@@ -55,7 +62,7 @@ static void *create(const int *watched, size_t n, size_t timers, int due)
         loop->ios[i].data = (void *)i;
         uv_poll_start(&loop->ios[i], UV_READABLE, ready);
         if (timers)
-            uv_timer_start(&loop->timers[i], fire, 10000, 0);
+            arm_one(loop, i, 10000);
     }
     /* What was started is told to the kernel by the next turn. */
     if (n)
@@ -63,8 +70,7 @@ static void *create(const int *watched, size_t n, size_t timers, int due)
     return loop;
 }
 
-static void destroy(void *arg)
-{
+static void destroy(void *arg) {
     struct loop *loop = arg;
     for (size_t i = 0; i < loop->n; i++)
         uv_close((uv_handle_t *)&loop->ios[i], NULL);
@@ -76,39 +82,20 @@ static void destroy(void *arg)
     free(loop);
 }
 
-static void arm(void *arg, const struct step *steps, size_t n)
-{
-    struct loop *loop = arg;
-    for (size_t i = 0; i < n; i++)
-        uv_timer_start(&loop->timers[steps[i].id], fire, steps[i].deadline, 0);
-}
-
-static void replace(void *arg, const struct step *steps, size_t n)
-{
-    struct loop *loop = arg;
-    for (size_t i = 0; i < n; i++) {
-        uv_timer_stop(&loop->timers[steps[i].id]);
-        uv_timer_start(&loop->timers[steps[i].id], fire, steps[i].deadline, 0);
-    }
-}
-
-static size_t expire(void *arg)
-{
+static size_t expire(void *arg) {
     struct loop *loop = arg;
     loop->fired = 0;
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     return loop->fired;
 }
 
-static void run(void *arg, struct ring *ring)
-{
+static void run(void *arg, struct ring *ring) {
     struct loop *loop = arg;
     loop->ring = ring;
     uv_run(&loop->uv, UV_RUN_DEFAULT);
 }
 
-static void toggle(void *arg, size_t times)
-{
+static void toggle(void *arg, size_t times) {
     struct loop *loop = arg;
     while (times-- > 0) {
         uv_poll_stop(&loop->ios[0]);

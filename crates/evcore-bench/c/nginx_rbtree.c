@@ -48,19 +48,16 @@ struct queue {
     struct event events[];
 };
 
-static const char *version(void)
-{
+static const char *version(void) {
     return "written for this benchmark";
 }
 
-static void fire(struct event *event)
-{
+static void fire(struct event *event) {
     struct queue *queue = event->data;
     queue->fired++;
 }
 
-static void *create_lazy(size_t ids, int due, intptr_t lazy_delay)
-{
+static void *create_lazy(size_t ids, int due, intptr_t lazy_delay) {
     struct queue *queue = zeroed(1, sizeof *queue + ids * sizeof queue->events[0]);
     queue->root = &queue->sentinel;
     queue->now = due ? END_MS : 0;
@@ -68,28 +65,25 @@ static void *create_lazy(size_t ids, int due, intptr_t lazy_delay)
     for (size_t id = 0; id < ids; id++) {
         queue->events[id].data = queue;
         queue->events[id].handler = fire;
+        queue->events[id].index = id;
     }
     return queue;
 }
 
-static void *create(const int *watched, size_t n, size_t ids, int due)
-{
+static void *create(const int *watched, size_t n, size_t ids, int due) {
     return create_lazy(ids, due, 0);
 }
 
-static void *create_with_delay(const int *watched, size_t n, size_t ids, int due)
-{
+static void *create_with_delay(const int *watched, size_t n, size_t ids, int due) {
     return create_lazy(ids, due, LAZY_DELAY);
 }
 
-static int is_before(uintptr_t key, uintptr_t other)
-{
+static int is_before(uintptr_t key, uintptr_t other) {
     return (intptr_t)(key - other) < 0;
 }
 
 /* Makes `child` what `old` is to its parent. */
-static void replace_child(struct queue *queue, struct node *old, struct node *child)
-{
+static void replace_child(struct queue *queue, struct node *old, struct node *child) {
     if (old == queue->root)
         queue->root = child;
     else
@@ -97,8 +91,7 @@ static void replace_child(struct queue *queue, struct node *old, struct node *ch
 }
 
 /* The child on the other side rises, and the node sinks to `side`. */
-FOR_EACH_SIDE void rotate(struct queue *queue, struct node *node, enum side side)
-{
+FOR_EACH_SIDE void rotate(struct queue *queue, struct node *node, enum side side) {
     struct node *rising = node->child[!side];
     node->child[!side] = rising->child[side];
     if (rising->child[side] != &queue->sentinel)
@@ -110,8 +103,7 @@ FOR_EACH_SIDE void rotate(struct queue *queue, struct node *node, enum side side
 }
 
 /* A step of RB-INSERT-FIXUP, for a parent on this side; returns the node of the next step. */
-FOR_EACH_SIDE struct node *repair_insert_on(struct queue *queue, struct node *node, enum side side)
-{
+FOR_EACH_SIDE struct node *repair_insert_on(struct queue *queue, struct node *node, enum side side) {
     struct node *above = node->parent->parent;
     struct node *uncle = above->child[!side];
     if (uncle->red) {
@@ -129,8 +121,7 @@ FOR_EACH_SIDE struct node *repair_insert_on(struct queue *queue, struct node *no
     return node;
 }
 
-static void insert(struct queue *queue, struct node *node)
-{
+static void insert(struct queue *queue, struct node *node) {
     struct node *leaf = &queue->sentinel;
     struct node **place = &queue->root, *parent = NULL;
     while (*place != leaf) {
@@ -151,8 +142,7 @@ static void insert(struct queue *queue, struct node *node)
 }
 
 /* A step of RB-DELETE-FIXUP, for a node on this side; returns the node of the next step. */
-FOR_EACH_SIDE struct node *repair_delete_on(struct queue *queue, struct node *node, enum side side)
-{
+FOR_EACH_SIDE struct node *repair_delete_on(struct queue *queue, struct node *node, enum side side) {
     struct node *parent = node->parent;
     struct node *sibling = parent->child[!side];
     if (sibling->red) {
@@ -177,8 +167,7 @@ FOR_EACH_SIDE struct node *repair_delete_on(struct queue *queue, struct node *no
     return queue->root;
 }
 
-static void repair_delete(struct queue *queue, struct node *node)
-{
+static void repair_delete(struct queue *queue, struct node *node) {
     while (node != queue->root && !node->red) {
         if (node == node->parent->child[LEFT])
             node = repair_delete_on(queue, node, LEFT);
@@ -188,16 +177,14 @@ static void repair_delete(struct queue *queue, struct node *node)
     node->red = 0;
 }
 
-static struct node *leftmost(struct queue *queue, struct node *node)
-{
+static struct node *leftmost(struct queue *queue, struct node *node) {
     while (node->child[LEFT] != &queue->sentinel)
         node = node->child[LEFT];
     return node;
 }
 
 /* Puts `above` where `node` is, with its colour and its children. */
-static void take_place(struct queue *queue, struct node *above, struct node *node)
-{
+static void take_place(struct queue *queue, struct node *above, struct node *node) {
     replace_child(queue, node, above);
     above->parent = node->parent;
     above->red = node->red;
@@ -208,8 +195,7 @@ static void take_place(struct queue *queue, struct node *above, struct node *nod
     }
 }
 
-static void delete(struct queue *queue, struct node *node)
-{
+static void delete(struct queue *queue, struct node *node) {
     struct node *leaf = &queue->sentinel;
     struct node *gone = node;
     if (node->child[LEFT] != leaf && node->child[RIGHT] != leaf)
@@ -228,59 +214,40 @@ static void delete(struct queue *queue, struct node *node)
         repair_delete(queue, child);
 }
 
-static void del_timer(struct queue *queue, struct event *event)
-{
-    delete(queue, &event->timer);
-    event->timer_set = 0;
+static inline void disarm_one(void *arg, size_t id) {
+    struct queue *queue = arg;
+    delete(queue, &queue->events[id].timer);
+    queue->events[id].timer_set = 0;
 }
 
-static void add_timer(struct queue *queue, struct event *event, uintptr_t key)
-{
+static inline void arm_one(void *arg, size_t id, uint64_t deadline) {
+    struct queue *queue = arg;
+    struct event *event = &queue->events[id];
     if (event->timer_set) {
-        intptr_t moved = (intptr_t)(key - event->timer.key);
+        intptr_t moved = (intptr_t)(deadline - event->timer.key);
         if (llabs((long long)moved) < queue->lazy_delay)
             return;
-        del_timer(queue, event);
+        disarm_one(queue, id);
     }
-    event->timer.key = key;
+    event->timer.key = (uintptr_t)deadline;
     insert(queue, &event->timer);
     event->timer_set = 1;
 }
 
-static void arm(void *arg, const struct step *steps, size_t n)
-{
-    struct queue *queue = arg;
-    for (size_t i = 0; i < n; i++)
-        add_timer(queue, &queue->events[steps[i].id], (uintptr_t)steps[i].deadline);
-}
-
-static void replace(void *arg, const struct step *steps, size_t n)
-{
-    struct queue *queue = arg;
-    for (size_t i = 0; i < n; i++) {
-        struct event *event = &queue->events[steps[i].id];
-        del_timer(queue, event);
-        add_timer(queue, event, (uintptr_t)steps[i].deadline);
-    }
-}
-
 /* Removes the first event that is due; NULL if none is. */
-static struct event *pop_expired(struct queue *queue)
-{
+static struct event *pop_expired(struct queue *queue) {
     if (queue->root == &queue->sentinel)
         return NULL;
     struct node *node = leftmost(queue, queue->root);
     if (is_before(queue->now, node->key))
         return NULL;
-    struct event *event =
-        (struct event *)((char *)node - offsetof(struct event, timer));
-    del_timer(queue, event);
+    struct event *event = (struct event *)((char *)node - offsetof(struct event, timer));
+    disarm_one(queue, event->index);
     event->timedout = 1;
     return event;
 }
 
-static size_t expire(void *arg)
-{
+static size_t expire(void *arg) {
     struct queue *queue = arg;
     struct event *event;
     queue->fired = 0;
@@ -289,8 +256,7 @@ static size_t expire(void *arg)
     return queue->fired;
 }
 
-static void serve_minute(void *arg, const struct step *steps, size_t n, uint64_t timeout)
-{
+static void serve_minute(void *arg, const struct step *steps, size_t n, uint64_t timeout) {
     struct queue *queue = arg;
     uint64_t last = 0;
     for (size_t i = 0; i < n; i++) {
@@ -299,9 +265,9 @@ static void serve_minute(void *arg, const struct step *steps, size_t n, uint64_t
             last = steps[i].deadline;
             queue->now = (uintptr_t)(last - timeout);
             while ((event = pop_expired(queue)))
-                add_timer(queue, event, (uintptr_t)last);
+                arm_one(queue, event->index, last);
         }
-        add_timer(queue, &queue->events[steps[i].id], (uintptr_t)steps[i].deadline);
+        arm_one(queue, steps[i].id, steps[i].deadline);
     }
 }
 

@@ -1,6 +1,7 @@
 /* What each library in C can be asked; `src/foreign.rs` has the same in Rust.
  *
- * A call does a whole run or script, so that the way from Rust to C is paid once.
+ * A call does a whole run or script, so that the way from Rust to C is paid once. Each file defines
+ * `arm_one` and `disarm_one`, of which scripts are made here.
  */
 #ifndef PEER_H
 #define PEER_H
@@ -21,27 +22,6 @@ struct ring {
     /* Events that are still to come. */
     size_t left;
 };
-
-/* Reads the byte of a pair, and passes one on to the next. */
-static inline void serve(struct ring *ring, size_t index)
-{
-    char byte;
-    size_t next = index + 1 == ring->n ? 0 : index + 1;
-    ring->left--;
-    if (read(ring->near[index], &byte, 1) != 1)
-        abort(); /* it was no event */
-    if (ring->writes > 0) {
-        ring->writes--;
-        if (write(ring->far[next], &byte, 1) != 1)
-            abort();
-    }
-}
-
-/* From now to the deadline that a timer gets: 10 to 11 seconds. */
-static inline unsigned delay_ms(const struct ring *ring)
-{
-    return 10000 + ring->left * 7919 % 1000;
-}
 
 /* An operation on a timer. Times are in milliseconds of a virtual time that begins at 0; no script
  * waits, and none does I/O. */
@@ -76,8 +56,42 @@ struct peer {
     void (*serve)(void *loop, const struct step *steps, size_t n, uint64_t timeout);
 };
 
-static inline void *zeroed(size_t n, size_t size)
-{
+/* Arms a timer at a deadline of virtual time, or arms it again. */
+static inline void arm_one(void *loop, size_t id, uint64_t deadline);
+static inline void disarm_one(void *loop, size_t id);
+
+static void arm(void *loop, const struct step *steps, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        arm_one(loop, steps[i].id, steps[i].deadline);
+}
+
+static void replace(void *loop, const struct step *steps, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        disarm_one(loop, steps[i].id);
+        arm_one(loop, steps[i].id, steps[i].deadline);
+    }
+}
+
+/* Reads the byte of a pair, and passes one on to the next. */
+static inline void serve(struct ring *ring, size_t index) {
+    char byte;
+    size_t next = index + 1 == ring->n ? 0 : index + 1;
+    ring->left--;
+    if (read(ring->near[index], &byte, 1) != 1)
+        abort(); /* it was no event */
+    if (ring->writes > 0) {
+        ring->writes--;
+        if (write(ring->far[next], &byte, 1) != 1)
+            abort();
+    }
+}
+
+/* From now to the deadline that a timer gets: 10 to 11 seconds. */
+static inline unsigned delay_ms(const struct ring *ring) {
+    return 10000 + ring->left * 7919 % 1000;
+}
+
+static inline void *zeroed(size_t n, size_t size) {
     void *memory = calloc(n + 1, size);
     if (!memory)
         abort();

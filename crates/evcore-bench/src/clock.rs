@@ -28,30 +28,22 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
             }
         });
         run.rounds("clock", || {
-            let reads = run.scaled(READS);
-            read(
-                &shared,
-                &mut Round {
-                    table: "read",
-                    reads,
+            for (table, peers) in [("read", read as Peers), ("date", append as Peers)] {
+                let mut round = Round {
+                    table,
+                    reads: run.scaled(READS),
                     loops: 0.0,
                     report,
-                },
-            );
-            append(
-                &shared,
-                &mut Round {
-                    table: "date",
-                    reads,
-                    loops: 0.0,
-                    report,
-                },
-            );
+                };
+                peers(&shared, &mut round);
+            }
         });
         over.store(true, Ordering::Relaxed);
         updating.thread().unpark();
     });
 }
+
+type Peers = fn(&SharedClock, &mut Round<'_>);
 
 /// A round of one table.
 struct Round<'a> {
@@ -112,10 +104,8 @@ fn append(shared: &SharedClock, round: &mut Round<'_>) {
         appended(response, shared.http_date().as_bytes());
     });
     round.peer("stamp::http_date", || {
-        appended(
-            response,
-            stamp::http_date(black_box(1_774_746_000)).as_bytes(),
-        );
+        let date = stamp::http_date(black_box(1_774_746_000));
+        appended(response, date.as_bytes());
     });
     round.peer("httpdate", || {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(black_box(1_774_746_000));

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::fs;
 
-use crate::report::Report;
+use crate::report::{Report, Spread};
 use crate::run::{Run, root};
 use crate::{pollers, timers};
 
@@ -23,40 +23,36 @@ const MARGIN: f64 = 1.03;
 /// If a count exceeds its limit by more than the margin, with their number.
 pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
     let path = root().join(LIMITS);
-    let text = fs::read_to_string(&path)?;
-    let lines: Vec<_> = text.lines().map(parse).collect::<Result<_, _>>()?;
-    let mut report = Report::new("turn");
-    report.tables.extend(Report::new("timers").tables);
-    let cells = lines
-        .iter()
-        .flatten()
-        .map(|(cell, _)| cell.map(str::to_owned));
-    report.only = Some(cells.collect());
+    let mut text = fs::read_to_string(&path)?;
+    let lines = text
+        .lines()
+        .filter(|it| !it.is_empty() && !it.starts_with('#'));
+    let lines: Vec<String> = lines.map(str::to_owned).collect();
+    let cells: Option<Vec<_>> = lines.iter().map(|line| parse(line)).collect();
+    let cells =
+        cells.ok_or_else(|| format!("{LIMITS}: a line is no table | peer | column | limit"))?;
+    let only = cells.iter().map(|(cell, _)| cell.map(str::to_owned));
+    let mut report = Report {
+        only: Some(only.collect()),
+        ..Report::default()
+    };
     pollers::measure_turn(run, &mut report);
     timers::count_instructions(run, &mut report);
-    let (mut exceeded, mut new) = (0, String::new());
-    for (line, parsed) in text.lines().zip(&lines) {
-        new += line;
-        if let Some(([table, peer, column], limit)) = parsed {
-            let name = format!("{table} | {peer} | {column}");
-            let counted = report.find(table).and_then(|it| it.median(peer, column));
-            let Some(count) = counted else {
-                println!("not run: {name}: its tool is not installed");
-                new += "\n";
-                continue;
-            };
-            let is_exceeded = count > limit * MARGIN + 1e-6;
-            exceeded += usize::from(is_exceeded);
-            let verdict = if is_exceeded { "EXCEEDED" } else { "" };
-            println!("{name:<60} {count:>10.2} of {limit:>10.2} {verdict}");
-            let (start, _) = line.rsplit_once('|').expect("it was parsed");
-            new.truncate(new.len() - line.len());
-            new += &format!("{start}| {:.0}", count.ceil());
-        }
-        new += "\n";
+    let mut exceeded = 0;
+    for (line, ([table, peer, column], limit)) in lines.iter().zip(cells) {
+        let name = format!("{table} | {peer} | {column}");
+        let Some(Spread { median: count, .. }) = report.spread(table, peer, column) else {
+            println!("not run: {name}: its tool is not installed");
+            continue;
+        };
+        let is_exceeded = count > limit * MARGIN + 1e-6;
+        exceeded += usize::from(is_exceeded);
+        let verdict = if is_exceeded { "EXCEEDED" } else { "" };
+        println!("{name:<60} {count:>10.2} of {limit:>10.2} {verdict}");
+        text = text.replace(line, &format!("{name} | {:.0}", count.ceil()));
     }
     if update {
-        return Ok(fs::write(path, new)?);
+        return Ok(fs::write(path, text)?);
     }
     match exceeded {
         0 => Ok(()),
@@ -68,30 +64,10 @@ pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A table, a peer, a column and the limit; `None` for a comment or an empty line.
-fn parse(line: &str) -> Result<Option<([&str; 3], f64)>, String> {
-    if line.is_empty() || line.starts_with('#') {
-        return Ok(None);
-    }
-    let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [table, peer, column, limit] = fields[..] else {
-        return Err(format!("{LIMITS}: not four fields: {line}"));
-    };
-    let limit = limit
-        .parse()
-        .map_err(|_| format!("{LIMITS}: no number: {line}"))?;
-    Ok(Some(([table, peer, column], limit)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_file_of_limits_is_valid() {
-        let text = fs::read_to_string(root().join(LIMITS)).unwrap();
-        let limits = text.lines().filter_map(|it| parse(it).unwrap());
-        assert!(limits.count() > 10);
-        assert!(parse("turn | EventLoop | 3").is_err());
+/// A table, a peer, a column and the limit.
+fn parse(line: &str) -> Option<([&str; 3], f64)> {
+    match line.split(" | ").collect::<Vec<_>>()[..] {
+        [table, peer, column, limit] => Some(([table, peer, column], limit.parse().ok()?)),
+        _ => None,
     }
 }

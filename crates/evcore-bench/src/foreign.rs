@@ -3,9 +3,9 @@
 #![allow(unsafe_code, reason = "it calls C")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::ptr;
+use std::time::Duration;
 
 use crate::pollers::{Pairs, PeerPoller, Ring};
 use crate::report::Report;
@@ -98,14 +98,7 @@ impl Functions {
     }
 }
 
-impl fmt::Debug for Functions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Functions").finish_non_exhaustive()
-    }
-}
-
 /// A loop of one of them.
-#[derive(Debug)]
 pub(crate) struct Foreign<'a> {
     functions: &'static Functions,
     // Invariant: what `create` returned, which is not null; there is no other copy.
@@ -143,13 +136,19 @@ impl<'a> Foreign<'a> {
 }
 
 impl PeerPoller for Foreign<'_> {
+    fn turn(&mut self, _: Option<Duration>, _: &mut Ring<'_>) {
+        unreachable!("C has no such function");
+    }
+
+    fn watch_first(&mut self, _: bool) {
+        unreachable!("C has no such function");
+    }
+
     fn run(&mut self, ring: &mut Ring<'_>) {
         let Pairs { near, far } = ring.pairs;
         let n = self.watched.len();
-        assert!(
-            ptr::eq(self.watched, near.as_slice()) && far.len() == n,
-            "indices are of these"
-        );
+        let are_these = ptr::eq(self.watched, near.as_slice()) && far.len() == n;
+        assert!(are_these, "indices are of these");
         let mut state = RingInC {
             near: near.as_ptr(),
             far: far.as_ptr(),

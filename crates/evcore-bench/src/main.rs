@@ -1,6 +1,7 @@
 //! The project beside its peers, in one run. For Linux.
 
 mod accept;
+mod client;
 mod clock;
 mod counts;
 mod cpus;
@@ -8,7 +9,6 @@ mod foreign;
 mod memory;
 mod pace;
 mod page;
-mod parts;
 mod picture;
 mod pollers;
 mod process;
@@ -17,28 +17,23 @@ mod requests;
 mod rng;
 mod run;
 mod server;
-mod servers;
 mod targets;
 mod timers;
 mod tools;
 mod whole;
 
 use std::error::Error;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lexopt::{Arg, Parser};
+use lexopt::{Arg, Parser, ValueExt};
 
-use self::parts::PARTS;
+use self::report::Report;
 use self::run::Run;
 
 const USAGE: &str = "\
 evcore-bench run [--quick] [--missing] [--httpd PATH] [--out DIR] [--docs DIR] [PART...]
-
-Measures the parts, all if none is named, and writes the page from all parts that were measured.
-`cargo xtask bench` builds everything and runs this.
-
+  measures the parts, all if none is named, and writes the page from all parts that were measured
   --quick     one short round, to see that it works
   --missing   only parts that have no result yet: continues a run that was interrupted
   --httpd     the example server, for the parts that start it (beside this program)
@@ -46,50 +41,35 @@ Measures the parts, all if none is named, and writes the page from all parts tha
   --docs      where the page goes (docs)
 
 evcore-bench counts [--httpd PATH] [--out DIR] [--update]
-
-Counts instructions, allocations and system calls, and compares them with counts.txt. `--update`
-writes them there instead.
+  counts, and compares with counts.txt, or writes the counts there
 
 evcore-bench count timers NAME ARMED TIMES
 evcore-bench count pollers pipes plain|timers NAME TIMES ACTIVE
 evcore-bench count pollers toggle one NAME TIMES
 evcore-bench count pollers wait none|zero|short NAME TIMES
-
-Repeats one operation of a peer, for a tool to count.
-";
+  repeats one operation of a peer, for a tool to count";
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match words[..] {
-        ["count", "timers", ref words @ ..] => timers::count(words),
-        ["count", "pollers", ref words @ ..] => pollers::count(words),
-        _ => match run(args) {
-            Ok(()) => true,
-            Err(error) => {
-                eprintln!("evcore-bench: {error}");
-                return ExitCode::FAILURE;
-            }
-        },
-    };
-    if done {
-        return ExitCode::SUCCESS;
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("evcore-bench: {error}");
+            ExitCode::FAILURE
+        }
     }
-    eprintln!("{USAGE}");
-    ExitCode::FAILURE
 }
 
 /// Parses the words after the program's name, and runs what they name.
-fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
+fn run() -> Result<(), Box<dyn Error>> {
     let mut run = Run {
         quick: false,
         folder: run::root().join("target/evcore-bench"),
         httpd: std::env::current_exe()?.with_file_name("httpd"),
         rounds: 1,
     };
-    let (mut docs, mut names) = (run::root().join("docs"), Vec::new());
+    let (mut docs, mut words) = (run::root().join("docs"), Vec::new());
     let (mut missing, mut update) = (false, false);
-    let mut parser = Parser::from_args(args.into_iter().map(OsString::from));
+    let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("quick") => run.quick = true,
@@ -98,30 +78,53 @@ fn run(args: Vec<String>) -> Result<(), Box<dyn Error>> {
             Arg::Long("httpd") => run.httpd = PathBuf::from(parser.value()?),
             Arg::Long("out") => run.folder = PathBuf::from(parser.value()?),
             Arg::Long("docs") => docs = PathBuf::from(parser.value()?),
-            Arg::Value(name) => names.push(name.to_string_lossy().into_owned()),
+            Arg::Value(word) => words.push(word.string()?),
             other => return Err(format!("{}\n\n{USAGE}", other.unexpected()).into()),
         }
     }
-    std::fs::create_dir_all(&run.folder)?;
-    let mut names = names.iter().map(String::as_str);
-    match names.next() {
-        Some("counts") => return counts::check(&run, update),
-        Some("run") => {}
-        _ => return Err(USAGE.into()),
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["count", "timers", ref words @ ..] if timers::count(words) => Ok(()),
+        ["count", "pollers", ref words @ ..] if pollers::count(words) => Ok(()),
+        ["counts"] => counts::check(&run, update),
+        ["run", ref names @ ..] => parts(&mut run, names, missing, &docs),
+        _ => Err(USAGE.into()),
     }
-    let names: Vec<&str> = names.collect();
+}
+
+/// Measures the parts of these names, or all, and writes the page.
+fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result<(), Box<dyn Error>> {
+    let parts = page::parts();
     if let Some(other) = names
         .iter()
-        .find(|name| PARTS.iter().all(|it| it.name != **name))
+        .find(|it| parts.iter().all(|part| part.name != **it))
     {
-        let known: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
-        return Err(format!("no part `{other}`; there are: {}", known.join(", ")).into());
+        return Err(format!("no part `{other}`").into());
     }
-    for part in PARTS {
-        let is_named = names.is_empty() || names.contains(&part.name);
-        if is_named && !(missing && run.report(part.name).exists()) {
-            run.part(part)?;
+    std::fs::create_dir_all(&run.folder)?;
+    for part in parts {
+        let name = part.name.as_str();
+        let is_named = names.is_empty() || names.contains(&name);
+        if is_named && !(missing && run.file(name).exists()) {
+            run.part(&part, measure(name))?;
         }
     }
-    Ok(page::write(&run, &docs)?)
+    Ok(page::write(run, docs)?)
+}
+
+/// The function that measures a part of `page.json`.
+fn measure(part: &str) -> fn(&Run, &mut Report) {
+    match part {
+        "turn" => pollers::measure_turn,
+        "pollers" => pollers::measure,
+        "timers" => timers::measure,
+        "clock" => clock::measure,
+        "memory" => memory::measure,
+        "whole" => whole::measure,
+        "proxies" => whole::measure_proxies,
+        "datagrams" => whole::measure_datagrams,
+        "accept" => accept::measure,
+        "kills" => accept::kills,
+        _ => unreachable!("page.json has no other part"),
+    }
 }

@@ -1,5 +1,7 @@
 //! Numbers at random, the same in every run.
 
+use crate::run::each;
+
 /// `SplitMix64`, with a fixed seed.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
@@ -12,7 +14,10 @@ impl Random {
 
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % end
     }
 
     /// An index below `end`.
@@ -23,14 +28,6 @@ impl Random {
     /// A number above 0, and 1 at most.
     pub(crate) fn unit(&mut self) -> f64 {
         const STEPS: u32 = 1 << 30;
-        let step = u32::try_from(self.below(STEPS.into())).expect("it is below 2^30");
-        f64::from(step + 1) / f64::from(STEPS)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        each(self.below(STEPS.into()) + 1, STEPS as usize)
     }
 }

@@ -1,14 +1,13 @@
 //! One run: the rounds in which peers alternate, the time of an operation, and the machine.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
+use std::{fs, io};
 
-use evcore_clock::stamp;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::parts::Part;
+use crate::page::Part;
 use crate::report::Report;
 
 /// The options of the command line.
@@ -40,28 +39,39 @@ impl Run {
     }
 
     /// Runs a part, and writes its report.
-    pub(crate) fn part(&mut self, part: &Part) -> std::io::Result<()> {
+    pub(crate) fn part(&mut self, part: &Part, measure: fn(&Run, &mut Report)) -> io::Result<()> {
         self.rounds = if self.quick { 1 } else { part.rounds };
-        let (mut report, began) = (Report::new(part.name), Instant::now());
-        // Before, because a part may confine this thread to one CPU.
-        let (machine, load) = (machine(), load());
-        (part.measure)(self, &mut report);
-        let mut context = |name: &str, value: String| report.context.push((name.to_owned(), value));
-        context("commit", commit());
-        context("date", today());
-        context("machine", machine);
-        context("compiler", printed("rustc", &["--version"]));
-        context(
-            "load average",
-            format!("{load} before, {} after", self::load()),
-        );
-        context("rounds", self.rounds.to_string());
-        context("duration", format!("{} s", began.elapsed().as_secs()));
-        report.write(&self.report(part.name))
+        let (mut report, began) = (Report::default(), Instant::now());
+        let commit = printed("git", "describe --always --dirty --exclude=*");
+        let (date, load_before) = (printed("date", "-u +%FT%T+00:00"), load());
+        measure(self, &mut report);
+        let context = [
+            ("commit", commit),
+            ("date", date),
+            ("machine", machine()),
+            ("compiler", printed("rustc", "--version")),
+            (
+                "load average",
+                format!("{load_before} before, {} after", load()),
+            ),
+            ("rounds", self.rounds.to_string()),
+            ("duration", format!("{} s", began.elapsed().as_secs())),
+        ];
+        report.context = context.map(|(name, it)| (name.to_owned(), it)).into();
+        fs::write(self.file(&part.name), serde_json::to_vec_pretty(&report)?)
+    }
+
+    /// Reads a part's report; `None` if there is none.
+    pub(crate) fn read(&self, part: &str) -> io::Result<Option<Report>> {
+        match fs::read(self.file(part)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The file of a part's report.
-    pub(crate) fn report(&self, part: &str) -> PathBuf {
+    pub(crate) fn file(&self, part: &str) -> PathBuf {
         self.folder.join(format!("{part}.json"))
     }
 }
@@ -76,9 +86,7 @@ pub(crate) fn ns_each(operations: usize, work: impl FnOnce()) -> f64 {
 
 /// The share of each of `operations`.
 pub(crate) fn each(whole: u64, operations: usize) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let each = whole as f64 / operations.max(1) as f64;
-    each
+    whole as f64 / operations.max(1) as f64
 }
 
 /// This thread's CPU time.
@@ -94,56 +102,39 @@ pub(crate) fn root() -> PathBuf {
     root.expect("it is in `crates`").to_owned()
 }
 
-/// The versions of crates, from the lock file.
+/// Records the versions of crates, from the lock file.
 pub(crate) fn crate_versions(report: &mut Report, names: &[&str]) {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
     for name in names {
-        let entry = format!("name = \"{name}\"\nversion = \"");
-        let version = lock
-            .split_once(&entry)
-            .and_then(|(_, it)| it.split('"').next());
+        let entry = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
+        let version = entry.and_then(|(_, it)| it.split('"').next());
         let version = version.unwrap_or("unknown").to_owned();
         report.versions.insert((*name).to_owned(), version);
     }
 }
 
-/// The version of a program: the first word of what it prints for `-v` that begins with a digit.
-/// Nothing is recorded if it is not installed.
+/// Records the version of a program, if it is installed: the first word of what it prints for `-v`
+/// that begins with a digit.
 pub(crate) fn program_version(report: &mut Report, name: &str, program: &str) {
-    let Ok(output) = Command::new(program).arg("-v").output() else {
-        return;
-    };
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let mut words = text.split([' ', '/', '\n']);
-    let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    let version = version.unwrap_or("unknown").to_owned();
-    report.versions.insert(name.to_owned(), version);
-}
-
-fn commit() -> String {
-    printed("git", &["describe", "--always", "--dirty", "--exclude=*"])
-}
-
-fn today() -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let seconds = since.map_or(0, |since| since.as_secs());
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    stamp::iso8601(seconds, 0).as_str().to_owned()
+    if let Ok(output) = Command::new(program).arg("-v").output() {
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let mut words = text.split([' ', '/', '\n']);
+        let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        let version = version.unwrap_or("unknown").to_owned();
+        report.versions.insert(name.to_owned(), version);
+    }
 }
 
 /// The processor, how many CPUs there are, and the kernel.
 fn machine() -> String {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let mut models = cpuinfo
-        .lines()
-        .filter(|line| line.starts_with("model name"));
-    let model = models.next().and_then(|line| line.split_once(": "));
-    let model = model.map_or("unknown CPU", |(_, model)| model);
-    // Not those of this thread, which an earlier part may have confined to one.
-    let cpus = cpuinfo.lines().filter(|line| line.starts_with("processor"));
-    let cpus = cpus.count();
-    format!("{model}, {cpus} CPUs, {}", printed("uname", &["-sr"]))
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut models = info.lines().filter_map(|it| it.strip_prefix("model name"));
+    let model = models.next().unwrap_or("unknown CPU");
+    let model = model.trim_start_matches(['\t', ':', ' ']);
+    // All, also if a part has confined this thread to one.
+    let cpus = printed("nproc", "--all");
+    format!("{model}, {cpus} CPUs, {}", printed("uname", "-sr"))
 }
 
 fn load() -> String {
@@ -153,11 +144,9 @@ fn load() -> String {
 }
 
 /// What a program prints; nothing if it does not run.
-fn printed(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program)
-        .args(args)
-        .current_dir(root())
-        .output();
+fn printed(program: &str, words: &str) -> String {
+    let mut command = Command::new(program);
+    let output = command.args(words.split(' ')).current_dir(root()).output();
     let bytes = output.map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }

@@ -1,29 +1,31 @@
-//! A server under test, with its worker processes. All of it ends with its value.
+//! The servers: how each is built, configured and started, with its worker processes.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
 use crate::cpus::{cpus, on_cpu};
+use crate::report::Report;
+use crate::run::{self, Run};
 use crate::{pace, process};
 
 /// A server that can be started.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     path: PathBuf,
-    /// Its arguments, for the address on which it serves and the number of workers.
-    args: Box<Args>,
-    /// Where its output goes.
-    log: PathBuf,
+    /// Its arguments, between spaces. In each, and in the text of its configuration, `ADDRESS`,
+    /// `PORT`, `WORKERS`, `FOLDER` and `CONFIG` (a file) stand for their values.
+    words: String,
+    config: String,
+    /// Where its files are.
+    folder: PathBuf,
 }
 
-type Args = dyn Fn(SocketAddr, usize) -> io::Result<Vec<String>>;
-
-/// A server that serves.
+/// A server that serves. All of it ends with its value.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) name: &'static str,
@@ -38,19 +40,108 @@ pub(crate) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 
+/// The example server with more words.
+pub(crate) fn httpd(run: &Run, name: &'static str, words: &str) -> Program {
+    let words = format!("--listen ADDRESS --workers WORKERS {words}");
+    Program::new(run, name, &run.httpd, words)
+}
+
+/// nginx with more lines in its blocks. Its version is recorded, or its absence.
+pub(crate) fn nginx(
+    (run, report): (&Run, &mut Report),
+    name: &'static str,
+    [events, http, server, location]: [&str; 4],
+) -> Program {
+    run::program_version(report, "nginx", "nginx");
+    let config = format!(
+        "daemon off; pid \"FOLDER/pid\"; error_log \"FOLDER/error.log\";\n\
+         master_process MASTER; worker_processes WORKERS;\n\
+         events {{ worker_connections 10240; {events} }}\n\
+         http {{ access_log off; keepalive_requests 1000000000; {http}\n\
+         client_body_temp_path \"FOLDER\"; proxy_temp_path \"FOLDER\";\n\
+         fastcgi_temp_path \"FOLDER\"; uwsgi_temp_path \"FOLDER\"; scgi_temp_path \"FOLDER\";\n\
+         server {{ listen ADDRESS {server}; location / {{ {location} }} }} }}\n"
+    );
+    Program::new(run, name, "nginx", "-c CONFIG").with_config(config)
+}
+
+/// The bare epoll loop in C, with one more word.
+///
+/// # Errors
+///
+/// The reason why it cannot be built.
+pub(crate) fn bare(run: &Run, name: &'static str, word: &str) -> Result<Program, String> {
+    let program = folder(run).join("bare");
+    let source = run::root().join("crates/evcore-bench/c/bare.c");
+    let mut compiler = Command::new("cc");
+    finish(compiler.arg("-O2").arg("-o").arg(&program).arg(source))?;
+    Ok(Program::new(
+        run,
+        name,
+        program,
+        format!("PORT WORKERS {word}"),
+    ))
+}
+
+/// A program of the workspace `peers`, whose argument is the address.
+pub(crate) fn peer(run: &Run, name: &'static str, program: &str) -> Result<Program, String> {
+    let target = folder(run).join("peers");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--locked", "--bin", program]);
+    cargo.current_dir(run::root().join("crates/evcore-bench/peers"));
+    finish(cargo.arg("--target-dir").arg(&target))?;
+    let path = target.join("release").join(program);
+    Ok(Program::new(run, name, path, "ADDRESS"))
+}
+
+/// An example of a crate.
+pub(crate) fn example(
+    run: &Run,
+    package: &str,
+    name: &'static str,
+    words: impl Into<String>,
+) -> Result<Program, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "-p", package, "--example", name]);
+    finish(cargo.current_dir(run::root()))?;
+    let path = run.httpd.with_file_name("examples").join(name);
+    Ok(Program::new(run, name, path, words))
+}
+
+/// Where servers have files.
+pub(crate) fn folder(run: &Run) -> PathBuf {
+    let folder = run.folder.join("servers");
+    // If it cannot be made, a server does not start.
+    let _ = fs::create_dir_all(&folder);
+    std::path::absolute(&folder).unwrap_or(folder)
+}
+
+fn finish(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{:?}: {status}", command.get_program())),
+        Err(error) => Err(format!("{:?}: {error}", command.get_program())),
+    }
+}
+
 impl Program {
     pub(crate) fn new(
+        run: &Run,
         name: &'static str,
         path: impl Into<PathBuf>,
-        folder: &std::path::Path,
-        args: impl Fn(SocketAddr, usize) -> io::Result<Vec<String>> + 'static,
+        words: impl Into<String>,
     ) -> Program {
         Program {
             name,
             path: path.into(),
-            args: Box::new(args),
-            log: folder.join(format!("{name}.log")),
+            words: words.into(),
+            config: String::new(),
+            folder: folder(run),
         }
+    }
+
+    pub(crate) fn with_config(self, config: String) -> Program {
+        Program { config, ..self }
     }
 
     /// Starts it on the CPU of the servers, and waits until it serves.
@@ -70,7 +161,10 @@ impl Program {
             !is_alive || (server.is_whole() && TcpStream::connect(server.address).is_ok())
         });
         if !is_alive || !server.is_whole() {
-            return Err(format!("it does not serve; see {}", self.log.display()));
+            return Err(format!(
+                "it does not serve; see its log in {:?}",
+                self.folder
+            ));
         }
         server.wait_until_idle();
         Ok(server)
@@ -78,9 +172,20 @@ impl Program {
 
     /// Starts it, without waiting.
     pub(crate) fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
-        let (address, log) = (free_address()?, File::create(&self.log)?);
+        let address = free_address()?;
+        let file = |end: &str| self.folder.join(format!("{}.{end}", self.name));
+        let (config, log) = (file("conf"), File::create(file("log"))?);
+        let fill = |text: &str| {
+            text.replace("ADDRESS", &address.to_string())
+                .replace("PORT", &address.port().to_string())
+                .replace("WORKERS", &workers.to_string())
+                .replace("MASTER", if workers == 0 { "off" } else { "on" })
+                .replace("FOLDER", &self.folder.display().to_string())
+                .replace("CONFIG", &config.display().to_string())
+        };
+        fs::write(&config, fill(&self.config))?;
         let mut command = on_cpu(cpu, &self.path);
-        command.args((self.args)(address, workers)?);
+        command.args(self.words.split_whitespace().map(fill));
         command.stdout(log.try_clone()?).stderr(log);
         Ok(Server {
             name: self.name,

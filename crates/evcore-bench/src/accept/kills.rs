@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::client::Client;
+use crate::client::Client;
 use crate::pace::{self, PATIENCE};
 use crate::process;
 use crate::report::Report;
@@ -31,12 +31,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::become_client();
     for program in super::with_master(run, report) {
         eprintln!("kills: {}", program.name);
-        let server = match program.start(WORKERS) {
-            Ok(server) => server,
-            Err(why) => {
-                report.absent(program.name, &why);
-                continue;
-            }
+        let Some(server) = report.or_absent(program.name, program.start(WORKERS)) else {
+            continue;
         };
         let mut add = |table, took: Duration| {
             report.add(table, program.name, "took", took.as_secs_f64() * 1e3);

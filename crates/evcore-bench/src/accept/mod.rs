@@ -4,15 +4,13 @@
 //! Servers are processes of their own, on the first CPU; the clients are in this one, on the last.
 //! All peers get the same requests from the same clients, and the kernel counts their wakes.
 
-mod client;
 mod kills;
 mod patterns;
 
 use self::patterns::PATTERNS;
 use crate::report::Report;
 use crate::run::Run;
-use crate::server::Program;
-use crate::servers::{self, Nginx};
+use crate::server::{self, Program};
 
 pub(crate) use self::kills::measure as kills;
 
@@ -24,11 +22,11 @@ const SHOWN: usize = 4;
 
 /// The policies of the example server.
 const POLICIES: [(&str, &str); 5] = [
-    ("httpd off", "off"),
-    ("httpd mutex", "mutex"),
-    ("httpd exclusive", "exclusive"),
-    ("httpd least-loaded", "least-loaded"),
-    ("httpd reuseport", "reuseport"),
+    ("httpd off", "--accept off"),
+    ("httpd mutex", "--accept mutex"),
+    ("httpd exclusive", "--accept exclusive"),
+    ("httpd least-loaded", "--accept least-loaded"),
+    ("httpd reuseport", "--accept reuseport"),
 ];
 /// nginx, with its `events` and the options of its listener.
 const NGINX: [(&str, &str, &str); 3] = [
@@ -48,20 +46,12 @@ const BARE: [(&str, &str); 3] = [
 
 /// The peers with a master, which replaces dead workers.
 fn with_master(run: &Run, report: &mut Report) -> Vec<Program> {
-    let httpd = |(name, policy)| servers::httpd(run, name, &["--accept", policy]);
-    let httpd = POLICIES.into_iter().map(httpd);
-    let nginx = NGINX.into_iter().map(|(name, events, listen)| {
-        let location = "return 200 \"$pid\";".to_owned();
-        let http = String::new();
-        Nginx {
-            events,
-            http,
-            listen,
-            location,
-        }
-        .program(run, name, report)
+    let httpd = POLICIES.map(|(name, words)| server::httpd(run, name, words));
+    let nginx = NGINX.map(|(name, events, listen)| {
+        let lines = [events, "", listen, "return 200 \"$pid\";"];
+        server::nginx((run, report), name, lines)
     });
-    httpd.chain(nginx).collect()
+    httpd.into_iter().chain(nginx).collect()
 }
 
 /// Measures all peers.
@@ -69,7 +59,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::become_client();
     let mut peers = with_master(run, report);
     for (name, kind) in BARE {
-        peers.extend(report.or_absent(name, servers::bare(run, name, kind)));
+        peers.extend(report.or_absent(name, server::bare(run, name, kind)));
     }
     run.rounds("accept", || {
         peers.retain(|peer| {
@@ -95,12 +85,8 @@ fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
             let (name, column) = (pattern.name, workers.to_string());
             report.add(&format!("jain {name}"), peer.name, &column, jain);
             if pattern.least_workers == 1 {
-                report.add(
-                    &format!("extra {name}"),
-                    peer.name,
-                    &column,
-                    wakes - needed[at],
-                );
+                let extra = wakes - needed[at];
+                report.add(&format!("extra {name}"), peer.name, &column, extra);
             }
             if workers == SHOWN {
                 report.add("jain", peer.name, pattern.title, jain);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::client::Client;
+use crate::client::Client;
 use crate::pace;
 use crate::report::Spread;
 use crate::rng::Random;
@@ -168,28 +168,25 @@ fn come(server: &Server, count: usize) -> Vec<Connection> {
 /// How many connections each worker has, by its process id.
 fn shares(all: &[Connection]) -> BTreeMap<u32, u32> {
     let mut shares = BTreeMap::new();
-    all.iter()
-        .for_each(|it| *shares.entry(it.worker).or_default() += 1);
+    for connection in all {
+        *shares.entry(connection.worker).or_default() += 1;
+    }
     shares
 }
 
-fn jain(all: &[Connection], workers: usize) -> f64 {
-    index(shares(all).into_values(), workers)
-}
-
-/// Jain's index of `workers` shares, of which those that are 0 may be missing: 1 when all are the
-/// same, 1 / n when one of n has all. 1 for nothing at all.
+/// Jain's index of `workers`, of which some may have no connection: 1 when all have the same number,
+/// 1 / n when one of n has all. 1 for nothing at all.
 ///
 /// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
-fn index(shares: impl Iterator<Item = u32>, workers: usize) -> f64 {
+fn jain(all: &[Connection], workers: usize) -> f64 {
+    index(shares(all).into_values().map(u64::from), workers)
+}
+
+fn index(shares: impl Iterator<Item = u64>, workers: usize) -> f64 {
     let add = |(sum, squares), n| (sum + n, squares + n * n);
-    let (sum, squares): (f64, f64) = shares.map(f64::from).fold((0.0, 0.0), add);
-    #[expect(clippy::cast_precision_loss, reason = "a few workers")]
-    let n = workers as f64;
-    if squares == 0.0 {
-        1.0
-    } else {
-        sum * sum / (n * squares)
+    match shares.fold((0, 0), add) {
+        (_, 0) => 1.0,
+        (sum, squares) => each(sum * sum, 1) / (each(squares, 1) * each(workers as u64, 1)),
     }
 }
 
@@ -203,9 +200,7 @@ pub(super) fn longest_wait(server: &Server, path: &str) -> Duration {
     let wait = |path: &str| {
         let (began, mut client) = (Instant::now(), connect(server));
         client.ask(path).expect("there is room for a request");
-        client
-            .answer()
-            .expect("no client is reset, or waits in vain");
+        client.answer().expect("no client waits in vain");
         began.elapsed()
     };
     thread::scope(|scope| {
@@ -216,9 +211,8 @@ pub(super) fn longest_wait(server: &Server, path: &str) -> Duration {
             pace::pause(EVERY);
             clients.push(scope.spawn(|| wait("/worker")));
         }
-        let waits = clients
-            .into_iter()
-            .map(|client| client.join().expect("it was answered"));
+        let clients = clients.into_iter();
+        let waits = clients.map(|client| client.join().expect("it was answered"));
         waits.max().unwrap_or_default()
     })
 }
@@ -229,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_index_is_one_if_all_have_the_same_and_a_share_if_one_has_all() {
-        let index = |shares: &[u32], workers| index(shares.iter().copied(), workers);
+        let index = |shares: &[u64], workers| index(shares.iter().copied(), workers);
         assert!((index(&[2, 2], 2) - 1.0).abs() < 1e-9);
         assert!((index(&[2, 2], 4) - 0.5).abs() < 1e-9);
         assert!((index(&[3], 8) - 0.125).abs() < 1e-9);

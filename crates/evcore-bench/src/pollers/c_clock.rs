@@ -1,5 +1,5 @@
 //! The C library's clocks, read as directly as the project's own source reads the kernel's, and
-//! counted.
+//! counted if that is asked for.
 //!
 //! valgrind cannot run rustix's clocks. The standard library's take more instructions than the work
 //! that is counted.
@@ -10,20 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use evcore::clock::{Clock, TimeSource, WallTime};
 
-/// The clocks of the C library.
+/// The clocks of the C library, which may count their readings for the whole process.
 #[derive(Clone, Copy, Debug)]
-struct CClock;
-
-/// The same, with its readings counted for the whole process.
-#[derive(Clone, Copy, Debug)]
-struct CountedClock;
+struct CClock<const COUNTS: bool>;
 
 pub(super) fn c_clock() -> Clock {
-    Clock::with_source(CClock)
+    Clock::with_source(CClock::<false>)
 }
 
 pub(super) fn counted_clock() -> Clock {
-    Clock::with_source(CountedClock)
+    Clock::with_source(CClock::<true>)
 }
 
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
@@ -34,30 +30,24 @@ pub(super) fn readings() -> [u64; 2] {
     [MONOTONIC.load(Relaxed), WALL.load(Relaxed)]
 }
 
-impl TimeSource for CClock {
+impl<const COUNTS: bool> TimeSource for CClock<COUNTS> {
     fn monotonic_ns(&self) -> u64 {
+        if COUNTS {
+            MONOTONIC.fetch_add(1, Relaxed);
+        }
         let time = time_of(libc::CLOCK_MONOTONIC);
         u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("it counts from a start")
     }
 
     fn wall_time(&self) -> WallTime {
+        if COUNTS {
+            WALL.fetch_add(1, Relaxed);
+        }
         let time = time_of(libc::CLOCK_REALTIME);
         WallTime {
             unix_seconds: time.tv_sec,
             subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
         }
-    }
-}
-
-impl TimeSource for CountedClock {
-    fn monotonic_ns(&self) -> u64 {
-        MONOTONIC.fetch_add(1, Relaxed);
-        CClock.monotonic_ns()
-    }
-
-    fn wall_time(&self) -> WallTime {
-        WALL.fetch_add(1, Relaxed);
-        CClock.wall_time()
     }
 }
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::c_clock::c_clock;
-use super::peer_poller::Setup;
-use super::peers::{Peer, peer};
+use super::peers::{Peer, Setup, peer};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::cpus::most_descriptors;
 
@@ -28,7 +27,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
         ("pipes", "timers", [active]) => pipes(&peer, true, times, active),
         ("toggle", "one", []) => {
             let pairs = Pairs::open(1);
-            (peer.create)(&pairs.near, Setup::default()).toggle(times);
+            peer.create(&pairs.near, Setup::default()).toggle(times);
             true
         }
         ("wait", "none", []) => waits(&peer, None, times),
@@ -46,7 +45,7 @@ fn pipes(peer: &Peer, timers: bool, events: usize, active: &str) -> bool {
     }
     let pairs = Pairs::open(PAIRS);
     let clock: Option<fn() -> _> = Some(c_clock);
-    let mut poller = (peer.create)(&pairs.near, Setup { timers, clock });
+    let mut poller = peer.create(&pairs.near, Setup { timers, clock });
     poller.run(&mut Ring::start(&pairs, active, events));
     true
 }
@@ -54,10 +53,10 @@ fn pipes(peer: &Peer, timers: bool, events: usize, active: &str) -> bool {
 /// Waits; without a timeout each time for a byte that was just written, and else for nothing.
 fn waits(peer: &Peer, timeout: Option<Duration>, times: usize) -> bool {
     let pairs = Pairs::open(1);
-    let mut poller = (peer.create)(&pairs.near, Setup::default());
+    let mut poller = peer.create(&pairs.near, Setup::default());
     for _ in 0..times {
         match timeout {
-            Some(timeout) => poller.wait(timeout, &mut Ring::idle(&pairs)),
+            Some(_) => poller.turn(timeout, &mut Ring::idle(&pairs)),
             None => poller.run(&mut Ring::start(&pairs, 1, 1)),
         }
     }

@@ -5,15 +5,13 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
-use evcore::poller::BackendKind;
 use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token};
 
-use super::ours::mode_on;
-use super::peer_poller::{BATCH, RustPoller, Setup};
+use super::peers::{BATCH, PeerPoller, Setup};
 use super::ring_of_pairs::Ring;
+use super::rust::read_if;
 
 /// A loop, and whether each pair has a timer.
-#[derive(Debug)]
 pub(super) struct Facade {
     ev: EventLoop,
     first: Option<Token>,
@@ -21,16 +19,7 @@ pub(super) struct Facade {
 }
 
 impl Facade {
-    pub(super) fn new(watched: &[OwnedFd], setup: Setup) -> Facade {
-        Facade::of(EventLoop::builder(), Mode::Level, watched, setup)
-    }
-
-    pub(super) fn on(kind: BackendKind, watched: &[OwnedFd], setup: Setup) -> Facade {
-        let builder = EventLoop::builder().poller(kind);
-        Facade::of(builder, mode_on(kind), watched, setup)
-    }
-
-    fn of(builder: Builder, mode: Mode, watched: &[OwnedFd], setup: Setup) -> Facade {
+    pub(super) fn new(builder: Builder, mode: Mode, watched: &[OwnedFd], setup: Setup) -> Facade {
         // With as many again, which a listener could bring.
         let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
@@ -56,7 +45,7 @@ impl Facade {
     }
 }
 
-impl RustPoller for Facade {
+impl PeerPoller for Facade {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         if timeout.is_none() {
@@ -77,43 +66,25 @@ impl RustPoller for Facade {
 
     fn watch_first(&mut self, starts: bool) {
         let first = self.first.expect("at least one is watched");
-        let interest = if starts {
-            Interest::READ
-        } else {
-            Interest::NONE
-        };
-        // Seen through `black_box`, or the first change could be left out.
-        let modified = self.ev.modify(black_box(first), black_box(interest));
+        let modified = self.ev.modify(black_box(first), read_if(starts));
         modified.expect("it is watched");
     }
 }
 
-/// The policies, with the names of the peers that follow them.
-pub(super) const POLICIES: [(&str, Policy); 4] = [
-    ("EventLoop, off", Policy::Off),
-    ("EventLoop, mutex", Policy::mutex()),
-    ("EventLoop, exclusive", Policy::exclusive()),
-    ("EventLoop, least-loaded", Policy::least_loaded()),
-];
-
-/// `evcore` with a listener, in which no client waits, and a policy: what that adds to a turn. It is the
+/// A loop with a listener, in which no client waits, and a policy: what that adds to a turn. It is the
 /// first of two workers. The other one has as many connections, and does nothing.
-pub(super) fn with_policy(watched: &[OwnedFd], setup: Setup, policy: Policy) -> Facade {
+pub(super) fn listening(policy: Policy, connections: usize) -> Builder {
     let [worker, other] = [0, 1].map(WorkerId::from_slot);
     let group = WorkerGroup::new(policy, 2).expect("there is memory to share");
-    let active = u32::try_from(watched.len()).expect("it is a count");
-    let load = Load {
+    let active = u32::try_from(connections).expect("it is a count");
+    let member = group.join(other);
+    let _ = member.sync(Load {
         active,
         capacity: 2 * active + 1,
-    };
-    let member = group.join(other);
-    let _ = member.sync(load);
+    });
     // It stays until the program ends.
     std::mem::forget(member);
     let listener = Listener::bind("127.0.0.1:0").expect("there is a port left");
-    let builder = EventLoop::builder()
-        .listener(listener)
-        .policy(policy)
-        .group(group.join(worker));
-    Facade::of(builder, Mode::Level, watched, setup)
+    let builder = EventLoop::builder().listener(listener);
+    builder.policy(policy).group(group.join(worker))
 }

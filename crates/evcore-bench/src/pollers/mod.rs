@@ -2,16 +2,12 @@
 //!
 //! All peers serve the same bytes in the same pairs of sockets, one after the other.
 
-mod bare;
 mod c_clock;
 mod count;
 mod facade;
-mod mio;
-mod ours;
-mod peer_poller;
 mod peers;
-mod polling;
 mod ring_of_pairs;
+mod rust;
 mod turn;
 
 #[cfg(test)]
@@ -19,15 +15,14 @@ mod tests;
 
 use std::time::Duration;
 
-use self::peer_poller::Setup;
-use self::peers::Peer;
+use self::peers::{Peer, Setup};
 use crate::cpus::most_descriptors;
 use crate::foreign;
 use crate::report::Report;
 use crate::run::{self, Run, ns_each};
 
 pub(crate) use self::count::count;
-pub(crate) use self::peer_poller::PeerPoller;
+pub(crate) use self::peers::PeerPoller;
 pub(crate) use self::ring_of_pairs::{Pairs, Ring};
 pub(crate) use self::turn::measure as measure_turn;
 
@@ -43,26 +38,25 @@ const TOGGLES: usize = 1 << 17;
 
 /// Measures the times of all peers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    let most = most_descriptors();
     let mut peers = peers::peers();
     peers.retain(Peer::is_timed);
     record_versions(report);
     for n in PAIRS {
-        if 2 * n > most {
+        if 2 * n > most_descriptors() {
             report.absent(
                 &format!("{n} pairs"),
-                "a process may not have as many descriptors",
+                "there may not be as many descriptors",
             );
             continue;
         }
         let pairs = Pairs::open(n);
         for active in ACTIVE.into_iter().filter(|active| *active <= n) {
-            for timers in [false, true] {
-                let what = format!("pollers: {n} pairs, {}", table(active, timers));
-                run.rounds(&what, || {
+            for (kind, timers) in [("pipes", false), ("timers", true)] {
+                let table = format!("{kind} {active}");
+                run.rounds(&format!("pollers: {n} pairs, {table}"), || {
                     for peer in peers.iter().filter(|peer| peer.takes_part(timers)) {
                         let ns = pipes(peer, &pairs, active, timers, run.scaled(WRITES));
-                        report.add(&table(active, timers), peer.name, &n.to_string(), ns);
+                        report.add(&table, peer.name, &n.to_string(), ns);
                     }
                 });
             }
@@ -76,21 +70,13 @@ fn record_versions(report: &mut Report) {
     foreign::record_versions(&["libev", "libevent", "libuv"], report);
 }
 
-fn table(active: usize, timers: bool) -> String {
-    let kind = if timers { "timers" } else { "pipes" };
-    format!("{kind} {active}")
-}
-
 /// Nanoseconds an event; the setup is not in it.
 fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize) -> f64 {
-    let setup = Setup {
-        timers,
-        ..Setup::default()
-    };
-    let mut poller = (peer.create)(&pairs.near, setup);
-    if !peer.is_in_c {
+    let clock = None;
+    let mut poller = peer.create(&pairs.near, Setup { timers, clock });
+    if !peer.is_in_c() {
         // A poller may register only now.
-        poller.wait(Duration::ZERO, &mut Ring::idle(pairs));
+        poller.turn(Some(Duration::ZERO), &mut Ring::idle(pairs));
     }
     let events = active + writes;
     let mut ring = Ring::start(pairs, active, events);
@@ -102,27 +88,28 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
 /// Stop and start of one descriptor, alone and with the calls that make each change known.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
-    let times = run.scaled(TOGGLES);
+    let (times, now) = (run.scaled(TOGGLES), Some(Duration::ZERO));
+    let flushes = times / 10;
     run.rounds("pollers: stop and start", || {
         for peer in peers {
-            let mut poller = (peer.create)(&pairs.near, Setup::default());
+            let mut poller = peer.create(&pairs.near, Setup::default());
             let toggle = ns_each(times, || poller.toggle(times));
             report.add("toggle", peer.name, "stop + start", toggle);
-            let ring = &mut Ring::idle(&pairs);
-            if !peer.is_in_c {
-                poller.wait(Duration::ZERO, ring);
-                let flush = flush(poller.as_mut(), ring, times / 10);
-                report.add("toggle", peer.name, "each with its flush", flush);
+            if peer.is_in_c() {
+                continue;
             }
+            let ring = &mut Ring::idle(&pairs);
+            poller.turn(now, ring);
+            let waits = ns_each(flushes, || {
+                (0..2 * flushes).for_each(|_| poller.turn(now, ring));
+            });
+            let both = ns_each(flushes, || {
+                for starts in [false, true].repeat(flushes) {
+                    poller.watch_first(starts);
+                    poller.turn(now, ring);
+                }
+            });
+            report.add("toggle", peer.name, "each with its flush", both - waits);
         }
     });
-}
-
-fn flush(poller: &mut dyn PeerPoller, ring: &mut Ring<'_>, times: usize) -> f64 {
-    let waits = ns_each(times, || {
-        for _ in 0..2 * times {
-            poller.wait(Duration::ZERO, ring);
-        }
-    });
-    ns_each(times, || poller.toggle_and_flush(times, ring)) - waits
 }

@@ -1,152 +1,174 @@
-//! The peers.
+//! The peers, and what a poller must do to be measured.
 
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
+use evcore::balancer::Policy;
+use evcore::clock::Clock;
+use evcore::{EventLoop, Mode};
 use evcore_poller::{BackendKind, Poller};
+use rustix::event::epoll::EventFlags;
 
-use super::bare::Bare;
-use super::facade::{self, Facade, POLICIES};
-use super::mio::Mio;
-use super::ours::Ours;
-use super::peer_poller::Create;
-use super::polling::Polling;
-use crate::foreign::{self, Foreign};
+use super::facade::{Facade, listening};
+use super::ring_of_pairs::Ring;
+use super::rust::{Bare, Mio, Ours, Polling, mode_on};
+use crate::foreign::{self, Foreign, Functions};
 
-/// The baseline.
-pub(super) const BARE: &str = "bare epoll";
+/// The most events of one wait, if that can be set.
+pub(super) const BATCH: usize = 1024;
 
-/// A peer.
-pub(super) struct Peer {
-    pub(super) name: &'static str,
-    pub(super) has_timers: bool,
-    /// Whether a wait costs it the more, the more it watches.
-    pub(super) scans: bool,
-    /// Whether it listens with a policy.
-    pub(super) listens: bool,
-    /// It has no wait of its own to call.
-    pub(super) is_in_c: bool,
-    has_ring: bool,
-    pub(super) create: Create,
+/// A poller, which watches the descriptors that it was made for: near ends of pairs. The loops
+/// around the first two functions are compiled for each.
+pub(crate) trait PeerPoller {
+    /// Waits once, and serves what that brings. Always inlined, so that the timeout is a constant of
+    /// each loop. A peer in C has none to call.
+    fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>);
+
+    /// Stops watching the first descriptor (false), or starts again. A peer in C has none to call.
+    fn watch_first(&mut self, starts: bool);
+
+    /// Serves until no events are left.
+    fn run(&mut self, ring: &mut Ring<'_>) {
+        while !ring.is_over() {
+            self.turn(None, ring);
+        }
+    }
+
+    /// Stops watching the first descriptor and starts again, `times` times.
+    fn toggle(&mut self, times: usize) {
+        for _ in 0..times {
+            self.watch_first(false);
+            self.watch_first(true);
+        }
+    }
 }
 
+/// How to create a poller.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Setup {
+    /// Each descriptor has a timer, which is armed, and armed again whenever its pair is served.
+    pub(super) timers: bool,
+    /// Makes the clock of an `EventLoop`; the system's if it is `None`.
+    pub(super) clock: Option<fn() -> Clock>,
+}
+
+/// A peer.
+#[derive(Clone, Copy)]
+pub(super) struct Peer {
+    pub(super) name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Bare(EventFlags),
+    Mio,
+    Polling,
+    Poller(BackendKind),
+    Loop,
+    LoopOn(BackendKind),
+    /// An `EventLoop` with a listener and a policy.
+    Listening(Policy),
+    InC(&'static Functions),
+}
+
+use BackendKind::{Epoll, IoUring, Poll, Select};
+use Kind::{InC, Listening, Loop, LoopOn};
+
+/// Those in Rust, the baseline first, and those on `io_uring` last: when a ring is closed, the kernel
+/// interrupts its thread once.
+const IN_RUST: [(&str, Kind); 14] = [
+    ("bare epoll", Kind::Bare(EventFlags::IN)),
+    (
+        "bare epoll, edge",
+        Kind::Bare(EventFlags::IN.union(EventFlags::ET)),
+    ),
+    ("mio", Kind::Mio),
+    ("polling", Kind::Polling),
+    ("Poller", Kind::Poller(Epoll)),
+    ("Poller, poll", Kind::Poller(Poll)),
+    ("Poller, select", Kind::Poller(Select)),
+    ("EventLoop", Loop),
+    ("EventLoop, off", Listening(Policy::Off)),
+    ("EventLoop, mutex", Listening(Policy::mutex())),
+    ("EventLoop, exclusive", Listening(Policy::exclusive())),
+    ("EventLoop, least-loaded", Listening(Policy::least_loaded())),
+    ("Poller, io_uring", Kind::Poller(IoUring)),
+    ("EventLoop, io_uring", LoopOn(IoUring)),
+];
+
 impl Peer {
-    fn new(name: &'static str, create: Create) -> Peer {
-        Peer {
-            name,
-            has_timers: false,
-            scans: false,
-            listens: false,
-            is_in_c: false,
-            has_ring: false,
-            create,
+    pub(super) fn create<'a>(
+        &self,
+        watched: &'a [OwnedFd],
+        setup: Setup,
+    ) -> Box<dyn PeerPoller + 'a> {
+        let facade = |builder, mode| Box::new(Facade::new(builder, mode, watched, setup));
+        match self.kind {
+            Kind::Bare(flags) => Box::new(Bare::new(watched, flags)),
+            Kind::Mio => Box::new(Mio::new(watched)),
+            Kind::Polling => Box::new(Polling::new(watched)),
+            Kind::Poller(kind) => Box::new(Ours::new(watched, kind)),
+            Loop => facade(EventLoop::builder(), Mode::Level),
+            LoopOn(kind) => facade(EventLoop::builder().poller(kind), mode_on(kind)),
+            Listening(policy) => facade(listening(policy, watched.len()), Mode::Level),
+            InC(functions) => {
+                let timers = if setup.timers { watched.len() } else { 0 };
+                Box::new(Foreign::new(functions, watched, timers, false))
+            }
         }
     }
 
-    fn ours(name: &'static str, kind: BackendKind) -> Peer {
-        let create: Create = Box::new(move |watched, _| Box::new(Ours::new(watched, kind)));
-        let scans = matches!(kind, BackendKind::Poll | BackendKind::Select);
-        Peer {
-            scans,
-            ..Peer::new(name, create)
-        }
+    pub(super) fn has_timers(&self) -> bool {
+        matches!(self.kind, Loop | LoopOn(_) | Listening(_) | InC(_))
     }
 
-    fn with_timers(name: &'static str, create: Create) -> Peer {
-        Peer {
-            has_timers: true,
-            ..Peer::new(name, create)
-        }
+    /// Whether a wait costs it the more, the more it watches.
+    pub(super) fn scans(&self) -> bool {
+        matches!(self.kind, Kind::Poller(Poll | Select))
+    }
+
+    /// Whether it listens with a policy.
+    pub(super) fn listens(&self) -> bool {
+        matches!(self.kind, Listening(_))
+    }
+
+    /// It has no wait of its own to call.
+    pub(super) fn is_in_c(&self) -> bool {
+        matches!(self.kind, InC(_))
     }
 
     /// Whether its time is measured. The others are only counted.
     pub(super) fn is_timed(&self) -> bool {
-        !self.scans && !self.listens
+        !self.scans() && !self.listens()
     }
 
     /// Whether it takes part with or without timers. The baseline takes part without timers of its
     /// own.
     pub(super) fn takes_part(&self, timers: bool) -> bool {
-        !timers || self.has_timers || self.name == BARE
+        !timers || self.has_timers() || self.name == "bare epoll"
     }
 }
 
-/// The peers that are installed and that the kernel permits, the baseline first.
+/// The peers that are installed and that the kernel permits.
 pub(super) fn peers() -> Vec<Peer> {
-    let mut peers = installed();
-    if !permits_ring() {
-        peers.retain(|peer| !peer.has_ring);
-    }
-    peers
-}
-
-/// Whether the kernel permits an `io_uring`.
-///
-/// Not [`BackendKind::usable`]: it starts a thread, and from then on glibc's `read` and `write` take
-/// some 45 instructions more each.
-fn permits_ring() -> bool {
-    let permits = Poller::with(BackendKind::IoUring).is_ok();
-    // When a ring is closed, the kernel interrupts its thread once: here, and in no wait that counts.
+    // Not `BackendKind::usable`: it starts a thread, and from then on glibc's `read` and `write` take
+    // some 45 instructions more each.
+    let permits_ring = Poller::with(IoUring).is_ok();
+    // The interruption comes here, and in no wait that counts.
     thread::park_timeout(Duration::from_millis(50));
-    permits
+    let mut peers = installed();
+    peers.retain(|it| permits_ring || !matches!(it.kind, Kind::Poller(IoUring) | LoopOn(IoUring)));
+    peers
 }
 
 fn installed() -> Vec<Peer> {
-    let mut peers = vec![
-        Peer::new(
-            BARE,
-            Box::new(|watched, _| Box::new(Bare::new(watched, false))),
-        ),
-        Peer::new(
-            "bare epoll, edge",
-            Box::new(|watched, _| Box::new(Bare::new(watched, true))),
-        ),
-        Peer::new("mio", Box::new(|watched, _| Box::new(Mio::new(watched)))),
-        Peer::new(
-            "polling",
-            Box::new(|watched, _| Box::new(Polling::new(watched))),
-        ),
-        Peer::ours("Poller", BackendKind::Epoll),
-        Peer::ours("Poller, poll", BackendKind::Poll),
-        Peer::ours("Poller, select", BackendKind::Select),
-        Peer::with_timers(
-            "EventLoop",
-            Box::new(|watched, setup| Box::new(Facade::new(watched, setup))),
-        ),
-    ];
-    peers.extend(POLICIES.map(|(name, policy)| Peer {
-        listens: true,
-        ..Peer::with_timers(
-            name,
-            Box::new(move |watched, setup| Box::new(facade::with_policy(watched, setup, policy))),
-        )
-    }));
-    // Behind the others in Rust, for the same reason.
-    let ring = [
-        Peer::ours("Poller, io_uring", BackendKind::IoUring),
-        Peer::with_timers(
-            "EventLoop, io_uring",
-            Box::new(|watched, setup| Box::new(Facade::on(BackendKind::IoUring, watched, setup))),
-        ),
-    ];
-    peers.extend(ring.map(|peer| Peer {
-        has_ring: true,
-        ..peer
-    }));
-    let foreign = foreign::installed()
-        .into_iter()
-        .filter(|(_, it)| it.watches());
-    peers.extend(foreign.map(|(name, functions)| {
-        let create: Create = Box::new(move |watched, setup| {
-            let timers = if setup.timers { watched.len() } else { 0 };
-            Box::new(Foreign::new(functions, watched, timers, false))
-        });
-        Peer {
-            is_in_c: true,
-            ..Peer::with_timers(name, create)
-        }
-    }));
-    peers
+    let foreign = foreign::installed().into_iter();
+    let foreign = foreign.filter(|(_, functions)| functions.watches());
+    let foreign = foreign.map(|(name, functions)| (name, InC(functions)));
+    let all = IN_RUST.into_iter().chain(foreign);
+    all.map(|(name, kind)| Peer { name, kind }).collect()
 }
 
 /// The peer of this name.

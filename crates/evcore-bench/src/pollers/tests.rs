@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::count::count;
-use super::peer_poller::{PeerPoller, Setup};
-use super::peers::peers;
+use super::peers::{PeerPoller, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 
 /// Serves events, and returns how many bytes are left over.
@@ -21,11 +20,8 @@ fn each_byte_is_served_once_and_passed_on() {
     let pairs = Pairs::open(20);
     for timers in [false, true] {
         for peer in peers().iter().filter(|peer| peer.takes_part(timers)) {
-            let setup = Setup {
-                timers,
-                ..Setup::default()
-            };
-            let mut poller = (peer.create)(&pairs.near, setup);
+            let clock = None;
+            let mut poller = peer.create(&pairs.near, Setup { timers, clock });
             for active in [1, 7, 20] {
                 let left = left_over(poller.as_mut(), &pairs, active);
                 assert_eq!(left, 0, "{}, {active} active", peer.name);
@@ -38,7 +34,7 @@ fn each_byte_is_served_once_and_passed_on() {
 fn what_was_stopped_and_started_is_still_watched() {
     let pairs = Pairs::open(3);
     for peer in peers() {
-        let mut poller = (peer.create)(&pairs.near, Setup::default());
+        let mut poller = peer.create(&pairs.near, Setup::default());
         poller.toggle(3);
         let left = left_over(poller.as_mut(), &pairs, 1);
         assert_eq!(left, 0, "{}", peer.name);
@@ -48,7 +44,7 @@ fn what_was_stopped_and_started_is_still_watched() {
 #[test]
 fn a_wait_that_is_counted_lasts_as_long_as_it_says() {
     let peers = peers();
-    for name in peers.iter().filter(|it| !it.is_in_c).map(|it| it.name) {
+    for name in peers.iter().filter(|it| !it.is_in_c()).map(|it| it.name) {
         let start = Instant::now();
         assert!(count(&["wait", "short", name, "3"]), "{name}");
         assert!(start.elapsed() > Duration::from_millis(3), "{name}");

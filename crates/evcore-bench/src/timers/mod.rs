@@ -2,26 +2,24 @@
 //!
 //! Time is virtual, in milliseconds from 0, and the same for all; no queue reads a clock.
 
-mod delay_queue;
-mod hash_wheel;
-mod operations;
 mod peers;
 mod queue;
 mod rust;
+mod script;
 
 #[cfg(test)]
 mod tests;
 
-use self::operations::Script;
 use self::peers::Peer;
 use self::queue::Calls;
+use self::script::Script;
 use crate::foreign;
 use crate::report::Report;
 use crate::run::{self, Run, ns_each};
 use crate::tools::Tool;
 
-pub(crate) use self::operations::{Step, TIMEOUT_MS};
 pub(crate) use self::queue::PeerQueue;
+pub(crate) use self::script::{Step, TIMEOUT_MS};
 
 /// How many timers are armed.
 const SIZES: [(usize, &str); 4] = [
@@ -44,7 +42,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     foreign::record_versions(&["libev", "libevent", "libuv", "nginx's tree"], report);
     for (size, column) in SIZES {
         if !run.quick || size <= QUICK_SIZE {
-            let script = Script::new(size, run.scaled(operations::STEPS));
+            let script = Script::new(size, run.scaled(script::STEPS));
             let what = format!("timers: {column} armed");
             run.rounds(&what, || round(&peers, &script, column, report));
         }
@@ -90,63 +88,58 @@ fn round(peers: &[Peer], script: &Script, column: &str, report: &mut Report) {
 }
 
 fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
+    let mut add = |table, value| report.add(table, peer.name, column, value);
     let mut queue = armed(peer, script, true);
     let mut fired = 0;
-    let expire = ns_each(script.arm.len(), || fired = queue.expire());
+    add(
+        "expire",
+        ns_each(script.arm.len(), || fired = queue.expire()),
+    );
     assert_eq!(fired, script.arm.len(), "fired by {}", peer.name);
-    report.add("expire", peer.name, column, expire);
     let mut queue = armed(peer, script, false);
     let mut serves = false;
     let serve = ns_each(script.serve.len(), || serves = queue.serve(&script.serve));
     if serves {
-        report.add("serve", peer.name, column, serve);
+        add("serve", serve);
     }
     drop(queue);
     let expiry = longest_call(|calls| armed(peer, script, true).time_expiry(calls));
-    if let Some(us) = expiry {
-        report.add("longest", peer.name, column, us);
-    }
+    expiry.into_iter().for_each(|us| add("longest", us));
     let past = longest_call(|calls| {
         (peer.create)(script.ids(), false).time_past_deadlines(&script.arm, calls)
     });
-    if let Some(us) = past {
-        report.add("past", peer.name, column, us);
-    }
+    past.into_iter().for_each(|us| add("past", us));
 }
 
 /// The longest call in microseconds, of three runs of the same calls.
 fn longest_call(mut run: impl FnMut(&mut Calls) -> bool) -> Option<f64> {
     let mut calls = Calls::default();
-    (0..3)
-        .all(|_| run(&mut calls))
-        .then(|| run::each(calls.longest_ns(), 1_000))
+    let has_calls = (0..3).all(|_| run(&mut calls));
+    has_calls.then(|| run::each(calls.longest_ns(), 1_000))
 }
 
 /// What a re-arm takes of the processor.
 pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
+    const TABLE: &str = "instructions";
     if Tool::CacheSim.is_missing(report) {
         return;
     }
     let ids = if run.quick { "1000" } else { "100000" };
-    let words = format!("timers @ {ids} #");
-    let each = |name: &str| Tool::CacheSim.each(run, &words, name);
+    let each = |name| Tool::CacheSim.each(run, &format!("timers @ {ids} #"), name);
     let loops = each(peers::LOOP);
     for peer in peers::peers().iter().filter(|peer| !peer.is_loop()) {
-        if !report.wants("instructions", peer.name, "instructions") {
+        if !report.wants(TABLE, peer.name, "instructions") {
             continue;
         }
         eprintln!("timers: instructions of {}", peer.name);
         let counts = each(peer.name);
-        let columns = [
-            ("instructions", ["Ir", ""]),
-            ("first-level misses", ["D1mr", "D1mw"]),
-            ("last-level misses", ["DLmr", "DLmw"]),
-        ];
-        for (column, names) in columns {
-            let of = |name| counts.get(name).unwrap_or(&0.0) - loops.get(name).unwrap_or(&0.0);
-            let value = names.into_iter().map(of).sum();
-            report.add("instructions", peer.name, column, value);
-        }
+        let mut add = |column, names: &[&str]| {
+            let of = |name: &&str| counts[*name] - loops[*name];
+            report.add(TABLE, peer.name, column, names.iter().map(of).sum());
+        };
+        add("instructions", &["Ir"]);
+        add("first-level misses", &["D1mr", "D1mw"]);
+        add("last-level misses", &["DLmr", "DLmw"]);
     }
 }
 

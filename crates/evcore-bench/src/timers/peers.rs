@@ -2,10 +2,8 @@
 
 use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerTree, TimerWheel};
 
-use super::delay_queue::Delayed;
-use super::hash_wheel::HashWheel;
 use super::queue::PeerQueue;
-use super::rust::{BTree, Nothing};
+use super::rust::{BTree, Delayed, HashWheel, Nothing};
 use crate::foreign::{CHANGELIST, Foreign, installed};
 
 /// nginx's slack, in milliseconds.

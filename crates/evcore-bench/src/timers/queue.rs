@@ -2,11 +2,19 @@
 
 use std::hint::black_box;
 
-use super::operations::{END_MS, Step, TIMEOUT_MS};
+use evcore_timer::TimerQueue;
+
+use super::script::{END_MS, Step, TIMEOUT_MS};
 use crate::run::cpu_ns;
 
 /// A queue in Rust, operation by operation; the loops around them are compiled for each.
 pub(super) trait Queue {
+    /// Whether its time can be set, millisecond by millisecond, at no cost.
+    const KEEPS_TIME: bool = true;
+
+    /// Whether it takes a deadline that is past.
+    const TAKES_PAST: bool = true;
+
     /// Arms, or arms again.
     fn arm(&mut self, id: u32, deadline: u64);
 
@@ -18,15 +26,24 @@ pub(super) trait Queue {
 
     /// Takes a timer that is due.
     fn pop_expired(&mut self, now: u64) -> Option<u32>;
+}
 
-    /// Whether its time can be set, millisecond by millisecond, at no cost.
-    fn keeps_time(&self) -> bool {
-        true
+/// The queues of `evcore-timer`, by their one trait.
+impl<Q: TimerQueue> Queue for Q {
+    fn arm(&mut self, id: u32, deadline: u64) {
+        TimerQueue::arm(self, id, deadline);
     }
 
-    /// Whether it takes a deadline that is past.
-    fn takes_past(&self) -> bool {
-        true
+    fn disarm(&mut self, id: u32) {
+        TimerQueue::disarm(self, id);
+    }
+
+    fn next_deadline(&mut self) -> Option<u64> {
+        TimerQueue::next_deadline(self)
+    }
+
+    fn pop_expired(&mut self, now: u64) -> Option<u32> {
+        TimerQueue::pop_expired(self, now).map(|(id, _)| id)
     }
 }
 
@@ -52,9 +69,7 @@ pub(crate) trait PeerQueue {
         false
     }
 
-    /// Takes what is due whenever a millisecond begins, and arms it again.
-    ///
-    /// Returns whether it can.
+    /// Takes what is due whenever a millisecond begins, and arms it again; returns false if it cannot.
     fn serve(&mut self, _steps: &[Step]) -> bool {
         false
     }
@@ -67,7 +82,7 @@ pub(crate) trait PeerQueue {
 pub(crate) struct Calls {
     least_ns: Vec<u64>,
     /// The index of the run's next call.
-    pub(super) next: usize,
+    next: usize,
     last_ns: u64,
 }
 
@@ -76,7 +91,7 @@ impl Calls {
         self.least_ns.iter().copied().max().unwrap_or(0)
     }
 
-    fn begin_run(&mut self) {
+    pub(super) fn begin_run(&mut self) {
         self.next = 0;
         self.last_ns = cpu_ns();
     }
@@ -123,19 +138,12 @@ impl<Q: Queue> PeerQueue for Q {
 
     fn time_expiry(&mut self, calls: &mut Calls) -> bool {
         calls.begin_run();
-        while let Some(now) = self.next_deadline() {
-            calls.after_a_call();
-            let mut more = true;
-            while more {
-                more = self.pop_expired(now).is_some();
-                calls.after_a_call();
-            }
-        }
+        time_calls(self, calls, |deadline| deadline);
         true
     }
 
     fn time_past_deadlines(&mut self, steps: &[Step], calls: &mut Calls) -> bool {
-        if !(self.keeps_time() && self.takes_past()) {
+        if !(Q::KEEPS_TIME && Q::TAKES_PAST) {
             return false;
         }
         assert_eq!(self.pop_expired(END_MS), None, "nothing is armed yet");
@@ -144,23 +152,13 @@ impl<Q: Queue> PeerQueue for Q {
             Queue::arm(self, step.id, step.deadline);
             calls.after_a_call();
         }
-        // A queue may pause where one call would take too long.
-        while self.next_deadline().is_some() {
-            calls.after_a_call();
-            while self.pop_expired(END_MS).is_some() {
-                calls.after_a_call();
-            }
-            calls.after_a_call();
-        }
+        time_calls(self, calls, |_| END_MS);
         true
     }
 
     fn serve(&mut self, steps: &[Step]) -> bool {
-        if !self.keeps_time() {
-            return false;
-        }
         let mut last = 0;
-        for step in steps {
+        for step in steps.iter().filter(|_| Q::KEEPS_TIME) {
             if step.deadline != last {
                 last = step.deadline;
                 while let Some(id) = self.pop_expired(last - TIMEOUT_MS) {
@@ -169,6 +167,19 @@ impl<Q: Queue> PeerQueue for Q {
             }
             Queue::arm(self, step.id, step.deadline);
         }
-        true
+        Q::KEEPS_TIME
+    }
+}
+
+/// Expires all at the times that `now` makes of the deadlines, and notes the time of each call.
+///
+/// A queue may pause where one call would take too long.
+fn time_calls<Q: Queue>(queue: &mut Q, calls: &mut Calls, now: impl Fn(u64) -> u64) {
+    while let Some(deadline) = queue.next_deadline() {
+        calls.after_a_call();
+        while queue.pop_expired(now(deadline)).is_some() {
+            calls.after_a_call();
+        }
+        calls.after_a_call();
     }
 }

@@ -1,33 +1,23 @@
-//! The queues in Rust that need little code.
+//! The queues in Rust that are not the project's.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
+use std::mem;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use evcore_timer::TimerQueue;
+use hierarchical_hash_wheel_timer::IdOnlyTimerEntry;
+use hierarchical_hash_wheel_timer::wheels::Skip;
+use hierarchical_hash_wheel_timer::wheels::cancellable::QuadWheelWithOverflow;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, advance};
+use tokio_util::time::{DelayQueue, delay_queue::Key};
 
 use super::queue::Queue;
-
-/// The queues of `evcore-timer`, by their one trait.
-impl<Q: TimerQueue> Queue for Q {
-    fn arm(&mut self, id: u32, deadline: u64) {
-        TimerQueue::arm(self, id, deadline);
-    }
-
-    fn disarm(&mut self, id: u32) {
-        TimerQueue::disarm(self, id);
-    }
-
-    fn next_deadline(&mut self) -> Option<u64> {
-        TimerQueue::next_deadline(self)
-    }
-
-    fn pop_expired(&mut self, now: u64) -> Option<u32> {
-        TimerQueue::pop_expired(self, now).map(|(id, _)| id)
-    }
-}
+use super::script::TIMEOUT_MS;
 
 /// The loop itself: reads the script and does nothing.
-#[derive(Debug)]
 pub(super) struct Nothing;
 
 impl Queue for Nothing {
@@ -50,7 +40,6 @@ impl Queue for Nothing {
 
 /// The standard library's ordered map: the baseline. Deadlines in order, and a table with the
 /// deadline of each id.
-#[derive(Debug)]
 pub(super) struct BTree {
     order: BTreeSet<(u64, u32)>,
     /// 0 for what is not armed: no deadline of the script is 0.
@@ -68,7 +57,7 @@ impl BTree {
 
 impl Queue for BTree {
     fn arm(&mut self, id: u32, deadline: u64) {
-        let old = std::mem::replace(&mut self.deadlines[id as usize], deadline);
+        let old = mem::replace(&mut self.deadlines[id as usize], deadline);
         if old != 0 {
             self.order.remove(&(old, id));
         }
@@ -76,7 +65,7 @@ impl Queue for BTree {
     }
 
     fn disarm(&mut self, id: u32) {
-        let old = std::mem::take(&mut self.deadlines[id as usize]);
+        let old = mem::take(&mut self.deadlines[id as usize]);
         self.order.remove(&(old, id));
     }
 
@@ -85,11 +74,170 @@ impl Queue for BTree {
     }
 
     fn pop_expired(&mut self, now: u64) -> Option<u32> {
-        self.order
-            .first()
-            .filter(|(deadline, _)| *deadline <= now)?;
+        let first = self.order.first();
+        first.filter(|(deadline, _)| *deadline <= now)?;
         let (_, id) = self.order.pop_first()?;
         self.deadlines[id as usize] = 0;
+        Some(id)
+    }
+}
+
+/// tokio-util's `DelayQueue`, its keys, and the runtime that it cannot do without, whose clock stands
+/// still.
+///
+/// It takes deadlines as instants, so arming asks for no time. While it expires, it goes from one
+/// deadline to the next by itself, with a `Sleep` for each: that is part of what it is. Telling it
+/// the time millisecond by millisecond would take a turn of the runtime each, which is not: so it
+/// does not serve.
+pub(super) struct Delayed {
+    queue: DelayQueue<u32>,
+    keys: Vec<Option<Key>>,
+    start: Instant,
+    runtime: Runtime,
+}
+
+impl Delayed {
+    pub(super) fn new(ids: usize) -> Delayed {
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
+        let entered = runtime.enter();
+        let (queue, start) = (DelayQueue::with_capacity(ids), Instant::now());
+        drop(entered);
+        Delayed {
+            queue,
+            keys: vec![None; ids],
+            start,
+            runtime,
+        }
+    }
+}
+
+impl Queue for Delayed {
+    const KEEPS_TIME: bool = false;
+
+    fn arm(&mut self, id: u32, deadline: u64) {
+        let when = self.start + Duration::from_millis(deadline);
+        match self.keys[id as usize] {
+            Some(key) => self.queue.reset_at(&key, when),
+            None => {
+                let _entered = self.runtime.enter();
+                self.keys[id as usize] = Some(self.queue.insert_at(id, when));
+            }
+        }
+    }
+
+    fn disarm(&mut self, id: u32) {
+        if let Some(key) = self.keys[id as usize].take() {
+            self.queue.try_remove(&key);
+        }
+    }
+
+    /// At once, after the time at which all are due.
+    fn next_deadline(&mut self) -> Option<u64> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.runtime.block_on(async {
+            let end = self.start + Duration::from_millis(2 * TIMEOUT_MS);
+            advance(end.saturating_duration_since(Instant::now())).await;
+        });
+        Some(0)
+    }
+
+    fn pop_expired(&mut self, _now: u64) -> Option<u32> {
+        let _entered = self.runtime.enter();
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(Some(expired)) = self.queue.poll_expired(&mut context) else {
+            return None;
+        };
+        let id = expired.into_inner();
+        self.keys[id as usize] = None;
+        Some(id)
+    }
+}
+
+type Entry = IdOnlyTimerEntry<u32>;
+
+/// `hierarchical_hash_wheel_timer`: its wheel with cancelling, and its time, which it does not expose.
+///
+/// A timer that is cancelled leaves an empty entry in its slot until the wheel comes there, so
+/// re-arming is quick and takes memory.
+pub(super) struct HashWheel {
+    wheel: QuadWheelWithOverflow<Entry>,
+    armed: Vec<bool>,
+    len: usize,
+    now: u64,
+    /// What the last tick brought.
+    expired: Vec<Rc<Entry>>,
+}
+
+impl HashWheel {
+    pub(super) fn new(ids: usize) -> HashWheel {
+        HashWheel {
+            wheel: QuadWheelWithOverflow::new(),
+            armed: vec![false; ids],
+            len: 0,
+            now: 0,
+            expired: Vec::new(),
+        }
+    }
+
+    /// Ticks until something expires, or `now` has come.
+    fn tick_to(&mut self, now: u64) {
+        while self.now < now && self.expired.is_empty() {
+            match self.wheel.can_skip() {
+                Skip::Empty => self.now = now,
+                Skip::Millis(ms) => {
+                    let ms = u64::from(ms).min(now - self.now);
+                    self.wheel.skip(u32::try_from(ms).unwrap_or(u32::MAX));
+                    self.now += ms;
+                }
+                Skip::None => {
+                    self.expired = self.wheel.tick();
+                    self.now += 1;
+                }
+            }
+        }
+    }
+}
+
+impl Queue for HashWheel {
+    const TAKES_PAST: bool = false;
+
+    fn arm(&mut self, id: u32, deadline: u64) {
+        if self.armed[id as usize] {
+            self.disarm(id);
+        }
+        let delay = Duration::from_millis(deadline - self.now);
+        let entry = Rc::new(Entry::new(id, delay));
+        let armed = self.wheel.insert_ref_with_delay(entry, delay);
+        armed.expect("the deadline is to come");
+        self.armed[id as usize] = true;
+        self.len += 1;
+    }
+
+    fn disarm(&mut self, id: u32) {
+        self.wheel.cancel(&id).expect("it is armed");
+        self.armed[id as usize] = false;
+        self.len -= 1;
+    }
+
+    fn next_deadline(&mut self) -> Option<u64> {
+        let skip = match self.wheel.can_skip() {
+            Skip::Millis(ms) => u64::from(ms),
+            Skip::Empty | Skip::None => 0,
+        };
+        (self.len > 0).then_some(self.now + skip + 1)
+    }
+
+    fn pop_expired(&mut self, now: u64) -> Option<u32> {
+        if self.expired.is_empty() {
+            self.tick_to(now);
+        }
+        let id = self.expired.pop()?.id;
+        self.armed[id as usize] = false;
+        self.len -= 1;
         Some(id)
     }
 }

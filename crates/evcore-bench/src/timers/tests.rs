@@ -1,8 +1,9 @@
 //! That each peer does the work that it is measured by.
 
-use super::operations::{Script, Step};
 use super::peers::{Peer, peers};
-use super::{Calls, armed, longest_call};
+use super::queue::Calls;
+use super::script::{Script, Step};
+use super::{armed, longest_call};
 use crate::foreign::installed;
 
 fn is_in_c(peer: &Peer) -> bool {
@@ -66,7 +67,7 @@ fn a_script_stays_within_its_ids_and_its_time() {
 fn a_call_counts_with_its_least_time() {
     let mut calls = Calls::default();
     for times_ns in [[7, 90, 5], [80, 9, 6], [8, 9, 70]] {
-        calls.next = 0;
+        calls.begin_run();
         for ns in times_ns {
             calls.note(ns);
         }

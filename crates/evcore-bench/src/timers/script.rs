@@ -45,27 +45,25 @@ pub(super) struct Script {
 impl Script {
     /// A script for `size` timers with `steps` operations of each kind but the last.
     pub(super) fn new(size: usize, steps: usize) -> Script {
-        let random = &mut Random::new();
+        let mut random = Random::new();
         let spare = size..size + SPARE;
-        let minute = usize::try_from(TIMEOUT_MS).expect("it is small");
+        let mut soon = |id, now: u64| Step::new(id, now + 1 + random.below(TIMEOUT_MS));
+        let arm = (0..size).map(|id| soon(id, 0)).collect();
+        let replace = spare.clone().cycle().take(steps).enumerate();
+        let replace = replace.map(|(at, id)| soon(id, (at / EVENTS_PER_MS) as u64));
+        let replace = replace.collect();
+        let spare = spare.map(|id| soon(id, 0)).collect();
+        let mut events = |steps, per_ms| {
+            let deadline = |at| (at / per_ms) as u64 + TIMEOUT_MS;
+            let steps = (0..steps).map(|at| Step::new(random.index(size), deadline(at)));
+            steps.collect()
+        };
         Script {
-            arm: (0..size)
-                .map(|id| Step::new(id, 1 + random.below(TIMEOUT_MS)))
-                .collect(),
-            rearm: events(size, steps, EVENTS_PER_MS, random),
-            spare: spare
-                .clone()
-                .map(|id| Step::new(id, 1 + random.below(TIMEOUT_MS)))
-                .collect(),
-            replace: spare
-                .cycle()
-                .take(steps)
-                .enumerate()
-                .map(|(at, id)| {
-                    Step::new(id, now(at, EVENTS_PER_MS) + 1 + random.below(TIMEOUT_MS))
-                })
-                .collect(),
-            serve: events(size, minute * SERVED_PER_MS, SERVED_PER_MS, random),
+            arm,
+            rearm: events(steps, EVENTS_PER_MS),
+            spare,
+            replace,
+            serve: events(60_000 * SERVED_PER_MS, SERVED_PER_MS),
         }
     }
 
@@ -80,15 +78,4 @@ impl Step {
         let id = u32::try_from(id).expect("ids are few");
         Step { deadline, id }
     }
-}
-
-fn events(size: usize, steps: usize, per_ms: usize, random: &mut Random) -> Vec<Step> {
-    (0..steps)
-        .map(|at| Step::new(random.index(size), now(at, per_ms) + TIMEOUT_MS))
-        .collect()
-}
-
-/// The time of the step `at`.
-fn now(at: usize, per_ms: usize) -> u64 {
-    (at / per_ms) as u64
 }
