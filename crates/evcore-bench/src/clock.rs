@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use evcore_clock::{Clock, SharedClock, stamp};
 
@@ -28,14 +28,15 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
             }
         });
         run.rounds("clock", || {
-            for (table, peers) in [("read", read as Peers), ("date", append as Peers)] {
-                let mut round = Round {
-                    table,
-                    reads: run.scaled(READS),
-                    loops: 0.0,
-                    report,
-                };
-                peers(&shared, &mut round);
+            let reads = run.scaled(READS);
+            for (table, rows) in [
+                ("read", read(&shared, reads)),
+                ("date", date(&shared, reads)),
+            ] {
+                for (name, ns) in &rows[1..] {
+                    let (_, loops) = rows[0];
+                    report.add(table, name, "ns", f64::max(ns - loops, 0.0));
+                }
             }
         });
         over.store(true, Ordering::Relaxed);
@@ -43,78 +44,64 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     });
 }
 
-type Peers = fn(&SharedClock, &mut Round<'_>);
-
-/// A round of one table.
-struct Round<'a> {
-    table: &'static str,
-    reads: usize,
-    /// What the measuring loop takes.
-    loops: f64,
-    report: &'a mut Report,
+/// Nanoseconds of each read.
+fn ns<T>(reads: usize, mut read: impl FnMut() -> T) -> f64 {
+    ns_each(reads, || {
+        for _ in 0..reads {
+            black_box(read());
+        }
+    })
 }
 
-impl Round<'_> {
-    fn loops<T>(&mut self, read: impl FnMut() -> T) {
-        self.loops = self.ns(read);
-    }
-
-    fn peer<T>(&mut self, name: &str, read: impl FnMut() -> T) {
-        let ns = f64::max(self.ns(read) - self.loops, 0.0);
-        self.report.add(self.table, name, "ns", ns);
-    }
-
-    fn ns<T>(&self, mut read: impl FnMut() -> T) -> f64 {
-        ns_each(self.reads, || {
-            for _ in 0..self.reads {
-                black_box(read());
-            }
-        })
-    }
-}
-
-fn read(shared: &SharedClock, round: &mut Round<'_>) {
+/// The measuring loop, then each peer.
+fn read(shared: &SharedClock, n: usize) -> Vec<(&'static str, f64)> {
     let (clock, quanta) = (Clock::system(), quanta::Clock::new());
     quanta::set_recent(quanta.now());
-    round.loops(|| ());
-    round.peer("Instant::now", Instant::now);
-    round.peer("SystemTime::now", SystemTime::now);
     // Seen through `black_box`, or the compiler would read once for all.
-    round.peer("Clock::monotonic_ms", || black_box(&clock).monotonic_ms());
-    round.peer("SharedClock::monotonic_ns", || shared.monotonic_ns());
-    round.peer("SharedClock::snapshot", || shared.snapshot());
-    round.peer("quanta now", || quanta.now());
-    round.peer("quanta recent", || quanta.recent());
-    round.peer("coarsetime now", coarsetime::Instant::now);
-    round.peer("coarsetime recent", coarsetime::Instant::recent);
+    let cached = || black_box(&clock).monotonic_ms();
+    vec![
+        ("loop", ns(n, || ())),
+        ("Instant::now", ns(n, Instant::now)),
+        ("SystemTime::now", ns(n, SystemTime::now)),
+        ("Clock::monotonic_ms", ns(n, cached)),
+        ("SharedClock::monotonic_ns", ns(n, || shared.monotonic_ns())),
+        ("SharedClock::snapshot", ns(n, || shared.snapshot())),
+        ("quanta now", ns(n, || quanta.now())),
+        ("quanta recent", ns(n, || quanta.recent())),
+        ("coarsetime now", ns(n, coarsetime::Instant::now)),
+        ("coarsetime recent", ns(n, coarsetime::Instant::recent)),
+    ]
 }
 
-/// Each appends the date to a response that is about to be sent.
-fn append(shared: &SharedClock, round: &mut Round<'_>) {
+/// The same with an append of the date to a response that is about to be sent.
+fn date(shared: &SharedClock, n: usize) -> Vec<(&'static str, f64)> {
+    const SECONDS: u32 = 1_774_746_000;
     let (clock, response) = (Clock::system(), &mut Vec::with_capacity(64));
-    round.loops(|| appended(response, b""));
-    round.peer("Instant::now", || {
-        black_box(Instant::now());
-        appended(response, b"");
-    });
-    round.peer("Clock::http_date", || {
-        appended(response, black_box(&clock).http_date().as_bytes());
-    });
-    round.peer("SharedClock::http_date", || {
-        appended(response, shared.http_date().as_bytes());
-    });
-    round.peer("stamp::http_date", || {
-        let date = stamp::http_date(black_box(1_774_746_000));
-        appended(response, date.as_bytes());
-    });
-    round.peer("httpdate", || {
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(black_box(1_774_746_000));
-        appended(response, httpdate::fmt_http_date(time).as_bytes());
-    });
-}
-
-fn appended(response: &mut Vec<u8>, date: &[u8]) {
-    response.clear();
-    response.extend_from_slice(date);
-    black_box(response);
+    let mut append = |date: &[u8]| {
+        response.clear();
+        response.extend_from_slice(date);
+        black_box(&mut *response);
+    };
+    let unix = || UNIX_EPOCH + Duration::from_secs(black_box(SECONDS).into());
+    let formatted = || stamp::http_date(black_box(SECONDS).into());
+    vec![
+        ("loop", ns(n, || append(b""))),
+        (
+            "Instant::now",
+            ns(n, || (black_box(Instant::now()), append(b""))),
+        ),
+        (
+            "Clock::http_date",
+            ns(n, || append(black_box(&clock).http_date().as_bytes())),
+        ),
+        (
+            "SharedClock::http_date",
+            ns(n, || append(shared.http_date().as_bytes())),
+        ),
+        ("stamp::http_date", ns(n, || append(formatted().as_bytes()))),
+        (
+            "httpdate",
+            ns(n, || append(httpdate::fmt_http_date(unix()).as_bytes())),
+        ),
+    ]
 }

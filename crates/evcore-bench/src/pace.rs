@@ -12,23 +12,20 @@ pub(crate) fn pause(time: Duration) {
     thread::sleep(time);
 }
 
-/// Waits until a condition is true, and returns whether it became true.
-pub(crate) fn until(condition: impl FnMut() -> bool) -> bool {
-    wait(condition, || pause(Duration::from_millis(1)))
-}
-
-/// The same for a condition that becomes true within microseconds.
-pub(crate) fn soon(condition: impl FnMut() -> bool) -> bool {
-    wait(condition, thread::yield_now)
-}
-
-fn wait(mut condition: impl FnMut() -> bool, between: impl Fn()) -> bool {
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
+/// Waits until a condition is true, and returns whether it became true. At first it looks without a
+/// pause, for what takes microseconds.
+pub(crate) fn until(mut condition: impl FnMut() -> bool) -> bool {
+    const AT_FIRST: Duration = Duration::from_millis(1);
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
         if condition() {
             return true;
         }
-        between();
+        if began.elapsed() < AT_FIRST {
+            thread::yield_now();
+        } else {
+            pause(AT_FIRST);
+        }
     }
     false
 }

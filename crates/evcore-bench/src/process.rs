@@ -78,18 +78,3 @@ fn stat(pid: u32, field: usize) -> u64 {
     let value = fields.split(' ').nth(field - 3);
     value.and_then(|it| it.parse().ok()).unwrap_or(0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_process_has_used_time_and_one_that_is_gone_has_none() {
-        let me = std::process::id();
-        assert!(sleeps(me) > 0 && cpu_ns(me)[1] > 0);
-        assert!(age(me) < Duration::from_secs(3_600));
-        let gone = u32::MAX;
-        assert!(is_asleep(gone) && children(gone).is_empty());
-        assert_eq!((sleeps(gone), cpu_ns(gone)), (0, [0, 0]));
-    }
-}

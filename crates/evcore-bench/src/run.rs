@@ -115,14 +115,14 @@ pub(crate) fn crate_versions(report: &mut Report, names: &[&str]) {
 
 /// Records the version of a program, if it is installed: the first word of what it prints for `-v`
 /// that begins with a digit.
-pub(crate) fn program_version(report: &mut Report, name: &str, program: &str) {
+pub(crate) fn program_version(report: &mut Report, program: &str) {
     if let Ok(output) = Command::new(program).arg("-v").output() {
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
         let mut words = text.split([' ', '/', '\n']);
         let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
         let version = version.unwrap_or("unknown").to_owned();
-        report.versions.insert(name.to_owned(), version);
+        report.versions.insert(program.to_owned(), version);
     }
 }
 

@@ -1,12 +1,13 @@
-//! The servers: how each is built, configured and started, with its worker processes.
+//! The servers of `servers/servers.json`: how each is built, configured and started.
 
 use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use rustix::process::Signal;
+use serde::Deserialize;
 
 use crate::cpus::{cpus, on_cpu};
 use crate::report::Report;
@@ -14,21 +15,30 @@ use crate::run::{self, Run};
 use crate::{pace, process};
 
 /// A server that can be started.
+///
+/// In its lines, and in its configuration, `HTTPD` (the example server), `RELEASE` (its directory)
+/// and `FOLDER` (that of all files) stand for their values. In those of a start also `ADDRESS`,
+/// `PORT`, `WORKERS`, `MASTER` (`on` or `off`) and `CONFIG` (the file).
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
-    pub(crate) name: &'static str,
-    path: PathBuf,
-    /// Its arguments, between spaces. In each, and in the text of its configuration, `ADDRESS`,
-    /// `PORT`, `WORKERS`, `FOLDER` and `CONFIG` (a file) stand for their values.
-    words: String,
-    config: String,
-    /// Where its files are.
-    folder: PathBuf,
+    /// The parts that measure it.
+    parts: Vec<String>,
+    pub(crate) name: String,
+    /// The command that builds it, with words between spaces.
+    build: Option<String>,
+    /// The command that starts it.
+    run: String,
+    /// Its configuration, a file in `servers`.
+    config: Option<String>,
+    /// What else stands for other text.
+    #[serde(default)]
+    pub(crate) fill: Vec<(String, String)>,
 }
 
 /// A server that serves. All of it ends with its value.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) address: SocketAddr,
     /// How many workers it was asked for; 0 if it has one worker in any case, or does all by itself.
     pub(crate) workers: usize,
@@ -40,72 +50,31 @@ pub(crate) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 
-/// The example server with more words.
-pub(crate) fn httpd(run: &Run, name: &'static str, words: &str) -> Program {
-    let words = format!("--listen ADDRESS --workers WORKERS {words}");
-    Program::new(run, name, &run.httpd, words)
-}
-
-/// nginx with more lines in its blocks. Its version is recorded, or its absence.
-pub(crate) fn nginx(
-    (run, report): (&Run, &mut Report),
-    name: &'static str,
-    [events, http, server, location]: [&str; 4],
-) -> Program {
-    run::program_version(report, "nginx", "nginx");
-    let config = format!(
-        "daemon off; pid \"FOLDER/pid\"; error_log \"FOLDER/error.log\";\n\
-         master_process MASTER; worker_processes WORKERS;\n\
-         events {{ worker_connections 10240; {events} }}\n\
-         http {{ access_log off; keepalive_requests 1000000000; {http}\n\
-         client_body_temp_path \"FOLDER\"; proxy_temp_path \"FOLDER\";\n\
-         fastcgi_temp_path \"FOLDER\"; uwsgi_temp_path \"FOLDER\"; scgi_temp_path \"FOLDER\";\n\
-         server {{ listen ADDRESS {server}; location / {{ {location} }} }} }}\n"
-    );
-    Program::new(run, name, "nginx", "-c CONFIG").with_config(config)
-}
-
-/// The bare epoll loop in C, with one more word.
-///
-/// # Errors
-///
-/// The reason why it cannot be built.
-pub(crate) fn bare(run: &Run, name: &'static str, word: &str) -> Result<Program, String> {
-    let program = folder(run).join("bare");
-    let source = run::root().join("crates/evcore-bench/c/bare.c");
-    let mut compiler = Command::new("cc");
-    finish(compiler.arg("-O2").arg("-o").arg(&program).arg(source))?;
-    Ok(Program::new(
-        run,
-        name,
-        program,
-        format!("PORT WORKERS {word}"),
-    ))
-}
-
-/// A program of the workspace `peers`, whose argument is the address.
-pub(crate) fn peer(run: &Run, name: &'static str, program: &str) -> Result<Program, String> {
-    let target = folder(run).join("peers");
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--locked", "--bin", program]);
-    cargo.current_dir(run::root().join("crates/evcore-bench/peers"));
-    finish(cargo.arg("--target-dir").arg(&target))?;
-    let path = target.join("release").join(program);
-    Ok(Program::new(run, name, path, "ADDRESS"))
-}
-
-/// An example of a crate.
-pub(crate) fn example(
-    run: &Run,
-    package: &str,
-    name: &'static str,
-    words: impl Into<String>,
-) -> Result<Program, String> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "-p", package, "--example", name]);
-    finish(cargo.current_dir(run::root()))?;
-    let path = run.httpd.with_file_name("examples").join(name);
-    Ok(Program::new(run, name, path, words))
+/// Builds the servers of a part. Records the versions of those that are installed, and the absence of
+/// those that cannot be built.
+pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Program> {
+    let all = include_str!("../servers/servers.json");
+    let mut all: Vec<Program> = serde_json::from_str(all).expect("it has this form");
+    all.retain_mut(|program| {
+        if !program.parts.iter().any(|it| it == part) {
+            return false;
+        }
+        let release = run.httpd.parent().unwrap_or(Path::new(""));
+        let paths = [
+            ("HTTPD", &*run.httpd),
+            ("RELEASE", release),
+            ("FOLDER", &folder(run)),
+        ];
+        let paths = paths.map(|(name, path)| (name.to_owned(), path.display().to_string()));
+        program.fill.extend(paths);
+        let installed = program.run.split(' ').next().expect("a program");
+        if installed.starts_with(|c: char| c.is_ascii_lowercase()) {
+            run::program_version(report, installed);
+        }
+        let built = program.build();
+        report.or_absent(&program.name, built).is_some()
+    });
+    all
 }
 
 /// Where servers have files.
@@ -116,32 +85,26 @@ pub(crate) fn folder(run: &Run) -> PathBuf {
     std::path::absolute(&folder).unwrap_or(folder)
 }
 
-fn finish(command: &mut Command) -> Result<(), String> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{:?}: {status}", command.get_program())),
-        Err(error) => Err(format!("{:?}: {error}", command.get_program())),
-    }
-}
-
 impl Program {
-    pub(crate) fn new(
-        run: &Run,
-        name: &'static str,
-        path: impl Into<PathBuf>,
-        words: impl Into<String>,
-    ) -> Program {
-        Program {
-            name,
-            path: path.into(),
-            words: words.into(),
-            config: String::new(),
-            folder: folder(run),
-        }
+    /// A text with the values of its names.
+    fn filled(&self, text: &str) -> String {
+        let fill = self.fill.iter();
+        fill.fold(text.to_owned(), |text, (name, value)| {
+            text.replace(name, value)
+        })
     }
 
-    pub(crate) fn with_config(self, config: String) -> Program {
-        Program { config, ..self }
+    fn build(&self) -> Result<(), String> {
+        let Some(line) = &self.build else {
+            return Ok(());
+        };
+        let mut words = line.split(' ').map(|word| self.filled(word));
+        let mut command = Command::new(words.next().expect("a program"));
+        match command.args(words).current_dir(run::root()).status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("{line}: {status}")),
+            Err(error) => Err(format!("{line}: {error}")),
+        }
     }
 
     /// Starts it on the CPU of the servers, and waits until it serves.
@@ -161,10 +124,8 @@ impl Program {
             !is_alive || (server.is_whole() && TcpStream::connect(server.address).is_ok())
         });
         if !is_alive || !server.is_whole() {
-            return Err(format!(
-                "it does not serve; see its log in {:?}",
-                self.folder
-            ));
+            let log = self.filled("FOLDER");
+            return Err(format!("it does not serve; see {log}/{}.log", self.name));
         }
         server.wait_until_idle();
         Ok(server)
@@ -172,23 +133,33 @@ impl Program {
 
     /// Starts it, without waiting.
     pub(crate) fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
-        let address = free_address()?;
-        let file = |end: &str| self.folder.join(format!("{}.{end}", self.name));
-        let (config, log) = (file("conf"), File::create(file("log"))?);
-        let fill = |text: &str| {
-            text.replace("ADDRESS", &address.to_string())
-                .replace("PORT", &address.port().to_string())
-                .replace("WORKERS", &workers.to_string())
-                .replace("MASTER", if workers == 0 { "off" } else { "on" })
-                .replace("FOLDER", &self.folder.display().to_string())
-                .replace("CONFIG", &config.display().to_string())
-        };
-        fs::write(&config, fill(&self.config))?;
-        let mut command = on_cpu(cpu, &self.path);
-        command.args(self.words.split_whitespace().map(fill));
-        command.stdout(log.try_clone()?).stderr(log);
+        let (address, file) = (
+            free_address()?,
+            self.filled(&format!("FOLDER/{}", self.name)),
+        );
+        let (config, log) = (format!("{file}.conf"), File::create(format!("{file}.log"))?);
+        let master = if workers == 0 { "off" } else { "on" };
+        let mut filled = self.clone();
+        filled.fill.extend(
+            [
+                ("ADDRESS", address.to_string()),
+                ("PORT", address.port().to_string()),
+                ("WORKERS", workers.to_string()),
+                ("MASTER", master.to_owned()),
+                ("CONFIG", config.clone()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
+        if let Some(template) = &self.config {
+            let folder = run::root().join("crates/evcore-bench/servers");
+            let template = fs::read_to_string(folder.join(template))?;
+            fs::write(&config, filled.filled(&template))?;
+        }
+        let mut words = self.run.split(' ').map(|word| filled.filled(word));
+        let mut command = on_cpu(cpu, words.next().expect("a program"));
+        command.args(words).stdout(log.try_clone()?).stderr(log);
         Ok(Server {
-            name: self.name,
+            name: self.name.clone(),
             address,
             workers,
             process: command.spawn()?,
@@ -223,7 +194,7 @@ impl Server {
         let pids = self.pids();
         let are_asleep = || pids.iter().all(|pid| process::is_asleep(*pid));
         // Twice: one may have woken another that was looked at before.
-        let rests = pace::soon(|| are_asleep() && are_asleep());
+        let rests = pace::until(|| are_asleep() && are_asleep());
         assert!(rests, "{}: workers {pids:?} never sleep", self.name);
     }
 

@@ -14,87 +14,44 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use evcore::poller::BackendKind;
-
 use self::load::Load;
 use crate::cpus::{become_client, cpus};
 use crate::report::Report;
-use crate::run::{self, Run, each};
+use crate::run::{Run, each};
 use crate::server::{self, Program, Server};
 use crate::{pace, process};
-
-const BARE: &str = "bare epoll";
-const NGINX: &str = "nginx";
-/// The servers of the workspace `peers`, with their programs.
-const PEERS: [(&str, &str); 3] = [
-    ("hyper", "hyper-hello"),
-    ("actix-web", "actix-hello"),
-    ("may_minihttp", "may-hello"),
-];
 
 /// The tables of the latency, with their quantiles.
 const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// `HAProxy`, one thread, by mode. In TCP mode it forwards bytes, as the example does.
-const HAPROXIES: [(&str, &str); 3] = [
-    ("HAProxy, tcp", "mode tcp"),
-    ("HAProxy, splice", "mode tcp\n option splice-response"),
-    ("HAProxy, http", "mode http"),
-];
-
-/// A load with the cell that it fills: the CPU of a request, or of a KiB of large bodies.
-struct LoadOf {
-    table: &'static str,
-    column: &'static str,
-    connections: u32,
-    /// Whether each connection has one request.
-    closes: bool,
-    path: &'static str,
-    /// µs for a request, or ns for each of the KiB of its body.
-    divisor: f64,
-}
+/// A load with the cell that it fills: a table, a column, the path, the number of connections, and
+/// whether each has one request.
+type LoadOf = (&'static str, &'static str, &'static str, u32, bool);
 
 const FILES: [LoadOf; 2] = [
-    load("file", "4 KiB", "/files/small", 64, false),
-    load("file", "1 MiB", "/files/large", 64, false),
+    ("file", "4 KiB", "/files/small", 64, false),
+    ("file", "1 MiB", "/files/large", 64, false),
 ];
 
 const PROXIED: [LoadOf; 5] = [
-    load("proxy", "kept alive, 1", "/", 1, false),
-    load("proxy", "kept alive, 64", "/", 64, false),
-    load("proxy", "closed, 1", "/", 1, true),
-    load("proxy", "closed, 64", "/", 64, true),
-    LoadOf {
-        divisor: 1024.0,
-        ..load("proxied body", "1 MiB, 8", "/bytes/1048576", 8, false)
-    },
+    ("proxy", "kept alive, 1", "/", 1, false),
+    ("proxy", "kept alive, 64", "/", 64, false),
+    ("proxy", "closed, 1", "/", 1, true),
+    ("proxy", "closed, 64", "/", 64, true),
+    (BODIES, "1 MiB, 8", "/bytes/1048576", 8, false),
 ];
 
-const fn load(
-    table: &'static str,
-    column: &'static str,
-    path: &'static str,
-    connections: u32,
-    closes: bool,
-) -> LoadOf {
-    LoadOf {
-        table,
-        column,
-        connections,
-        closes,
-        path,
-        divisor: 1e3,
-    }
-}
+/// Of this table, a figure is of a KiB of the body.
+const BODIES: &str = "proxied body";
 
 /// Measures all servers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     // First, because it builds the peers, and then this thread is on one CPU.
-    let programs = programs(run, report);
+    let programs = server::programs(run, report, "whole");
     become_client();
     run.rounds("whole", || {
         let servers = programs.iter();
-        let servers = servers.filter_map(|it| report.or_absent(it.name, it.start(0)));
+        let servers = servers.filter_map(|it| report.or_absent(&it.name, it.start(0)));
         let servers: Vec<Server> = servers.collect();
         for connections in [1, 64, 1024] {
             round(&servers, connections, run, report);
@@ -107,33 +64,9 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     });
     let written = written.map_err(|error| error.to_string());
     if report.or_absent("files", written).is_some() {
-        let http = "sendfile on; open_file_cache max=1000;";
-        let nginx = ["", http, "", "root \"FOLDER\";"];
-        let programs = [
-            server::httpd(run, "httpd", "--root FOLDER/files"),
-            server::nginx((run, report), "nginx, sendfile", nginx),
-        ];
+        let programs = server::programs(run, report, "files");
         saturate_all(run, "files", &programs, &FILES, report);
     }
-}
-
-/// Those that can be built.
-fn programs(run: &Run, report: &mut Report) -> Vec<Program> {
-    let hello = "default_type text/plain; return 200 \"Hello, World!\";";
-    let mut programs = Vec::from_iter(report.or_absent(BARE, server::bare(run, BARE, "hello")));
-    programs.push(server::httpd(run, "httpd", ""));
-    programs.push(server::nginx(
-        (run, report),
-        NGINX,
-        ["", "", "backlog=1024", hello],
-    ));
-    if BackendKind::usable().contains(&BackendKind::IoUring) {
-        programs.push(server::httpd(run, "httpd, io_uring", "--poller io_uring"));
-    }
-    for (name, program) in PEERS {
-        programs.extend(report.or_absent(name, server::peer(run, name, program)));
-    }
-    programs
 }
 
 /// One round: all servers are saturated in turn, then all get the same rate.
@@ -143,14 +76,14 @@ fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
     for server in servers {
         let mut load = connect(server.address, connections, "/");
         let [user_ns, cpu_ns, rate] = saturate(server, &mut load, run);
-        let mut add = |table, value| report.add(table, server.name, &column, value);
+        let mut add = |table, value| report.add(table, &server.name, &column, value);
         add("cpu", cpu_ns / 1e3);
         add("user", user_ns / 1e3);
         add("rate", rate / 1e3);
-        rates.insert(server.name, rate);
+        rates.insert(server.name.as_str(), rate);
     }
     // Without nginx, that of `httpd`.
-    let half = rates.get(NGINX).or_else(|| rates.get("httpd"));
+    let half = rates.get("nginx").or_else(|| rates.get("httpd"));
     let half = half.map_or(f64::INFINITY, |rate| rate / 2.0);
     for server in servers {
         let mut load = connect(server.address, connections, "/");
@@ -158,7 +91,7 @@ fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
         run_load(&mut load, half, ms(run, 600));
         for (table, quantile) in LATENCIES {
             let us = each(load.latencies.value_at_quantile(quantile), 1_000);
-            report.add(table, server.name, &column, us);
+            report.add(table, &server.name, &column, us);
         }
     }
 }
@@ -207,14 +140,16 @@ fn saturate_all(
 ) {
     run.rounds(what, || {
         for program in programs {
-            let Some(server) = report.or_absent(program.name, program.start(0)) else {
+            let Some(server) = report.or_absent(&program.name, program.start(0)) else {
                 continue;
             };
-            for of in loads {
-                let mut load = connect(server.address, of.connections, of.path);
-                load.closes = of.closes;
+            for (table, column, path, connections, closes) in loads {
+                let mut load = connect(server.address, *connections, path);
+                load.closes = *closes;
                 let [_, cpu_ns, _] = saturate(&server, &mut load, run);
-                report.add(of.table, program.name, of.column, cpu_ns / of.divisor);
+                // µs for a request, or ns for each of the KiB of its body.
+                let divisor = if *table == BODIES { 1024.0 } else { 1e3 };
+                report.add(table, &program.name, column, cpu_ns / divisor);
             }
         }
     });
@@ -222,27 +157,15 @@ fn saturate_all(
 
 /// Measures all proxies: each forwards to `httpd`, which shares the last CPU with the client.
 pub(crate) fn measure_proxies(run: &Run, report: &mut Report) {
-    let upstream = server::httpd(run, "httpd", "").start_on(cpus()[1], 0);
-    let Some(upstream) = report.or_absent("httpd", upstream) else {
+    let upstream = &server::programs(run, report, "upstream")[0];
+    let Some(upstream) = report.or_absent("httpd", upstream.start_on(cpus()[1], 0)) else {
         return;
     };
-    let to = upstream.address;
-    let words = format!("--listen ADDRESS --to {to}");
-    let example = server::example(run, "evcore-prefork", "proxy", words);
-    let mut programs = Vec::from_iter(report.or_absent("proxy", example));
-    run::program_version(report, "HAProxy", "haproxy");
-    programs.extend(HAPROXIES.map(|(name, mode)| {
-        let config = format!(
-            "global\n nbthread 1\n maxconn 4000\n\
-             defaults\n {mode}\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n\
-             listen proxy\n bind ADDRESS backlog 1024\n server upstream {to}\n"
-        );
-        Program::new(run, name, "haproxy", "-f CONFIG").with_config(config)
-    }));
-    let http = format!("upstream u {{ server {to}; keepalive 1024; }}");
-    let location = "proxy_pass http://u; proxy_http_version 1.1; proxy_set_header Connection \"\";";
-    let nginx = ["", &http, "backlog=1024", location];
-    programs.push(server::nginx((run, report), NGINX, nginx));
+    let mut programs = server::programs(run, report, "proxies");
+    for program in &mut programs {
+        let address = upstream.address.to_string();
+        program.fill.push(("UPSTREAM".to_owned(), address));
+    }
     become_client();
     saturate_all(run, "proxies", &programs, &PROXIED, report);
 }
@@ -256,14 +179,14 @@ const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0
 
 /// Measures how many questions the example `udp` answers.
 pub(crate) fn measure_datagrams(run: &Run, report: &mut Report) {
-    let program = server::example(run, "evcore", UDP, "ADDRESS 192.0.2.1");
-    let Some(program) = report.or_absent(UDP, program) else {
+    let programs = server::programs(run, report, UDP);
+    let Some(program) = programs.first() else {
         return;
     };
     become_client();
     let time = ms(run, 500);
     run.rounds("datagrams", || {
-        let answers = answers(&program, time).map_err(|error| error.to_string());
+        let answers = answers(program, time).map_err(|error| error.to_string());
         if let Some(answers) = report.or_absent(UDP, answers) {
             let a_second = f64::from(answers) / time.as_secs_f64();
             report.add("answers", UDP, "one core", a_second / 1e3);

@@ -10,7 +10,7 @@ use crate::pace::{self, PATIENCE};
 use crate::process;
 use crate::report::Report;
 use crate::run::Run;
-use crate::server::Server;
+use crate::server::{self, Server};
 
 /// How many workers there are: the more, the sooner one is old enough to be killed.
 const WORKERS: usize = 8;
@@ -29,13 +29,13 @@ const STOPPED: Duration = Duration::from_secs(1);
 /// Measures all that replace a dead worker.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::become_client();
-    for program in super::with_master(run, report) {
+    for program in server::programs(run, report, "kills") {
         eprintln!("kills: {}", program.name);
-        let Some(server) = report.or_absent(program.name, program.start(WORKERS)) else {
+        let Some(server) = report.or_absent(&program.name, program.start(WORKERS)) else {
             continue;
         };
         let mut add = |table, took: Duration| {
-            report.add(table, program.name, "took", took.as_secs_f64() * 1e3);
+            report.add(table, &program.name, "took", took.as_secs_f64() * 1e3);
         };
         // nginx is not judged, so a tenth and a quarter are enough.
         let (kills, stops) = match program.name.starts_with("httpd") {

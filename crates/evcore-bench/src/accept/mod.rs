@@ -20,51 +20,14 @@ const WORKERS: [usize; 4] = [1, 2, 4, 8];
 /// With how many workers the others run. The picture and the blocked workers are of this number.
 const SHOWN: usize = 4;
 
-/// The policies of the example server.
-const POLICIES: [(&str, &str); 5] = [
-    ("httpd off", "--accept off"),
-    ("httpd mutex", "--accept mutex"),
-    ("httpd exclusive", "--accept exclusive"),
-    ("httpd least-loaded", "--accept least-loaded"),
-    ("httpd reuseport", "--accept reuseport"),
-];
-/// nginx, with its `events` and the options of its listener.
-const NGINX: [(&str, &str, &str); 3] = [
-    (
-        "nginx accept_mutex",
-        "accept_mutex on; accept_mutex_delay 500ms;",
-        "",
-    ),
-    ("nginx", "accept_mutex off;", ""),
-    ("nginx reuseport", "accept_mutex off;", "reuseport"),
-];
-const BARE: [(&str, &str); 3] = [
-    ("bare shared", "shared"),
-    ("bare EXCLUSIVE", "exclusive"),
-    ("bare REUSEPORT", "reuseport"),
-];
-
-/// The peers with a master, which replaces dead workers.
-fn with_master(run: &Run, report: &mut Report) -> Vec<Program> {
-    let httpd = POLICIES.map(|(name, words)| server::httpd(run, name, words));
-    let nginx = NGINX.map(|(name, events, listen)| {
-        let lines = [events, "", listen, "return 200 \"$pid\";"];
-        server::nginx((run, report), name, lines)
-    });
-    httpd.into_iter().chain(nginx).collect()
-}
-
 /// Measures all peers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::become_client();
-    let mut peers = with_master(run, report);
-    for (name, kind) in BARE {
-        peers.extend(report.or_absent(name, server::bare(run, name, kind)));
-    }
+    let mut peers = server::programs(run, report, "accept");
     run.rounds("accept", || {
         peers.retain(|peer| {
             let served = round(run, peer, report);
-            report.or_absent(peer.name, served).is_some()
+            report.or_absent(&peer.name, served).is_some()
         });
     });
 }
@@ -83,20 +46,20 @@ fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
                 continue;
             }
             let (name, column) = (pattern.name, workers.to_string());
-            report.add(&format!("jain {name}"), peer.name, &column, jain);
+            report.add(&format!("jain {name}"), &peer.name, &column, jain);
             if pattern.least_workers == 1 {
                 let extra = wakes - needed[at];
-                report.add(&format!("extra {name}"), peer.name, &column, extra);
+                report.add(&format!("extra {name}"), &peer.name, &column, extra);
             }
             if workers == SHOWN {
-                report.add("jain", peer.name, pattern.title, jain);
+                report.add("jain", &peer.name, pattern.title, jain);
             }
         }
         // No request blocks nginx.
         if workers == SHOWN && !peer.name.starts_with("nginx") {
             for (column, path) in [("200 ms", "/block/200"), ("2 s", "/block/2000")] {
                 let longest = patterns::longest_wait(&server, path);
-                report.add("blocked", peer.name, column, longest.as_secs_f64() * 1e3);
+                report.add("blocked", &peer.name, column, longest.as_secs_f64() * 1e3);
             }
         }
     }

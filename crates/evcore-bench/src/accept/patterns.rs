@@ -1,5 +1,6 @@
 //! How clients come and go.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -63,25 +64,8 @@ impl Pattern {
     }
 }
 
-/// A client that stays until it is dropped.
-struct Connection {
-    _client: Client,
-    worker: u32,
-    /// The arrival at which it leaves, if it does.
-    end: usize,
-}
-
-impl Connection {
-    /// Of a client that has asked.
-    fn of(mut client: Client) -> Connection {
-        let worker = client.answer().expect("no client is reset");
-        Connection {
-            _client: client,
-            worker,
-            end: usize::MAX,
-        }
-    }
-}
+/// A client that stays until it is dropped, and its worker.
+type Connection = (Client, u32);
 
 fn connect(server: &Server) -> Client {
     Client::connect(server.address).expect("the kernel takes it")
@@ -92,55 +76,69 @@ fn asking(mut client: Client) -> Client {
     client
 }
 
+fn answered(mut client: Client) -> Connection {
+    let worker = client.answer().expect("no client is reset");
+    (client, worker)
+}
+
+/// Clients that come one after the other.
+fn come(server: &Server, count: usize) -> Vec<Connection> {
+    let one = |_| answered(asking(connect(server)));
+    (0..count).map(one).collect()
+}
+
 fn idle(server: &Server, run: &Run) -> (f64, usize) {
     let one = |_| {
         let client = connect(server);
         server.wait_until_idle();
-        let connection = Connection::of(asking(client));
+        let connection = answered(asking(client));
         server.wait_until_idle();
         connection
     };
     let all: Vec<_> = (0..run.scaled(LONG_LIVED)).map(one).collect();
-    (jain(&all, server.workers), all.len())
+    (jain(&all, server), all.len())
 }
 
 fn single(server: &Server, run: &Run) -> (f64, usize) {
     let all = come(server, run.scaled(LONG_LIVED));
-    (jain(&all, server.workers), all.len())
+    (jain(&all, server), all.len())
 }
 
 fn burst(server: &Server, run: &Run) -> (f64, usize) {
     let mut all = Vec::new();
     for _ in 0..run.scaled(LONG_LIVED / BURST) {
         let clients: Vec<Client> = (0..BURST).map(|_| asking(connect(server))).collect();
-        all.extend(clients.into_iter().map(Connection::of));
+        all.extend(clients.into_iter().map(answered));
         server.wait_until_idle();
     }
-    (jain(&all, server.workers), all.len())
+    (jain(&all, server), all.len())
 }
 
 fn halfway(server: &Server, run: &Run) -> (f64, usize) {
     let half = run.scaled(LONG_LIVED / 2);
     let mut all = come(server, half);
-    let mut shares: Vec<(u32, u32)> = shares(&all).into_iter().map(|(pid, n)| (n, pid)).collect();
-    shares.sort_unstable();
-    let closed = &shares[shares.len().saturating_sub(CLOSED)..];
-    all.retain(|it| closed.iter().all(|(_, pid)| *pid != it.worker));
+    let mut closed: Vec<_> = shares(&all).into_iter().collect();
+    closed.sort_unstable_by_key(|(pid, n)| (Reverse(*n), Reverse(*pid)));
+    closed.truncate(CLOSED);
+    all.retain(|(_, worker)| closed.iter().all(|(pid, _)| pid != worker));
     server.wait_until_idle();
     all.extend(come(server, half));
-    (jain(&all, server.workers), 2 * half)
+    (jain(&all, server), 2 * half)
 }
 
 fn uneven(server: &Server, run: &Run) -> (f64, usize) {
-    let (mut random, mut all, mut samples) = (Random::new(), Vec::new(), Vec::new());
+    let (mut random, mut samples) = (Random::new(), Vec::new());
+    // With the arrival at which each leaves.
+    let (mut all, mut ends) = (Vec::new(), Vec::new());
     let count = run.scaled(ARRIVALS);
     for arrival in 0..count {
-        all.retain(|it: &Connection| it.end > arrival);
-        let end = arrival + lifetime(&mut random);
+        let mut stays = ends.iter().map(|end| *end > arrival);
+        all.retain(|_| stays.next() == Some(true));
+        ends.retain(|end| *end > arrival);
+        ends.push(arrival + lifetime(&mut random));
         all.extend(come(server, 1));
-        all.last_mut().expect("it was just added").end = end;
         if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
-            samples.push(jain(&all, server.workers));
+            samples.push(jain(&all, server));
         }
     }
     let median = Spread::of(&samples).map_or(f64::NAN, |it| it.median);
@@ -150,36 +148,26 @@ fn uneven(server: &Server, run: &Run) -> (f64, usize) {
 /// How many arrivals a client stays.
 fn lifetime(random: &mut Random) -> usize {
     let life = SHORTEST / random.unit().powf(1.0 / SHAPE);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between the shortest and the longest"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "at most the longest")]
     let arrivals = life.min(LONGEST) as usize;
     arrivals
 }
 
-/// Clients that come one after the other.
-fn come(server: &Server, count: usize) -> Vec<Connection> {
-    let one = |_| Connection::of(asking(connect(server)));
-    (0..count).map(one).collect()
-}
-
 /// How many connections each worker has, by its process id.
-fn shares(all: &[Connection]) -> BTreeMap<u32, u32> {
+fn shares(all: &[Connection]) -> BTreeMap<u32, u64> {
     let mut shares = BTreeMap::new();
-    for connection in all {
-        *shares.entry(connection.worker).or_default() += 1;
+    for (_, worker) in all {
+        *shares.entry(*worker).or_default() += 1;
     }
     shares
 }
 
-/// Jain's index of `workers`, of which some may have no connection: 1 when all have the same number,
+/// Jain's index of the workers, of which some may have no connection: 1 when all have the same number,
 /// 1 / n when one of n has all. 1 for nothing at all.
 ///
 /// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
-fn jain(all: &[Connection], workers: usize) -> f64 {
-    index(shares(all).into_values().map(u64::from), workers)
+fn jain(all: &[Connection], server: &Server) -> f64 {
+    index(shares(all).into_values(), server.workers)
 }
 
 fn index(shares: impl Iterator<Item = u64>, workers: usize) -> f64 {

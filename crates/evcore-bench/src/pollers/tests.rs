@@ -36,34 +36,15 @@ fn what_was_stopped_and_started_is_still_watched() {
     for peer in peers() {
         let mut poller = peer.create(&pairs.near, Setup::default());
         poller.toggle(3);
-        let left = left_over(poller.as_mut(), &pairs, 1);
-        assert_eq!(left, 0, "{}", peer.name);
+        assert_eq!(left_over(poller.as_mut(), &pairs, 1), 0, "{}", peer.name);
     }
 }
 
 #[test]
 fn a_wait_that_is_counted_lasts_as_long_as_it_says() {
-    let peers = peers();
-    for name in peers.iter().filter(|it| !it.is_in_c()).map(|it| it.name) {
+    for peer in peers().iter().filter(|it| !it.is_in_c()) {
         let start = Instant::now();
-        assert!(count(&["wait", "short", name, "3"]), "{name}");
-        assert!(start.elapsed() > Duration::from_millis(3), "{name}");
-        assert!(count(&["wait", "none", name, "3"]), "{name}");
+        assert!(count(&["wait", "short", peer.name, "3"]), "{}", peer.name);
+        assert!(start.elapsed() > Duration::from_millis(3), "{}", peer.name);
     }
-}
-
-#[test]
-fn the_clock_for_valgrind_runs_the_loop_too() {
-    for kind in ["plain", "timers"] {
-        assert!(count(&["pipes", kind, "EventLoop", "1000", "100"]));
-        assert!(count(&["pipes", kind, "EventLoop", "1000", "1"]));
-    }
-}
-
-#[test]
-fn impossible_counts_are_refused() {
-    assert!(!count(&["pipes", "timers", "mio", "1000", "100"]));
-    assert!(!count(&["pipes", "plain", "EventLoop", "1000", "0"]));
-    assert!(!count(&["pipes", "plain", "unknown", "1000", "100"]));
-    assert!(!count(&["wait", "long", "Poller", "10"]));
 }
