@@ -110,4 +110,4 @@ static void toggle(void *arg, size_t times) {
     }
 }
 
-const struct peer libev = { version, create, destroy, arm, replace, expire, run, toggle, NULL };
+const struct peer libev = { version, create, destroy, arm, expire, run, toggle, NULL };

@@ -16,9 +16,9 @@ struct loop {
     long start;
     /* The script, and the turn that does it. */
     struct event turn;
-    void (*script)(void *loop, const struct step *steps, size_t n);
     const struct step *steps;
     size_t n;
+    int disarms;
     struct event *timers;
     struct watch {
         struct event io;
@@ -55,7 +55,7 @@ static void ready(evutil_socket_t fd, short what, void *arg) {
 
 static void turn(evutil_socket_t fd, short what, void *arg) {
     struct loop *loop = arg;
-    loop->script(loop, loop->steps, loop->n);
+    arm(loop, loop->steps, loop->n, loop->disarms);
     /* Or the loop would look again, and expire what is due. */
     event_base_loopbreak(loop->base);
 }
@@ -103,21 +103,13 @@ static void destroy(void *arg) {
     free(loop);
 }
 
-static void run_script(struct loop *loop, void (*script)(void *, const struct step *, size_t),
-                       const struct step *steps, size_t n) {
-    loop->script = script;
+static void arm_in_turn(void *arg, const struct step *steps, size_t n, int disarms) {
+    struct loop *loop = arg;
     loop->steps = steps;
     loop->n = n;
+    loop->disarms = disarms;
     event_active(&loop->turn, EV_TIMEOUT, 1);
     event_base_loop(loop->base, EVLOOP_NONBLOCK);
-}
-
-static void arm_in_turn(void *loop, const struct step *steps, size_t n) {
-    run_script(loop, arm, steps, n);
-}
-
-static void replace_in_turn(void *loop, const struct step *steps, size_t n) {
-    run_script(loop, replace, steps, n);
 }
 
 static size_t expire(void *arg) {
@@ -142,10 +134,9 @@ static void toggle(void *arg, size_t times) {
 }
 
 const struct peer libevent = {
-    event_get_version, create, destroy, arm_in_turn, replace_in_turn, expire, run, toggle, NULL
+    event_get_version, create, destroy, arm_in_turn, expire, run, toggle, NULL
 };
 
 const struct peer libevent_changelist = {
-    event_get_version, create_with_changelist, destroy, arm_in_turn, replace_in_turn, expire, run,
-    toggle, NULL
+    event_get_version, create_with_changelist, destroy, arm_in_turn, expire, run, toggle, NULL
 };

@@ -272,9 +272,9 @@ static void serve_minute(void *arg, const struct step *steps, size_t n, uint64_t
 }
 
 const struct peer nginx_rbtree = {
-    version, create, free, arm, replace, expire, NULL, NULL, serve_minute
+    version, create, free, arm, expire, NULL, NULL, serve_minute
 };
 
 const struct peer nginx_rbtree_lazy = {
-    version, create_with_delay, free, arm, replace, expire, NULL, NULL, serve_minute
+    version, create_with_delay, free, arm, expire, NULL, NULL, serve_minute
 };

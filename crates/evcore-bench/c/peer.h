@@ -41,10 +41,8 @@ struct peer {
      * looks, and `arm` is called once; else virtual time begins with the loop's. */
     void *(*create)(const int *watched, size_t n, size_t timers, int due);
     void (*destroy)(void *loop);
-    /* Arms, or arms again. */
-    void (*arm)(void *loop, const struct step *steps, size_t n);
-    /* Disarms, then arms. */
-    void (*replace)(void *loop, const struct step *steps, size_t n);
+    /* Arms, or arms again; or disarms before each. */
+    void (*arm)(void *loop, const struct step *steps, size_t n, int disarms);
     /* Expires all that is armed; returns how many fired. */
     size_t (*expire)(void *loop);
     /* Serves until no events are left. NULL for a timer queue alone, as is the next. */
@@ -60,14 +58,10 @@ struct peer {
 static inline void arm_one(void *loop, size_t id, uint64_t deadline);
 static inline void disarm_one(void *loop, size_t id);
 
-static void arm(void *loop, const struct step *steps, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        arm_one(loop, steps[i].id, steps[i].deadline);
-}
-
-static void replace(void *loop, const struct step *steps, size_t n) {
+static void arm(void *loop, const struct step *steps, size_t n, int disarms) {
     for (size_t i = 0; i < n; i++) {
-        disarm_one(loop, steps[i].id);
+        if (disarms)
+            disarm_one(loop, steps[i].id);
         arm_one(loop, steps[i].id, steps[i].deadline);
     }
 }

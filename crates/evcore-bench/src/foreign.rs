@@ -11,16 +11,13 @@ use crate::pollers::{Pairs, PeerPoller, Ring};
 use crate::report::Report;
 use crate::timers::{PeerQueue, Step, TIMEOUT_MS};
 
-type Script = unsafe extern "C" fn(*mut c_void, *const Step, usize);
-
 /// As `struct peer` in `c/peer.h`, where the functions are described.
 #[repr(C)]
 pub(crate) struct Functions {
     version: unsafe extern "C" fn() -> *const c_char,
     create: unsafe extern "C" fn(*const OwnedFd, usize, usize, c_int) -> *mut c_void,
     destroy: unsafe extern "C" fn(*mut c_void),
-    arm: Script,
-    replace: Script,
+    arm: unsafe extern "C" fn(*mut c_void, *const Step, usize, c_int),
     expire: unsafe extern "C" fn(*mut c_void) -> usize,
     run: Option<unsafe extern "C" fn(*mut c_void, *mut RingInC)>,
     toggle: Option<unsafe extern "C" fn(*mut c_void, usize)>,
@@ -133,6 +130,14 @@ impl<'a> Foreign<'a> {
     fn debug_assert_known(&self, steps: &[Step]) {
         debug_assert!(steps.iter().all(|step| (step.id as usize) < self.timers));
     }
+
+    fn arm(&mut self, steps: &[Step], disarms: bool) {
+        self.debug_assert_known(steps);
+        let (this, arm) = (self.this, self.functions.arm);
+        // SAFETY: by the invariant of `this`; a script makes ids below its own number only, which is
+        // the argument of `create`; the steps outlive the call.
+        unsafe { arm(this, steps.as_ptr(), steps.len(), disarms.into()) }
+    }
 }
 
 impl PeerPoller for Foreign<'_> {
@@ -173,16 +178,11 @@ impl PeerPoller for Foreign<'_> {
 
 impl PeerQueue for Foreign<'_> {
     fn arm(&mut self, steps: &[Step]) {
-        self.debug_assert_known(steps);
-        // SAFETY: by the invariant of `this`; a script makes ids below its own number only, which is
-        // the argument of `create`; the steps outlive the call.
-        unsafe { (self.functions.arm)(self.this, steps.as_ptr(), steps.len()) }
+        Foreign::arm(self, steps, false);
     }
 
     fn replace(&mut self, steps: &[Step]) {
-        self.debug_assert_known(steps);
-        // SAFETY: as in `arm`.
-        unsafe { (self.functions.replace)(self.this, steps.as_ptr(), steps.len()) }
+        Foreign::arm(self, steps, true);
     }
 
     fn expire(&mut self) -> usize {

@@ -31,23 +31,7 @@ use lexopt::{Arg, Parser, ValueExt};
 use self::report::Report;
 use self::run::Run;
 
-const USAGE: &str = "\
-evcore-bench run [--quick] [--missing] [--httpd PATH] [--out DIR] [--docs DIR] [PART...]
-  measures the parts, all if none is named, and writes the page from all parts that were measured
-  --quick     one short round, to see that it works
-  --missing   only parts that have no result yet: continues a run that was interrupted
-  --httpd     the example server, for the parts that start it (beside this program)
-  --out       where the results go (target/evcore-bench)
-  --docs      where the page goes (docs)
-
-evcore-bench counts [--httpd PATH] [--out DIR] [--update]
-  counts, and compares with counts.txt, or writes the counts there
-
-evcore-bench count timers NAME ARMED TIMES
-evcore-bench count pollers pipes plain|timers NAME TIMES ACTIVE
-evcore-bench count pollers toggle one NAME TIMES
-evcore-bench count pollers wait none|zero|short NAME TIMES
-  repeats one operation of a peer, for a tool to count";
+const USAGE: &str = include_str!("../usage.txt");
 
 fn main() -> ExitCode {
     match run() {

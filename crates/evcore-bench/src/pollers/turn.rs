@@ -8,56 +8,33 @@ use crate::requests;
 use crate::run::{Run, each};
 use crate::tools::Tool::{self, Callgrind, Memcheck, Strace};
 
-/// A column: its table and name, the tool, the words of `evcore-bench count`, and the peers.
-type Column = (
-    &'static str,
-    &'static str,
-    Tool,
-    &'static str,
-    fn(&Peer) -> bool,
-);
-
-const COLUMNS: [Column; 9] = [
-    ("turn", "plain", Callgrind, "pipes plain @ # 1", |it| {
-        !it.scans()
-    }),
-    (
-        "turn",
-        "timer",
-        Callgrind,
-        "pipes timers @ # 1",
-        Peer::has_timers,
-    ),
-    ("event", "plain", Callgrind, "pipes plain @ # 100", |it| {
-        !it.scans()
-    }),
-    (
-        "event",
-        "timer",
-        Callgrind,
-        "pipes timers @ # 100",
-        Peer::has_timers,
-    ),
-    (
-        "allocations",
-        "allocations",
-        Memcheck,
-        "pipes timers @ # 1",
-        allocates,
-    ),
-    ("wait", "no timeout", Strace, "wait none @ #", |it| {
-        !it.is_in_c()
-    }),
-    ("wait", "zero", Strace, "wait zero @ #", |it| !it.is_in_c()),
-    ("wait", "1.000001 ms", Strace, "wait short @ #", |it| {
-        !it.is_in_c()
-    }),
-    ("toggle", "calls", Strace, "toggle one @ #", |_| true),
+/// The columns of the tables, with the words of `evcore-bench count`.
+const COLUMNS: [(&str, &str, Tool, &str); 9] = [
+    ("turn", "plain", Callgrind, "pipes plain @ # 1"),
+    ("turn", "timer", Callgrind, "pipes timers @ # 1"),
+    ("event", "plain", Callgrind, "pipes plain @ # 100"),
+    ("event", "timer", Callgrind, "pipes timers @ # 100"),
+    (ALLOCATIONS, ALLOCATIONS, Memcheck, "pipes timers @ # 1"),
+    ("wait", "no timeout", Strace, "wait none @ #"),
+    ("wait", "zero", Strace, "wait zero @ #"),
+    ("wait", "1.000001 ms", Strace, "wait short @ #"),
+    ("toggle", "calls", Strace, "toggle one @ #"),
 ];
 
-/// Without policies, which add nothing.
-fn allocates(peer: &Peer) -> bool {
-    peer.has_timers() && !peer.listens()
+const ALLOCATIONS: &str = "allocations";
+
+/// Whether a peer has a cell in a table.
+fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
+    if words.contains("timers") && !peer.has_timers() {
+        return false;
+    }
+    match table {
+        "turn" | "event" => !peer.scans(),
+        // Policies add none.
+        ALLOCATIONS => !peer.listens(),
+        "wait" => !peer.is_in_c(),
+        _ => true,
+    }
 }
 
 /// Counts everything that has a number in a turn.
@@ -65,11 +42,11 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     super::record_versions(report);
     let peers = peers();
     clocks(&peers, report);
-    for (table, column, tool, words, takes_part) in COLUMNS {
+    for (table, column, tool, words) in COLUMNS {
         if tool.is_missing(report) {
             continue;
         }
-        for peer in peers.iter().filter(|peer| takes_part(peer)) {
+        for peer in peers.iter().filter(|it| takes_part(it, table, words)) {
             if report.wants(table, peer.name, column) {
                 eprintln!("turn: {table}, {column}, of {}", peer.name);
                 let counts = tool.each(run, &format!("pollers {words}"), peer.name);
