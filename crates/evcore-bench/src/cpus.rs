@@ -42,16 +42,10 @@ pub(crate) fn on_cpu(cpu: usize, program: impl AsRef<OsStr>) -> Command {
 /// Lets the process have as many descriptors as it may, and returns how many there can be for
 /// sockets and the like.
 pub(crate) fn most_descriptors() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = maximum;
     // Where it is refused, there are as many as before.
-    let most = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    let most = most.and_then(|most| usize::try_from(most).ok());
-    most.map_or(usize::MAX, |most| most.saturating_sub(OTHERS))
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(most).map_or(usize::MAX, |most| most.saturating_sub(OTHERS))
 }

@@ -166,19 +166,3 @@ fn sentence(text: &str, report: &Report) -> String {
     });
     pieces.collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sentence_has_medians_and_ratios_of_cells() {
-        let mut report = Report::default();
-        for (base, peer) in [(10.0, 5.0), (12.0, 9.0), (14.0, 7.0)] {
-            report.add("read", "base", "100", base);
-            report.add("read", "peer", "100", peer);
-        }
-        let text = "{read|peer|100} ns, {read|peer|100|base} of base, {read|other|100}.";
-        assert_eq!(sentence(text, &report), "7 ns, 0.500 of base, –.");
-    }
-}

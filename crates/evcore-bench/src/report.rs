@@ -18,9 +18,9 @@ pub(crate) struct Report {
     pub(crate) absent: BTreeMap<String, String>,
     /// A table, a peer and a column, with a value for each round, in the order of the first values.
     pub(crate) cells: Vec<([String; 3], Vec<f64>)>,
-    /// The cells that are measured; all if it is `None`.
+    /// The cells that are measured, as `table|peer|column`; all if it is `None`.
     #[serde(skip)]
-    pub(crate) only: Option<Vec<[String; 3]>>,
+    pub(crate) only: Option<Vec<String>>,
 }
 
 /// The median of some values, with the least and the greatest of them.
@@ -34,8 +34,8 @@ pub(crate) struct Spread {
 impl Report {
     /// Whether the caller wants a cell: all cells, or those of `counts.txt`.
     pub(crate) fn wants(&self, table: &str, peer: &str, column: &str) -> bool {
-        let is_it = |cell: &[String; 3]| cell == &[table, peer, column];
-        self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
+        let cell = format!("{table}|{peer}|{column}");
+        self.only.as_ref().is_none_or(|only| only.contains(&cell))
     }
 
     /// Adds the value of one round. Rows and columns keep the order of their first values.
@@ -142,16 +142,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_the_median_of_the_ratios_of_each_round() {
+    fn a_cell_has_its_median_and_its_ratio_within_each_round() {
         let mut report = Report::default();
-        for (base, peer) in [(10.0, 5.0), (40.0, 40.0), (10.0, 5.0)] {
+        for (base, peer) in [(10.0, 5.0), (40.0, 40.0), (12.0, 6.0)] {
             report.add("read", "base", "100", base);
             report.add("read", "peer", "100", peer);
         }
+        assert_eq!(report.figures("read|base|100"), [Some(12.0)]);
+        assert_eq!(report.figures("read|base|100|max"), [Some(40.0)]);
         assert_eq!(report.figures("read|peer|*|base"), [Some(0.5)]);
         assert_eq!(report.figures("read|peer|1000"), [None]);
-        let spread = report.spread("read", "base", "100").unwrap();
-        let [least, median, most] = [spread.least, spread.median, spread.most];
-        assert_eq!([least, median, most], [10.0, 10.0, 40.0]);
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use rustix::process::Signal;
@@ -16,7 +16,7 @@ use crate::{pace, process};
 
 /// A server that can be started.
 ///
-/// In its lines, and in its configuration, `HTTPD` (the example server), `RELEASE` (its directory)
+/// In its lines, and in its configuration, `HTTPD` (the example server), `RELEASE` (its directory, with a `/`)
 /// and `FOLDER` (that of all files) stand for their values. In those of a start also `ADDRESS`,
 /// `PORT`, `WORKERS`, `MASTER` (`on` or `off`) and `CONFIG` (the file).
 #[derive(Clone, Debug, Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Program {
     config: Option<String>,
     /// What else stands for other text.
     #[serde(default)]
-    pub(crate) fill: Vec<(String, String)>,
+    fill: Vec<(String, String)>,
 }
 
 /// A server that serves. All of it ends with its value.
@@ -59,14 +59,9 @@ pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Progra
         if !program.parts.iter().any(|it| it == part) {
             return false;
         }
-        let release = run.httpd.parent().unwrap_or(Path::new(""));
-        let paths = [
-            ("HTTPD", &*run.httpd),
-            ("RELEASE", release),
-            ("FOLDER", &folder(run)),
-        ];
-        let paths = paths.map(|(name, path)| (name.to_owned(), path.display().to_string()));
-        program.fill.extend(paths);
+        program.set("HTTPD", run.httpd.display());
+        program.set("RELEASE", run.httpd.with_file_name("").display());
+        program.set("FOLDER", folder(run).display());
         let installed = program.run.split(' ').next().expect("a program");
         if installed.starts_with(|c: char| c.is_ascii_lowercase()) {
             run::program_version(report, installed);
@@ -86,12 +81,18 @@ pub(crate) fn folder(run: &Run) -> PathBuf {
 }
 
 impl Program {
+    /// Sets what stands for a name in its lines and its configuration.
+    pub(crate) fn set(&mut self, name: &str, value: impl ToString) {
+        self.fill.push((name.to_owned(), value.to_string()));
+    }
+
     /// A text with the values of its names.
     fn filled(&self, text: &str) -> String {
-        let fill = self.fill.iter();
-        fill.fold(text.to_owned(), |text, (name, value)| {
-            text.replace(name, value)
-        })
+        let mut text = text.to_owned();
+        for (name, value) in &self.fill {
+            text = text.replace(name, value);
+        }
+        text
     }
 
     fn build(&self) -> Result<(), String> {
@@ -133,23 +134,15 @@ impl Program {
 
     /// Starts it, without waiting.
     pub(crate) fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
-        let (address, file) = (
-            free_address()?,
-            self.filled(&format!("FOLDER/{}", self.name)),
-        );
+        let (address, file) = (free_address()?, format!("FOLDER/{}", self.name));
+        let (file, master) = (self.filled(&file), if workers == 0 { "off" } else { "on" });
         let (config, log) = (format!("{file}.conf"), File::create(format!("{file}.log"))?);
-        let master = if workers == 0 { "off" } else { "on" };
         let mut filled = self.clone();
-        filled.fill.extend(
-            [
-                ("ADDRESS", address.to_string()),
-                ("PORT", address.port().to_string()),
-                ("WORKERS", workers.to_string()),
-                ("MASTER", master.to_owned()),
-                ("CONFIG", config.clone()),
-            ]
-            .map(|(name, value)| (name.to_owned(), value)),
-        );
+        filled.set("ADDRESS", address);
+        filled.set("PORT", address.port());
+        filled.set("WORKERS", workers);
+        filled.set("MASTER", master);
+        filled.set("CONFIG", &config);
         if let Some(template) = &self.config {
             let folder = run::root().join("crates/evcore-bench/servers");
             let template = fs::read_to_string(folder.join(template))?;

@@ -163,8 +163,7 @@ pub(crate) fn measure_proxies(run: &Run, report: &mut Report) {
     };
     let mut programs = server::programs(run, report, "proxies");
     for program in &mut programs {
-        let address = upstream.address.to_string();
-        program.fill.push(("UPSTREAM".to_owned(), address));
+        program.set("UPSTREAM", upstream.address);
     }
     become_client();
     saturate_all(run, "proxies", &programs, &PROXIED, report);

@@ -21,31 +21,18 @@ use crate::tools::Tool;
 pub(crate) use self::queue::PeerQueue;
 pub(crate) use self::script::{Step, TIMEOUT_MS};
 
-/// How many timers are armed.
-const SIZES: [(usize, &str); 4] = [
-    (1_000, "10^3"),
-    (10_000, "10^4"),
-    (100_000, "10^5"),
-    (1_000_000, "10^6"),
-];
-
-/// The largest size of a quick run.
-const QUICK_SIZE: usize = 10_000;
-
 /// Measures all peers at all sizes.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let peers = peers::peers();
-    run::crate_versions(
-        report,
-        &["hierarchical_hash_wheel_timer", "tokio", "tokio-util"],
-    );
+    let crates = ["hierarchical_hash_wheel_timer", "tokio", "tokio-util"];
+    run::crate_versions(report, &crates);
     foreign::record_versions(&["libev", "libevent", "libuv", "nginx's tree"], report);
-    for (size, column) in SIZES {
-        if !run.quick || size <= QUICK_SIZE {
-            let script = Script::new(size, run.scaled(script::STEPS));
-            let what = format!("timers: {column} armed");
-            run.rounds(&what, || round(&peers, &script, column, report));
-        }
+    // How many timers are armed, as a power of 10.
+    for size in 3..=if run.quick { 4 } else { 6 } {
+        let script = Script::new(10_usize.pow(size), run.scaled(script::STEPS));
+        let column = format!("10^{size}");
+        let what = format!("timers: {column} armed");
+        run.rounds(&what, || round(&peers, &script, &column, report));
     }
     count_instructions(run, report);
 }
