@@ -6,7 +6,6 @@
 #include "peer.h"
 
 #include <ev.h>
-#include <stdio.h>
 
 struct loop {
     struct ev_loop *ev;
@@ -17,12 +16,6 @@ struct loop {
     ev_timer *timers;
     ev_io ios[];
 };
-
-static const char *version(void) {
-    static char text[32];
-    snprintf(text, sizeof text, "%d.%d", ev_version_major(), ev_version_minor());
-    return text;
-}
 
 static void fire(struct ev_loop *ev, ev_timer *timer, int events) {
     struct loop *loop = ev_userdata(ev);
@@ -110,4 +103,4 @@ static void toggle(void *arg, size_t times) {
     }
 }
 
-const struct peer libev = { version, create, destroy, arm, expire, run, toggle, NULL };
+const struct peer libev = { create, destroy, arm, expire, run, toggle, NULL };

@@ -134,9 +134,9 @@ static void toggle(void *arg, size_t times) {
 }
 
 const struct peer libevent = {
-    event_get_version, create, destroy, arm_in_turn, expire, run, toggle, NULL
+    create, destroy, arm_in_turn, expire, run, toggle, NULL
 };
 
 const struct peer libevent_changelist = {
-    event_get_version, create_with_changelist, destroy, arm_in_turn, expire, run, toggle, NULL
+    create_with_changelist, destroy, arm_in_turn, expire, run, toggle, NULL
 };

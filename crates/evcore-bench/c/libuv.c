@@ -104,5 +104,5 @@ static void toggle(void *arg, size_t times) {
 }
 
 const struct peer libuv = {
-    uv_version_string, create, destroy, arm, expire, run, toggle, NULL
+    create, destroy, arm, expire, run, toggle, NULL
 };

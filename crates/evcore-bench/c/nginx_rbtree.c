@@ -48,10 +48,6 @@ struct queue {
     struct event events[];
 };
 
-static const char *version(void) {
-    return "written for this benchmark";
-}
-
 static void fire(struct event *event) {
     struct queue *queue = event->data;
     queue->fired++;
@@ -272,9 +268,9 @@ static void serve_minute(void *arg, const struct step *steps, size_t n, uint64_t
 }
 
 const struct peer nginx_rbtree = {
-    version, create, free, arm, expire, NULL, NULL, serve_minute
+    create, free, arm, expire, NULL, NULL, serve_minute
 };
 
 const struct peer nginx_rbtree_lazy = {
-    version, create_with_delay, free, arm, expire, NULL, NULL, serve_minute
+    create_with_delay, free, arm, expire, NULL, NULL, serve_minute
 };

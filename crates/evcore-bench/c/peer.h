@@ -34,7 +34,6 @@ struct step {
 #define END_MS 180000
 
 struct peer {
-    const char *(*version)(void);
     /* A loop that watches `n` descriptors, near ends of pairs, and has so many timers. If it watches any,
      * each of its timers belongs to a pair: it is armed, and armed again whenever the pair is served.
      * `due`: the loop's own time is past the end of virtual time, so that all timers are due as soon as it

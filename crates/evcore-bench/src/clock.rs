@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use evcore_clock::{Clock, SharedClock, stamp};
 
 use crate::report::Report;
-use crate::run::{self, Run, ns_each};
+use crate::run::{Run, ns_each};
 
 /// How often a round reads.
 const READS: usize = 1 << 20;
@@ -18,7 +18,6 @@ const UPDATE_EVERY: Duration = Duration::from_millis(1);
 
 /// Measures all clocks.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    run::crate_versions(report, &["coarsetime", "httpdate", "quanta"]);
     let (shared, over) = (SharedClock::system(), AtomicBool::new(false));
     thread::scope(|scope| {
         let updating = scope.spawn(|| {

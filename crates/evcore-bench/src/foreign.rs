@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "it calls C")]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::os::fd::OwnedFd;
 use std::ptr;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use crate::timers::{PeerQueue, Step, TIMEOUT_MS};
 /// As `struct peer` in `c/peer.h`, where the functions are described.
 #[repr(C)]
 pub(crate) struct Functions {
-    version: unsafe extern "C" fn() -> *const c_char,
     create: unsafe extern "C" fn(*const OwnedFd, usize, usize, c_int) -> *mut c_void,
     destroy: unsafe extern "C" fn(*mut c_void),
     arm: unsafe extern "C" fn(*mut c_void, *const Step, usize, c_int),
@@ -72,18 +71,11 @@ pub(crate) fn installed() -> Vec<(&'static str, &'static Functions)> {
     ]
 }
 
-/// Records the versions of these, and the absence of those that are not installed.
-pub(crate) fn record_versions(names: &[&str], report: &mut Report) {
-    for name in names {
-        let found = installed().into_iter().find(|(it, _)| it == name);
-        let found = found.ok_or_else(|| "not installed when this was built".to_owned());
-        if let Some((_, functions)) = report.or_absent(name, found) {
-            // SAFETY: it takes nothing.
-            let text = unsafe { (functions.version)() };
-            // SAFETY: all return a string that ends with 0 and stays.
-            let text = unsafe { CStr::from_ptr(text) };
-            let text = text.to_string_lossy().into_owned();
-            report.versions.insert((*name).to_owned(), text);
+/// Records the absence of those that are not installed.
+pub(crate) fn record_absent(report: &mut Report) {
+    for name in ["libev", "libevent", "libuv"] {
+        if installed().iter().all(|(it, _)| *it != name) {
+            report.absent(name, "not installed when this was built");
         }
     }
 }

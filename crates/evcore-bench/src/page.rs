@@ -1,5 +1,6 @@
 //! Writes `docs/performance.md`, its pictures, and a page with the full tables of each part.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
@@ -18,6 +19,9 @@ pub(crate) struct Part {
     /// How often each peer is measured. Fifteen for short rounds: a virtual machine's pace changes
     /// within seconds, and the median of many short rounds varies less than that of a few long ones.
     pub(crate) rounds: usize,
+    /// The peers with the command that prints the version of each.
+    #[serde(default)]
+    pub(crate) versions: BTreeMap<String, String>,
     /// The result in a sentence. Cells stand in braces, as [`Report::figures`] has them.
     headline: String,
     #[serde(default)]

@@ -57,6 +57,10 @@ impl Run {
             ("rounds", self.rounds.to_string()),
             ("duration", format!("{} s", began.elapsed().as_secs())),
         ];
+        for (peer, line) in &part.versions {
+            let version = version(line).map(|version| (peer.clone(), version));
+            report.versions.extend(version);
+        }
         report.context = context.map(|(name, it)| (name.to_owned(), it)).into();
         fs::write(self.file(&part.name), serde_json::to_vec_pretty(&report)?)
     }
@@ -102,30 +106,6 @@ pub(crate) fn root() -> PathBuf {
     root.expect("it is in `crates`").to_owned()
 }
 
-/// Records the versions of crates, from the lock file.
-pub(crate) fn crate_versions(report: &mut Report, names: &[&str]) {
-    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
-    for name in names {
-        let entry = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
-        let version = entry.and_then(|(_, it)| it.split('"').next());
-        let version = version.unwrap_or("unknown").to_owned();
-        report.versions.insert((*name).to_owned(), version);
-    }
-}
-
-/// Records the version of a program, if it is installed: the first word of what it prints for `-v`
-/// that begins with a digit.
-pub(crate) fn program_version(report: &mut Report, program: &str) {
-    if let Ok(output) = Command::new(program).arg("-v").output() {
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let mut words = text.split([' ', '/', '\n']);
-        let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        let version = version.unwrap_or("unknown").to_owned();
-        report.versions.insert(program.to_owned(), version);
-    }
-}
-
 /// The processor, how many CPUs there are, and the kernel.
 fn machine() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -147,6 +127,17 @@ fn load() -> String {
 fn printed(program: &str, words: &str) -> String {
     let mut command = Command::new(program);
     let output = command.args(words.split(' ')).current_dir(root()).output();
-    let bytes = output.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).trim().to_owned()
+    let bytes = output.map(|output| [output.stdout, output.stderr].concat());
+    let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
+    text.trim().to_owned()
+}
+
+/// The version that a command prints: its first word with a digit at the beginning.
+fn version(line: &str) -> Option<String> {
+    let (program, words) = line.split_once(' ')?;
+    let text = printed(program, words);
+    let words = text.split([' ', '/', '\n']);
+    let mut words = words.map(|word| word.trim_start_matches('v'));
+    let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    version.map(str::to_owned)
 }

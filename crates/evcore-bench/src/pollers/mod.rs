@@ -19,7 +19,7 @@ use self::peers::{Peer, Setup};
 use crate::cpus::most_descriptors;
 use crate::foreign;
 use crate::report::Report;
-use crate::run::{self, Run, ns_each};
+use crate::run::{Run, ns_each};
 
 pub(crate) use self::count::count;
 pub(crate) use self::peers::PeerPoller;
@@ -40,7 +40,7 @@ const TOGGLES: usize = 1 << 17;
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let mut peers = peers::peers();
     peers.retain(Peer::is_timed);
-    record_versions(report);
+    foreign::record_absent(report);
     for n in PAIRS {
         if 2 * n > most_descriptors() {
             report.absent(
@@ -63,11 +63,6 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         }
     }
     toggles(run, &peers, report);
-}
-
-fn record_versions(report: &mut Report) {
-    run::crate_versions(report, &["mio", "polling"]);
-    foreign::record_versions(&["libev", "libevent", "libuv"], report);
 }
 
 /// Nanoseconds an event; the setup is not in it.

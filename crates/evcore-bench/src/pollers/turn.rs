@@ -3,6 +3,7 @@
 use super::c_clock::{counted_clock, readings};
 use super::peers::{Peer, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
+use crate::foreign;
 use crate::report::Report;
 use crate::requests;
 use crate::run::{Run, each};
@@ -39,7 +40,7 @@ fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
 
 /// Counts everything that has a number in a turn.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    super::record_versions(report);
+    foreign::record_absent(report);
     let peers = peers();
     clocks(&peers, report);
     for (table, column, tool, words) in COLUMNS {

@@ -24,9 +24,7 @@ pub(crate) use self::script::{Step, TIMEOUT_MS};
 /// Measures all peers at all sizes.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let peers = peers::peers();
-    let crates = ["hierarchical_hash_wheel_timer", "tokio", "tokio-util"];
-    run::crate_versions(report, &crates);
-    foreign::record_versions(&["libev", "libevent", "libuv", "nginx's tree"], report);
+    foreign::record_absent(report);
     // How many timers are armed, as a power of 10.
     for size in 3..=if run.quick { 4 } else { 6 } {
         let script = Script::new(10_usize.pow(size), run.scaled(script::STEPS));
