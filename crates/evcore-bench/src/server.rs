@@ -90,13 +90,17 @@ impl Program {
         text
     }
 
+    fn words(&self, line: &str) -> Vec<String> {
+        line.split(' ').map(|word| self.filled(word)).collect()
+    }
+
     fn build(&self) -> Result<(), String> {
         let Some(line) = &self.build else {
             return Ok(());
         };
-        let mut words = line.split(' ').map(|word| self.filled(word));
-        let mut command = Command::new(words.next().expect("a program"));
-        match command.args(words).current_dir(run::root()).status() {
+        let words = self.words(line);
+        let mut command = Command::new(&words[0]);
+        match command.args(&words[1..]).current_dir(run::root()).status() {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("{line}: {status}")),
             Err(error) => Err(format!("{line}: {error}")),
@@ -120,31 +124,30 @@ impl Program {
             !is_alive || (server.is_whole() && TcpStream::connect(server.address).is_ok())
         });
         if !is_alive || !server.is_whole() {
-            let log = self.filled("FOLDER");
-            return Err(format!("it does not serve; see {log}/{}.log", self.name));
+            return Err(self.filled("it does not serve; see the logs in FOLDER"));
         }
         server.wait_until_idle();
         Ok(server)
     }
 
     /// Starts it, without waiting.
-    pub(crate) fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
-        let (address, file) = (free_address()?, format!("FOLDER/{}", self.name));
-        let (file, master) = (self.filled(&file), if workers == 0 { "off" } else { "on" });
+    fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
+        let address = free_address()?;
+        let file = self.filled(&format!("FOLDER/{}", self.name));
         let (config, log) = (format!("{file}.conf"), File::create(format!("{file}.log"))?);
         let mut filled = self.clone();
         filled.set("ADDRESS", address);
         filled.set("PORT", address.port());
         filled.set("WORKERS", workers);
-        filled.set("MASTER", master);
+        filled.set("MASTER", if workers == 0 { "off" } else { "on" });
         filled.set("CONFIG", &config);
         if let Some(template) = &self.config {
             let folder = run::root().join("crates/evcore-bench/servers");
             let template = fs::read_to_string(folder.join(template))?;
             fs::write(&config, filled.filled(&template))?;
         }
-        let mut words = self.run.split(' ').map(|word| filled.filled(word));
-        let mut command = on_cpu(cpu, words.next().expect("a program"));
+        let mut words = filled.words(&self.run);
+        let mut command = on_cpu(cpu, words.remove(0));
         command.args(words).stdout(log.try_clone()?).stderr(log);
         Ok(Server {
             name: self.name.clone(),

@@ -64,54 +64,25 @@ mod tests {
 
     #[test]
     fn the_worst_cell_is_met_missed_or_not_measured() {
-        let row = |bound: &str, cell: &str, values: &[(&str, &str, f64)]| {
-            let mut report = Report::default();
-            for (peer, column, value) in values {
-                report.add("t", peer, column, *value);
-            }
-            let (what, reason) = (String::new(), Some("the kernel".to_owned()));
-            let (bound, cells) = (bound.to_owned(), vec![cell.to_owned()]);
-            let target = Target {
-                what,
-                bound,
-                cells,
-                reason,
-            };
+        let mut report = Report::default();
+        for (peer, column, value) in [("a", "1", 9.0), ("a", "2", 500.0), ("b", "2", 499.0)] {
+            report.add("t", peer, column, value);
+        }
+        let verdict = |bound: &str, cell: &str| {
+            let target = format!(
+                r#"{{"what": "x", "bound": "{bound}", "cells": ["{cell}"], "reason": "y"}}"#
+            );
+            let target: Target = serde_json::from_str(&target).unwrap();
             target.row(&report)
         };
-        let turn = |value| {
-            row(
-                "at most 400 ns",
-                "t|a|*",
-                &[("a", "1", 9.0), ("a", "2", value)],
-            )
-        };
-        assert_eq!(turn(400.0), "|  | at most 400 ns | 400 ns | met |\n");
-        assert!(turn(500.0).ends_with("| **missed** by 25 %: the kernel |\n"));
-        assert!(turn(1200.0).contains("a factor of 3"));
-        let missing = row(
-            "at most 400 ns",
-            "t|a|*",
-            &[("a", "1", 9.0), ("b", "2", 9.0)],
-        );
-        assert_eq!(
-            missing,
-            "|  | at most 400 ns | – | not measured: the kernel |\n"
-        );
-        let jain = |value| {
-            row(
-                "at least 0.990",
-                "t|a|4",
-                &[("a", "4", value), ("a", "8", 0.0)],
-            )
-        };
-        assert!(jain(0.99).contains("| met |"));
-        assert!(jain(0.98).contains("| **missed** by 1.0 %"));
-        let above = row(
-            "at most 0.250",
-            "t|a|2|-b",
-            &[("a", "2", 0.8), ("b", "2", 0.4)],
-        );
-        assert!(above.contains("| 0.400 | **missed** by 60 %"));
+        let most = |n: f64| verdict(&format!("at most {n} ns"), "t|a|*");
+        assert_eq!(most(500.0), "| x | at most 500 ns | 500 ns | met |\n");
+        assert!(most(400.0).ends_with("| **missed** by 25 %: y |\n"));
+        assert!(most(125.0).contains("a factor of 4"));
+        let least = verdict("at least 9.1", "t|a|*");
+        assert_eq!(least, "| x | at least 9.1 | 9 | **missed** by 1.1 %: y |\n");
+        let missing = verdict("at most 400", "t|b|1");
+        assert!(missing.ends_with("| – | not measured: y |\n"));
+        assert!(verdict("at most 0.25", "t|a|2|-b").contains("| 1 | **missed**"));
     }
 }

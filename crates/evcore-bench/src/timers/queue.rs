@@ -58,56 +58,20 @@ pub(crate) trait PeerQueue {
     /// Expires all, in the turns that the queue asks for; returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Expires all, and notes the time of each call; returns false if it has no calls of its own.
-    fn time_expiry(&mut self, _calls: &mut Calls) -> bool {
-        false
+    /// Expires all; returns the nanoseconds of each call, none if it has no calls of its own.
+    fn time_expiry(&mut self) -> Vec<u64> {
+        Vec::new()
     }
 
-    /// Arms all after the time has passed them, expires them, and notes the time of each call;
-    /// returns false if it cannot.
-    fn time_past_deadlines(&mut self, _steps: &[Step], _calls: &mut Calls) -> bool {
-        false
+    /// Arms all after the time has passed them, and expires them; returns the nanoseconds of each
+    /// call, none if it cannot.
+    fn time_past_deadlines(&mut self, _steps: &[Step]) -> Vec<u64> {
+        Vec::new()
     }
 
     /// Takes what is due whenever a millisecond begins, and arms it again; returns false if it cannot.
     fn serve(&mut self, _steps: &[Step]) -> bool {
         false
-    }
-}
-
-/// The least time of each call over several runs of the same calls.
-///
-/// A stall of the machine hits another call in each run, so what is left is the call's own.
-#[derive(Default)]
-pub(crate) struct Calls {
-    least_ns: Vec<u64>,
-    /// The index of the run's next call.
-    next: usize,
-    last_ns: u64,
-}
-
-impl Calls {
-    pub(super) fn longest_ns(&self) -> u64 {
-        self.least_ns.iter().copied().max().unwrap_or(0)
-    }
-
-    pub(super) fn begin_run(&mut self) {
-        self.next = 0;
-        self.last_ns = cpu_ns();
-    }
-
-    fn after_a_call(&mut self) {
-        self.note(cpu_ns() - self.last_ns);
-        // What the list itself takes is not a call's.
-        self.last_ns = cpu_ns();
-    }
-
-    pub(super) fn note(&mut self, took_ns: u64) {
-        match self.least_ns.get_mut(self.next) {
-            Some(least_ns) => *least_ns = took_ns.min(*least_ns),
-            None => self.least_ns.push(took_ns),
-        }
-        self.next += 1;
     }
 }
 
@@ -136,24 +100,24 @@ impl<Q: Queue> PeerQueue for Q {
         fired
     }
 
-    fn time_expiry(&mut self, calls: &mut Calls) -> bool {
-        calls.begin_run();
-        time_calls(self, calls, |deadline| deadline);
-        true
+    fn time_expiry(&mut self) -> Vec<u64> {
+        let mut calls = Calls::begin();
+        calls.expire(self, |deadline| deadline);
+        calls.ns
     }
 
-    fn time_past_deadlines(&mut self, steps: &[Step], calls: &mut Calls) -> bool {
+    fn time_past_deadlines(&mut self, steps: &[Step]) -> Vec<u64> {
         if !(Q::KEEPS_TIME && Q::TAKES_PAST) {
-            return false;
+            return Vec::new();
         }
         assert_eq!(self.pop_expired(END_MS), None, "nothing is armed yet");
-        calls.begin_run();
+        let mut calls = Calls::begin();
         for step in steps {
             Queue::arm(self, step.id, step.deadline);
-            calls.after_a_call();
+            calls.after_one();
         }
-        time_calls(self, calls, |_| END_MS);
-        true
+        calls.expire(self, |_| END_MS);
+        calls.ns
     }
 
     fn serve(&mut self, steps: &[Step]) -> bool {
@@ -171,15 +135,36 @@ impl<Q: Queue> PeerQueue for Q {
     }
 }
 
-/// Expires all at the times that `now` makes of the deadlines, and notes the time of each call.
-///
-/// A queue may pause where one call would take too long.
-fn time_calls<Q: Queue>(queue: &mut Q, calls: &mut Calls, now: impl Fn(u64) -> u64) {
-    while let Some(deadline) = queue.next_deadline() {
-        calls.after_a_call();
-        while queue.pop_expired(now(deadline)).is_some() {
-            calls.after_a_call();
+/// The times of calls.
+struct Calls {
+    ns: Vec<u64>,
+    last_ns: u64,
+}
+
+impl Calls {
+    fn begin() -> Calls {
+        Calls {
+            ns: Vec::new(),
+            last_ns: cpu_ns(),
         }
-        calls.after_a_call();
+    }
+
+    fn after_one(&mut self) {
+        self.ns.push(cpu_ns() - self.last_ns);
+        // What the list itself takes is not a call's.
+        self.last_ns = cpu_ns();
+    }
+
+    /// Expires all, at the times that `now` makes of the deadlines.
+    ///
+    /// A queue may pause where one call would take too long.
+    fn expire<Q: Queue>(&mut self, queue: &mut Q, now: impl Fn(u64) -> u64) {
+        while let Some(deadline) = queue.next_deadline() {
+            self.after_one();
+            while queue.pop_expired(now(deadline)).is_some() {
+                self.after_one();
+            }
+            self.after_one();
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! That each peer does the work that it is measured by.
 
-use super::armed;
 use super::peers::peers;
-use super::queue::Calls;
 use super::script::Script;
+use super::{armed, longest_us};
 use crate::foreign::installed;
 
 #[test]
@@ -33,10 +32,6 @@ fn what_was_re_armed_and_replaced_fires_once() {
 
 #[test]
 fn a_call_counts_with_its_least_time() {
-    let mut calls = Calls::default();
-    for times_ns in [[7, 90, 5], [80, 9, 6], [8, 9, 70]] {
-        calls.begin_run();
-        times_ns.into_iter().for_each(|ns| calls.note(ns));
-    }
-    assert_eq!(calls.longest_ns(), 9);
+    let runs = [[7, 90, 5], [80, 9, 6], [8, 9, 70]];
+    assert_eq!(longest_us(runs.map(Vec::from)), Some(0.009));
 }
