@@ -44,8 +44,8 @@ pub(crate) struct Table {
 }
 
 /// The words at the beginning of the page, and of each page of tables.
-const HEAD: &str = include_str!("../head.md");
-const CELLS: &str = include_str!("../cells.md");
+const HEAD: &str = include_str!("../head.txt");
+const CELLS: &str = include_str!("../cells.txt");
 
 /// The parts, in the order of the page.
 pub(crate) fn parts() -> Vec<Part> {
