@@ -5,7 +5,6 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::OwnedFd;
 use std::ptr;
-use std::time::Duration;
 
 use crate::pollers::{Pairs, PeerPoller, Ring};
 use crate::report::Report;
@@ -133,14 +132,6 @@ impl<'a> Foreign<'a> {
 }
 
 impl PeerPoller for Foreign<'_> {
-    fn turn(&mut self, _: Option<Duration>, _: &mut Ring<'_>) {
-        unreachable!("C has no such function");
-    }
-
-    fn watch_first(&mut self, _: bool) {
-        unreachable!("C has no such function");
-    }
-
     fn run(&mut self, ring: &mut Ring<'_>) {
         let Pairs { near, far } = ring.pairs;
         let n = self.watched.len();

@@ -56,7 +56,7 @@ fn waits(peer: &Peer, timeout: Option<Duration>, times: usize) -> bool {
     let mut poller = peer.create(&pairs.near, Setup::default());
     for _ in 0..times {
         match timeout {
-            Some(_) => poller.turn(timeout, &mut Ring::idle(&pairs)),
+            Some(timeout) => poller.wait(timeout, &mut Ring::idle(&pairs)),
             None => poller.run(&mut Ring::start(&pairs, 1, 1)),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
 use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token};
 
-use super::peers::{BATCH, PeerPoller, Setup};
+use super::peers::{BATCH, RustPoller, Setup};
 use super::ring_of_pairs::Ring;
 use super::rust::read_if;
 
@@ -45,7 +45,7 @@ impl Facade {
     }
 }
 
-impl PeerPoller for Facade {
+impl RustPoller for Facade {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         if timeout.is_none() {

@@ -71,7 +71,7 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
     let mut poller = peer.create(&pairs.near, Setup { timers, clock });
     if !peer.is_in_c() {
         // A poller may register only now.
-        poller.turn(Some(Duration::ZERO), &mut Ring::idle(pairs));
+        poller.wait(Duration::ZERO, &mut Ring::idle(pairs));
     }
     let events = active + writes;
     let mut ring = Ring::start(pairs, active, events);
@@ -83,7 +83,7 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
 /// Stop and start of one descriptor, alone and with the calls that make each change known.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
-    let (times, now) = (run.scaled(TOGGLES), Some(Duration::ZERO));
+    let (times, now) = (run.scaled(TOGGLES), Duration::ZERO);
     let flushes = times / 10;
     run.rounds("pollers: stop and start", || {
         for peer in peers {
@@ -94,16 +94,11 @@ fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
                 continue;
             }
             let ring = &mut Ring::idle(&pairs);
-            poller.turn(now, ring);
+            poller.wait(now, ring);
             let waits = ns_each(flushes, || {
-                (0..2 * flushes).for_each(|_| poller.turn(now, ring));
+                (0..2 * flushes).for_each(|_| poller.wait(now, ring));
             });
-            let both = ns_each(flushes, || {
-                for starts in [false, true].repeat(flushes) {
-                    poller.watch_first(starts);
-                    poller.turn(now, ring);
-                }
-            });
+            let both = ns_each(flushes, || poller.toggle_and_flush(flushes, ring));
             report.add("toggle", peer.name, "each with its flush", both - waits);
         }
     });
