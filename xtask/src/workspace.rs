@@ -1,7 +1,6 @@
 //! The workspace as cargo reports it, and its files as git lists them.
 
 use std::env;
-use std::path::Path;
 
 use cargo_metadata::MetadataCommand;
 pub(crate) use cargo_metadata::{Metadata as Workspace, Package};
@@ -25,13 +24,15 @@ pub(crate) fn load() -> Result<Workspace> {
 ///
 /// # Errors
 ///
-/// Git is not installed, or this is no repository.
+/// Git is not installed.
 pub(crate) fn files() -> Result<Vec<String>> {
-    // Also if another user has cloned it.
-    let list = "git -c safe.directory=* ls-files --cached --others --exclude-standard";
-    let list = printed(list).ok_or_else(|| format!("`{list}` failed"))?;
-    let files = list.lines().filter(|file| Path::new(file).is_file());
-    let mut files: Vec<String> = files.map(str::to_owned).collect();
+    // A repository without a commit, since the workspace may be an archive and none.
+    let git = "git --git-dir=target/xtask/git --work-tree=.";
+    let list = format!("{git} ls-files --others --exclude-standard");
+    let list = printed(&format!("{git} init"))
+        .and_then(|_| printed(&list))
+        .ok_or_else(|| format!("`{list}` failed"))?;
+    let mut files: Vec<String> = list.lines().map(str::to_owned).collect();
     files.sort();
     Ok(files)
 }

@@ -131,7 +131,7 @@ impl Program {
     }
 
     /// Starts it, without waiting.
-    fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
+    pub(crate) fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
         let address = free_address()?;
         let file = self.filled(&format!("FOLDER/{}", self.name));
         let (config, log) = (format!("{file}.conf"), File::create(format!("{file}.log"))?);
