@@ -33,8 +33,9 @@ for _ in $(seq 100); do
 done
 exit 1"#;
 
-/// This program. A build may replace its file meanwhile, but not its path.
-static THIS: LazyLock<PathBuf> = LazyLock::new(|| env::current_exe().expect("a program has one"));
+/// This program. `main` looks it up first: a build may replace the file meanwhile, but not its path.
+pub(crate) static THIS: LazyLock<PathBuf> =
+    LazyLock::new(|| env::current_exe().expect("a program has one"));
 
 /// A command without the variables that describe the package `xtask`, which `cargo run` sets.
 ///

@@ -30,11 +30,13 @@ use std::env;
 use std::error::Error;
 use std::fs;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 /// Errors are for people to read; no caller distinguishes them.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
+    LazyLock::force(&command::THIS);
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match run(&words) {

@@ -13,7 +13,9 @@ use crate::workspace::{Workspace, published, target_dir};
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let dir = target_dir(workspace, "packages");
     let unpacked = format!("{dir}/unpacked");
-    run_attended(&format!("rm -rf {unpacked}"))?;
+    if fs::exists(&unpacked)? {
+        fs::remove_dir_all(&unpacked)?;
+    }
     fs::create_dir_all(&unpacked)?;
     let all: String = published(workspace)
         .map(|it| format!(" -p {}", it.name))

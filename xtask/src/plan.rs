@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
@@ -93,7 +94,13 @@ impl Plan {
                 while let Some(step) = next(&mut waiting, &running) {
                     running.push(step);
                     let ends = ends.clone();
-                    scope.spawn(move || ends.send((step, step.run(workspace))));
+                    scope.spawn(move || {
+                        // A panic must not keep the plan waiting for this step.
+                        let run = AssertUnwindSafe(|| step.run(workspace));
+                        let outcome = panic::catch_unwind(run);
+                        let outcome = outcome.unwrap_or_else(|_| Err("it panicked".to_owned()));
+                        ends.send((step, outcome))
+                    });
                 }
                 if running.is_empty() {
                     break;

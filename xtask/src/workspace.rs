@@ -1,12 +1,12 @@
 //! The workspace as cargo reports it, and its files as git lists them.
 
-use std::env;
+use std::{env, fs};
 
 use cargo_metadata::MetadataCommand;
 pub(crate) use cargo_metadata::{Metadata as Workspace, Package};
 
 use crate::Result;
-use crate::command::printed;
+use crate::command::run_in;
 
 /// Reads the workspace from cargo, and goes to its root, from which all paths are. Needs no network,
 /// because only the members are listed.
@@ -20,21 +20,34 @@ pub(crate) fn load() -> Result<Workspace> {
     Ok(workspace)
 }
 
-/// The files that git does not ignore, in order; also those that nobody has added yet.
+/// Git with a repository that has no commit, since the workspace may be an archive and none. So all
+/// files are others. What git exports to its hooks does not reach it.
+const GIT: &str = "-u GIT_INDEX_FILE git --git-dir=target/xtask/git --work-tree=.";
+
+/// The files that no `.gitignore` names, in order.
 ///
 /// # Errors
 ///
 /// Git is not installed.
 pub(crate) fn files() -> Result<Vec<String>> {
-    // A repository without a commit, since the workspace may be an archive and none.
-    let git = "git --git-dir=target/xtask/git --work-tree=.";
-    let list = format!("{git} ls-files --others --exclude-standard");
-    let list = printed(&format!("{git} init"))
-        .and_then(|_| printed(&list))
-        .ok_or_else(|| format!("`{list}` failed"))?;
-    let mut files: Vec<String> = list.lines().map(str::to_owned).collect();
+    if !fs::exists("target/xtask/git")? {
+        fs::create_dir_all("target/xtask")?;
+        run_quietly(&format!("{GIT} init"))?;
+    }
+    let list = "-c core.quotePath=false ls-files --others --exclude-per-directory=.gitignore";
+    let list = run_quietly(&format!("{GIT} {list}"))?;
+    // A repository within this one is listed as a directory.
+    let files = list.lines().filter(|file| !file.ends_with('/'));
+    let mut files: Vec<String> = files.map(str::to_owned).collect();
     files.sort();
     Ok(files)
+}
+
+fn run_quietly(line: &str) -> Result<String> {
+    match run_in(".".as_ref(), line)? {
+        (output, true) => Ok(output),
+        (output, false) => Err(format!("`env {line}` failed:\n{output}").into()),
+    }
 }
 
 /// The names of the files between a directory and an extension, in order.
@@ -72,4 +85,12 @@ pub(crate) fn target_dir(workspace: &Workspace, task: &str) -> String {
     let dir = workspace.target_directory.join(task);
     let from_root = dir.strip_prefix(&workspace.workspace_root);
     from_root.unwrap_or(&dir).to_string()
+}
+
+#[test]
+fn files_are_listed_without_what_is_ignored() {
+    load().unwrap();
+    let files = files().unwrap();
+    assert!(files.contains(&"Cargo.toml".to_owned()));
+    assert!(files.iter().all(|file| !file.starts_with("target/")));
 }

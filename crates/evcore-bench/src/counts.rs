@@ -24,15 +24,16 @@ const MARGIN: f64 = 1.03;
 pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
     let path = root().join(LIMITS);
     let mut text = fs::read_to_string(&path)?;
-    let lines = text
-        .lines()
-        .filter(|line| line.contains(" | "))
-        .map(str::to_owned);
-    let lines: Vec<String> = lines.filter(|line| !line.starts_with('#')).collect();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let lines: Vec<String> = lines.map(str::to_owned).collect();
     let mut cells = Vec::new();
     for line in &lines {
-        let (cell, limit) = line.rsplit_once(" | ").expect("it contains this");
+        let row = line.rsplit_once(" | ");
+        let (cell, limit) = row.ok_or_else(|| format!("{LIMITS}: no row: {line:?}"))?;
         cells.push((cell, limit.parse::<f64>()?));
+    }
+    if cells.is_empty() {
+        return Err(format!("{LIMITS} has no limit").into());
     }
     let only = cells.iter().map(|(cell, _)| cell.replace(" | ", "|"));
     let mut report = Report {
@@ -44,6 +45,9 @@ pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
     let mut exceeded = 0;
     for (line, (name, limit)) in lines.iter().zip(cells) {
         let Some(count) = report.figures(&name.replace(" | ", "|"))[0] else {
+            if report.absent.is_empty() {
+                return Err(format!("{LIMITS}: there is no such count: {name}").into());
+            }
             println!("not run: {name}: its tool is not installed");
             continue;
         };

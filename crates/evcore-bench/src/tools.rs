@@ -94,7 +94,17 @@ impl Tool {
     }
 
     /// The tool's summary.
+    ///
+    /// # Panics
+    ///
+    /// If there is none: no count would pass for one of zero.
     pub(crate) fn parse(self, text: &str) -> Counts {
+        let counts = self.counts(text);
+        assert!(!counts.is_empty(), "no summary of {self:?}: {text}");
+        counts
+    }
+
+    fn counts(self, text: &str) -> Counts {
         let after = |name: &str| {
             let line = text.lines().find_map(|line| line.split_once(name));
             line.map_or("", |(_, rest)| rest).split_whitespace()

@@ -380,6 +380,9 @@ impl Poller {
     /// Whether a signal ends a wait with [`Error::Interrupted`] (`true`), or the wait goes on to the
     /// same deadline (`false`, the default).
     ///
+    /// On `io_uring`, a signal at the moment of a wake-up for which there is nothing to report may not
+    /// end the wait. A [`Waker`] in the handler always does.
+    ///
     /// With `true`, a wait reads no clock (on `io_uring`: unless it may block until a timeout). Choose
     /// `true` if your program has its own clock.
     pub fn return_on_signal(&mut self, yes: bool) {

@@ -47,11 +47,13 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     let is_library = from.parent().is_some_and(|dir| dir.ends_with("debug/deps"));
     let copied = match is_library {
         true => fs::hard_link(from, to),
-        false => fs::copy(from, to).and_then(|_| {
-            let times = fs::metadata(from)?.modified()?;
-            fs::File::open(to)?.set_modified(times)
-        }),
+        false => Err(io::ErrorKind::Unsupported.into()),
     };
+    let copied = copied.or_else(|_| {
+        fs::copy(from, to)?;
+        let times = fs::metadata(from)?.modified()?;
+        fs::File::open(to)?.set_modified(times)
+    });
     match copied {
         // Another step builds it again just now, and so must this one.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

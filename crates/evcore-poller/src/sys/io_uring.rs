@@ -214,13 +214,12 @@ impl IoUring {
     }
 
     /// Waits on the ring of this thread.
-    fn wait_here(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), Errno> {
+    fn wait_here(&mut self, events: &mut Events, clock: &mut Countdown) -> Result<(), Errno> {
         self.drop_stale();
         let before = Before {
             had_news: self.ring.first().is_some() || self.ring.has_more(),
         };
         self.table.begin_wait();
-        let mut clock = Countdown::of(timeout);
         // What came before the wait mostly ends it, without a look at the clock.
         let mut at_once = before.had_news;
         loop {
@@ -229,7 +228,7 @@ impl IoUring {
                 self.drop_stale();
             }
             at_once |= self.ring.first().is_some() || clock.is_zero();
-            let entered = self.enter(at_once, &mut clock)?;
+            let entered = self.enter(at_once, clock)?;
             let was_woken = self.gather(events, before);
             if !events.is_empty() || was_woken || clock.is_over() {
                 return Ok(());
@@ -475,11 +474,12 @@ impl Backend for IoUring {
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
-        let waited = match self.wait_here(events, timeout) {
+        let mut clock = Countdown::of(timeout);
+        let waited = match self.wait_here(events, &mut clock) {
             // The poller has moved to another thread; or completions were lost.
             Err(Errno::EXIST | Errno::BADR) => {
                 self.renew()?;
-                self.wait_here(events, timeout)
+                self.wait_here(events, &mut clock)
             }
             waited => waited,
         };
