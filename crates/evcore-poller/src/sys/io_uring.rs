@@ -264,7 +264,9 @@ impl IoUring {
                 };
                 self.ring.drop_first();
                 if let Some(id) = self.table.id_of(completion.name) {
-                    self.take(id, &completion, events, before, has_overflowed);
+                    if !self.take_hint(id, &completion, events) {
+                        self.take(id, &completion, events, before, has_overflowed);
+                    }
                 } else if completion.name == WAKE {
                     self.wake_is_watched = completion.more;
                     was_woken |= self.wake.acknowledge();
@@ -297,29 +299,25 @@ impl IoUring {
         was_woken
     }
 
-    /// Takes the completion of a registration's request.
+    /// Takes the completion of a registration's request if it is just a hint: an edge, whose request
+    /// goes on. Returns whether it is.
     #[inline]
-    fn take(
-        &mut self,
-        id: usize,
-        completion: &Completion,
-        events: &mut Events,
-        before: Before,
-        has_overflowed: bool,
-    ) {
+    fn take_hint(&mut self, id: usize, completion: &Completion, events: &mut Events) -> bool {
         let row = self.table.row(id);
-        if let (Mode::Edge, true, Ok(found)) = (row.mode, completion.more, completion.result) {
-            let ready = row.readiness(found);
-            if !ready.is_priority() {
-                return self.report(id, ready, events);
-            }
+        let (Mode::Edge, true, Ok(found)) = (row.mode, completion.more, completion.result) else {
+            return false;
+        };
+        let ready = row.readiness(found);
+        let is_hint = !ready.is_priority();
+        if is_hint {
+            self.report(id, ready, events);
         }
-        self.take_other(id, completion, events, before, has_overflowed);
+        is_hint
     }
 
-    /// Takes a completion that is not just a hint.
+    /// Takes the completion of a registration's request.
     #[inline(never)]
-    fn take_other(
+    fn take(
         &mut self,
         id: usize,
         completion: &Completion,
