@@ -86,8 +86,7 @@ impl Plan {
     pub(crate) fn run(self, workspace: &Workspace) -> Result {
         let start = Instant::now();
         let (mut waiting, mut running) = (self.steps.iter().collect(), Vec::new());
-        let (mut tests, mut failed) = (TestReport::default(), None);
-        tests.not_run = self.left_out;
+        let (mut passed, mut not_run, mut failed) = (0, self.left_out, None);
         let (ends, ended) = mpsc::channel();
         thread::scope(|scope| {
             loop {
@@ -109,8 +108,8 @@ impl Plan {
                 running.retain(|it| it.name != step.name);
                 match outcome {
                     Ok(report) => {
-                        tests.passed += report.passed;
-                        tests.not_run.extend(report.not_run);
+                        passed += report.passed;
+                        not_run.extend(report.not_run);
                     }
                     Err(_) => {
                         waiting.clear();
@@ -122,7 +121,7 @@ impl Plan {
         if let Some(Step { name, line }) = failed {
             return Err(format!("`{name}` failed; to run it alone: {line}").into());
         }
-        print_summary(tests, start);
+        print_summary(passed, not_run, start);
         Ok(())
     }
 }
@@ -190,14 +189,7 @@ fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     }
 }
 
-fn print_summary(
-    TestReport {
-        passed,
-        mut not_run,
-        ..
-    }: TestReport,
-    start: Instant,
-) {
+fn print_summary(passed: usize, mut not_run: Vec<String>, start: Instant) {
     println!("{:<56}{:8.1} s", "all", start.elapsed().as_secs_f64());
     // A test may be part of several steps.
     not_run.sort();

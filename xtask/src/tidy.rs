@@ -151,35 +151,20 @@ mod tests {
     fn each_rule_finds_its_fault() {
         let home = concat!("cd /", "home/me/");
         let chain = concat!("    &", "& let x");
+        let allow = "#![allow(\n    unsafe_code,\n";
         let long = "\n".repeat(601);
         for (path, text, faults) in [
             (".ci/run", home, 1),
             ("a.rs", chain, 1),
             ("a.rs", "    // unsafe_code", 0),
-            (
-                "a/tests/b.rs",
-                "bind(\"127.0.0.1:0\"); is_port(\"[::1]:65536\")",
-                0,
-            ),
-            ("a/tests/b.rs", "bind(\"127.0.0.1:80\")", 1),
+            ("tests/b.rs", "\"127.0.0.1:0\" \"[::1]:65536\"", 0),
+            ("tests/b.rs", "bind(\"127.0.0.1:80\")", 1),
             ("a/tests/b.rs", "(Ipv4Addr::LOCALHOST, 8080)", 1),
-            (
-                "a/src/lib.rs",
-                "//! fn\nmod b;\nconst _: () = { const fn d() {} };",
-                0,
-            ),
+            ("src/lib.rs", "//! fn\nmod b;\n = { const fn d() {} };", 0),
             ("a/src/lib.rs", "mod b;\npub fn c() {}", 1),
-            ("crates/evcore/src/b.rs", "#![allow(\n    unsafe_code,\n", 1),
-            (
-                "crates/evcore-poller/src/b.rs",
-                "#![allow(\n    unsafe_code,\n",
-                0,
-            ),
-            (
-                "a/Cargo.toml",
-                "libc.workspace = true\na = { path = \"../a\" }",
-                0,
-            ),
+            ("crates/evcore/src/b.rs", allow, 1),
+            ("crates/evcore-poller/src/b.rs", allow, 0),
+            ("a/Cargo.toml", "a = { path = \"../a\" }", 0),
             ("a/Cargo.toml", "edition = \"2024\"", 1),
             ("a/Cargo.toml", "libc = { version = \"0.2\" }", 1),
             ("a/utils.rs", "", 1),
