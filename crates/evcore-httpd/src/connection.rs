@@ -201,6 +201,8 @@ impl<S: Transport> Connection<S> {
                 self.refuse(Status::ServiceUnavailable, false, cx);
             }
             (Timer::READ, _, ReadTimer::KeepAlive) if cx.shared.stopping => {
+                // As the loop does before it evicts.
+                cx.ev.set_busy(cx.token);
                 return self.on_evict(cx);
             }
             // Send timeout, keep-alive timeout, or the end of lingering.
