@@ -127,6 +127,7 @@ impl Lifecycle {
         if let Some(outcome) = self.outcome() {
             return Action::Done(outcome);
         }
+        self.stop_unready(now);
         let mut wake = Earliest::default();
         if let Some(action) = self.escalate(now, &mut wake) {
             return action;
@@ -266,6 +267,31 @@ impl Lifecycle {
             }
         }
         None
+    }
+
+    /// Makes room for a reload if no row becomes free by itself: stops the oldest of the new
+    /// generations of which no worker is ready, if the present one serves.
+    ///
+    /// Such workers may hang. They serve no client, and the reload would wait for them.
+    fn stop_unready(&mut self, now: Instant) {
+        let mut escalations = self
+            .generations
+            .iter()
+            .filter_map(|it| it.escalation.as_ref());
+        let is_full = self.generations.len() == GENERATIONS_MAX;
+        if !self.reload || self.stop.is_some() || !is_full || !escalations.all(Escalation::is_stuck)
+        {
+            return;
+        }
+        let mut serving = self.generations.iter_mut().filter(|it| it.is_serving());
+        let present = serving.next();
+        let takeover = present.map(|it| it.takeover(self.config.timeouts.ready, now));
+        if takeover != Some(Takeover::Now) {
+            return;
+        }
+        if let Some(new) = serving.find(|it| !it.was_ready()) {
+            new.retire(Escalation::new(Stop::Graceful, &self.config, now));
+        }
     }
 
     /// Adds the generation that was requested once a row is free, or gives it up.

@@ -1,0 +1,255 @@
+//! Reloads: the new workers take over from the old, wait for a row, or hang.
+
+use super::*;
+
+#[test]
+fn a_reload_stops_the_old_once_all_new_workers_are_ready() {
+    let mut server = Fixture::reloading(2);
+    server.ready(1, 1);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.ready(1, 2);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.end_all(0, 2);
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn silent_new_workers_take_over_at_the_ready_timeout() {
+    let mut server = Fixture::reloading(2);
+    server.waits_for(TIMEOUTS.ready);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+}
+
+#[test]
+fn workers_of_both_generations_are_replaced_during_a_reload() {
+    let mut server = Fixture::reloading(2);
+    server.ready(1, 1);
+    server.now += Duration::from_secs(2);
+    server.end(0, 1);
+    server.end(1, 1);
+    for row in [0, 1] {
+        let slot = Slot { row, index: 1 };
+        assert_eq!(server.next(), Action::Start(slot));
+        server.lifecycle.started(slot, server.now);
+    }
+    server.waits_for(TIMEOUTS.ready);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+}
+
+#[test]
+fn workers_of_a_retired_generation_are_not_replaced() {
+    let mut server = Fixture::reloading(2);
+    server.ready(1, 2);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.end(0, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+}
+
+#[test]
+fn a_new_generation_that_refuses_leaves_the_old_in_place() {
+    let mut server = Fixture::reloading(2);
+    server.refuse(1, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.refuse(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Refused));
+    assert_eq!(server.next(), Action::Wait(None));
+    // Its workers are still replaced.
+    server.now += Duration::from_secs(1);
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Start(Slot { row: 0, index: 0 }));
+}
+
+#[test]
+fn the_new_generation_replaces_an_old_one_that_refuses() {
+    let mut server = Fixture::reloading(1);
+    server.refuse(0, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.refuse(1, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
+}
+
+#[test]
+fn a_refusal_is_not_the_end_while_older_workers_finish() {
+    let mut server = Fixture::reloading(1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.refuse(1, 0);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(0, 0);
+    assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
+}
+
+#[test]
+fn a_second_reload_takes_over_from_both_generations() {
+    let mut server = Fixture::reloading(1);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(2, 1);
+    server.ready(2, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.end(0, 0);
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn a_reload_during_the_start_stops_no_worker_too_early() {
+    let mut server = Fixture::with_workers(1);
+    server.start(0, 1);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 1);
+    server.ready(0, 1);
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+}
+
+#[test]
+fn a_reload_without_a_free_row_stops_workers_that_hang() {
+    let mut server = Fixture::reloading(1);
+    for row in 2..GENERATIONS_MAX {
+        server.lifecycle.reload();
+        assert_eq!(server.next(), Action::Report(Reload::Started));
+        server.start(row, 1);
+    }
+    server.ready(1, 1);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Stop(2, Stop::Graceful));
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(2, 0);
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(2, 1);
+    server.ready(2, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+}
+
+#[test]
+fn a_reload_without_a_free_row_waits_for_one() {
+    let mut server = Fixture::serving(1);
+    for row in 1..GENERATIONS_MAX {
+        server.lifecycle.reload();
+        assert_eq!(server.next(), Action::Report(Reload::Started));
+        server.start(row, 1);
+        server.ready(row, 1);
+        assert_eq!(server.next(), Action::Report(Reload::Done));
+        assert_eq!(server.next(), Action::Stop(row - 1, Stop::Graceful));
+    }
+    // Several requests are one reload.
+    server.lifecycle.reload();
+    server.lifecycle.reload();
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(3, Stop::Graceful));
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+}
+
+/// A generation serves, and the workers of all other rows have been killed in vain.
+fn stuck() -> Fixture {
+    let mut server = Fixture::serving(1);
+    for row in 1..GENERATIONS_MAX {
+        server.lifecycle.reload();
+        assert_eq!(server.next(), Action::Report(Reload::Started));
+        server.start(row, 1);
+        server.ready(row, 1);
+        assert_eq!(server.next(), Action::Report(Reload::Done));
+        assert_eq!(server.next(), Action::Stop(row - 1, Stop::Graceful));
+    }
+    for action in [|row| Action::Stop(row, Stop::Fast), Action::Kill] {
+        let Action::Wait(Some(until)) = server.next() else {
+            panic!("they have time");
+        };
+        server.now = until;
+        for row in 0..GENERATIONS_MAX - 1 {
+            assert_eq!(server.next(), action(row));
+        }
+    }
+    server
+}
+
+#[test]
+fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
+    let mut server = stuck();
+    // The kill may end them: a reload waits for a second.
+    server.lifecycle.reload();
+    server.waits_for(Duration::from_secs(1));
+    for row in 0..GENERATIONS_MAX - 1 {
+        assert_eq!(server.next(), Action::ReportStuck(row));
+    }
+    assert_eq!(server.next(), Action::Report(Reload::Stuck));
+    assert_eq!(server.next(), Action::Wait(None));
+    // The reload is given up, and does not begin later by itself.
+    server.end(1, 0);
+    assert_eq!(server.next(), Action::Wait(None));
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(1, 1);
+}
+
+#[test]
+fn a_waiting_reload_begins_when_a_killed_worker_ends() {
+    let mut server = stuck();
+    server.lifecycle.reload();
+    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.end(2, 0);
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+}
+
+#[test]
+fn a_reload_after_a_drain_is_stuck_if_no_worker_ends() {
+    let mut server = stuck();
+    server.drain();
+    assert_eq!(server.next(), Action::Stop(3, Stop::Graceful));
+    server.lifecycle.reload();
+    server.waits_for(Duration::from_secs(1));
+    for row in 0..GENERATIONS_MAX - 1 {
+        assert_eq!(server.next(), Action::ReportStuck(row));
+    }
+    server.waits_for(TIMEOUTS.stop - Duration::from_secs(1));
+    assert_eq!(server.next(), Action::Stop(3, Stop::Fast));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::Kill(3));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::ReportStuck(3));
+    assert_eq!(server.next(), Action::Report(Reload::Stuck));
+    assert!(
+        server.lifecycle.is_drained(),
+        "a further reload may bring workers back"
+    );
+    assert_eq!(server.next(), Action::Wait(None));
+}
+
+#[test]
+fn each_old_generation_has_its_own_stop_timeout() {
+    let mut server = Fixture::reloading(1);
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.now += Duration::from_secs(10);
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Started));
+    server.start(2, 1);
+    server.ready(2, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.waits_for(Duration::from_secs(20));
+    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::Kill(0));
+    server.waits_for(Duration::from_secs(1));
+    assert_eq!(server.next(), Action::ReportStuck(0));
+    server.waits_for(Duration::from_secs(8));
+    assert_eq!(server.next(), Action::Stop(1, Stop::Fast));
+}
