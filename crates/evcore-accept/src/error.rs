@@ -33,9 +33,11 @@ pub enum Error {
     InvalidAddress(#[from] AddressError),
 
     /// Another socket listens at the address.
+    ///
+    /// If that passes, let the listener [try again](crate::ListenerOptions::retry_in_use).
     #[error(
         "cannot listen on {address}: address in use; \
-         stop the program that listens there, choose another {}, or set retry_in_use",
+         stop the program that listens there, or choose another {}",
         if address.is_unix() { "path" } else { "port" }
     )]
     AddressInUse {
@@ -297,7 +299,7 @@ mod tests {
         assert_eq!(
             listening_failed_with(Errno::ADDRINUSE).to_string(),
             "cannot listen on 127.0.0.1:8080: address in use; \
-             stop the program that listens there, choose another port, or set retry_in_use",
+             stop the program that listens there, or choose another port",
         );
     }
 
