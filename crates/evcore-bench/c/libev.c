@@ -3,104 +3,74 @@
  * The loop's time stands still while a script runs, as it does between two turns, so a delay is a
  * deadline.
  */
-#include "peer.h"
-
 #include <ev.h>
 
-struct loop {
-    struct ev_loop *ev;
-    struct ring *ring;
-    size_t timed, fired;
-    /* Where virtual time begins, in seconds of the loop's time. */
-    ev_tstamp start;
-    ev_timer *timers;
-    ev_io ios[];
-};
+typedef struct ev_loop *library;
+typedef ev_io watcher;
+typedef ev_timer timer;
+
+#include "loop.h"
 
 static void fire(struct ev_loop *ev, ev_timer *timer, int events) {
-    struct loop *loop = ev_userdata(ev);
-    loop->fired++;
-}
-
-static inline void arm_one(void *arg, size_t id, uint64_t deadline) {
-    struct loop *loop = arg;
-    ev_timer *timer = &loop->timers[id];
-    ev_tstamp delay = loop->start + (double)deadline / 1000.;
-    if (ev_is_active(timer)) {
-        timer->repeat = delay;
-        ev_timer_again(loop->ev, timer);
-        timer->repeat = 0.;
-    } else {
-        ev_timer_set(timer, delay, 0.);
-        ev_timer_start(loop->ev, timer);
-    }
-}
-
-static inline void disarm_one(void *arg, size_t id) {
-    struct loop *loop = arg;
-    ev_timer_stop(loop->ev, &loop->timers[id]);
+    struct self *self = ev_userdata(ev);
+    self->fired++;
 }
 
 static void ready(struct ev_loop *ev, ev_io *io, int events) {
-    struct loop *loop = ev_userdata(ev);
-    size_t index = (uintptr_t)io->data;
-    serve(loop->ring, index);
-    if (loop->timed)
-        arm_one(loop, index, delay_ms(loop->ring));
-    if (loop->ring->left == 0)
-        ev_break(ev, EVBREAK_ONE);
+    on_ready(ev_userdata(ev), (uintptr_t)io->data);
 }
 
-static void *create(const int *watched, size_t n, size_t timers, int due) {
-    struct loop *loop = zeroed(1, sizeof *loop + n * sizeof loop->ios[0]);
-    loop->timers = zeroed(timers, sizeof loop->timers[0]);
-    loop->ev = ev_loop_new(EVBACKEND_EPOLL);
-    if (!loop->ev)
+static inline void arm_one(struct self *self, size_t id, uint64_t deadline) {
+    ev_timer *timer = &self->timers[id];
+    ev_tstamp delay = self->start + (double)deadline / 1000.;
+    if (ev_is_active(timer)) {
+        timer->repeat = delay;
+        ev_timer_again(self->library, timer);
+        timer->repeat = 0.;
+    } else {
+        ev_timer_set(timer, delay, 0.);
+        ev_timer_start(self->library, timer);
+    }
+}
+
+static inline void disarm_one(struct self *self, size_t id) {
+    ev_timer_stop(self->library, &self->timers[id]);
+}
+
+static void open_library(struct self *self, long option) {
+    self->library = ev_loop_new(EVBACKEND_EPOLL);
+    if (!self->library)
         abort();
-    ev_set_userdata(loop->ev, loop);
-    loop->timed = timers;
-    loop->start = due ? -(END_MS / 1000.0) : 0.;
-    for (size_t id = 0; id < timers; id++)
-        ev_timer_init(&loop->timers[id], fire, 0., 0.);
-    for (size_t i = 0; i < n; i++) {
-        ev_io_init(&loop->ios[i], ready, watched[i], EV_READ);
-        loop->ios[i].data = (void *)i;
-        ev_io_start(loop->ev, &loop->ios[i]);
-        if (timers)
-            arm_one(loop, i, 10000);
-    }
-    /* What was started is told to the kernel by the next turn. */
-    if (n)
-        ev_run(loop->ev, EVRUN_NOWAIT);
-    return loop;
+    ev_set_userdata(self->library, self);
 }
 
-static void destroy(void *arg) {
-    struct loop *loop = arg;
-    ev_loop_destroy(loop->ev);
-    free(loop->timers);
-    free(loop);
+static void close_library(struct self *self) {
+    ev_loop_destroy(self->library);
 }
 
-static size_t expire(void *arg) {
-    struct loop *loop = arg;
-    loop->fired = 0;
-    ev_run(loop->ev, EVRUN_NOWAIT);
-    return loop->fired;
+static void init_timer(struct self *self, ev_timer *timer) {
+    ev_timer_init(timer, fire, 0., 0.);
 }
 
-static void run(void *arg, struct ring *ring) {
-    struct loop *loop = arg;
-    loop->ring = ring;
-    ev_run(loop->ev, 0);
+static void init_watcher(struct self *self, ev_io *io, size_t index) {
+    ev_io_init(io, ready, self->watched[index], EV_READ);
+    io->data = (void *)index;
 }
 
-static void toggle(void *arg, size_t times) {
-    struct loop *loop = arg;
-    while (times-- > 0) {
-        ev_io_stop(loop->ev, loop->ios);
-        ev_io_start(loop->ev, loop->ios);
-    }
+static inline void start(struct self *self, ev_io *io) {
+    ev_io_start(self->library, io);
 }
 
-const struct peer libev = { create, destroy, arm, expire, run, toggle, NULL };
+static inline void stop(struct self *self, ev_io *io) {
+    ev_io_stop(self->library, io);
+}
+
+static void turn(struct self *self, int waits) {
+    ev_run(self->library, waits ? 0 : EVRUN_NOWAIT);
+}
+
+static inline void leave(struct self *self) {
+    ev_break(self->library, EVBREAK_ONE);
+}
+
+const struct peer libev = { create, destroy, arm, expire, run, toggle, NULL, 0 };

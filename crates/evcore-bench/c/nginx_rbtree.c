@@ -39,7 +39,7 @@ struct event {
     void *queue[2];
 };
 
-struct queue {
+struct self {
     struct node *root;
     struct node sentinel;
     uintptr_t now;
@@ -49,29 +49,25 @@ struct queue {
 };
 
 static void fire(struct event *event) {
-    struct queue *queue = event->data;
-    queue->fired++;
+    struct self *self = event->data;
+    self->fired++;
 }
 
-static void *create_lazy(size_t ids, int due, intptr_t lazy_delay) {
-    struct queue *queue = zeroed(1, sizeof *queue + ids * sizeof queue->events[0]);
-    queue->root = &queue->sentinel;
-    queue->now = due ? END_MS : 0;
-    queue->lazy_delay = lazy_delay;
+static struct self *create(const int *watched, size_t n, size_t ids, int due, long lazy_delay) {
+    struct self *self = zeroed(1, sizeof *self + ids * sizeof self->events[0]);
+    self->root = &self->sentinel;
+    self->now = due ? END_MS : 0;
+    self->lazy_delay = lazy_delay;
     for (size_t id = 0; id < ids; id++) {
-        queue->events[id].data = queue;
-        queue->events[id].handler = fire;
-        queue->events[id].index = id;
+        self->events[id].data = self;
+        self->events[id].handler = fire;
+        self->events[id].index = id;
     }
-    return queue;
+    return self;
 }
 
-static void *create(const int *watched, size_t n, size_t ids, int due) {
-    return create_lazy(ids, due, 0);
-}
-
-static void *create_with_delay(const int *watched, size_t n, size_t ids, int due) {
-    return create_lazy(ids, due, LAZY_DELAY);
+static void destroy(struct self *self) {
+    free(self);
 }
 
 static int is_before(uintptr_t key, uintptr_t other) {
@@ -79,27 +75,27 @@ static int is_before(uintptr_t key, uintptr_t other) {
 }
 
 /* Makes `child` what `old` is to its parent. */
-static void replace_child(struct queue *queue, struct node *old, struct node *child) {
-    if (old == queue->root)
-        queue->root = child;
+static void replace_child(struct self *self, struct node *old, struct node *child) {
+    if (old == self->root)
+        self->root = child;
     else
         old->parent->child[old == old->parent->child[RIGHT]] = child;
 }
 
 /* The child on the other side rises, and the node sinks to `side`. */
-FOR_EACH_SIDE void rotate(struct queue *queue, struct node *node, enum side side) {
+FOR_EACH_SIDE void rotate(struct self *self, struct node *node, enum side side) {
     struct node *rising = node->child[!side];
     node->child[!side] = rising->child[side];
-    if (rising->child[side] != &queue->sentinel)
+    if (rising->child[side] != &self->sentinel)
         rising->child[side]->parent = node;
     rising->parent = node->parent;
-    replace_child(queue, node, rising);
+    replace_child(self, node, rising);
     rising->child[side] = node;
     node->parent = rising;
 }
 
 /* A step of RB-INSERT-FIXUP, for a parent on this side; returns the node of the next step. */
-FOR_EACH_SIDE struct node *repair_insert_on(struct queue *queue, struct node *node, enum side side) {
+FOR_EACH_SIDE struct node *repair_insert_on(struct self *self, struct node *node, enum side side) {
     struct node *above = node->parent->parent;
     struct node *uncle = above->child[!side];
     if (uncle->red) {
@@ -109,17 +105,17 @@ FOR_EACH_SIDE struct node *repair_insert_on(struct queue *queue, struct node *no
     }
     if (node == node->parent->child[!side]) {
         node = node->parent;
-        rotate(queue, node, side);
+        rotate(self, node, side);
     }
     node->parent->red = 0;
     above->red = 1;
-    rotate(queue, above, !side);
+    rotate(self, above, !side);
     return node;
 }
 
-static void insert(struct queue *queue, struct node *node) {
-    struct node *leaf = &queue->sentinel;
-    struct node **place = &queue->root, *parent = NULL;
+static void insert(struct self *self, struct node *node) {
+    struct node *leaf = &self->sentinel;
+    struct node **place = &self->root, *parent = NULL;
     while (*place != leaf) {
         parent = *place;
         place = &parent->child[is_before(node->key, parent->key) ? LEFT : RIGHT];
@@ -128,23 +124,23 @@ static void insert(struct queue *queue, struct node *node) {
     node->parent = parent;
     node->child[LEFT] = node->child[RIGHT] = leaf;
     node->red = 1;
-    while (node != queue->root && node->parent->red) {
+    while (node != self->root && node->parent->red) {
         if (node->parent == node->parent->parent->child[LEFT])
-            node = repair_insert_on(queue, node, LEFT);
+            node = repair_insert_on(self, node, LEFT);
         else
-            node = repair_insert_on(queue, node, RIGHT);
+            node = repair_insert_on(self, node, RIGHT);
     }
-    queue->root->red = 0;
+    self->root->red = 0;
 }
 
 /* A step of RB-DELETE-FIXUP, for a node on this side; returns the node of the next step. */
-FOR_EACH_SIDE struct node *repair_delete_on(struct queue *queue, struct node *node, enum side side) {
+FOR_EACH_SIDE struct node *repair_delete_on(struct self *self, struct node *node, enum side side) {
     struct node *parent = node->parent;
     struct node *sibling = parent->child[!side];
     if (sibling->red) {
         sibling->red = 0;
         parent->red = 1;
-        rotate(queue, parent, side);
+        rotate(self, parent, side);
         sibling = parent->child[!side];
     }
     if (!sibling->child[LEFT]->red && !sibling->child[RIGHT]->red) {
@@ -154,123 +150,117 @@ FOR_EACH_SIDE struct node *repair_delete_on(struct queue *queue, struct node *no
     if (!sibling->child[!side]->red) {
         sibling->child[side]->red = 0;
         sibling->red = 1;
-        rotate(queue, sibling, !side);
+        rotate(self, sibling, !side);
         sibling = parent->child[!side];
     }
     sibling->red = parent->red;
     parent->red = sibling->child[!side]->red = 0;
-    rotate(queue, parent, side);
-    return queue->root;
+    rotate(self, parent, side);
+    return self->root;
 }
 
-static void repair_delete(struct queue *queue, struct node *node) {
-    while (node != queue->root && !node->red) {
+static void repair_delete(struct self *self, struct node *node) {
+    while (node != self->root && !node->red) {
         if (node == node->parent->child[LEFT])
-            node = repair_delete_on(queue, node, LEFT);
+            node = repair_delete_on(self, node, LEFT);
         else
-            node = repair_delete_on(queue, node, RIGHT);
+            node = repair_delete_on(self, node, RIGHT);
     }
     node->red = 0;
 }
 
-static struct node *leftmost(struct queue *queue, struct node *node) {
-    while (node->child[LEFT] != &queue->sentinel)
+static struct node *leftmost(struct self *self, struct node *node) {
+    while (node->child[LEFT] != &self->sentinel)
         node = node->child[LEFT];
     return node;
 }
 
 /* Puts `above` where `node` is, with its colour and its children. */
-static void take_place(struct queue *queue, struct node *above, struct node *node) {
-    replace_child(queue, node, above);
+static void take_place(struct self *self, struct node *above, struct node *node) {
+    replace_child(self, node, above);
     above->parent = node->parent;
     above->red = node->red;
     for (enum side side = LEFT; side <= RIGHT; side++) {
         above->child[side] = node->child[side];
-        if (above->child[side] != &queue->sentinel)
+        if (above->child[side] != &self->sentinel)
             above->child[side]->parent = above;
     }
 }
 
-static void delete(struct queue *queue, struct node *node) {
-    struct node *leaf = &queue->sentinel;
+static void delete(struct self *self, struct node *node) {
+    struct node *leaf = &self->sentinel;
     struct node *gone = node;
     if (node->child[LEFT] != leaf && node->child[RIGHT] != leaf)
-        gone = leftmost(queue, node->child[RIGHT]);
+        gone = leftmost(self, node->child[RIGHT]);
     struct node *child = gone->child[gone->child[LEFT] != leaf ? LEFT : RIGHT];
     unsigned char was_red = gone->red;
-    replace_child(queue, gone, child);
+    replace_child(self, gone, child);
     /* The sentinel's parent too: the repair begins there. */
     child->parent = gone->parent;
     if (gone != node) {
         if (child->parent == node)
             child->parent = gone;
-        take_place(queue, gone, node);
+        take_place(self, gone, node);
     }
     if (!was_red)
-        repair_delete(queue, child);
+        repair_delete(self, child);
 }
 
-static inline void disarm_one(void *arg, size_t id) {
-    struct queue *queue = arg;
-    delete(queue, &queue->events[id].timer);
-    queue->events[id].timer_set = 0;
+static inline void disarm_one(struct self *self, size_t id) {
+    delete(self, &self->events[id].timer);
+    self->events[id].timer_set = 0;
 }
 
-static inline void arm_one(void *arg, size_t id, uint64_t deadline) {
-    struct queue *queue = arg;
-    struct event *event = &queue->events[id];
+static inline void arm_one(struct self *self, size_t id, uint64_t deadline) {
+    struct event *event = &self->events[id];
     if (event->timer_set) {
         intptr_t moved = (intptr_t)(deadline - event->timer.key);
-        if (llabs((long long)moved) < queue->lazy_delay)
+        if (llabs((long long)moved) < self->lazy_delay)
             return;
-        disarm_one(queue, id);
+        disarm_one(self, id);
     }
     event->timer.key = (uintptr_t)deadline;
-    insert(queue, &event->timer);
+    insert(self, &event->timer);
     event->timer_set = 1;
 }
 
 /* Removes the first event that is due; NULL if none is. */
-static struct event *pop_expired(struct queue *queue) {
-    if (queue->root == &queue->sentinel)
+static struct event *pop_expired(struct self *self) {
+    if (self->root == &self->sentinel)
         return NULL;
-    struct node *node = leftmost(queue, queue->root);
-    if (is_before(queue->now, node->key))
+    struct node *node = leftmost(self, self->root);
+    if (is_before(self->now, node->key))
         return NULL;
     struct event *event = (struct event *)((char *)node - offsetof(struct event, timer));
-    disarm_one(queue, event->index);
+    disarm_one(self, event->index);
     event->timedout = 1;
     return event;
 }
 
-static size_t expire(void *arg) {
-    struct queue *queue = arg;
+static size_t expire(struct self *self) {
     struct event *event;
-    queue->fired = 0;
-    while ((event = pop_expired(queue)))
+    self->fired = 0;
+    while ((event = pop_expired(self)))
         event->handler(event);
-    return queue->fired;
+    return self->fired;
 }
 
-static void serve_minute(void *arg, const struct step *steps, size_t n, uint64_t timeout) {
-    struct queue *queue = arg;
+static void serve_minute(struct self *self, const struct step *steps, size_t n, uint64_t timeout) {
     uint64_t last = 0;
     for (size_t i = 0; i < n; i++) {
         if (steps[i].deadline != last) {
             struct event *event;
             last = steps[i].deadline;
-            queue->now = (uintptr_t)(last - timeout);
-            while ((event = pop_expired(queue)))
-                arm_one(queue, event->index, last);
+            self->now = (uintptr_t)(last - timeout);
+            while ((event = pop_expired(self)))
+                arm_one(self, event->index, last);
         }
-        arm_one(queue, steps[i].id, steps[i].deadline);
+        arm_one(self, steps[i].id, steps[i].deadline);
     }
 }
 
-const struct peer nginx_rbtree = {
-    create, free, arm, expire, NULL, NULL, serve_minute
-};
+const struct peer nginx_rbtree = { create, destroy, arm, expire, NULL, NULL, serve_minute, 0 };
 
 const struct peer nginx_rbtree_lazy = {
-    create_with_delay, free, arm, expire, NULL, NULL, serve_minute
+    create, destroy, arm, expire, NULL, NULL, serve_minute, LAZY_DELAY
 };

@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code, reason = "it calls C")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::os::fd::OwnedFd;
 use std::ptr;
+use std::time::Duration;
 
 use crate::pollers::{Pairs, PeerPoller, Ring};
 use crate::report::Report;
@@ -13,71 +14,52 @@ use crate::timers::{PeerQueue, Step, TIMEOUT_MS};
 /// As `struct peer` in `c/peer.h`, where the functions are described.
 #[repr(C)]
 pub(crate) struct Functions {
-    create: unsafe extern "C" fn(*const OwnedFd, usize, usize, c_int) -> *mut c_void,
+    create: unsafe extern "C" fn(*const OwnedFd, usize, usize, c_int, c_long) -> *mut c_void,
     destroy: unsafe extern "C" fn(*mut c_void),
     arm: unsafe extern "C" fn(*mut c_void, *const Step, usize, c_int),
     expire: unsafe extern "C" fn(*mut c_void) -> usize,
-    run: Option<unsafe extern "C" fn(*mut c_void, *mut RingInC)>,
+    run: Option<unsafe extern "C" fn(*mut c_void, *const OwnedFd, usize, usize) -> usize>,
     toggle: Option<unsafe extern "C" fn(*mut c_void, usize)>,
     serve: Option<unsafe extern "C" fn(*mut c_void, *const Step, usize, u64)>,
+    option: c_long,
 }
 
-/// As `struct ring` in `c/peer.h`.
-#[repr(C)]
-struct RingInC {
-    near: *const OwnedFd,
-    far: *const OwnedFd,
-    n: usize,
-    writes: usize,
-    left: usize,
+/// Declares the table of each peer, if `build.rs` has found its library.
+macro_rules! peers {
+    ($($name:expr, $table:ident if $library:ident;)*) => {
+        // SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`;
+        // nothing writes to it, and its functions may be called from any thread.
+        unsafe extern "C" {
+            $(#[cfg($library)] safe static $table: Functions;)*
+        }
+
+        /// Those that were found when this was built.
+        pub(crate) fn installed() -> Vec<(&'static str, &'static Functions)> {
+            vec![$(#[cfg($library)] ($name, &$table)),*]
+        }
+
+        /// Records the absence of those that are not installed.
+        pub(crate) fn record_absent(report: &mut Report) {
+            for (name, is_here) in [$(($name, cfg!($library))),*] {
+                if !is_here {
+                    report.absent(name, "not installed when this was built");
+                }
+            }
+        }
+    };
 }
 
-// SAFETY: `build.rs` links the file that defines each, whose type is `const struct peer`; nothing
-// writes to it, and its functions may be called from any thread.
-unsafe extern "C" {
-    #[cfg(peer_libev)]
-    safe static libev: Functions;
-    #[cfg(peer_libevent)]
-    safe static libevent: Functions;
-    #[cfg(peer_libevent)]
-    safe static libevent_changelist: Functions;
-    #[cfg(peer_libuv)]
-    safe static libuv: Functions;
-    #[cfg(peer_nginx_rbtree)]
-    safe static nginx_rbtree: Functions;
-    #[cfg(peer_nginx_rbtree)]
-    safe static nginx_rbtree_lazy: Functions;
+peers! {
+    "libev", libev if peer_libev;
+    "libevent", libevent if peer_libevent;
+    CHANGELIST, libevent_changelist if peer_libevent;
+    "libuv", libuv if peer_libuv;
+    "nginx's tree", nginx_rbtree if peer_nginx_rbtree;
+    "nginx's tree, 300 ms", nginx_rbtree_lazy if peer_nginx_rbtree;
 }
 
 /// libevent with another option for its descriptors. Its timers are libevent's.
 pub(crate) const CHANGELIST: &str = "libevent, changelist";
-
-/// Those that were found when this was built.
-pub(crate) fn installed() -> Vec<(&'static str, &'static Functions)> {
-    vec![
-        #[cfg(peer_libev)]
-        ("libev", &libev),
-        #[cfg(peer_libevent)]
-        ("libevent", &libevent),
-        #[cfg(peer_libevent)]
-        (CHANGELIST, &libevent_changelist),
-        #[cfg(peer_libuv)]
-        ("libuv", &libuv),
-        #[cfg(peer_nginx_rbtree)]
-        ("nginx's tree", &nginx_rbtree),
-        #[cfg(peer_nginx_rbtree)]
-        ("nginx's tree, 300 ms", &nginx_rbtree_lazy),
-    ]
-}
-
-/// Records the absence of those that are not installed.
-pub(crate) fn record_absent(report: &mut Report) {
-    for name in ["libev", "libevent", "libuv"] {
-        if installed().iter().all(|(it, _)| *it != name) {
-            report.absent(name, "not installed when this was built");
-        }
-    }
-}
 
 impl Functions {
     /// Whether it watches descriptors.
@@ -104,11 +86,11 @@ impl<'a> Foreign<'a> {
         timers: usize,
         due: bool,
     ) -> Foreign<'a> {
-        let n = watched.len();
+        let (fds, n) = (watched.as_ptr(), watched.len());
         assert!(n == 0 || timers == 0 || timers == n, "a timer for each");
-        // SAFETY: there are so many descriptors, each of which is laid out as its number; where it
-        // cannot be had, the program ends.
-        let this = unsafe { (functions.create)(watched.as_ptr(), n, timers, due.into()) };
+        // SAFETY: there are so many descriptors, each of which is laid out as its number, and they
+        // outlive the loop; where it cannot be had, the program ends.
+        let this = unsafe { (functions.create)(fds, n, timers, due.into(), functions.option) };
         Foreign {
             functions,
             this,
@@ -132,23 +114,22 @@ impl<'a> Foreign<'a> {
 }
 
 impl PeerPoller for Foreign<'_> {
+    fn turn(&mut self, timeout: Option<Duration>, _ring: &mut Ring<'_>) {
+        assert_eq!(timeout, Some(Duration::ZERO), "its waits are its own");
+        self.expire();
+    }
+
+    fn watch_first(&mut self, _starts: bool) {
+        unreachable!("it stops and starts in one call");
+    }
+
     fn run(&mut self, ring: &mut Ring<'_>) {
         let Pairs { near, far } = ring.pairs;
-        let n = self.watched.len();
-        let are_these = ptr::eq(self.watched, near.as_slice()) && far.len() == n;
+        let are_these = ptr::eq(self.watched, near.as_slice()) && far.len() == near.len();
         assert!(are_these, "indices are of these");
-        let mut state = RingInC {
-            near: near.as_ptr(),
-            far: far.as_ptr(),
-            n,
-            writes: ring.writes,
-            left: ring.left,
-        };
         let run = self.functions.run.expect("it watches");
-        // SAFETY: by the invariant of `this`, whose indices are below `n`;
-        // the state outlives the call, after which it is not looked at.
-        unsafe { run(self.this, &raw mut state) };
-        (ring.writes, ring.left) = (state.writes, state.left);
+        // SAFETY: by the invariant of `this`, whose indices are below the number of far ends.
+        ring.left = unsafe { run(self.this, far.as_ptr(), ring.writes, ring.left) };
     }
 
     fn toggle(&mut self, times: usize) {

@@ -1,5 +1,5 @@
 //! The C library's clocks, read as directly as the project's own source reads the kernel's, and
-//! counted if that is asked for.
+//! counted. To count a reading takes one instruction.
 //!
 //! valgrind cannot run rustix's clocks. The standard library's take more instructions than the work
 //! that is counted.
@@ -8,19 +8,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use evcore::clock::{Clock, TimeSource, WallTime};
+use evcore::clock::{TimeSource, WallTime};
 
-/// The clocks of the C library, which may count their readings for the whole process.
+/// The clocks of the C library, which count their readings for the whole process.
 #[derive(Clone, Copy, Debug)]
-struct CClock<const COUNTS: bool>;
-
-pub(super) fn c_clock() -> Clock {
-    Clock::with_source(CClock::<false>)
-}
-
-pub(super) fn counted_clock() -> Clock {
-    Clock::with_source(CClock::<true>)
-}
+pub(super) struct CClock;
 
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
 static WALL: AtomicU64 = AtomicU64::new(0);
@@ -30,20 +22,14 @@ pub(super) fn readings() -> [u64; 2] {
     [MONOTONIC.load(Relaxed), WALL.load(Relaxed)]
 }
 
-impl<const COUNTS: bool> TimeSource for CClock<COUNTS> {
+impl TimeSource for CClock {
     fn monotonic_ns(&self) -> u64 {
-        if COUNTS {
-            MONOTONIC.fetch_add(1, Relaxed);
-        }
-        let time = time_of(libc::CLOCK_MONOTONIC);
+        let time = read(libc::CLOCK_MONOTONIC, &MONOTONIC);
         u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("it counts from a start")
     }
 
     fn wall_time(&self) -> WallTime {
-        if COUNTS {
-            WALL.fetch_add(1, Relaxed);
-        }
-        let time = time_of(libc::CLOCK_REALTIME);
+        let time = read(libc::CLOCK_REALTIME, &WALL);
         WallTime {
             unix_seconds: time.tv_sec,
             subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
@@ -51,7 +37,8 @@ impl<const COUNTS: bool> TimeSource for CClock<COUNTS> {
     }
 }
 
-fn time_of(clock: libc::clockid_t) -> libc::timespec {
+fn read(clock: libc::clockid_t, readings: &AtomicU64) -> libc::timespec {
+    readings.fetch_add(1, Relaxed);
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::c_clock::c_clock;
 use super::peers::{Peer, Setup, peer};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::cpus::most_descriptors;
@@ -23,8 +22,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
     };
     most_descriptors();
     match (what, kind, rest) {
-        ("pipes", "plain", [active]) => pipes(&peer, false, times, active),
-        ("pipes", "timers", [active]) => pipes(&peer, true, times, active),
+        ("pipes", "plain" | "timers", [active]) => pipes(&peer, kind == "timers", times, active),
         ("toggle", "one", []) => {
             let pairs = Pairs::open(1);
             peer.create(&pairs.near, Setup::default()).toggle(times);
@@ -44,8 +42,8 @@ fn pipes(peer: &Peer, timers: bool, events: usize, active: &str) -> bool {
         return false;
     }
     let pairs = Pairs::open(PAIRS);
-    let clock: Option<fn() -> _> = Some(c_clock);
-    let mut poller = peer.create(&pairs.near, Setup { timers, clock });
+    let c_clock = true;
+    let mut poller = peer.create(&pairs.near, Setup { timers, c_clock });
     poller.run(&mut Ring::start(&pairs, active, events));
     true
 }
@@ -56,7 +54,7 @@ fn waits(peer: &Peer, timeout: Option<Duration>, times: usize) -> bool {
     let mut poller = peer.create(&pairs.near, Setup::default());
     for _ in 0..times {
         match timeout {
-            Some(timeout) => poller.wait(timeout, &mut Ring::idle(&pairs)),
+            Some(_) => poller.turn(timeout, &mut Ring::idle(&pairs)),
             None => poller.run(&mut Ring::start(&pairs, 1, 1)),
         }
     }

@@ -5,16 +5,18 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
+use evcore::clock::Clock;
 use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token};
 
-use super::peers::{BATCH, RustPoller, Setup};
+use super::c_clock::CClock;
+use super::peers::{BATCH, PeerPoller, Setup};
 use super::ring_of_pairs::Ring;
 use super::rust::read_if;
 
-/// A loop, and whether each pair has a timer.
+/// A loop, what it watches, and whether each pair has a timer.
 pub(super) struct Facade {
     ev: EventLoop,
-    first: Option<Token>,
+    tokens: Vec<Token>,
     timers: bool,
 }
 
@@ -26,26 +28,23 @@ impl Facade {
             batch: BATCH,
             ..Budgets::default()
         });
-        if let Some(clock) = setup.clock {
-            builder = builder.clock(clock());
+        if setup.c_clock {
+            builder = builder.clock(Clock::with_source(CClock));
         }
         let mut ev = builder.build().expect("a descriptor is left");
-        let mut first = None;
         // A fresh loop counts its indices from 0, so an index is the place in `watched`.
-        for fd in watched {
-            let added = ev.add(fd, Interest::READ, mode);
-            let token = added.expect("it is not watched yet");
-            first = first.or(Some(token));
-            if setup.timers {
-                ev.arm(token, Timer::READ, Duration::from_secs(10));
-            }
-        }
+        let added = watched.iter().map(|fd| ev.add(fd, Interest::READ, mode));
+        let tokens: Result<Vec<Token>, _> = added.collect();
+        let tokens = tokens.expect("they are not watched yet");
         let timers = setup.timers;
-        Facade { ev, first, timers }
+        for token in tokens.iter().filter(|_| timers) {
+            ev.arm(*token, Timer::READ, Duration::from_secs(10));
+        }
+        Facade { ev, tokens, timers }
     }
 }
 
-impl RustPoller for Facade {
+impl PeerPoller for Facade {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         if timeout.is_none() {
@@ -65,8 +64,8 @@ impl RustPoller for Facade {
     }
 
     fn watch_first(&mut self, starts: bool) {
-        let first = self.first.expect("at least one is watched");
-        let modified = self.ev.modify(black_box(first), read_if(starts));
+        let first = black_box(self.tokens[0]);
+        let modified = self.ev.modify(first, read_if(starts));
         modified.expect("it is watched");
     }
 }

@@ -67,12 +67,10 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 
 /// Nanoseconds an event; the setup is not in it.
 fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize) -> f64 {
-    let clock = None;
-    let mut poller = peer.create(&pairs.near, Setup { timers, clock });
-    if !peer.is_in_c() {
-        // A poller may register only now.
-        poller.wait(Duration::ZERO, &mut Ring::idle(pairs));
-    }
+    let c_clock = false;
+    let mut poller = peer.create(&pairs.near, Setup { timers, c_clock });
+    // A poller may register only now.
+    poller.turn(Some(Duration::ZERO), &mut Ring::idle(pairs));
     let events = active + writes;
     let mut ring = Ring::start(pairs, active, events);
     let ns = ns_each(events, || poller.run(&mut ring));
@@ -83,8 +81,8 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
 /// Stop and start of one descriptor, alone and with the calls that make each change known.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
-    let (times, now) = (run.scaled(TOGGLES), Duration::ZERO);
-    let flushes = times / 10;
+    let (times, now) = (run.scaled(TOGGLES), Some(Duration::ZERO));
+    let (flushes, ring) = (times / 10, &mut Ring::idle(&pairs));
     run.rounds("pollers: stop and start", || {
         for peer in peers {
             let mut poller = peer.create(&pairs.near, Setup::default());
@@ -93,12 +91,16 @@ fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
             if peer.is_in_c() {
                 continue;
             }
-            let ring = &mut Ring::idle(&pairs);
-            poller.wait(now, ring);
+            poller.turn(now, ring);
             let waits = ns_each(flushes, || {
-                (0..2 * flushes).for_each(|_| poller.wait(now, ring));
+                (0..2 * flushes).for_each(|_| poller.turn(now, ring));
             });
-            let both = ns_each(flushes, || poller.toggle_and_flush(flushes, ring));
+            let both = ns_each(flushes, || {
+                for at in 0..2 * flushes {
+                    poller.watch_first(at % 2 == 1);
+                    poller.turn(now, ring);
+                }
+            });
             report.add("toggle", peer.name, "each with its flush", both - waits);
         }
     });

@@ -5,7 +5,6 @@ use std::thread;
 use std::time::Duration;
 
 use evcore::balancer::Policy;
-use evcore::clock::Clock;
 use evcore::{EventLoop, Mode};
 use evcore_poller::{BackendKind, Poller};
 use rustix::event::epoll::EventFlags;
@@ -18,62 +17,29 @@ use crate::foreign::{self, Foreign, Functions};
 /// The most events of one wait, if that can be set.
 pub(super) const BATCH: usize = 1024;
 
-/// A poller in Rust, which watches the descriptors that it was made for: near ends of pairs. The loops
-/// around these functions are compiled for each.
-pub(super) trait RustPoller {
+/// A poller, which watches the descriptors that it was made for: near ends of pairs. The loops around
+/// the first two functions are compiled for each.
+pub(crate) trait PeerPoller {
     /// Waits once, and serves what that brings. Always inlined, so that the timeout is a constant of
-    /// each loop.
+    /// each loop. A peer in C can only look, without a wait.
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>);
 
-    /// Stops watching the first descriptor (false), or starts again.
+    /// Stops watching the first descriptor (false), or starts again. Not for a peer in C.
     fn watch_first(&mut self, starts: bool);
-}
 
-/// A poller as the measurement sees it.
-pub(crate) trait PeerPoller {
     /// Serves until no events are left.
-    fn run(&mut self, ring: &mut Ring<'_>);
-
-    /// Stops watching the first descriptor and starts again, `times` times.
-    fn toggle(&mut self, times: usize);
-
-    /// The same with a wait after each change, which makes it known to the kernel. Not for a peer in C,
-    /// as the next.
-    fn toggle_and_flush(&mut self, _times: usize, _ring: &mut Ring<'_>) {
-        unreachable!("a peer in C has no wait");
-    }
-
-    /// Waits once, and serves what that brings.
-    fn wait(&mut self, _timeout: Duration, _ring: &mut Ring<'_>) {
-        unreachable!("a peer in C has no wait");
-    }
-}
-
-impl<P: RustPoller> PeerPoller for P {
     fn run(&mut self, ring: &mut Ring<'_>) {
         while !ring.is_over() {
             self.turn(None, ring);
         }
     }
 
+    /// Stops watching the first descriptor and starts again, `times` times.
     fn toggle(&mut self, times: usize) {
         for _ in 0..times {
             self.watch_first(false);
             self.watch_first(true);
         }
-    }
-
-    fn toggle_and_flush(&mut self, times: usize, ring: &mut Ring<'_>) {
-        for _ in 0..times {
-            for starts in [false, true] {
-                self.watch_first(starts);
-                self.turn(Some(Duration::ZERO), ring);
-            }
-        }
-    }
-
-    fn wait(&mut self, timeout: Duration, ring: &mut Ring<'_>) {
-        self.turn(Some(timeout), ring);
     }
 }
 
@@ -82,8 +48,8 @@ impl<P: RustPoller> PeerPoller for P {
 pub(super) struct Setup {
     /// Each descriptor has a timer, which is armed, and armed again whenever its pair is served.
     pub(super) timers: bool,
-    /// Makes the clock of an `EventLoop`; the system's if it is `None`.
-    pub(super) clock: Option<fn() -> Clock>,
+    /// An `EventLoop` reads the C library's clocks, which are counted.
+    pub(super) c_clock: bool,
 }
 
 /// A peer.
@@ -157,16 +123,6 @@ impl Peer {
         matches!(self.kind, Loop | LoopOn(_) | Listening(_) | InC(_))
     }
 
-    /// Whether a wait costs it the more, the more it watches.
-    pub(super) fn scans(&self) -> bool {
-        matches!(self.kind, Kind::Poller(Poll | Select))
-    }
-
-    /// Whether it listens with a policy.
-    pub(super) fn listens(&self) -> bool {
-        matches!(self.kind, Listening(_))
-    }
-
     /// It has no wait of its own to call.
     pub(super) fn is_in_c(&self) -> bool {
         matches!(self.kind, InC(_))
@@ -174,7 +130,7 @@ impl Peer {
 
     /// Whether its time is measured. The others are only counted.
     pub(super) fn is_timed(&self) -> bool {
-        !self.scans() && !self.listens()
+        !matches!(self.kind, Kind::Poller(Poll | Select) | Listening(_))
     }
 
     /// Whether it takes part with or without timers. The baseline takes part without timers of its

@@ -46,7 +46,7 @@ impl<'a> Ring<'a> {
     /// Writes the first bytes, to `active` pairs at equal distances; `events` will come,
     /// which are at least as many.
     pub(super) fn start(pairs: &'a Pairs, active: usize, events: usize) -> Ring<'a> {
-        let distance = pairs.far.len() / active;
+        let distance = pairs.far.len() / active.max(1);
         for far in pairs.far.iter().step_by(distance).take(active) {
             write_byte(far);
         }
@@ -59,11 +59,7 @@ impl<'a> Ring<'a> {
 
     /// A run in which no byte comes.
     pub(super) fn idle(pairs: &'a Pairs) -> Ring<'a> {
-        Ring {
-            pairs,
-            writes: 0,
-            left: 0,
-        }
+        Ring::start(pairs, 0, 0)
     }
 
     /// Reads the byte of a pair, and passes one on to the next.

@@ -19,7 +19,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::retry_on_intr;
 
-use super::peers::{BATCH, RustPoller};
+use super::peers::{BATCH, PeerPoller};
 use super::ring_of_pairs::Ring;
 
 /// The set, and what the last wait brought.
@@ -48,7 +48,7 @@ impl<'a> Bare<'a> {
     }
 }
 
-impl RustPoller for Bare<'_> {
+impl PeerPoller for Bare<'_> {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         self.events.clear();
@@ -105,7 +105,7 @@ impl<'a> Mio<'a> {
     }
 }
 
-impl RustPoller for Mio<'_> {
+impl PeerPoller for Mio<'_> {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         // A ring that was closed before interrupts a wait.
@@ -153,7 +153,7 @@ impl<'a> Polling<'a> {
     }
 }
 
-impl RustPoller for Polling<'_> {
+impl PeerPoller for Polling<'_> {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         self.events.clear();
@@ -211,7 +211,7 @@ pub(super) fn read_if(starts: bool) -> Interest {
     })
 }
 
-impl RustPoller for Ours {
+impl PeerPoller for Ours {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         let waited = self.poller.wait(&mut self.events, timeout);

@@ -20,8 +20,8 @@ fn each_byte_is_served_once_and_passed_on() {
     let pairs = Pairs::open(20);
     for timers in [false, true] {
         for peer in peers().iter().filter(|peer| peer.takes_part(timers)) {
-            let clock = None;
-            let mut poller = peer.create(&pairs.near, Setup { timers, clock });
+            let c_clock = false;
+            let mut poller = peer.create(&pairs.near, Setup { timers, c_clock });
             for active in [1, 7, 20] {
                 let left = left_over(poller.as_mut(), &pairs, active);
                 assert_eq!(left, 0, "{}, {active} active", peer.name);

@@ -1,6 +1,6 @@
 //! What a turn takes, counted: instructions, clock readings, system calls and allocations.
 
-use super::c_clock::{counted_clock, readings};
+use super::c_clock::readings;
 use super::peers::{Peer, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::foreign;
@@ -26,13 +26,12 @@ const ALLOCATIONS: &str = "allocations";
 
 /// Whether a peer has a cell in a table.
 fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
-    if words.contains("timers") && !peer.has_timers() {
-        return false;
-    }
     match table {
-        "turn" | "event" => !peer.scans(),
+        _ if words.contains("timers") && !peer.has_timers() => false,
+        // Not `poll` and `select`, whose waits take the longer, the more they watch.
+        "turn" | "event" => peer.is_timed() || peer.has_timers(),
         // Policies add none.
-        ALLOCATIONS => !peer.listens(),
+        ALLOCATIONS => peer.is_timed(),
         "wait" => !peer.is_in_c(),
         _ => true,
     }
@@ -67,9 +66,9 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 fn clocks(peers: &[Peer], report: &mut Report) {
     const TURNS: usize = 10_000;
     let pairs = Pairs::open(10);
-    let (timers, clock) = (true, Some(counted_clock as fn() -> _));
+    let (timers, c_clock) = (true, true);
     for peer in peers.iter().filter(|it| it.name.starts_with("EventLoop")) {
-        let mut poller = peer.create(&pairs.near, Setup { timers, clock });
+        let mut poller = peer.create(&pairs.near, Setup { timers, c_clock });
         let before = readings();
         poller.run(&mut Ring::start(&pairs, 1, TURNS));
         let now = readings();

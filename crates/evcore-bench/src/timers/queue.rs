@@ -4,16 +4,13 @@ use std::hint::black_box;
 
 use evcore_timer::TimerQueue;
 
-use super::script::{END_MS, Step, TIMEOUT_MS};
+use super::script::{Step, TIMEOUT_MS};
 use crate::run::cpu_ns;
 
 /// A queue in Rust, operation by operation; the loops around them are compiled for each.
 pub(super) trait Queue {
     /// Whether its time can be set, millisecond by millisecond, at no cost.
     const KEEPS_TIME: bool = true;
-
-    /// Whether it takes a deadline that is past.
-    const TAKES_PAST: bool = true;
 
     /// Arms, or arms again.
     fn arm(&mut self, id: u32, deadline: u64);
@@ -58,14 +55,9 @@ pub(crate) trait PeerQueue {
     /// Expires all, in the turns that the queue asks for; returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Expires all; returns the nanoseconds of each call, none if it has no calls of its own.
-    fn time_expiry(&mut self) -> Vec<u64> {
-        Vec::new()
-    }
-
-    /// Arms all after the time has passed them, and expires them; returns the nanoseconds of each
-    /// call, none if it cannot.
-    fn time_past_deadlines(&mut self, _steps: &[Step]) -> Vec<u64> {
+    /// Arms these at a time, and expires all; returns the nanoseconds of each call, none if the time
+    /// cannot be set so.
+    fn time_calls(&mut self, _now: u64, _steps: &[Step]) -> Vec<u64> {
         Vec::new()
     }
 
@@ -100,24 +92,33 @@ impl<Q: Queue> PeerQueue for Q {
         fired
     }
 
-    fn time_expiry(&mut self) -> Vec<u64> {
-        let mut calls = Calls::begin();
-        calls.expire(self, |deadline| deadline);
-        calls.ns
-    }
-
-    fn time_past_deadlines(&mut self, steps: &[Step]) -> Vec<u64> {
-        if !(Q::KEEPS_TIME && Q::TAKES_PAST) {
-            return Vec::new();
+    fn time_calls(&mut self, now: u64, steps: &[Step]) -> Vec<u64> {
+        let mut calls = Vec::new();
+        if now > 0 {
+            if !Q::KEEPS_TIME {
+                return calls;
+            }
+            assert_eq!(self.pop_expired(now), None, "nothing is armed yet");
         }
-        assert_eq!(self.pop_expired(END_MS), None, "nothing is armed yet");
-        let mut calls = Calls::begin();
+        let mut last = cpu_ns();
+        let mut after_one = || {
+            calls.push(cpu_ns() - last);
+            // What the list itself takes is not a call's.
+            last = cpu_ns();
+        };
         for step in steps {
             Queue::arm(self, step.id, step.deadline);
-            calls.after_one();
+            after_one();
         }
-        calls.expire(self, |_| END_MS);
-        calls.ns
+        // A queue may pause where one call would take too long.
+        while let Some(deadline) = self.next_deadline() {
+            after_one();
+            while self.pop_expired(deadline.max(now)).is_some() {
+                after_one();
+            }
+            after_one();
+        }
+        calls
     }
 
     fn serve(&mut self, steps: &[Step]) -> bool {
@@ -132,39 +133,5 @@ impl<Q: Queue> PeerQueue for Q {
             Queue::arm(self, step.id, step.deadline);
         }
         Q::KEEPS_TIME
-    }
-}
-
-/// The times of calls.
-struct Calls {
-    ns: Vec<u64>,
-    last_ns: u64,
-}
-
-impl Calls {
-    fn begin() -> Calls {
-        Calls {
-            ns: Vec::new(),
-            last_ns: cpu_ns(),
-        }
-    }
-
-    fn after_one(&mut self) {
-        self.ns.push(cpu_ns() - self.last_ns);
-        // What the list itself takes is not a call's.
-        self.last_ns = cpu_ns();
-    }
-
-    /// Expires all, at the times that `now` makes of the deadlines.
-    ///
-    /// A queue may pause where one call would take too long.
-    fn expire<Q: Queue>(&mut self, queue: &mut Q, now: impl Fn(u64) -> u64) {
-        while let Some(deadline) = queue.next_deadline() {
-            self.after_one();
-            while queue.pop_expired(now(deadline)).is_some() {
-                self.after_one();
-            }
-            self.after_one();
-        }
     }
 }

@@ -162,11 +162,10 @@ type Entry = IdOnlyTimerEntry<u32>;
 /// `hierarchical_hash_wheel_timer`: its wheel with cancelling, and its time, which it does not expose.
 ///
 /// A timer that is cancelled leaves an empty entry in its slot until the wheel comes there, so
-/// re-arming is quick and takes memory.
+/// re-arming is quick and takes memory. It takes no deadline that is past: that becomes the next tick.
 pub(super) struct HashWheel {
     wheel: QuadWheelWithOverflow<Entry>,
     armed: Vec<bool>,
-    len: usize,
     now: u64,
     /// What the last tick brought.
     expired: Vec<Rc<Entry>>,
@@ -177,14 +176,40 @@ impl HashWheel {
         HashWheel {
             wheel: QuadWheelWithOverflow::new(),
             armed: vec![false; ids],
-            len: 0,
             now: 0,
             expired: Vec::new(),
         }
     }
+}
+
+impl Queue for HashWheel {
+    fn arm(&mut self, id: u32, deadline: u64) {
+        if self.armed[id as usize] {
+            self.disarm(id);
+        }
+        let ms = deadline.saturating_sub(self.now).max(1);
+        let delay = Duration::from_millis(ms);
+        let entry = Rc::new(Entry::new(id, delay));
+        let armed = self.wheel.insert_ref_with_delay(entry, delay);
+        armed.expect("the deadline is to come");
+        self.armed[id as usize] = true;
+    }
+
+    fn disarm(&mut self, id: u32) {
+        self.wheel.cancel(&id).expect("it is armed");
+        self.armed[id as usize] = false;
+    }
+
+    fn next_deadline(&mut self) -> Option<u64> {
+        match self.wheel.can_skip() {
+            Skip::Empty => None,
+            Skip::Millis(ms) => Some(self.now + u64::from(ms) + 1),
+            Skip::None => Some(self.now + 1),
+        }
+    }
 
     /// Ticks until something expires, or `now` has come.
-    fn tick_to(&mut self, now: u64) {
+    fn pop_expired(&mut self, now: u64) -> Option<u32> {
         while self.now < now && self.expired.is_empty() {
             match self.wheel.can_skip() {
                 Skip::Empty => self.now = now,
@@ -199,45 +224,8 @@ impl HashWheel {
                 }
             }
         }
-    }
-}
-
-impl Queue for HashWheel {
-    const TAKES_PAST: bool = false;
-
-    fn arm(&mut self, id: u32, deadline: u64) {
-        if self.armed[id as usize] {
-            self.disarm(id);
-        }
-        let delay = Duration::from_millis(deadline - self.now);
-        let entry = Rc::new(Entry::new(id, delay));
-        let armed = self.wheel.insert_ref_with_delay(entry, delay);
-        armed.expect("the deadline is to come");
-        self.armed[id as usize] = true;
-        self.len += 1;
-    }
-
-    fn disarm(&mut self, id: u32) {
-        self.wheel.cancel(&id).expect("it is armed");
-        self.armed[id as usize] = false;
-        self.len -= 1;
-    }
-
-    fn next_deadline(&mut self) -> Option<u64> {
-        let skip = match self.wheel.can_skip() {
-            Skip::Millis(ms) => u64::from(ms),
-            Skip::Empty | Skip::None => 0,
-        };
-        (self.len > 0).then_some(self.now + skip + 1)
-    }
-
-    fn pop_expired(&mut self, now: u64) -> Option<u32> {
-        if self.expired.is_empty() {
-            self.tick_to(now);
-        }
         let id = self.expired.pop()?.id;
         self.armed[id as usize] = false;
-        self.len -= 1;
         Some(id)
     }
 }
