@@ -9,9 +9,11 @@
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,30 +33,16 @@ static const char HELLO[] = "HTTP/1.1 200 OK\r\nServer: evcore\r\n"
 static char responses[MOST * sizeof HELLO];
 static size_t length;
 static int blocks;
-/* How many bytes of "\r\n\r\n" each connection has received last. */
-static unsigned char matched[MAX_FD];
+/* The last four bytes that each connection has received. */
+static uint32_t last[MAX_FD];
 
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-/* Counts the empty lines, across reads. */
+/* Counts the empty lines, across reads: each is the bytes \r\n\r\n. */
 static int count(int fd, const char *bytes, ssize_t n) {
     int requests = 0;
-    unsigned char at = matched[fd];
     for (ssize_t i = 0; i < n; i++) {
-        char byte = bytes[i];
-        if (byte == "\r\n\r\n"[at])
-            at++;
-        else
-            at = byte == '\r';
-        if (at == 4) {
-            requests++;
-            at = 0;
-        }
+        last[fd] = last[fd] << 8 | (unsigned char)bytes[i];
+        requests += last[fd] == 0x0d0a0d0a;
     }
-    matched[fd] = at;
     return requests;
 }
 
@@ -87,7 +75,7 @@ static void accept_all(int set, int listener) {
         if (fd >= MAX_FD || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) < 0)
             close(fd);
         else
-            matched[fd] = 0;
+            last[fd] = 0;
     }
 }
 
@@ -97,7 +85,7 @@ static int listen_on(int port, int reuse_port) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(listener, SOL_SOCKET, reuse_port ? SO_REUSEPORT : SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 || listen(listener, BACKLOG) < 0)
-        fail("listen");
+        err(1, "listen");
     return listener;
 }
 
@@ -134,11 +122,11 @@ int main(int argc, char **argv) {
         /* Before the fork, so that all listen when the first can be reached. */
         int own = each && i > 0 ? listen_on(port, each) : listener;
         if (fork() == 0) {
-            char response[128], pid[16];
+            char response[128];
+            int pid = getpid(), digits = snprintf(NULL, 0, "%d", pid);
             prctl(PR_SET_PDEATHSIG, SIGTERM);
-            snprintf(pid, sizeof pid, "%d", getpid());
-            snprintf(response, sizeof response, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
-                     strlen(pid), pid);
+            snprintf(response, sizeof response, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%d",
+                     digits, pid);
             respond_with(response);
             blocks = 1;
             work(own, exclusive);

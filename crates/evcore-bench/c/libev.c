@@ -17,7 +17,8 @@ static void fire(struct ev_loop *ev, ev_timer *timer, int events) {
 }
 
 static void ready(struct ev_loop *ev, ev_io *io, int events) {
-    on_ready(ev_userdata(ev), (uintptr_t)io->data);
+    if (on_ready(ev_userdata(ev), (uintptr_t)io->data))
+        ev_break(ev, EVBREAK_ONE);
 }
 
 static inline void arm_one(struct self *self, size_t id, uint64_t deadline) {
@@ -67,10 +68,6 @@ static inline void stop(struct self *self, ev_io *io) {
 
 static void turn(struct self *self, int waits) {
     ev_run(self->library, waits ? 0 : EVRUN_NOWAIT);
-}
-
-static inline void leave(struct self *self) {
-    ev_break(self->library, EVBREAK_ONE);
 }
 
 const struct peer libev = { create, destroy, arm, expire, run, toggle, NULL, 0 };

@@ -25,7 +25,8 @@ static void fire(evutil_socket_t fd, short what, void *arg) {
 
 static void ready(evutil_socket_t fd, short what, void *arg) {
     watcher *watcher = arg;
-    on_ready(watcher->self, watcher->index);
+    if (on_ready(watcher->self, watcher->index))
+        event_base_loopbreak(watcher->self->library);
 }
 
 static inline void arm_one(struct self *self, size_t id, uint64_t deadline) {
@@ -74,10 +75,6 @@ static void turn(struct self *self, int waits) {
     event_base_loop(self->library, waits ? 0 : EVLOOP_NONBLOCK);
 }
 
-static inline void leave(struct self *self) {
-    event_base_loopbreak(self->library);
-}
-
 struct script {
     struct self *self;
     const struct step *steps;
@@ -89,7 +86,7 @@ static void arm_here(evutil_socket_t fd, short what, void *arg) {
     struct script *script = arg;
     arm(script->self, script->steps, script->n, script->disarms);
     /* Or the loop would look again, and expire what is due. */
-    leave(script->self);
+    event_base_loopbreak(script->self->library);
 }
 
 static void arm_in_turn(struct self *self, const struct step *steps, size_t n, int disarms) {

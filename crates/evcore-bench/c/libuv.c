@@ -18,7 +18,8 @@ static void fire(uv_timer_t *timer) {
 }
 
 static void ready(uv_poll_t *io, int status, int events) {
-    on_ready(io->loop->data, (uintptr_t)io->data);
+    if (on_ready(io->loop->data, (uintptr_t)io->data))
+        uv_stop(io->loop);
 }
 
 static inline void arm_one(struct self *self, size_t id, uint64_t deadline) {
@@ -66,10 +67,6 @@ static inline void stop(struct self *self, uv_poll_t *io) {
 
 static void turn(struct self *self, int waits) {
     uv_run(&self->library, waits ? UV_RUN_DEFAULT : UV_RUN_NOWAIT);
-}
-
-static inline void leave(struct self *self) {
-    uv_stop(&self->library);
 }
 
 const struct peer libuv = { create, destroy, arm, expire, run, toggle, NULL, 0 };

@@ -33,9 +33,8 @@ static void init_timer(struct self *self, timer *timer);
 static void init_watcher(struct self *self, watcher *watcher, size_t index);
 static inline void start(struct self *self, watcher *watcher);
 static inline void stop(struct self *self, watcher *watcher);
-/* Serves what is ready and due, until `leave` if it waits. */
+/* Serves what is ready and due: once, or until a callback ends it. */
 static void turn(struct self *self, int waits);
-static inline void leave(struct self *self);
 
 /* Reads the byte of a pair, and passes one on to the next. */
 static inline void serve(struct ring *ring, size_t index) {
@@ -51,14 +50,13 @@ static inline void serve(struct ring *ring, size_t index) {
     }
 }
 
-/* What the callback of a watcher does. A timer gets a deadline 10 to 11 seconds from now. */
-static inline void on_ready(struct self *self, size_t index) {
-    struct ring *ring = self->ring;
-    serve(ring, index);
+/* What the callback of a watcher does; returns whether this was the last event. A timer gets a deadline
+ * 10 to 11 seconds from now. */
+static inline int on_ready(struct self *self, size_t index) {
+    serve(self->ring, index);
     if (self->timed)
-        arm_one(self, index, 10000 + ring->left * 7919 % 1000);
-    if (ring->left == 0)
-        leave(self);
+        arm_one(self, index, 10000 + self->ring->left * 7919 % 1000);
+    return self->ring->left == 0;
 }
 
 static struct self *create(const int *watched, size_t n, size_t timers, int due, long option) {

@@ -245,22 +245,15 @@ static size_t expire(struct self *self) {
     return self->fired;
 }
 
-static void serve_minute(struct self *self, const struct step *steps, size_t n, uint64_t timeout) {
-    uint64_t last = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (steps[i].deadline != last) {
-            struct event *event;
-            last = steps[i].deadline;
-            self->now = (uintptr_t)(last - timeout);
-            while ((event = pop_expired(self)))
-                arm_one(self, event->index, last);
-        }
-        arm_one(self, steps[i].id, steps[i].deadline);
-    }
+static void rearm_due(struct self *self, uint64_t now, uint64_t deadline) {
+    struct event *event;
+    self->now = (uintptr_t)now;
+    while ((event = pop_expired(self)))
+        arm_one(self, event->index, deadline);
 }
 
-const struct peer nginx_rbtree = { create, destroy, arm, expire, NULL, NULL, serve_minute, 0 };
+const struct peer nginx_rbtree = { create, destroy, arm, expire, NULL, NULL, rearm_due, 0 };
 
 const struct peer nginx_rbtree_lazy = {
-    create, destroy, arm, expire, NULL, NULL, serve_minute, LAZY_DELAY
+    create, destroy, arm, expire, NULL, NULL, rearm_due, LAZY_DELAY
 };

@@ -38,9 +38,8 @@ struct peer {
     size_t (*run)(struct self *self, const int *far, size_t writes, size_t left);
     /* Stops watching the first descriptor and starts again, so many times. */
     void (*toggle)(struct self *self, size_t times);
-    /* Takes what is due whenever a millisecond begins, and arms it again; a step's deadline is `timeout`
-     * from then. NULL where the time cannot be set. */
-    void (*serve)(struct self *self, const struct step *steps, size_t n, uint64_t timeout);
+    /* Takes what is due at this time, and arms it again. NULL where the time cannot be set. */
+    void (*rearm_due)(struct self *self, uint64_t now, uint64_t deadline);
     /* For `create`: in what this peer differs from another of the same library. */
     long option;
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::pollers::{Pairs, PeerPoller, Ring};
 use crate::report::Report;
-use crate::timers::{PeerQueue, Step, TIMEOUT_MS};
+use crate::timers::{PeerQueue, Step};
 
 /// As `struct peer` in `c/peer.h`, where the functions are described.
 #[repr(C)]
@@ -20,7 +20,7 @@ pub(crate) struct Functions {
     expire: unsafe extern "C" fn(*mut c_void) -> usize,
     run: Option<unsafe extern "C" fn(*mut c_void, *const OwnedFd, usize, usize) -> usize>,
     toggle: Option<unsafe extern "C" fn(*mut c_void, usize)>,
-    serve: Option<unsafe extern "C" fn(*mut c_void, *const Step, usize, u64)>,
+    rearm_due: Option<unsafe extern "C" fn(*mut c_void, u64, u64)>,
     option: c_long,
 }
 
@@ -99,13 +99,9 @@ impl<'a> Foreign<'a> {
         }
     }
 
-    /// The ids index a table in C, which does not check them. A release build trusts the script.
-    fn debug_assert_known(&self, steps: &[Step]) {
-        debug_assert!(steps.iter().all(|step| (step.id as usize) < self.timers));
-    }
-
     fn arm(&mut self, steps: &[Step], disarms: bool) {
-        self.debug_assert_known(steps);
+        // The ids index a table in C, which does not check them. A release build trusts the script.
+        debug_assert!(steps.iter().all(|step| (step.id as usize) < self.timers));
         let (this, arm) = (self.this, self.functions.arm);
         // SAFETY: by the invariant of `this`; a script makes ids below its own number only, which is
         // the argument of `create`; the steps outlive the call.
@@ -154,13 +150,12 @@ impl PeerQueue for Foreign<'_> {
         unsafe { (self.functions.expire)(self.this) }
     }
 
-    fn serve(&mut self, steps: &[Step]) -> bool {
-        self.debug_assert_known(steps);
-        let Some(serve) = self.functions.serve else {
+    fn rearm_due(&mut self, now: u64, deadline: u64) -> bool {
+        let Some(rearm_due) = self.functions.rearm_due else {
             return false;
         };
-        // SAFETY: as in `arm`.
-        unsafe { serve(self.this, steps.as_ptr(), steps.len(), TIMEOUT_MS) };
+        // SAFETY: by the invariant of `this`.
+        unsafe { rearm_due(self.this, now, deadline) };
         true
     }
 }

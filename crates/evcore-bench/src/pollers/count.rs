@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::peers::{Peer, Setup, peer};
+use super::peers::{Peer, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::cpus::most_descriptors;
 
@@ -17,7 +17,8 @@ pub(crate) fn count(words: &[&str]) -> bool {
     let [what, kind, name, times, ref rest @ ..] = words[..] else {
         return false;
     };
-    let (Some(peer), Ok(times)) = (peer(name), times.parse()) else {
+    let peer = peers().into_iter().find(|peer| peer.name == name);
+    let (Some(peer), Ok(times)) = (peer, times.parse()) else {
         return false;
     };
     most_descriptors();

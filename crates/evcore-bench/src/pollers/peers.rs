@@ -65,15 +65,14 @@ enum Kind {
     Mio,
     Polling,
     Poller(BackendKind),
-    Loop,
-    LoopOn(BackendKind),
+    Loop(BackendKind),
     /// An `EventLoop` with a listener and a policy.
     Listening(Policy),
     InC(&'static Functions),
 }
 
 use BackendKind::{Epoll, IoUring, Poll, Select};
-use Kind::{InC, Listening, Loop, LoopOn};
+use Kind::{InC, Listening, Loop};
 
 /// Those in Rust, the baseline first, and those on `io_uring` last: when a ring is closed, the kernel
 /// interrupts its thread once.
@@ -88,13 +87,13 @@ const IN_RUST: [(&str, Kind); 14] = [
     ("Poller", Kind::Poller(Epoll)),
     ("Poller, poll", Kind::Poller(Poll)),
     ("Poller, select", Kind::Poller(Select)),
-    ("EventLoop", Loop),
+    ("EventLoop", Loop(Epoll)),
     ("EventLoop, off", Listening(Policy::Off)),
     ("EventLoop, mutex", Listening(Policy::mutex())),
     ("EventLoop, exclusive", Listening(Policy::exclusive())),
     ("EventLoop, least-loaded", Listening(Policy::least_loaded())),
     ("Poller, io_uring", Kind::Poller(IoUring)),
-    ("EventLoop, io_uring", LoopOn(IoUring)),
+    ("EventLoop, io_uring", Loop(IoUring)),
 ];
 
 impl Peer {
@@ -109,8 +108,7 @@ impl Peer {
             Kind::Mio => Box::new(Mio::new(watched)),
             Kind::Polling => Box::new(Polling::new(watched)),
             Kind::Poller(kind) => Box::new(Ours::new(watched, kind)),
-            Loop => facade(EventLoop::builder(), Mode::Level),
-            LoopOn(kind) => facade(EventLoop::builder().poller(kind), mode_on(kind)),
+            Loop(kind) => facade(EventLoop::builder().poller(kind), mode_on(kind)),
             Listening(policy) => facade(listening(policy, watched.len()), Mode::Level),
             InC(functions) => {
                 let timers = if setup.timers { watched.len() } else { 0 };
@@ -120,7 +118,7 @@ impl Peer {
     }
 
     pub(super) fn has_timers(&self) -> bool {
-        matches!(self.kind, Loop | LoopOn(_) | Listening(_) | InC(_))
+        matches!(self.kind, Loop(_) | Listening(_) | InC(_))
     }
 
     /// It has no wait of its own to call.
@@ -147,20 +145,11 @@ pub(super) fn peers() -> Vec<Peer> {
     let permits_ring = Poller::with(IoUring).is_ok();
     // The interruption comes here, and in no wait that counts.
     thread::park_timeout(Duration::from_millis(50));
-    let mut peers = installed();
-    peers.retain(|it| permits_ring || !matches!(it.kind, Kind::Poller(IoUring) | LoopOn(IoUring)));
-    peers
-}
-
-fn installed() -> Vec<Peer> {
     let foreign = foreign::installed().into_iter();
     let foreign = foreign.filter(|(_, functions)| functions.watches());
     let foreign = foreign.map(|(name, functions)| (name, InC(functions)));
-    let all = IN_RUST.into_iter().chain(foreign);
-    all.map(|(name, kind)| Peer { name, kind }).collect()
-}
-
-/// The peer of this name.
-pub(super) fn peer(name: &str) -> Option<Peer> {
-    installed().into_iter().find(|peer| peer.name == name)
+    let peers = IN_RUST.into_iter().chain(foreign);
+    let on_ring = |kind| matches!(kind, Kind::Poller(IoUring) | Loop(IoUring));
+    let peers = peers.filter(|(_, kind)| permits_ring || !on_ring(*kind));
+    peers.map(|(name, kind)| Peer { name, kind }).collect()
 }

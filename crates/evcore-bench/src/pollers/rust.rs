@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
 use mio::unix::SourceFd;
+use polling::PollMode;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -97,10 +98,8 @@ impl<'a> Mio<'a> {
     fn watch(&self, index: usize) {
         let number = self.watched[index].as_raw_fd();
         let (token, interest) = (mio::Token(index), mio::Interest::READABLE);
-        let added = self
-            .poll
-            .registry()
-            .register(&mut SourceFd(&number), token, interest);
+        let registry = self.poll.registry();
+        let added = registry.register(&mut SourceFd(&number), token, interest);
         added.expect("it is not watched yet");
     }
 }
@@ -141,7 +140,7 @@ impl<'a> Polling<'a> {
         for (key, fd) in watched.iter().enumerate() {
             let (fd, interest) = (fd.as_raw_fd(), polling::Event::readable(key));
             // SAFETY: they are borrowed for longer than the poller lives, so they stay open.
-            let added = unsafe { poller.add_with_mode(fd, interest, polling::PollMode::Level) };
+            let added = unsafe { poller.add_with_mode(fd, interest, PollMode::Level) };
             added.expect("it is not watched yet");
         }
         let batch = NonZeroUsize::new(BATCH).expect("it is not zero");
@@ -165,11 +164,8 @@ impl PeerPoller for Polling<'_> {
     }
 
     fn watch_first(&mut self, starts: bool) {
-        let interest = polling::Event::new(0, starts, false);
-        let mode = polling::PollMode::Level;
-        let modified = self
-            .poller
-            .modify_with_mode(&self.watched[0], interest, mode);
+        let (fd, interest) = (&self.watched[0], polling::Event::new(0, starts, false));
+        let modified = self.poller.modify_with_mode(fd, interest, PollMode::Level);
         modified.expect("it is watched");
     }
 }

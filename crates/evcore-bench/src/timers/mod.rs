@@ -11,10 +11,10 @@ mod script;
 mod tests;
 
 use self::peers::Peer;
-use self::script::{END_MS, Script};
+use self::script::{END_MS, SERVED_PER_MS, Script};
 use crate::foreign;
 use crate::report::Report;
-use crate::run::{self, Run, ns_each};
+use crate::run::{Run, each, ns_each};
 use crate::tools::Tool;
 
 pub(crate) use self::queue::PeerQueue;
@@ -75,34 +75,36 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
     let mut add = |table, value| report.add(table, peer.name, column, value);
     let mut queue = armed(peer, script, true);
     let mut fired = 0;
-    add(
-        "expire",
-        ns_each(script.arm.len(), || fired = queue.expire()),
-    );
+    let expire = ns_each(script.arm.len(), || fired = queue.expire());
+    add("expire", expire);
     assert_eq!(fired, script.arm.len(), "fired by {}", peer.name);
     let mut queue = armed(peer, script, false);
     let mut serves = false;
-    let serve = ns_each(script.serve.len(), || serves = queue.serve(&script.serve));
+    let serve = ns_each(script.serve.len(), || {
+        serves = script.serve.chunks(SERVED_PER_MS).all(|steps| {
+            queue.arm(steps);
+            let next = steps[0].deadline + 1;
+            queue.rearm_due(next - TIMEOUT_MS, next)
+        });
+    });
     if serves {
         add("serve", serve);
     }
     drop(queue);
-    let expiry = || armed(peer, script, true).time_calls(0, &[]);
-    let past = || (peer.create)(script.ids(), false).time_calls(END_MS, &script.arm);
-    for (table, calls) in [
-        ("longest", [(); 3].map(|()| expiry())),
-        ("past", [(); 3].map(|()| past())),
-    ] {
-        longest_us(calls).into_iter().for_each(|us| add(table, us));
+    let longest = longest_us(|| armed(peer, script, true).time_calls(0, &[]));
+    let create = || (peer.create)(script.ids(), false);
+    let past = longest_us(|| create().time_calls(END_MS, &script.arm));
+    for (table, us) in [("longest", longest), ("past", past)] {
+        us.into_iter().for_each(|us| add(table, us));
     }
 }
 
 /// The longest call in microseconds, of three runs of the same calls, of which each counts with its
 /// least time: a stall of the machine hits another call in each run, so what is left is the call's own.
-fn longest_us([first, second, third]: [Vec<u64>; 3]) -> Option<f64> {
-    let least_ns = first.into_iter().zip(second).zip(third);
+fn longest_us(mut run: impl FnMut() -> Vec<u64>) -> Option<f64> {
+    let least_ns = run().into_iter().zip(run()).zip(run());
     let least_ns = least_ns.map(|((first, second), third)| first.min(second).min(third));
-    least_ns.max().map(|ns| run::each(ns, 1_000))
+    least_ns.max().map(|ns| each(ns, 1_000))
 }
 
 /// What a re-arm takes of the processor.

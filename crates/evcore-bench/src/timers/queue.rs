@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use evcore_timer::TimerQueue;
 
-use super::script::{Step, TIMEOUT_MS};
+use super::script::Step;
 use crate::run::cpu_ns;
 
 /// A queue in Rust, operation by operation; the loops around them are compiled for each.
@@ -61,10 +61,8 @@ pub(crate) trait PeerQueue {
         Vec::new()
     }
 
-    /// Takes what is due whenever a millisecond begins, and arms it again; returns false if it cannot.
-    fn serve(&mut self, _steps: &[Step]) -> bool {
-        false
-    }
+    /// Takes what is due at this time, and arms it again; returns false if the time cannot be set.
+    fn rearm_due(&mut self, now: u64, deadline: u64) -> bool;
 }
 
 impl<Q: Queue> PeerQueue for Q {
@@ -121,16 +119,11 @@ impl<Q: Queue> PeerQueue for Q {
         calls
     }
 
-    fn serve(&mut self, steps: &[Step]) -> bool {
-        let mut last = 0;
-        for step in steps.iter().filter(|_| Q::KEEPS_TIME) {
-            if step.deadline != last {
-                last = step.deadline;
-                while let Some(id) = self.pop_expired(last - TIMEOUT_MS) {
-                    Queue::arm(self, id, last);
-                }
-            }
-            Queue::arm(self, step.id, step.deadline);
+    fn rearm_due(&mut self, now: u64, deadline: u64) -> bool {
+        while Q::KEEPS_TIME
+            && let Some(id) = self.pop_expired(now)
+        {
+            Queue::arm(self, id, deadline);
         }
         Q::KEEPS_TIME
     }

@@ -13,7 +13,7 @@ pub(super) const END_MS: u64 = 180_000;
 
 /// A server's events: 100,000 a second for re-arming alone, 20,000 a second while the time advances.
 const EVENTS_PER_MS: usize = 100;
-const SERVED_PER_MS: usize = 20;
+pub(super) const SERVED_PER_MS: usize = 20;
 
 /// Timers that come and go beside those that are armed.
 const SPARE: usize = 64;
