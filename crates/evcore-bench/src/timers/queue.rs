@@ -120,11 +120,12 @@ impl<Q: Queue> PeerQueue for Q {
     }
 
     fn rearm_due(&mut self, now: u64, deadline: u64) -> bool {
-        while Q::KEEPS_TIME
-            && let Some(id) = self.pop_expired(now)
-        {
+        if !Q::KEEPS_TIME {
+            return false;
+        }
+        while let Some(id) = self.pop_expired(now) {
             Queue::arm(self, id, deadline);
         }
-        Q::KEEPS_TIME
+        true
     }
 }
