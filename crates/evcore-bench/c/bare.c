@@ -39,10 +39,12 @@ static uint32_t last[MAX_FD];
 /* Counts the empty lines, across reads: each is the bytes \r\n\r\n. */
 static int count(int fd, const char *bytes, ssize_t n) {
     int requests = 0;
+    uint32_t four = last[fd];
     for (ssize_t i = 0; i < n; i++) {
-        last[fd] = last[fd] << 8 | (unsigned char)bytes[i];
-        requests += last[fd] == 0x0d0a0d0a;
+        four = four << 8 | (unsigned char)bytes[i];
+        requests += four == 0x0d0a0d0a;
     }
+    last[fd] = four;
     return requests;
 }
 
