@@ -1,6 +1,5 @@
 /* A bare epoll HTTP server: `bare PORT WORKERS KIND`. It is the least that a server on epoll does: one
- * wait a batch, one receive and one send a request (or a pipelined batch of requests). It does not parse:
- * every empty line ends a request, and a head that arrives in pieces is answered with its last piece. A
+ * wait a batch, one receive and one send a request. It does not parse: every empty line ends a request, and a head that arrives in pieces is answered with its last piece. A
  * body is not supported.
  *
  * KIND `hello`: every response is the same. The others respond with the worker's process id, and block
@@ -23,26 +22,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BATCH = 512, INPUT = 16 * 1024, BACKLOG = 1024, MAX_FD = 65536, MOST = INPUT / 4 };
+enum { BATCH = 512, INPUT = 16 * 1024, BACKLOG = 1024, MAX_FD = 65536 };
 
 /* As long as httpd's response. */
-static const char HELLO[] = "HTTP/1.1 200 OK\r\nServer: evcore\r\n"
+static char response[256] = "HTTP/1.1 200 OK\r\nServer: evcore\r\n"
     "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n"
     "Content-Length: 13\r\n\r\nHello, World!";
-
-static char responses[MOST * sizeof HELLO];
-static size_t length;
-static int blocks;
-/* The last four bytes that each connection has received. */
+static int length, blocks;
+/* The last bytes of each connection. */
 static uint32_t last[MAX_FD];
 
-/* Counts the empty lines, across reads: each is the bytes \r\n\r\n. */
+/* Counts the empty lines, across reads. */
 static int count(int fd, const char *bytes, ssize_t n) {
     int requests = 0;
     uint32_t four = last[fd];
     for (ssize_t i = 0; i < n; i++) {
         four = four << 8 | (unsigned char)bytes[i];
-        requests += four == 0x0d0a0d0a;
+        requests += four == 0x0d0a0d0a; /* "\r\n\r\n" */
     }
     last[fd] = four;
     return requests;
@@ -56,12 +52,14 @@ static void serve(int fd) {
         n = recv(fd, input, sizeof input - 1, 0);
         if (n < 0 && errno == EAGAIN)
             return;
-        ssize_t bytes = n > 0 ? (ssize_t)(count(fd, input, n) * length) : 0;
+        int requests = n > 0 ? count(fd, input, n) : 0, fails = n <= 0;
         input[n > 0 ? n : 0] = 0;
         if (blocks && sscanf(input, "GET /block/%u", &ms) == 1)
             usleep(ms * 1000);
-        /* A client that does not read its responses is closed. */
-        if (n <= 0 || (bytes > 0 && send(fd, responses, bytes, MSG_NOSIGNAL) != bytes)) {
+        for (; requests > 0 && !fails; requests--)
+            fails = send(fd, response, length, MSG_NOSIGNAL) != length;
+        /* At its end, or if a client does not read its responses. */
+        if (fails) {
             close(fd);
             return;
         }
@@ -107,41 +105,27 @@ static void work(int listener, int exclusive) {
     }
 }
 
-static void respond_with(const char *response) {
-    length = strlen(response);
-    for (int i = 0; i < MOST; i++)
-        memcpy(responses + i * length, response, length);
-}
-
 int main(int argc, char **argv) {
     if (argc != 4)
         return 2;
     int port = atoi(argv[1]), workers = atoi(argv[2]), each = !strcmp(argv[3], "reuseport");
     int exclusive = strcmp(argv[3], "exclusive") ? 0 : EPOLLEXCLUSIVE;
-    int listener = listen_on(port, each);
-    respond_with(HELLO);
-    for (int i = 0; i < workers; i++) {
-        /* Before the fork, so that all listen when the first can be reached. */
-        int own = each && i > 0 ? listen_on(port, each) : listener;
-        if (fork() == 0) {
-            char response[128];
-            int pid = getpid(), digits = snprintf(NULL, 0, "%d", pid);
-            prctl(PR_SET_PDEATHSIG, SIGTERM);
-            snprintf(response, sizeof response, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%d",
-                     digits, pid);
-            respond_with(response);
-            blocks = 1;
-            work(own, exclusive);
-        }
-        if (own != listener)
-            close(own);
-    }
     /* A listener without a worker would get connections that nobody accepts. */
-    if (workers > 0) {
-        close(listener);
-        while (wait(NULL) > 0)
-            ;
-        return 0;
+    int listener = each ? -1 : listen_on(port, 0);
+    length = strlen(response);
+    if (workers == 0)
+        work(listener, 0);
+    for (int i = 0; i < workers; i++) {
+        if (fork() == 0) {
+            int pid = getpid();
+            prctl(PR_SET_PDEATHSIG, SIGTERM);
+            length = sprintf(response, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%d",
+                             snprintf(NULL, 0, "%d", pid), pid);
+            blocks = 1;
+            work(each ? listen_on(port, 1) : listener, exclusive);
+        }
     }
-    work(listener, 0);
+    while (wait(NULL) > 0)
+        ;
+    return 0;
 }

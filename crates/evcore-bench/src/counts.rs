@@ -1,9 +1,9 @@
 //! The counts that CI asserts: cells of the parts `turn` and `timers`, beside the limits of
 //! `counts.txt`.
 
-use std::error::Error;
 use std::fs;
 
+use crate::Result;
 use crate::report::Report;
 use crate::run::{Run, root};
 use crate::{pollers, timers};
@@ -21,44 +21,42 @@ const MARGIN: f64 = 1.03;
 /// # Errors
 ///
 /// If a count exceeds its limit by more than the margin, with their number.
-pub(crate) fn check(run: &Run, update: bool) -> Result<(), Box<dyn Error>> {
+pub(crate) fn check(run: &Run, update: bool) -> Result {
     let path = root().join(LIMITS);
-    let mut text = fs::read_to_string(&path)?;
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let lines: Vec<String> = lines.map(str::to_owned).collect();
-    let mut cells = Vec::new();
-    for line in &lines {
-        let row = line.rsplit_once(" | ");
+    let mut text = fs::read_to_string(&path)?.replace(" | ", "|");
+    let mut limits = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let row = line.rsplit_once('|');
         let (cell, limit) = row.ok_or_else(|| format!("{LIMITS}: no row: {line:?}"))?;
-        cells.push((cell, limit.parse::<f64>()?));
+        limits.push((cell.to_owned(), limit.parse::<f64>()?));
     }
-    if cells.is_empty() {
+    if limits.is_empty() {
         return Err(format!("{LIMITS} has no limit").into());
     }
-    let only = cells.iter().map(|(cell, _)| cell.replace(" | ", "|"));
     let mut report = Report {
-        only: Some(only.collect()),
+        only: Some(limits.iter().map(|(cell, _)| cell.clone()).collect()),
         ..Report::default()
     };
     pollers::measure_turn(run, &mut report);
     timers::count_instructions(run, &mut report);
     let mut exceeded = 0;
-    for (line, (name, limit)) in lines.iter().zip(cells) {
-        let Some(count) = report.figures(&name.replace(" | ", "|"))[0] else {
+    for (cell, limit) in limits {
+        let Some(count) = report.figures(&cell)[0] else {
             if report.absent.is_empty() {
-                return Err(format!("{LIMITS}: there is no such count: {name}").into());
+                return Err(format!("{LIMITS}: there is no such count: {cell}").into());
             }
-            println!("not run: {name}: its tool is not installed");
+            println!("not run: {cell}: its tool is not installed");
             continue;
         };
         let is_exceeded = count > limit * MARGIN + 1e-6;
         exceeded += usize::from(is_exceeded);
         let verdict = if is_exceeded { "EXCEEDED" } else { "" };
-        println!("{name:<60} {count:>10.2} of {limit:>10.2} {verdict}");
-        text = text.replace(line, &format!("{name} | {:.0}", count.ceil()));
+        println!("{cell:<60} {count:>10.2} of {limit:>10.2} {verdict}");
+        let [old, new] = [limit, count.ceil()].map(|it| format!("{cell}|{it}\n"));
+        text = text.replace(&old, &new);
     }
     if update {
-        return Ok(fs::write(path, text)?);
+        return Ok(fs::write(path, text.replace('|', " | "))?);
     }
     match exceeded {
         0 => Ok(()),

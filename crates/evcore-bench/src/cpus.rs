@@ -1,7 +1,5 @@
 //! Servers are on the first CPU, clients on the last, so that neither waits for the other's.
 
-use std::ffi::OsStr;
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -29,14 +27,6 @@ pub(crate) fn become_client() {
     set.set(cpus()[1]);
     // If it is refused, the figures have more noise.
     let _ = sched_setaffinity(None, &set);
-}
-
-/// A program on a CPU, which ends with this thread.
-pub(crate) fn on_cpu(cpu: usize, program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "taskset", "-c", &cpu.to_string()]);
-    command.arg(program).stdin(Stdio::null());
-    command
 }
 
 /// Lets the process have as many descriptors as it may, and returns how many there can be for

@@ -6,6 +6,9 @@ mod clock;
 mod counts;
 mod cpus;
 mod foreign;
+/// The example `client`.
+#[path = "../../evcore/examples/client/load.rs"]
+mod load;
 mod memory;
 mod pace;
 mod page;
@@ -14,7 +17,6 @@ mod pollers;
 mod process;
 mod report;
 mod requests;
-mod rng;
 mod run;
 mod server;
 mod targets;
@@ -23,7 +25,7 @@ mod tools;
 mod whole;
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
 use lexopt::{Arg, Parser, ValueExt};
@@ -32,6 +34,8 @@ use self::report::Report;
 use self::run::Run;
 
 const USAGE: &str = include_str!("../usage.txt");
+
+type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     match run() {
@@ -44,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 /// Parses the words after the program's name, and runs what they name.
-fn run() -> Result<(), Box<dyn Error>> {
+fn run() -> Result {
     let mut run = Run {
         quick: false,
         folder: run::root().join("target/evcore-bench"),
@@ -59,8 +63,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             Arg::Long("quick") => run.quick = true,
             Arg::Long("missing") => missing = true,
             Arg::Long("update") => update = true,
-            Arg::Long("httpd") => run.httpd = PathBuf::from(parser.value()?),
-            Arg::Long("out") => run.folder = PathBuf::from(parser.value()?),
+            Arg::Long("httpd") => run.httpd = absolute(parser.value()?)?,
+            Arg::Long("out") => run.folder = absolute(parser.value()?)?,
             Arg::Long("docs") => docs = PathBuf::from(parser.value()?),
             Arg::Value(word) => words.push(word.string()?),
             other => return Err(format!("{}\n\n{USAGE}", other.unexpected()).into()),
@@ -77,7 +81,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// Measures the parts of these names, or all, and writes the page.
-fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result<(), Box<dyn Error>> {
+fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result {
     let parts = page::parts();
     if let Some(other) = names
         .iter()
@@ -93,7 +97,7 @@ fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result<()
             run.part(&part, measure(name))?;
         }
     }
-    Ok(page::write(run, docs)?)
+    page::write(run, docs)
 }
 
 /// The function that measures a part of `page.json`.

@@ -1,11 +1,12 @@
 //! Writes `docs/performance.md`, its pictures, and a page with the full tables of each part.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
-use std::{fs, io};
 
 use serde::Deserialize;
 
+use crate::Result;
 use crate::picture::Picture;
 use crate::report::{Report, number};
 use crate::run::Run;
@@ -53,7 +54,7 @@ pub(crate) fn parts() -> Vec<Part> {
 }
 
 /// Writes all pages from the reports that exist.
-pub(crate) fn write(run: &Run, docs: &Path) -> io::Result<()> {
+pub(crate) fn write(run: &Run, docs: &Path) -> Result {
     let folder = docs.join("performance");
     fs::create_dir_all(&folder)?;
     let mut sections = String::new();
@@ -75,7 +76,7 @@ pub(crate) fn write(run: &Run, docs: &Path) -> io::Result<()> {
     let page = format!(
         "{HEAD}**{met} targets met, {missed} missed, {unmeasured} not measured.**\n\n{sections}\n"
     );
-    fs::write(docs.join("performance.md"), page)
+    Ok(fs::write(docs.join("performance.md"), page)?)
 }
 
 impl Part {

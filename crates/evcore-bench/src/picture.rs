@@ -1,11 +1,11 @@
 //! The pictures of the page: horizontal bars, for each row and some columns of a table.
 
-use std::io;
 use std::path::Path;
 
 use plotters::prelude::*;
 use serde::Deserialize;
 
+use crate::Result;
 use crate::report::{Report, number};
 use crate::run;
 
@@ -25,18 +25,9 @@ const NAMES: i32 = 190;
 impl Picture {
     /// Draws bars by row into `folder`, with their numbers: plain rectangles, so that names of any
     /// length fit.
-    pub(crate) fn draw(&self, unit: &str, report: &Report, folder: &Path) -> io::Result<()> {
+    pub(crate) fn draw(&self, unit: &str, report: &Report, folder: &Path) -> Result {
         let path = folder.join(format!("{}.svg", self.table));
         let title = format!("{} ({unit})", self.title);
-        self.bars(&path, &title, report).map_err(io::Error::other)
-    }
-
-    fn bars(
-        &self,
-        path: &Path,
-        title: &str,
-        report: &Report,
-    ) -> Result<(), DrawingAreaErrorKind<io::Error>> {
         let columns: Vec<(i32, &String)> = (0..).zip(&self.columns).collect();
         let values = |peer: &str| -> Vec<(i32, f64)> {
             let median = |column: &str| Some(report.spread(&self.table, peer, column)?.median);
@@ -50,7 +41,7 @@ impl Picture {
         let longest = lengths.fold(f64::MIN_POSITIVE, |most, (_, value)| most.max(*value));
         let group = BAR as usize * columns.len() + 8;
         let height = u32::try_from(56 + group * rows.len()).expect("a few peers");
-        let area = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
+        let area = SVGBackend::new(&path, (WIDTH, height)).into_drawing_area();
         let color = |at: i32| HSLColor(run::each(at as u64, columns.len()), 0.8, 0.4);
         let text = |text: String, place: (i32, i32), size: u32| {
             area.draw(&Text::new(text, place, ("sans-serif", size)))
@@ -59,7 +50,7 @@ impl Picture {
             area.draw(&Rectangle::new(corners, color(at).filled()))
         };
         area.fill(&WHITE)?;
-        text(title.to_owned(), (10, 6), 16)?;
+        text(title, (10, 6), 16)?;
         for (at, column) in columns.iter().filter(|_| columns.len() > 1) {
             let x = NAMES + 130 * at;
             bar([(x, 30), (x + 10, 40)], *at)?;
@@ -75,6 +66,6 @@ impl Picture {
                 text(number(value), (end + 5, y), 12)?;
             }
         }
-        area.present()
+        Ok(area.present()?)
     }
 }

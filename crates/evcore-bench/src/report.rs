@@ -54,8 +54,9 @@ impl Report {
     }
 
     /// The value, or else records why a peer takes no part.
-    pub(crate) fn or_absent<T>(&mut self, peer: &str, value: Result<T, String>) -> Option<T> {
-        value.map_err(|reason| self.absent(peer, &reason)).ok()
+    pub(crate) fn or_absent<T>(&mut self, peer: &str, it: Result<T, impl ToString>) -> Option<T> {
+        it.map_err(|reason| self.absent(peer, &reason.to_string()))
+            .ok()
     }
 
     /// Each peer (1) or column (2) of a table: the names of its rows and columns.

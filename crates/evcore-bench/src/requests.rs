@@ -1,16 +1,13 @@
 //! The system calls of a keep-alive request: `httpd` under strace, with clients that send one
 //! request each at the same time.
 
-use std::net::TcpStream;
-use std::process::Stdio;
-
-use rustix::process::Signal;
+use std::fs;
 
 use crate::client::Client;
 use crate::report::Report;
 use crate::run::Run;
-use crate::tools::{Counts, Tool};
-use crate::{pace, process, server};
+use crate::server::{self, Program};
+use crate::tools::{Counts, Tool, each};
 
 /// How many requests each client makes, in a short and a long run.
 const REQUESTS: [u32; 2] = [20, 120];
@@ -29,21 +26,18 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     if !run.httpd.exists() {
         return report.absent("httpd", "its program does not exist");
     }
+    let program = &server::programs(run, report, "requests")[0];
     for clients in [1, 64] {
         eprintln!("turn: system calls of httpd, {clients} clients");
-        let [few, many] = REQUESTS.map(|requests| count(run, clients, requests));
-        let requests = f64::from(clients * (REQUESTS[1] - REQUESTS[0]));
+        let counts = each(REQUESTS, |requests| count(run, program, clients, requests));
         for (kind, calls) in KINDS {
-            let (each, column) = (
-                sum(&many, calls) - sum(&few, calls),
-                format!("{kind} {clients}"),
-            );
-            report.add("request", "httpd", &column, each / requests);
+            let each = sum(&counts, calls) / f64::from(clients);
+            report.add("request", "httpd", &format!("{kind} {clients}"), each);
         }
     }
     if report.wants("request", "httpd", EPOLL_CTL) {
-        let [few, many] = [64, 128].map(|clients| sum(&count(run, clients, 1), &["epoll_ctl"]));
-        report.add("request", "httpd", EPOLL_CTL, (many - few) / 64.0);
+        let counts = each([64, 128], |clients| count(run, program, clients, 1));
+        report.add("request", "httpd", EPOLL_CTL, sum(&counts, &["epoll_ctl"]));
     }
 }
 
@@ -51,22 +45,12 @@ fn sum(counts: &Counts, calls: &[&str]) -> f64 {
     calls.iter().filter_map(|call| counts.get(*call)).sum()
 }
 
-fn count(run: &Run, clients: u32, requests: u32) -> Counts {
-    let address = server::free_address().expect("a port is left");
-    let mut command = Tool::Strace.command();
-    command.arg(&run.httpd).args(["--quiet", "--workers", "0"]);
-    command
-        .args(["--listen", &address.to_string()])
-        .stderr(Stdio::piped());
-    let tracer = command.spawn().expect("strace is installed");
-    let listens = pace::until(|| TcpStream::connect(address).is_ok());
-    assert!(listens, "httpd does not listen");
-    let server = process::children(tracer.id())[0];
-    let wait = || assert!(pace::until(|| process::is_asleep(server)), "httpd spins");
+fn count(run: &Run, program: &Program, clients: u32, requests: u32) -> Counts {
+    let server = program.start(0).expect("strace is installed");
     let connect = |_| {
-        let client = Client::connect(address).expect("it listens");
+        let client = Client::connect(server.address).expect("it listens");
         // Or a first request may come together with its connection, which saves calls.
-        wait();
+        server.wait_until_idle();
         client
     };
     let mut clients: Vec<Client> = (0..clients).map(connect).collect();
@@ -80,8 +64,9 @@ fn count(run: &Run, clients: u32, requests: u32) -> Counts {
     }
     // So that each run has the ends of all connections.
     drop(clients);
-    wait();
-    process::signal(server, Signal::TERM);
-    let output = tracer.wait_with_output().expect("it was started");
-    Tool::Strace.parse(&String::from_utf8_lossy(&output.stderr))
+    server.wait_until_idle();
+    // strace prints when it ends.
+    drop(server);
+    let log = server::folder(run).join(format!("{}.log", program.name));
+    Tool::Strace.parse(&fs::read_to_string(log).expect("strace has written it"))
 }

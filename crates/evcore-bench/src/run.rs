@@ -10,6 +10,12 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::page::Part;
 use crate::report::Report;
 
+/// Prints the processor, how many CPUs there are (also if this thread is confined to one), and the kernel.
+const MACHINE: &str = "\
+    model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+    echo \"${model:-unknown CPU}, $(nproc --all) CPUs, $(uname -sr)\"";
+const LOAD: &str = "cut -d ' ' -f 1,2 /proc/loadavg";
+
 /// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
@@ -42,23 +48,24 @@ impl Run {
     pub(crate) fn part(&mut self, part: &Part, measure: fn(&Run, &mut Report)) -> io::Result<()> {
         self.rounds = if self.quick { 1 } else { part.rounds };
         let (mut report, began) = (Report::default(), Instant::now());
-        let commit = printed("git", "describe --always --dirty --exclude=*");
-        let (date, load_before) = (printed("date", "-u +%FT%T+00:00"), load());
+        let commit = printed("git describe --always --dirty --exclude='*'");
+        let (date, load_before) = (printed("date -u +%FT%T+00:00"), printed(LOAD));
         measure(self, &mut report);
+        let load = format!("{load_before} before, {} after", printed(LOAD));
         let context = [
             ("commit", commit),
             ("date", date),
-            ("machine", machine()),
-            ("compiler", printed("rustc", "--version")),
-            (
-                "load average",
-                format!("{load_before} before, {} after", load()),
-            ),
+            ("machine", printed(MACHINE)),
+            ("compiler", printed("rustc --version")),
+            ("load average", load),
             ("rounds", self.rounds.to_string()),
             ("duration", format!("{} s", began.elapsed().as_secs())),
         ];
         for (peer, line) in &part.versions {
-            let version = version(line).map(|version| (peer.clone(), version));
+            // Its first word with a digit at the beginning, and a dot.
+            let first = format!("{line} 2>&1 | grep -oE '[0-9]+[.][^ ]+' | head -n 1");
+            let version = Some((peer.clone(), printed(&first)));
+            let version = version.filter(|(_, version)| !version.is_empty());
             report.versions.extend(version);
         }
         report.context = context.map(|(name, it)| (name.to_owned(), it)).into();
@@ -67,11 +74,9 @@ impl Run {
 
     /// Reads a part's report; `None` if there is none.
     pub(crate) fn read(&self, part: &str) -> io::Result<Option<Report>> {
-        match fs::read(self.file(part)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let file = self.file(part);
+        let text = file.exists().then(|| fs::read(file)).transpose()?;
+        Ok(text.map(|text| serde_json::from_slice(&text)).transpose()?)
     }
 
     /// The file of a part's report.
@@ -106,38 +111,17 @@ pub(crate) fn root() -> PathBuf {
     root.expect("it is in `crates`").to_owned()
 }
 
-/// The processor, how many CPUs there are, and the kernel.
-fn machine() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let mut models = info.lines().filter_map(|it| it.strip_prefix("model name"));
-    let model = models.next().unwrap_or("unknown CPU");
-    let model = model.trim_start_matches(['\t', ':', ' ']);
-    // All, also if a part has confined this thread to one.
-    let cpus = printed("nproc", "--all");
-    format!("{model}, {cpus} CPUs, {}", printed("uname", "-sr"))
+/// A line of the shell, in the root of the source tree.
+pub(crate) fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).current_dir(root());
+    command
 }
 
-fn load() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let words: Vec<&str> = text.split_whitespace().take(2).collect();
-    words.join(" ")
-}
-
-/// What a program prints; nothing if it does not run.
-fn printed(program: &str, words: &str) -> String {
-    let mut command = Command::new(program);
-    let output = command.args(words.split(' ')).current_dir(root()).output();
-    let bytes = output.map(|output| [output.stdout, output.stderr].concat());
-    let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
-    text.trim().to_owned()
-}
-
-/// The version that a command prints: its first word with a digit at the beginning.
-fn version(line: &str) -> Option<String> {
-    let (program, words) = line.split_once(' ')?;
-    let text = printed(program, words);
-    let words = text.split([' ', '/', '\n']);
-    let mut words = words.map(|word| word.trim_start_matches('v'));
-    let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    version.map(str::to_owned)
+/// What a line of the shell prints; nothing if it fails.
+fn printed(line: &str) -> String {
+    let output = shell(line).output().ok();
+    let output = output.filter(|output| output.status.success());
+    let bytes = output.map_or(Vec::new(), |output| output.stdout);
+    String::from_utf8_lossy(&bytes).trim().to_owned()
 }

@@ -1,6 +1,7 @@
-//! The servers of `servers/servers.json`: how each is built, configured and started.
+//! The servers of `servers/servers.json`: how each is built and started.
 
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -9,30 +10,27 @@ use std::process::{Child, Command};
 use rustix::process::Signal;
 use serde::Deserialize;
 
-use crate::cpus::{cpus, on_cpu};
+use crate::cpus::cpus;
 use crate::report::Report;
-use crate::run::{self, Run};
+use crate::run::{Run, shell};
 use crate::{pace, process};
 
 /// A server that can be started.
 ///
-/// In its lines, and in its configuration, `HTTPD` (the example server), `RELEASE` (its directory, with a `/`)
-/// and `FOLDER` (that of all files) stand for their values. In those of a start also `ADDRESS`,
-/// `PORT`, `WORKERS`, `MASTER` (`on` or `off`) and `CONFIG` (the file).
+/// Its lines are for the shell, in the root of the source tree. They have the variables `HTTPD` (the example
+/// server), `FOLDER` (the directory of all files) and `CLIENT_CPU`. That of a start also has
+/// `NAME`, `ADDRESS` and `WORKERS`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
     /// The parts that measure it.
     parts: Vec<String>,
     pub(crate) name: String,
-    /// The command that builds it, with words between spaces.
+    /// The command that builds it.
     build: Option<String>,
-    /// The command that starts it.
+    /// The command that starts it, and becomes its process.
     run: String,
-    /// Its configuration, a file in `servers`.
-    config: Option<String>,
-    /// What else stands for other text.
-    #[serde(default)]
-    fill: Vec<(String, String)>,
+    #[serde(skip)]
+    variables: Vec<(&'static str, OsString)>,
 }
 
 /// A server that serves. All of it ends with its value.
@@ -45,22 +43,15 @@ pub(crate) struct Server {
     process: Child,
 }
 
-/// An address that nothing uses. Not every server can print the port that the kernel has chosen.
-pub(crate) fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")?.local_addr()
-}
-
 /// Builds the servers of a part, and records the absence of those that cannot be built.
 pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Program> {
     let all = include_str!("../servers/servers.json");
     let mut all: Vec<Program> = serde_json::from_str(all).expect("it has this form");
+    all.retain(|program| program.parts.iter().any(|it| it == part));
     all.retain_mut(|program| {
-        if !program.parts.iter().any(|it| it == part) {
-            return false;
-        }
-        program.set("HTTPD", run.httpd.display());
-        program.set("RELEASE", run.httpd.with_file_name("").display());
-        program.set("FOLDER", folder(run).display());
+        program.set("HTTPD", &run.httpd);
+        program.set("FOLDER", folder(run));
+        program.set("CLIENT_CPU", cpus()[1].to_string());
         let built = program.build();
         report.or_absent(&program.name, built).is_some()
     });
@@ -72,39 +63,31 @@ pub(crate) fn folder(run: &Run) -> PathBuf {
     let folder = run.folder.join("servers");
     // If it cannot be made, a server does not start.
     let _ = fs::create_dir_all(&folder);
-    std::path::absolute(&folder).unwrap_or(folder)
+    folder
 }
 
 impl Program {
-    /// Sets what stands for a name in its lines and its configuration.
-    pub(crate) fn set(&mut self, name: &str, value: impl ToString) {
-        self.fill.push((name.to_owned(), value.to_string()));
+    /// Sets a variable of its lines.
+    pub(crate) fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
+        self.variables.push((name, value.into()));
     }
 
-    /// A text with the values of its names.
-    fn filled(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for (name, value) in &self.fill {
-            text = text.replace(name, value);
-        }
-        text
-    }
-
-    fn words(&self, line: &str) -> Vec<String> {
-        line.split(' ').map(|word| self.filled(word)).collect()
+    fn command(&self, line: &str) -> Command {
+        let mut command = shell(line);
+        command.envs(self.variables.iter().cloned());
+        command
     }
 
     fn build(&self) -> Result<(), String> {
         let Some(line) = &self.build else {
             return Ok(());
         };
-        let words = self.words(line);
-        let mut command = Command::new(&words[0]);
-        match command.args(&words[1..]).current_dir(run::root()).status() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("{line}: {status}")),
-            Err(error) => Err(format!("{line}: {error}")),
-        }
+        let status = self.command(line).status();
+        let status = status.expect("there is a shell");
+        status
+            .success()
+            .then_some(())
+            .ok_or_else(|| format!("{line}: {status}"))
     }
 
     /// Starts it on the CPU of the servers, and waits until it serves.
@@ -113,42 +96,31 @@ impl Program {
     ///
     /// The reason why it does not serve.
     pub(crate) fn start(&self, workers: usize) -> Result<Server, String> {
-        self.start_on(cpus()[0], workers)
-    }
-
-    pub(crate) fn start_on(&self, cpu: usize, workers: usize) -> Result<Server, String> {
-        let mut server = self.launch(cpu, workers).map_err(|it| it.to_string())?;
+        let mut server = self.launch(workers).map_err(|it| it.to_string())?;
         let mut is_alive = true;
         pace::until(|| {
             is_alive = matches!(server.process.try_wait(), Ok(None));
             !is_alive || (server.is_whole() && TcpStream::connect(server.address).is_ok())
         });
         if !is_alive || !server.is_whole() {
-            return Err(self.filled("it does not serve; see the logs in FOLDER"));
+            return Err("it does not serve; see its log in the directory `servers`".to_owned());
         }
         server.wait_until_idle();
         Ok(server)
     }
 
-    /// Starts it, without waiting.
-    pub(crate) fn launch(&self, cpu: usize, workers: usize) -> io::Result<Server> {
-        let address = free_address()?;
-        let file = self.filled(&format!("FOLDER/{}", self.name));
-        let (config, log) = (format!("{file}.conf"), File::create(format!("{file}.log"))?);
-        let mut filled = self.clone();
-        filled.set("ADDRESS", address);
-        filled.set("PORT", address.port());
-        filled.set("WORKERS", workers);
-        filled.set("MASTER", if workers == 0 { "off" } else { "on" });
-        filled.set("CONFIG", &config);
-        if let Some(template) = &self.config {
-            let folder = run::root().join("crates/evcore-bench/servers");
-            let template = fs::read_to_string(folder.join(template))?;
-            fs::write(&config, filled.filled(&template))?;
-        }
-        let mut words = filled.words(&self.run);
-        let mut command = on_cpu(cpu, words.remove(0));
-        command.args(words).stdout(log.try_clone()?).stderr(log);
+    /// Starts it, without waiting. It ends with this thread.
+    pub(crate) fn launch(&self, workers: usize) -> io::Result<Server> {
+        // An address that nothing uses: not every server can print the port that the kernel chose.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let cpu = cpus()[0];
+        let mut command = self.command(&format!(
+            "exec setpriv --pdeathsig TERM taskset -c {cpu} {} </dev/null >\"$FOLDER/$NAME.log\" 2>&1",
+            self.run
+        ));
+        command.env("NAME", &self.name);
+        command.env("ADDRESS", address.to_string());
+        command.env("WORKERS", workers.to_string());
         Ok(Server {
             name: self.name.clone(),
             address,
@@ -198,15 +170,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let master = self.process.id();
-        let pids = process::children(master);
-        for pid in pids.iter().chain([&master]) {
-            process::signal(*pid, Signal::CONT);
-        }
+        let mut pids = process::children(master);
+        pids.push(master);
+        let signal = |signal| pids.iter().for_each(|pid| process::signal(*pid, signal));
+        signal(Signal::CONT);
         process::signal(master, Signal::TERM);
         if !pace::until(|| !matches!(self.process.try_wait(), Ok(None))) {
-            for pid in pids.iter().chain([&master]) {
-                process::signal(*pid, Signal::KILL);
-            }
+            signal(Signal::KILL);
         }
         let _ = self.process.wait();
     }

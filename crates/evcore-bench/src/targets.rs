@@ -20,28 +20,24 @@ impl Target {
     /// Its row on the page: what, the bound, what was reached, and the verdict.
     pub(crate) fn row(&self, report: &Report) -> String {
         let words: Vec<&str> = self.bound.split(' ').collect();
-        let (at_least, unit) = (words[1] == "least", words[3..].join(" "));
         let bound: f64 = words[2].parse().expect("a bound has a number");
         let figures = self.cells.iter().flat_map(|cell| report.figures(cell));
         // `None` if one of them is missing.
         let figures: Option<Vec<f64>> = figures.collect();
-        let worst = if at_least { f64::min } else { f64::max };
+        let (worst, sign): (fn(f64, f64) -> f64, _) = match words[1] {
+            "least" => (f64::min, -1.0),
+            _ => (f64::max, 1.0),
+        };
         let reached = figures.and_then(|figures| figures.into_iter().reduce(worst));
         let reason = self.reason.iter().map(|reason| format!(": {reason}"));
         let reason: String = reason.collect();
-        // The counted differences are not exact in their last digits.
-        let excess = |value| {
-            if at_least {
-                bound - value
-            } else {
-                value - bound
-            }
-        };
         let verdict = match reached {
             None => format!("not measured{reason}"),
-            Some(value) if excess(value) <= 1e-6 => "met".to_owned(),
+            // The counted differences are not exact in their last digits.
+            Some(value) if sign * (value - bound) <= 1e-6 => "met".to_owned(),
             Some(value) => format!("**missed** by {}{reason}", part_of(value, bound)),
         };
+        let unit = words[3..].join(" ");
         let reached = reached.map_or("–".to_owned(), |it| format!("{} {unit}", number(it)));
         let (what, reached) = (&self.what, reached.trim_end());
         format!("| {what} | {} | {reached} | {verdict} |\n", self.bound)

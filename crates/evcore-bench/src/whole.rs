@@ -4,18 +4,13 @@
 //! Each server has one worker on the first CPU. The client is this process, on the last CPU: the load
 //! of the example `client`. Every server sends the same body in a head of nearly the same length.
 
-/// The example `client`.
-#[path = "../../evcore/examples/client/load.rs"]
-mod load;
-
 use std::collections::HashMap;
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use self::load::Load;
-use crate::cpus::{become_client, cpus};
+use crate::cpus::become_client;
+use crate::load::Load;
 use crate::report::Report;
 use crate::run::{Run, each};
 use crate::server::{self, Program, Server};
@@ -46,27 +41,61 @@ const BODIES: &str = "proxied body";
 
 /// Measures all servers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    // First, because it builds the peers, and then this thread is on one CPU.
     let programs = server::programs(run, report, "whole");
-    become_client();
-    run.rounds("whole", || {
-        let servers = programs.iter();
-        let servers = servers.filter_map(|it| report.or_absent(&it.name, it.start(0)));
-        let servers: Vec<Server> = servers.collect();
+    rounds("whole", &programs, run, report, |servers, report| {
         for connections in [1, 64, 1024] {
-            round(&servers, connections, run, report);
+            round(servers, connections, run, report);
         }
     });
-    let root = server::folder(run).join("files");
-    let written = fs::create_dir_all(&root).and_then(|()| {
-        fs::write(root.join("small"), [b'.'; 4 << 10])?;
-        fs::write(root.join("large"), vec![b'.'; 1 << 20])
-    });
-    let written = written.map_err(|error| error.to_string());
-    if report.or_absent("files", written).is_some() {
-        let programs = server::programs(run, report, "files");
-        saturate_all(run, "files", &programs, &FILES, report);
+    let programs = server::programs(run, report, "files");
+    saturate_all("files", &programs, &FILES, run, report);
+}
+
+/// Measures all proxies: each forwards to `httpd`, which shares the last CPU with the client.
+pub(crate) fn measure_proxies(run: &Run, report: &mut Report) {
+    let upstream = server::programs(run, report, "upstream")[0].start(0);
+    let Some(upstream) = report.or_absent("httpd", upstream) else {
+        return;
+    };
+    let mut programs = server::programs(run, report, "proxies");
+    for program in &mut programs {
+        program.set("UPSTREAM", upstream.address.to_string());
     }
+    saturate_all("proxies", &programs, &PROXIED, run, report);
+}
+
+/// Starts all servers in each round, which gets those that serve.
+fn rounds(
+    what: &str,
+    peers: &[Program],
+    run: &Run,
+    report: &mut Report,
+    mut round: impl FnMut(&[Server], &mut Report),
+) {
+    // Not before, because the peers are built on all CPUs.
+    become_client();
+    run.rounds(what, || {
+        let servers = peers.iter();
+        let servers = servers.filter_map(|it| report.or_absent(&it.name, it.start(0)));
+        let servers: Vec<Server> = servers.collect();
+        round(&servers, report);
+    });
+}
+
+/// Saturates each server with each load.
+fn saturate_all(what: &str, peers: &[Program], loads: &[LoadOf], run: &Run, report: &mut Report) {
+    rounds(what, peers, run, report, |servers, report| {
+        for (table, column, path, connections, closes) in loads {
+            for server in servers {
+                let mut load = connect(server.address, *connections, path);
+                load.closes = *closes;
+                let [_, cpu_ns, _] = saturate(server, &mut load, run);
+                // µs for a request, or ns for each of the KiB of its body.
+                let divisor = if *table == BODIES { 1024.0 } else { 1e3 };
+                report.add(table, &server.name, column, cpu_ns / divisor);
+            }
+        }
+    });
 }
 
 /// One round: all servers are saturated in turn, then all get the same rate.
@@ -110,7 +139,7 @@ fn connect(server: SocketAddr, connections: u32, path: &str) -> Load {
 }
 
 /// Runs a load without an error, and returns how long that took.
-fn run_load(load: &mut Load, rate: f64, time: Duration) -> Duration {
+pub(crate) fn run_load(load: &mut Load, rate: f64, time: Duration) -> Duration {
     let took = load.run(rate, time).expect("its loop can go on");
     assert!(load.errors.is_empty(), "{:?}", load.errors);
     took
@@ -130,46 +159,6 @@ fn saturate(server: &Server, load: &mut Load, run: &Run) -> [f64; 3] {
     [user_ns, cpu_ns, rate]
 }
 
-/// Saturates each server with each load.
-fn saturate_all(
-    run: &Run,
-    what: &str,
-    programs: &[Program],
-    loads: &[LoadOf],
-    report: &mut Report,
-) {
-    run.rounds(what, || {
-        for program in programs {
-            let Some(server) = report.or_absent(&program.name, program.start(0)) else {
-                continue;
-            };
-            for (table, column, path, connections, closes) in loads {
-                let mut load = connect(server.address, *connections, path);
-                load.closes = *closes;
-                let [_, cpu_ns, _] = saturate(&server, &mut load, run);
-                // µs for a request, or ns for each of the KiB of its body.
-                let divisor = if *table == BODIES { 1024.0 } else { 1e3 };
-                report.add(table, &program.name, column, cpu_ns / divisor);
-            }
-        }
-    });
-}
-
-/// Measures all proxies: each forwards to `httpd`, which shares the last CPU with the client.
-pub(crate) fn measure_proxies(run: &Run, report: &mut Report) {
-    let upstream = &server::programs(run, report, "upstream")[0];
-    let Some(upstream) = report.or_absent("httpd", upstream.start_on(cpus()[1], 0)) else {
-        return;
-    };
-    let mut programs = server::programs(run, report, "proxies");
-    for program in &mut programs {
-        program.set("UPSTREAM", upstream.address);
-    }
-    become_client();
-    saturate_all(run, "proxies", &programs, &PROXIED, report);
-}
-
-const UDP: &str = "udp";
 const UNDER_WAY: u32 = 64;
 /// The kernel drops datagrams that it has no room for.
 const LOST_AFTER: Duration = Duration::from_millis(200);
@@ -178,44 +167,43 @@ const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0
 
 /// Measures how many questions the example `udp` answers.
 pub(crate) fn measure_datagrams(run: &Run, report: &mut Report) {
-    let programs = server::programs(run, report, UDP);
-    let Some(program) = programs.first() else {
-        return;
-    };
+    let programs = server::programs(run, report, "udp");
     become_client();
-    let time = ms(run, 500);
     run.rounds("datagrams", || {
-        let answers = answers(program, time).map_err(|error| error.to_string());
-        if let Some(answers) = report.or_absent(UDP, answers) {
-            let a_second = f64::from(answers) / time.as_secs_f64();
-            report.add("answers", UDP, "one core", a_second / 1e3);
+        for program in &programs {
+            let answers = answers_a_second(program, ms(run, 500));
+            if let Some(answers) = report.or_absent(&program.name, answers) {
+                report.add("answers", &program.name, "one core", answers / 1e3);
+            }
         }
     });
 }
 
-/// How many answers come in this time, with 64 questions under way.
-fn answers(program: &Program, time: Duration) -> io::Result<u32> {
-    let server = program.launch(cpus()[0], 0)?;
+/// How many answers come, with 64 questions under way.
+fn answers_a_second(program: &Program, time: Duration) -> io::Result<f64> {
+    let server = program.launch(0)?;
     let client = UdpSocket::bind("127.0.0.1:0")?;
     client.connect(server.address)?;
     client.set_read_timeout(Some(LOST_AFTER))?;
     let mut answer = [0; 512];
-    let mut serves = || client.send(QUESTION).is_ok() && client.recv(&mut answer).is_ok();
-    if !pace::until(&mut serves) {
+    let serves = || client.send(QUESTION).is_ok() && client.recv(&mut answer).is_ok();
+    if !pace::until(serves) {
         return Err(io::Error::other("it does not serve"));
     }
-    let (mut answers, mut under_way) = (0, 0_u32);
+    let (mut answers, mut due) = (0_u32, UNDER_WAY);
     let began = Instant::now();
     while began.elapsed() < time {
-        while under_way < UNDER_WAY {
+        for _ in 0..due {
             client.send(QUESTION)?;
-            under_way += 1;
         }
-        match client.recv(&mut answer) {
-            Ok(_) => (answers, under_way) = (answers + 1, under_way.saturating_sub(1)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => under_way = 0,
+        due = match client.recv(&mut answer) {
+            Ok(_) => {
+                answers += 1;
+                1
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => UNDER_WAY,
             Err(error) => return Err(error),
-        }
+        };
     }
-    Ok(answers)
+    Ok(f64::from(answers) / time.as_secs_f64())
 }

@@ -7,6 +7,8 @@
 mod kills;
 mod patterns;
 
+use std::time::Duration;
+
 use self::patterns::PATTERNS;
 use crate::report::Report;
 use crate::run::Run;
@@ -57,9 +59,9 @@ fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
         }
         // No request blocks nginx.
         if workers == SHOWN && !peer.name.starts_with("nginx") {
-            for (column, path) in [("200 ms", "/block/200"), ("2 s", "/block/2000")] {
-                let longest = patterns::longest_wait(&server, path);
-                report.add("blocked", &peer.name, column, longest.as_secs_f64() * 1e3);
+            for (column, ms) in [("200 ms", 200), ("2 s", 2_000)] {
+                let longest = patterns::longest_wait(&server, Duration::from_millis(ms));
+                report.add("blocked", &peer.name, column, longest);
             }
         }
     }

@@ -2,15 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::client::Client;
+use crate::load::Load;
 use crate::pace;
 use crate::report::Spread;
-use crate::rng::Random;
 use crate::run::{Run, each};
 use crate::server::Server;
+use crate::whole::run_load;
 
 /// How many connections there are in the end.
 const LONG_LIVED: usize = 640;
@@ -23,15 +23,16 @@ const ARRIVALS: usize = 1_000;
 const FIRST_SAMPLE: usize = 300;
 const SAMPLE_EVERY: usize = 50;
 
-/// The shortest and the longest of these lifetimes in arrivals, and how fast longer ones become
-/// rare: some 200 connections at a time.
+/// The shortest of these lifetimes in arrivals, and how fast longer ones become rare: some 200
+/// connections at a time.
 const SHORTEST: f64 = 48.0;
-const LONGEST: f64 = 1_000.0;
 const SHAPE: f64 = 1.3;
 
-/// While a worker is blocked, a new client arrives this often, whatever happens to those before it: a
+/// While a worker is blocked, new clients arrive at this rate, whatever happens to those before it: a
 /// load that waited for responses would have fewer waiting clients, the slower the server is.
-const EVERY: Duration = Duration::from_millis(4);
+const CLIENTS_A_SECOND: f64 = 250.0;
+/// More than come while a worker is blocked.
+const MOST_CLIENTS: u32 = 1024;
 
 /// A pattern.
 pub(super) struct Pattern {
@@ -81,27 +82,26 @@ fn answered(mut client: Client) -> Connection {
     (client, worker)
 }
 
-/// Clients that come one after the other.
-fn come(server: &Server, count: usize) -> Vec<Connection> {
-    let one = |_| answered(asking(connect(server)));
+/// Clients that come one after the other, with a pause before and after each request.
+fn come(server: &Server, count: usize, pause: fn(&Server)) -> Vec<Connection> {
+    let one = |_| {
+        let client = connect(server);
+        pause(server);
+        let connection = answered(asking(client));
+        pause(server);
+        connection
+    };
     (0..count).map(one).collect()
 }
 
 fn idle(server: &Server, run: &Run) -> (f64, usize) {
-    let one = |_| {
-        let client = connect(server);
-        server.wait_until_idle();
-        let connection = answered(asking(client));
-        server.wait_until_idle();
-        connection
-    };
-    let all: Vec<_> = (0..run.scaled(LONG_LIVED)).map(one).collect();
-    (jain(&all, server), all.len())
+    let all = come(server, run.scaled(LONG_LIVED), Server::wait_until_idle);
+    (jain(&shares(&all), server.workers), all.len())
 }
 
 fn single(server: &Server, run: &Run) -> (f64, usize) {
-    let all = come(server, run.scaled(LONG_LIVED));
-    (jain(&all, server), all.len())
+    let all = come(server, run.scaled(LONG_LIVED), |_| ());
+    (jain(&shares(&all), server.workers), all.len())
 }
 
 fn burst(server: &Server, run: &Run) -> (f64, usize) {
@@ -111,50 +111,43 @@ fn burst(server: &Server, run: &Run) -> (f64, usize) {
         all.extend(clients.into_iter().map(answered));
         server.wait_until_idle();
     }
-    (jain(&all, server), all.len())
+    (jain(&shares(&all), server.workers), all.len())
 }
 
 fn halfway(server: &Server, run: &Run) -> (f64, usize) {
     let half = run.scaled(LONG_LIVED / 2);
-    let mut all = come(server, half);
+    let mut all = come(server, half, |_| ());
     let mut closed: Vec<_> = shares(&all).into_iter().collect();
     closed.sort_unstable_by_key(|(pid, n)| (Reverse(*n), Reverse(*pid)));
     closed.truncate(CLOSED);
     all.retain(|(_, worker)| closed.iter().all(|(pid, _)| pid != worker));
     server.wait_until_idle();
-    all.extend(come(server, half));
-    (jain(&all, server), 2 * half)
+    all.extend(come(server, half, |_| ()));
+    (jain(&shares(&all), server.workers), 2 * half)
 }
 
 fn uneven(server: &Server, run: &Run) -> (f64, usize) {
-    let (mut random, mut samples) = (Random::new(), Vec::new());
+    // The same lifetimes for all servers.
+    let mut random = fastrand::Rng::with_seed(1);
     // With the arrival at which each leaves.
-    let (mut all, mut ends) = (Vec::new(), Vec::new());
+    let (mut all, mut samples) = (Vec::new(), Vec::new());
     let count = run.scaled(ARRIVALS);
     for arrival in 0..count {
-        let mut stays = ends.iter().map(|end| *end > arrival);
-        all.retain(|_| stays.next() == Some(true));
-        ends.retain(|end| *end > arrival);
-        ends.push(arrival + lifetime(&mut random));
-        all.extend(come(server, 1));
+        let now = arrival as f64;
+        all.retain(|(end, _)| *end > now);
+        // Of a number above 0, and 1 at most.
+        let lifetime = SHORTEST / (1.0 - random.f64()).powf(1.0 / SHAPE);
+        all.push((now + lifetime, answered(asking(connect(server)))));
         if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
-            samples.push(jain(&all, server));
+            samples.push(jain(&shares(all.iter().map(|(_, it)| it)), server.workers));
         }
     }
     let median = Spread::of(&samples).map_or(f64::NAN, |it| it.median);
     (median, count)
 }
 
-/// How many arrivals a client stays.
-fn lifetime(random: &mut Random) -> usize {
-    let life = SHORTEST / random.unit().powf(1.0 / SHAPE);
-    #[expect(clippy::cast_possible_truncation, reason = "at most the longest")]
-    let arrivals = life.min(LONGEST) as usize;
-    arrivals
-}
-
 /// How many connections each worker has, by its process id.
-fn shares(all: &[Connection]) -> BTreeMap<u32, u64> {
+fn shares<'a>(all: impl IntoIterator<Item = &'a Connection>) -> BTreeMap<u32, u64> {
     let mut shares = BTreeMap::new();
     for (_, worker) in all {
         *shares.entry(*worker).or_default() += 1;
@@ -166,55 +159,48 @@ fn shares(all: &[Connection]) -> BTreeMap<u32, u64> {
 /// 1 / n when one of n has all. 1 for nothing at all.
 ///
 /// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
-fn jain(all: &[Connection], server: &Server) -> f64 {
-    index(shares(all).into_values(), server.workers)
-}
-
-fn index(shares: impl Iterator<Item = u64>, workers: usize) -> f64 {
-    let add = |(sum, squares), n| (sum + n, squares + n * n);
-    match shares.fold((0, 0), add) {
-        (_, 0) => 1.0,
-        (sum, squares) => each(sum * sum, 1) / (each(squares, 1) * each(workers as u64, 1)),
+fn jain(shares: &BTreeMap<u32, u64>, workers: usize) -> f64 {
+    let sum = shares.values().sum::<u64>();
+    let squares = shares.values().map(|n| n * n).sum::<u64>();
+    match sum {
+        0 => 1.0,
+        _ => each(sum * sum, 1) / (each(squares, 1) * each(workers as u64, 1)),
     }
 }
 
-/// The longest wait of the clients that came while a request of `path` blocked a worker.
+/// The longest wait in milliseconds of the clients that come while a request blocks a worker for
+/// this long.
 ///
 /// # Panics
 ///
 /// If a client is reset, or waits for too long.
-pub(super) fn longest_wait(server: &Server, path: &str) -> Duration {
+pub(super) fn longest_wait(server: &Server, blocked: Duration) -> f64 {
     server.wait_until_idle();
-    let wait = |path: &str| {
-        let (began, mut client) = (Instant::now(), connect(server));
-        client.ask(path).expect("there is room for a request");
-        client.answer().expect("no client waits in vain");
-        began.elapsed()
-    };
-    thread::scope(|scope| {
-        // The worker that accepts this client would be first to accept the next.
-        let blocker = scope.spawn(|| wait(path));
-        let mut clients = Vec::new();
-        while !blocker.is_finished() {
-            pace::pause(EVERY);
-            clients.push(scope.spawn(|| wait("/worker")));
-        }
-        let clients = clients.into_iter();
-        let waits = clients.map(|client| client.join().expect("it was answered"));
-        waits.max().unwrap_or_default()
-    })
+    // The worker that accepts this client would be first to accept the next.
+    let mut blocker = connect(server);
+    let path = format!("/block/{}", blocked.as_millis());
+    blocker.ask(&path).expect("there is room for a request");
+    pace::pause(Duration::from_millis(4));
+    let load = Load::new(server.address.into(), "/worker", MOST_CLIENTS);
+    let mut load = load.expect("a descriptor is left");
+    load.closes = true;
+    load.timeout = pace::PATIENCE;
+    run_load(&mut load, CLIENTS_A_SECOND, blocked);
+    blocker.answer().expect("the worker goes on");
+    each(load.latencies.max(), 1_000_000)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::index;
+    use super::jain;
 
     #[test]
     fn the_index_is_one_if_all_have_the_same_and_a_share_if_one_has_all() {
-        let index = |shares: &[u64], workers| index(shares.iter().copied(), workers);
-        assert!((index(&[2, 2], 2) - 1.0).abs() < 1e-9);
-        assert!((index(&[2, 2], 4) - 0.5).abs() < 1e-9);
-        assert!((index(&[3], 8) - 0.125).abs() < 1e-9);
-        assert!((index(&[], 4) - 1.0).abs() < 1e-9);
+        let jain =
+            |shares: &[u64], workers| jain(&(0..).zip(shares.iter().copied()).collect(), workers);
+        assert!((jain(&[2, 2], 2) - 1.0).abs() < 1e-9);
+        assert!((jain(&[2, 2], 4) - 0.5).abs() < 1e-9);
+        assert!((jain(&[3], 8) - 0.125).abs() < 1e-9);
+        assert!((jain(&[], 4) - 1.0).abs() < 1e-9);
     }
 }

@@ -1,7 +1,5 @@
 //! What is done to every queue: the same operations in the same order, made beforehand.
 
-use crate::rng::Random;
-
 /// How many operations a round times, at any size.
 pub(super) const STEPS: usize = 1 << 18;
 
@@ -14,6 +12,9 @@ pub(super) const END_MS: u64 = 180_000;
 /// A server's events: 100,000 a second for re-arming alone, 20,000 a second while the time advances.
 const EVENTS_PER_MS: usize = 100;
 pub(super) const SERVED_PER_MS: usize = 20;
+
+/// Every run and every peer has the same operations.
+const SEED: u64 = 1;
 
 /// Timers that come and go beside those that are armed.
 const SPARE: usize = 64;
@@ -45,9 +46,9 @@ pub(super) struct Script {
 impl Script {
     /// A script for `size` timers with `steps` operations of each kind but the last.
     pub(super) fn new(size: usize, steps: usize) -> Script {
-        let mut random = Random::new();
+        let mut random = fastrand::Rng::with_seed(SEED);
         let spare = size..size + SPARE;
-        let mut soon = |id, now: u64| Step::new(id, now + 1 + random.below(TIMEOUT_MS));
+        let mut soon = |id, now: u64| Step::new(id, now + 1 + random.u64(..TIMEOUT_MS));
         let arm = (0..size).map(|id| soon(id, 0)).collect();
         let replace = spare.clone().cycle().take(steps).enumerate();
         let replace = replace.map(|(at, id)| soon(id, (at / EVENTS_PER_MS) as u64));
@@ -55,7 +56,7 @@ impl Script {
         let spare = spare.map(|id| soon(id, 0)).collect();
         let mut events = |steps, per_ms| {
             let deadline = |at| (at / per_ms) as u64 + TIMEOUT_MS;
-            let steps = (0..steps).map(|at| Step::new(random.index(size), deadline(at)));
+            let steps = (0..steps).map(|at| Step::new(random.usize(..size), deadline(at)));
             steps.collect()
         };
         Script {

@@ -1,0 +1,15 @@
+# nginx with one location. EVENTS, HTTP, LISTEN and LOCATION have what differs from server to server.
+master=on
+if [ "$WORKERS" = 0 ]; then master=off; fi
+cat >"$FOLDER/$NAME.conf" <<END
+daemon off; pid "$FOLDER/pid"; error_log "$FOLDER/error.log";
+master_process $master; worker_processes $WORKERS;
+events { worker_connections 10240; $EVENTS }
+http {
+    access_log off; keepalive_requests 1000000000; $HTTP
+    client_body_temp_path "$FOLDER"; proxy_temp_path "$FOLDER";
+    fastcgi_temp_path "$FOLDER"; uwsgi_temp_path "$FOLDER"; scgi_temp_path "$FOLDER";
+    server { listen $ADDRESS $LISTEN; location / { $LOCATION } }
+}
+END
+exec nginx -c "$FOLDER/$NAME.conf"
