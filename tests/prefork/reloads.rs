@@ -212,7 +212,8 @@ fn a_reload_waits_for_a_worker_that_starts_slowly() {
         not_run("strace is not installed, or may not trace");
         return;
     }
-    let server = Server::start(&["--workers", "1"]);
+    // With epoll, whose first call is delayed.
+    let server = Server::start(&["--workers", "1", "--poller", "epoll"]);
     let old = server.worker_pids();
     let delay = [
         "-e",
