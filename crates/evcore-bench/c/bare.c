@@ -1,6 +1,6 @@
 /* A bare epoll HTTP server: `bare PORT WORKERS KIND`. It is the least that a server on epoll does: one
- * wait a batch, one receive and one send a request. It does not parse: every empty line ends a request, and a head that arrives in pieces is answered with its last piece. A
- * body is not supported.
+ * wait a batch, one receive and one send a request. It does not parse: every empty line ends a request,
+ * and a head that arrives in pieces is answered with its last piece. A body is not supported.
  *
  * KIND `hello`: every response is the same. The others respond with the worker's process id, and block
  * for a request of `/block/MS`: the workers have one listener (`shared`), one with EPOLLEXCLUSIVE
@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

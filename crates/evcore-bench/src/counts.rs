@@ -11,6 +11,9 @@ use crate::{pollers, timers};
 /// The file of limits, from the root.
 const LIMITS: &str = "crates/evcore-bench/counts.txt";
 
+/// What else to do about an excess.
+const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
+
 /// By how much a count may exceed its limit: other versions of the C library differ a little.
 const MARGIN: f64 = 1.03;
 
@@ -60,10 +63,6 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
     }
     match exceeded {
         0 => Ok(()),
-        _ => Err(format!(
-            "{exceeded} counts exceed {LIMITS} by more than 3 %; \
-             `evcore-bench counts --update` writes the new ones"
-        )
-        .into()),
+        _ => Err(format!("{exceeded} counts exceed {LIMITS} by more than 3 %; {ADVICE}").into()),
     }
 }

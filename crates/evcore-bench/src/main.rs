@@ -63,7 +63,6 @@ fn run() -> Result {
             Arg::Long("quick") => run.quick = true,
             Arg::Long("missing") => missing = true,
             Arg::Long("update") => update = true,
-            Arg::Long("httpd") => run.httpd = absolute(parser.value()?)?,
             Arg::Long("out") => run.folder = absolute(parser.value()?)?,
             Arg::Long("docs") => docs = PathBuf::from(parser.value()?),
             Arg::Value(word) => words.push(word.string()?),
@@ -83,10 +82,8 @@ fn run() -> Result {
 /// Measures the parts of these names, or all, and writes the page.
 fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result {
     let parts = page::parts();
-    if let Some(other) = names
-        .iter()
-        .find(|it| parts.iter().all(|part| part.name != **it))
-    {
+    let is_unknown = |name: &&&str| parts.iter().all(|part| part.name != **name);
+    if let Some(other) = names.iter().find(is_unknown) {
         return Err(format!("no part `{other}`").into());
     }
     std::fs::create_dir_all(&run.folder)?;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use procfs::process::Process;
+use procfs::process::{Process, Stat};
 use procfs::{Current, ProcResult, Uptime};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -19,8 +19,7 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
 
 /// Whether it sleeps, is stopped or is gone. strace stops it before and after each call: `t`.
 pub(crate) fn is_asleep(pid: u32) -> bool {
-    let stat = of(pid).and_then(|it| it.stat());
-    stat.map_or(true, |stat| !['R', 'D', 't'].contains(&stat.state))
+    stat(pid).map_or(true, |it| !['R', 'D', 't'].contains(&it.state))
 }
 
 /// How often it has gone to sleep: as often as it was woken, and once more while it sleeps.
@@ -34,9 +33,7 @@ pub(crate) fn sleeps(pid: u32) -> u64 {
 
 /// How long it exists.
 pub(crate) fn age(pid: u32) -> Duration {
-    let began = of(pid)
-        .and_then(|it| it.stat())
-        .map_or(0, |it| it.starttime);
+    let began = stat(pid).map_or(0, |it| it.starttime);
     let now = Uptime::current().map_or(Duration::ZERO, |it| it.uptime_duration());
     now.saturating_sub(Duration::from_nanos(began * TICK_NS))
 }
@@ -45,7 +42,7 @@ pub(crate) fn age(pid: u32) -> Duration {
 ///
 /// The user's is sampled. All is the scheduler's own count, which is exact.
 pub(crate) fn cpu_ns(pid: u32) -> [u64; 2] {
-    let user = of(pid).and_then(|it| it.stat()).map_or(0, |it| it.utime);
+    let user = stat(pid).map_or(0, |it| it.utime);
     let threads = of(pid).and_then(|it| it.tasks()).into_iter().flatten();
     let ns = threads.filter_map(|it| Some(it.ok()?.schedstat().ok()?.sum_exec_runtime));
     [user * TICK_NS, ns.sum()]
@@ -55,6 +52,10 @@ pub(crate) fn cpu_ns(pid: u32) -> [u64; 2] {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let _ = pid.map(|pid| kill_process(pid, signal));
+}
+
+fn stat(pid: u32) -> ProcResult<Stat> {
+    of(pid)?.stat()
 }
 
 fn of(pid: u32) -> ProcResult<Process> {

@@ -83,11 +83,10 @@ impl Program {
             return Ok(());
         };
         let status = self.command(line).status();
-        let status = status.expect("there is a shell");
-        status
-            .success()
-            .then_some(())
-            .ok_or_else(|| format!("{line}: {status}"))
+        match status.expect("there is a shell") {
+            status if status.success() => Ok(()),
+            status => Err(format!("{line}: {status}")),
+        }
     }
 
     /// Starts it on the CPU of the servers, and waits until it serves.

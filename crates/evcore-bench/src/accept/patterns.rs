@@ -196,8 +196,7 @@ mod tests {
 
     #[test]
     fn the_index_is_one_if_all_have_the_same_and_a_share_if_one_has_all() {
-        let jain =
-            |shares: &[u64], workers| jain(&(0..).zip(shares.iter().copied()).collect(), workers);
+        let jain = |all: &[u64], n| jain(&(0..).zip(all.iter().copied()).collect(), n);
         assert!((jain(&[2, 2], 2) - 1.0).abs() < 1e-9);
         assert!((jain(&[2, 2], 4) - 0.5).abs() < 1e-9);
         assert!((jain(&[3], 8) - 0.125).abs() < 1e-9);
