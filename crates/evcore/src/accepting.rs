@@ -93,8 +93,7 @@ impl<L: Acceptor> Accepting<L> {
         self.plan_stands
             && (load.active == self.planned_active || self.is_planned_for(offer()))
             && now_ns < self.wakes_at_ns
-            && !self.coordination.is_notified()
-            && self.coordination.regain_lock()
+            && self.coordination.keeps_plan()
     }
 
     /// Whether the last plan was made for this load, or for another one that makes no difference.
@@ -207,10 +206,16 @@ impl<L: Acceptor> Accepting<L> {
         budget.min(self.allowed)
     }
 
+    /// The kernel may still have an event to report, of a listener or of the notifier.
+    #[cold]
+    pub(crate) fn on_full_batch(&mut self) {
+        self.plan_stands &= !self.is_listening() && !self.coordination.is_notified();
+    }
+
     /// Another worker has notified this one. Returns false if there is no group.
-    pub(crate) fn on_notified(&mut self) -> bool {
+    pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
         self.plan_stands = false;
-        self.coordination.on_notified()
+        self.coordination.on_notified(ready)
     }
 
     /// Whether the plan depends on the time.

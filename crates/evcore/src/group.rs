@@ -6,7 +6,7 @@ use evcore_balancer::{
     Balancer, GroupView, Inputs, Leadership, Load, Member, MutexHandle, Peer, Plan, Policy,
     WorkerId,
 };
-use evcore_poller::{Interest, Mode, Poller, Target};
+use evcore_poller::{Interest, Mode, Poller, Ready, Target};
 
 use crate::{Error, Result, Stats, keys::NOTIFY_KEY};
 
@@ -55,7 +55,8 @@ pub trait GroupMember: fmt::Debug + Send {
     }
 
     /// Whether another worker has notified this one since its last [`sync`](Self::sync). The loop
-    /// calls it in each turn.
+    /// asks when it makes a plan. It asks in each turn only if there is no
+    /// [`notifier`](Self::notifier), or if the last wait may have left out the notifier's event.
     #[must_use]
     fn is_notified(&self) -> bool {
         false
@@ -82,6 +83,9 @@ pub trait GroupMember: fmt::Debug + Send {
 
     /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
     /// wait by other means. The loop calls it once, when it is built.
+    ///
+    /// Each notification must make it readable until [`clear_notifier`](Self::clear_notifier), after
+    /// [`is_notified`](Self::is_notified) has become true.
     #[must_use]
     fn notifier(&self) -> Option<Target<'_>> {
         None
@@ -162,6 +166,12 @@ pub(crate) struct Coordination {
     holds_lock: bool,
     /// The last plan was made for a turn that holds the lock.
     needs_lock: bool,
+    /// Each turn asks the member for a notification, because no event tells of one.
+    asks: bool,
+    /// A turn that keeps the plan has something to ask the member for. One test finds that a turn
+    /// has neither the lock to get nor a notification to look for.
+    // Invariant: `needs_lock || asks`.
+    calls_member: bool,
     /// Connections accepted since the last plan.
     accepted: u32,
     /// A notification was answered since the last plan, and no plan has followed it yet.
@@ -192,15 +202,19 @@ impl Coordination {
             return Err(Error::NoGroup { policy });
         }
         let group = member.as_ref().filter(|_| in_group);
-        if let Some(notifier) = group.and_then(|member| member.notifier()) {
-            poller.add(&notifier, NOTIFY_KEY, Interest::READ, Mode::Level)?;
+        let notifier = group.and_then(|member| member.notifier());
+        if let Some(notifier) = &notifier {
+            poller.add(notifier, NOTIFY_KEY, Interest::READ, Mode::Level)?;
         }
+        let asks = in_group && notifier.is_none();
         Ok(Self {
             balancer: Balancer::new(policy),
             member,
             in_group,
             holds_lock: false,
             needs_lock: false,
+            asks,
+            calls_member: asks,
             accepted: 0,
             was_notified: false,
             has_delay: policy.delay().is_some(),
@@ -240,12 +254,21 @@ impl Coordination {
         );
         self.holds_lock = plan.holds_lock;
         self.needs_lock = plan.holds_lock;
+        self.calls_member = self.needs_lock || self.asks;
         plan
     }
 
-    /// Gets the lock for another turn, if the last plan had it. Returns false if it is refused.
+    /// Whether the member lets the last plan be kept for another turn: it has no notification that
+    /// no event tells of, and gets the lock again if the plan had it.
     #[inline]
-    pub(crate) fn regain_lock(&mut self) -> bool {
+    pub(crate) fn keeps_plan(&mut self) -> bool {
+        !self.calls_member || self.member_keeps_plan()
+    }
+
+    fn member_keeps_plan(&mut self) -> bool {
+        if self.asks && self.is_notified() {
+            return false;
+        }
         if self.needs_lock {
             let member = self.member.as_deref();
             self.holds_lock = member.is_some_and(GroupMember::try_lock);
@@ -311,14 +334,15 @@ impl Coordination {
     }
 
     /// Whether another worker has notified this one since the last plan.
-    #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.group().is_some_and(GroupMember::is_notified)
     }
 
     /// Another worker has notified this one, and the next plan answers that. Returns false if there
     /// is no group.
-    pub(crate) fn on_notified(&mut self) -> bool {
+    pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
+        // The poller also reports this if the kernel has refused or dropped the registration.
+        self.asks |= ready.is_error();
         self.group().map(GroupMember::clear_notifier).is_some()
     }
 

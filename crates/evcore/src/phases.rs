@@ -72,7 +72,7 @@ impl<L: Acceptor> EventLoop<L> {
         let owner = KeySpace::owner(key);
         let known = match owner {
             KeyOwner::Listener(id) => self.accepting.on_event(id, ready),
-            KeyOwner::Notifier => self.accepting.on_notified(),
+            KeyOwner::Notifier => self.accepting.on_notified(ready),
             KeyOwner::Ticker => true,
             KeyOwner::EndedToken => false,
         };

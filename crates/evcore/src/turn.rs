@@ -71,9 +71,10 @@ impl<L: Acceptor> EventLoop<L> {
         let (load, known_ns) = (self.load(), now_ns.unwrap_or(self.clock.monotonic_ns()));
         let evictions = &self.evictions;
         let offer = || evictions.load_to_offer(load);
-        // After a full batch the kernel may still have an event of a listener to report.
-        let may_keep = !self.batch.is_full() || !self.accepting.is_listening();
-        let now_ns = if may_keep && self.accepting.keeps_plan(load, known_ns, offer) {
+        if self.batch.is_full() {
+            self.accepting.on_full_batch();
+        }
+        let now_ns = if self.accepting.keeps_plan(load, known_ns, offer) {
             now_ns
         } else {
             self.make_plan(now_ns)

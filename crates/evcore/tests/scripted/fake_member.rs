@@ -26,6 +26,8 @@ pub(crate) struct FakeMember {
 #[derive(Debug)]
 struct State {
     is_notified: bool,
+    /// How often the loop has asked for that.
+    questions: u32,
     view: GroupView,
     calls: Vec<Call>,
     /// Where calls are recorded too.
@@ -57,6 +59,7 @@ impl FakeMember {
         };
         let state = State {
             is_notified: false,
+            questions: 0,
             view,
             calls: Vec::new(),
             backend: None,
@@ -109,6 +112,11 @@ impl FakeMember {
         self.state().is_notified = is_notified;
     }
 
+    /// How often the loop has asked for a notification since the last call.
+    pub(crate) fn questions(&self) -> u32 {
+        mem::take(&mut self.state().questions)
+    }
+
     /// What a notification makes readable.
     pub(crate) fn notifier_fd(&self) -> RawFd {
         self.notifier.as_raw_fd()
@@ -146,7 +154,9 @@ impl GroupMember for FakeMember {
     }
 
     fn is_notified(&self) -> bool {
-        self.state().is_notified
+        let mut state = self.state();
+        state.questions += 1;
+        state.is_notified
     }
 
     fn sync(&self, _load: Load) -> GroupView {

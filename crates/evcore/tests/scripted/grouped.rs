@@ -34,7 +34,11 @@ fn grouped_with(connections: u32, budgets: Budgets) -> (Fixture, FakeMember) {
 
 /// A worker above the slack that has stopped because another leads.
 fn away() -> (Fixture, FakeMember) {
-    let (mut fixture, member) = grouped(100);
+    away_with(Budgets::default())
+}
+
+fn away_with(budgets: Budgets) -> (Fixture, FakeMember) {
+    let (mut fixture, member) = grouped_with(100, budgets);
     for _ in 0..5 {
         fixture.join();
     }
@@ -42,6 +46,18 @@ fn away() -> (Fixture, FakeMember) {
     fixture.turn();
     assert!(!fixture.ev.status().listening);
     (fixture, member)
+}
+
+/// Another worker notifies this one, and a turn sees it.
+fn notify(fixture: &mut Fixture, member: &FakeMember) {
+    member.set_notified(true);
+    report_notifier(fixture, member, Ready::READABLE);
+    fixture.turn();
+    assert_eq!(member.calls(), [Call::ClearNotifier]);
+}
+
+fn report_notifier(fixture: &Fixture, member: &FakeMember, ready: Ready) {
+    fixture.backend.report(vec![(member.notifier_fd(), ready)]);
 }
 
 #[test]
@@ -64,7 +80,7 @@ fn above_the_slack_a_worker_stops_only_when_another_leads() {
 #[test]
 fn a_notified_worker_listens_and_leads() {
     let (mut fixture, member) = away();
-    member.set_notified(true);
+    notify(&mut fixture, &member);
     fixture.turn();
     assert!(fixture.ev.status().listening);
     assert_eq!(member.calls(), [Call::Lead]);
@@ -73,7 +89,7 @@ fn a_notified_worker_listens_and_leads() {
 #[test]
 fn a_worker_leads_after_its_listeners_are_registered() {
     let (mut fixture, member) = away();
-    member.set_notified(true);
+    notify(&mut fixture, &member);
     member.record_in(&fixture.backend);
     fixture.backend.record();
     fixture.turn();
@@ -123,7 +139,7 @@ fn becoming_full_notifies_another_for_known_clients() {
 #[test]
 fn a_refused_registration_steps_down_and_notifies_another() {
     let (mut fixture, member) = away();
-    member.set_notified(true);
+    notify(&mut fixture, &member);
     fixture.backend.fail_add_after(0);
     fixture.turn();
     // In the same turn: while this worker sleeps no other may be listening.
@@ -180,9 +196,7 @@ fn a_notification_ends_the_wait_and_the_next_plan_answers_it() {
     let (mut fixture, member) = away();
 
     let before = *fixture.ev.stats();
-    fixture
-        .backend
-        .report(vec![(member.notifier_fd(), Ready::READABLE)]);
+    report_notifier(&fixture, &member, Ready::READABLE);
     fixture.wait();
     // It comes during the wait, after the plan of this turn.
     member.set_notified(true);
@@ -192,6 +206,54 @@ fn a_notification_ends_the_wait_and_the_next_plan_answers_it() {
     let after = fixture.ev.stats();
     assert_eq!((after.events, after.stale), (before.events + 1, 0));
 
+    fixture.turn();
+    assert!(fixture.ev.status().listening);
+    assert_eq!(member.calls(), [Call::Lead]);
+}
+
+#[test]
+fn a_turn_asks_for_no_notification_that_is_an_event() {
+    let (mut fixture, member) = away();
+    fixture.turn();
+    member.questions();
+    for _ in 0..3 {
+        fixture.turn();
+    }
+    assert_eq!(member.questions(), 0);
+}
+
+#[test]
+fn a_notification_whose_event_is_left_out_is_answered() {
+    let one = Budgets {
+        batch: 1,
+        ..Budgets::default()
+    };
+    let (mut fixture, member) = away_with(one);
+    let token = fixture.join();
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+
+    // The batch has no place for the event of the notifier.
+    let events = vec![(fixture.fd(token), Ready::READABLE)];
+    fixture.backend.report(events);
+    member.set_notified(true);
+    assert_eq!(fixture.turn(), [readable(token)]);
+    fixture.turn();
+    assert!(fixture.ev.status().listening);
+    assert_eq!(member.calls(), [Call::Lead]);
+}
+
+#[test]
+fn without_a_watched_notifier_each_turn_asks() {
+    let (mut fixture, member) = away();
+    // The kernel has refused to watch it.
+    report_notifier(&fixture, &member, Ready::ERROR);
+    fixture.turn();
+    assert_eq!(member.calls(), [Call::ClearNotifier]);
+    fixture.turn();
+    assert!(!fixture.ev.status().listening);
+
+    member.set_notified(true);
     fixture.turn();
     assert!(fixture.ev.status().listening);
     assert_eq!(member.calls(), [Call::Lead]);
