@@ -293,8 +293,8 @@ impl Poller {
     /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] if the kernel reports that the
     /// descriptor was already closed. Even then it is not registered any more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
-        self.fork_guard.check()?;
-        let row = self.take(key)?;
+        // `and` evaluates both: in a forked child too, the key is not registered any more.
+        let row = self.fork_guard.check().and(self.take(key))?;
         if !row.is_in_backend() {
             return Ok(());
         }

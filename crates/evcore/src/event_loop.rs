@@ -394,11 +394,12 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// [`Error::Stale`], also if the token has no descriptor. If the kernel refuses the change, the
     /// token gets a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
+    #[inline]
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
-        if !self.slots.watches(token) {
-            return Err(Error::Stale { token });
-        }
-        Ok(self.poller.modify(self.keys.key(token), interest)?)
+        let key = self.keys.key(token);
+        // The poller knows a key exactly while its token has a descriptor.
+        let modified = self.poller.modify(key, interest);
+        modified.map_err(|_| Error::Stale { token })
     }
 
     /// Makes the loop report a side of a [`Mode::Edge`] descriptor again after it was drained. No
@@ -411,7 +412,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// After a `connect` that has returned `EINPROGRESS`, call it for both sides.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
-        self.slots.watches(token) && self.poller.rearm(self.keys.key(token), interest).is_ok()
+        // As in `modify`: no other token has this key.
+        self.poller.rearm(self.keys.key(token), interest).is_ok()
     }
 
     /// Arms a timer, or moves it. Returns false if the token is stale.

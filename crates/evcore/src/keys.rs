@@ -48,10 +48,14 @@ impl KeySpace {
         MAX_ID.saturating_sub(self.first_token_id)
     }
 
-    /// The poller's key of a token whose index is at most [`index_max`](Self::index_max).
+    /// The poller's key of a token. A token whose index is above [`index_max`](Self::index_max), which
+    /// no loop has made, has a key that is never registered.
     #[inline]
     pub(crate) fn key(self, token: Token) -> u64 {
-        token.to_bits() + u64::from(self.first_token_id)
+        // It saturates, because the sum must not wrap around to the key of a listener.
+        token
+            .to_bits()
+            .saturating_add(u64::from(self.first_token_id))
     }
 
     /// The bits of the token that has this key.
@@ -124,6 +128,19 @@ mod tests {
             let token = Token::from_bits(keys.token_bits(key));
             let cannot_be_current = token.is_none_or(|token| token.index() > keys.index_max());
             assert!(cannot_be_current, "{key:#x} is {token:?}");
+        }
+    }
+
+    #[test]
+    fn no_token_has_the_key_of_a_listener() {
+        let keys = KeySpace::with_listeners(3);
+        for (index, generation) in [
+            (u32::MAX, u32::MAX),
+            (u32::MAX - 2, u32::MAX),
+            (u32::MAX, 1),
+        ] {
+            let key = keys.key(token(index, generation));
+            assert_eq!(KeySpace::owner(key), KeyOwner::EndedToken);
         }
     }
 
