@@ -50,6 +50,7 @@ mod timer_slot;
 // The order of a turn.
 mod phases;
 mod turn;
+mod waits;
 
 // The side tables, and how they share the poller's keys.
 mod batch;
