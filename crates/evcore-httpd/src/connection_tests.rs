@@ -195,7 +195,7 @@ impl Fixture {
     fn advance(&mut self, time: Duration) {
         self.time.advance(time);
         self.ev
-            .poll(Some(Duration::ZERO))
+            .wait_at_most(Duration::ZERO)
             .expect("the poller waits");
         while let Some(step) = self.ev.next_step() {
             match step {

@@ -278,9 +278,9 @@ mod tests {
         let ev = EventLoop::builder().clock(clock).histograms(true).build();
         let turn_of = move |time_taken, ev: &mut EventLoop| {
             // The second wait ends the first turn.
-            ev.poll(Some(Duration::ZERO)).expect("it waits");
+            ev.wait_at_most(Duration::ZERO).expect("it waits");
             time.advance(time_taken);
-            ev.poll(Some(Duration::ZERO)).expect("it waits");
+            ev.wait_at_most(Duration::ZERO).expect("it waits");
         };
         (ev.expect("a loop"), turn_of)
     }

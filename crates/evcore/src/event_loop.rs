@@ -393,8 +393,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// let listener = Listener::bind("127.0.0.1:0")?;
     /// let mut ev = EventLoop::builder().listener(listener).build()?;
     /// ev.pause_accepting();
-    /// ev.prepare()?;
-    /// ev.poll(Some(Duration::ZERO))?;
+    /// ev.wait_at_most(Duration::ZERO)?;
     /// assert!(!ev.status().listening);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -33,6 +33,8 @@ pub(crate) enum Phase {
     Evictions,
     /// The turn is over.
     Over,
+    /// The next turn is planned, and its wait has not begun.
+    Prepared,
 }
 
 impl<L: Acceptor> EventLoop<L> {
@@ -49,7 +51,7 @@ impl<L: Acceptor> EventLoop<L> {
                 Phase::Timers => (self.next_expired(), Phase::Posts),
                 Phase::Posts => (self.next_posted(), Phase::Evictions),
                 Phase::Evictions => (self.next_eviction(), Phase::Over),
-                Phase::Over => return None,
+                Phase::Over | Phase::Prepared => return None,
             };
             if step.is_some() {
                 return step;

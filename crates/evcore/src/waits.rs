@@ -1,4 +1,8 @@
 //! The calls that begin a turn.
+//!
+//! [`wait`](EventLoop::wait) and [`wait_at_most`](EventLoop::wait_at_most) are for programs.
+//! [`prepare`](EventLoop::prepare) and [`poll`](EventLoop::poll) are the halves of a wait, for an
+//! outer loop that sleeps between them. A half that is left out or repeated loses nothing.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
@@ -6,7 +10,7 @@ use crate::{Acceptor, EventLoop, Result, turn::Phase};
 
 impl<L: Acceptor> EventLoop<L> {
     /// Begins a turn: waits until there is something to do, and updates the clock (with a
-    /// [`timer_resolution`](Builder::timer_resolution), only when a tick is due).
+    /// [`timer_resolution`](crate::Builder::timer_resolution), only when a tick is due).
     ///
     /// If you left the previous turn early, it is finished first: the accept lock is released, and
     /// steps that were not delivered are kept for this turn, which then does not wait. A signal
@@ -16,14 +20,14 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// Only if the loop cannot go on, so a server may end with it: the system call that waits
     /// failed, or the loop is used in a forked child ([`Error::Poller`](crate::Error::Poller)), or
-    /// the ticker of the [`timer_resolution`](Builder::timer_resolution) failed
+    /// the ticker of the [`timer_resolution`](crate::Builder::timer_resolution) failed
     /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that
     /// were not delivered are kept, in case you wait again.
     ///
     /// A failure of a single descriptor is no error of the wait. A listener that fails is suspended,
     /// and [`take_listener_error`](Self::take_listener_error) returns its error. If the kernel
-    /// refuses a [`modify`](Self::modify), the connection gets a [`Step::Ready`] with
-    /// [`Ready::ERROR`](crate::Ready::ERROR).
+    /// refuses a [`modify`](Self::modify), the connection gets a
+    /// [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
     // Not inlined, so that the caller's loop keeps its registers for the steps.
     #[inline(never)]
     pub fn wait(&mut self) -> Result<()> {
@@ -36,12 +40,50 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(())
     }
 
+    /// Begins a turn as [`wait`](Self::wait) does, but waits for no longer than `limit`, also if there
+    /// is nothing to do: for a program with a deadline of its own, or with
+    /// [`Duration::ZERO`] for what is ready now.
+    ///
+    /// A turn without steps need not have lasted that long, because a signal ends a wait too. So
+    /// compute the rest of the time for each wait, as the example does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait).
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Step, Timer};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let token = ev.add_unwatched()?;
+    /// ev.arm(token, Timer::READ, Duration::from_secs(60));
+    ///
+    /// let deadline = Instant::now() + Duration::from_millis(5);
+    /// loop {
+    ///     let rest = deadline.saturating_duration_since(Instant::now());
+    ///     if rest.is_zero() {
+    ///         break;
+    ///     }
+    ///     ev.wait_at_most(rest)?;
+    ///     while let Some(step) = ev.next_step() {
+    ///         assert!(!matches!(step, Step::Expired(..)), "it is not due yet");
+    ///     }
+    /// }
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
+        let planned = self.plan();
+        self.wait_planned(Some(planned.map_or(limit, |planned| planned.min(limit))))
+    }
+
     /// The first half of [`wait`](Self::wait), up to the wait itself: flushes the poller's changes
     /// and returns how long to wait at most (`None`: without limit).
     ///
     /// Use with [`poll`](Self::poll) to drive several loops from one thread, for example in a
-    /// simulator, or to run this loop [inside another one](Self::descriptor). The accept lock may be
-    /// held from here until the accepts are done, as in [`wait`](Self::wait).
+    /// simulator, or to run this loop [inside another one](Self::descriptor). To wait for a limited
+    /// time, [`wait_at_most`](Self::wait_at_most) is enough. The accept lock may be held from here
+    /// until the accepts are done, as in [`wait`](Self::wait).
     ///
     /// # Errors
     ///
@@ -60,15 +102,14 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn prepare(&mut self) -> Result<Option<Duration>> {
-        let timeout = if self.instruments.is_some() {
-            self.plan_measured_turn()
-        } else {
-            self.plan_turn(None)
-        };
+        let timeout = self.plan();
         // A change that the kernel refuses is an event already.
         match self.poller.flush() {
-            Ok(true) => Ok(Some(Duration::ZERO)),
-            Ok(false) => Ok(timeout),
+            Ok(has_refused) => {
+                self.phase = Phase::Prepared;
+                let at_once = has_refused.then_some(Duration::ZERO);
+                Ok(at_once.or(timeout))
+            }
             Err(error) => {
                 self.unlock();
                 Err(error.into())
@@ -78,21 +119,38 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// The second half of [`wait`](Self::wait): waits for at most `timeout`, updates the clock, and
     /// begins the turn. A timer that became due since [`prepare`](Self::prepare) does not end the
-    /// wait.
+    /// wait, so give it no more than `prepare` returned, less what has passed since.
     ///
-    /// Call `prepare` before each `poll`, also if you only want to wait for a limited time. Without it
-    /// no listener is registered, and steps that were [put off](Self::post_next) do not come.
+    /// Without a `prepare` before it, it is a whole wait: it plans the turn first, and waits for no
+    /// longer than that allows.
     ///
     /// # Errors
     ///
     /// The poller's errors of [`wait`](Self::wait).
-    #[inline(never)]
     pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
-        if self.phase != Phase::Over {
-            // There was no `prepare`: at least nothing is lost.
-            self.end_measuring();
-            self.finish_turn();
+        let timeout = if self.phase == Phase::Prepared {
+            self.phase = Phase::Over;
+            timeout
+        } else {
+            let planned = self.plan();
+            [planned, timeout].into_iter().flatten().min()
+        };
+        self.wait_planned(timeout)
+    }
+
+    /// What comes before the wait. Returns how long it may last (`None`: without limit).
+    #[inline(never)]
+    fn plan(&mut self) -> Option<Duration> {
+        if self.instruments.is_some() {
+            self.plan_measured_turn()
+        } else {
+            self.plan_turn(None)
         }
+    }
+
+    /// The wait itself, and what comes after it.
+    #[inline(never)]
+    fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<()> {
         let clock_is_updated = self.wait_for_events(timeout)?;
         if self.instruments.is_some() {
             self.begin_measured_turn(clock_is_updated);

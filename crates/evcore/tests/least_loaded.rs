@@ -20,8 +20,7 @@ struct Worker {
 impl Worker {
     /// A turn that does not wait.
     fn turn(&mut self) {
-        self.ev.prepare().unwrap();
-        self.ev.poll(Some(Duration::ZERO)).unwrap();
+        self.ev.wait_at_most(Duration::ZERO).unwrap();
         while let Some(step) = self.ev.next_step() {
             if let Step::Accepted(new) = step {
                 let (ev, mode) = (&mut self.ev, Mode::Edge);

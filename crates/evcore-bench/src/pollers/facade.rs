@@ -47,12 +47,11 @@ impl Facade {
 impl PeerPoller for Facade {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
-        if timeout.is_none() {
-            self.ev.wait().expect("no listener fails");
-        } else {
-            self.ev.prepare().expect("no listener fails");
-            self.ev.poll(timeout).expect("no listener fails");
+        match timeout {
+            None => self.ev.wait(),
+            Some(timeout) => self.ev.wait_at_most(timeout),
         }
+        .expect("no listener fails");
         while let Some(step) = self.ev.next_step() {
             if let Step::Ready(token, _) = step {
                 ring.serve(token.index() as usize);

@@ -79,8 +79,10 @@ impl Load {
             } else if rest.is_some() || self.idle.len() < all {
                 let rest = rest.filter(|_| !self.idle.is_empty());
                 let rest = rest.map(|rest| rest.saturating_sub(AWAKE));
-                let timeout = [self.ev.prepare()?, rest].into_iter().flatten().min();
-                self.ev.poll(timeout)?;
+                match rest {
+                    Some(rest) => self.ev.wait_at_most(rest)?,
+                    None => self.ev.wait()?,
+                }
                 failed = false;
             } else {
                 if is_paced && due.peek().is_some() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evcore::{Budgets, Ready, Timer, balancer::Policy};
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, readable};
 
 const MS: Duration = Duration::from_millis(1);
 const NS: Duration = Duration::from_nanos(1);
@@ -202,4 +202,73 @@ fn a_wake_up_that_is_not_delivered_yet_is_not_waited_for() {
     assert_eq!(fixture.backend.timeouts(), [Some(Duration::ZERO)]);
     assert_eq!(fixture.rest().len(), 1, "one wake-up, seen once");
     assert_eq!(fixture.turn(), []);
+}
+
+/// How long the next turn waits that is given a limit.
+fn timeout_at_most(fixture: &mut Fixture, limit: Duration) -> Option<Duration> {
+    fixture.backend.record();
+    fixture.ev.wait_at_most(limit).unwrap();
+    let timeouts = fixture.backend.timeouts();
+    assert_eq!(fixture.rest(), []);
+    assert_eq!(timeouts.len(), 1);
+    timeouts[0]
+}
+
+#[test]
+fn a_limit_shortens_a_wait_and_never_lengthens_it() {
+    let mut fixture = Fixture::listening(1);
+    assert_eq!(timeout_at_most(&mut fixture, 7 * MS), Some(7 * MS));
+    assert!(fixture.ev.status().listening);
+    let token = fixture.join();
+    fixture.arm_ms(token, Timer::READ, 40);
+    assert_eq!(timeout_at_most(&mut fixture, 41 * MS), Some(40 * MS));
+    assert_eq!(timeout_at_most(&mut fixture, 39 * MS), Some(39 * MS));
+    let zero = Duration::ZERO;
+    assert_eq!(timeout_at_most(&mut fixture, zero), Some(zero));
+}
+
+#[test]
+fn a_poll_without_a_prepare_plans_its_turn() {
+    let mut fixture = Fixture::listening(1);
+    let token = fixture.join();
+    fixture.arm_ms(token, Timer::READ, 40);
+    for (given, expected) in [(None, 40 * MS), (Some(3 * MS), 3 * MS)] {
+        fixture.backend.record();
+        fixture.ev.poll(given).unwrap();
+        assert_eq!(fixture.backend.timeouts(), [Some(expected)]);
+        assert!(fixture.ev.status().listening);
+        assert_eq!(fixture.rest(), []);
+    }
+    fixture.ev.post_next(token, Ready::READABLE);
+    fixture.ev.poll(None).unwrap();
+    assert_eq!(fixture.rest(), [readable(token)]);
+}
+
+#[test]
+fn halves_of_a_wait_in_any_order_lose_nothing() {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    fixture.ev.post_next(token, Ready::READABLE);
+    assert_eq!(fixture.ev.prepare().unwrap(), Some(Duration::ZERO));
+    assert_eq!(fixture.rest(), [], "the turn has not begun");
+    assert_eq!(fixture.ev.prepare().unwrap(), Some(Duration::ZERO));
+    // A whole wait plans again, and what was prepared is used up.
+    fixture.wait();
+    assert_eq!(fixture.rest(), [readable(token)]);
+    fixture.arm_ms(token, Timer::READ, 40);
+    fixture.backend.record();
+    fixture.ev.poll(None).unwrap();
+    assert_eq!(fixture.backend.timeouts(), [Some(40 * MS)]);
+}
+
+#[test]
+fn a_failed_poll_uses_up_what_was_prepared() {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    fixture.ev.prepare().unwrap();
+    fixture.backend.fail_wait();
+    assert!(fixture.ev.poll(None).is_err());
+    fixture.ev.post_next(token, Ready::READABLE);
+    fixture.ev.poll(None).unwrap();
+    assert_eq!(fixture.rest(), [readable(token)]);
 }
