@@ -1,9 +1,6 @@
 //! The memory of idle connections: what the core's tables take of the C library's heap.
 
-#![allow(
-    unsafe_code,
-    reason = "the C library knows how much of its heap is in use"
-)]
+#![allow(unsafe_code, reason = "the C library knows its heap")]
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -25,19 +25,16 @@ pub(super) fn readings() -> [u64; 2] {
 impl TimeSource for CClock {
     fn monotonic_ns(&self) -> u64 {
         let time = read(libc::CLOCK_MONOTONIC, &MONOTONIC);
-        u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("it counts from a start")
+        let seconds = u64::try_from(time.unix_seconds).expect("it counts from a start");
+        seconds * 1_000_000_000 + u64::from(time.subsecond_ns)
     }
 
     fn wall_time(&self) -> WallTime {
-        let time = read(libc::CLOCK_REALTIME, &WALL);
-        WallTime {
-            unix_seconds: time.tv_sec,
-            subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
-        }
+        read(libc::CLOCK_REALTIME, &WALL)
     }
 }
 
-fn read(clock: libc::clockid_t, readings: &AtomicU64) -> libc::timespec {
+fn read(clock: libc::clockid_t, readings: &AtomicU64) -> WallTime {
     readings.fetch_add(1, Relaxed);
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -46,5 +43,8 @@ fn read(clock: libc::clockid_t, readings: &AtomicU64) -> libc::timespec {
     // SAFETY: there is a place for the time.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(result, 0, "every system has these clocks");
-    time
+    WallTime {
+        unix_seconds: time.tv_sec,
+        subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
+    }
 }

@@ -21,47 +21,44 @@ pub(crate) fn count(words: &[&str]) -> bool {
     let (Some(peer), Ok(times)) = (peer, times.parse()) else {
         return false;
     };
-    // Valgrind cannot run the system's clock.
-    let clock: Option<fn() -> _> = Some(c_clock);
+    let timers = kind == "timers";
+    // valgrind cannot run the system's clock.
+    let setup = Setup {
+        timers,
+        c_clock: true,
+    };
     most_descriptors();
     match (what, kind, rest) {
-        ("pipes", "plain" | "timers", [active]) => pipes(&peer, kind == "timers", times, active),
-        ("toggle", "one", []) => {
-            let pairs = Pairs::open(1);
-            let timers = false;
-            peer.create(&pairs.near, Setup { timers, clock })
-                .toggle(times);
-            true
-        }
-        ("wait", "none", []) => waits(&peer, None, times),
-        ("wait", "zero", []) => waits(&peer, Some(Duration::ZERO), times),
-        ("wait", "short", []) => waits(&peer, Some(SHORT), times),
-        _ => false,
+        ("pipes", "plain" | "timers", [active]) => return pipes(&peer, setup, times, active),
+        ("toggle", "one", []) => peer.create(&Pairs::open(1).near, setup).toggle(times),
+        ("wait", "none", []) => waits(&peer, setup, None, times),
+        ("wait", "zero", []) => waits(&peer, setup, Some(Duration::ZERO), times),
+        ("wait", "short", []) => waits(&peer, setup, Some(SHORT), times),
+        _ => return false,
     }
+    true
 }
 
-fn pipes(peer: &Peer, timers: bool, events: usize, active: &str) -> bool {
+fn pipes(peer: &Peer, setup: Setup, events: usize, active: &str) -> bool {
     let active = active.parse().unwrap_or(0);
     let is_possible = (1..=PAIRS).contains(&active) && active <= events;
-    if !peer.takes_part(timers) || !is_possible {
+    if !peer.takes_part(setup.timers) || !is_possible {
         return false;
     }
     let pairs = Pairs::open(PAIRS);
-    let c_clock = true;
-    let mut poller = peer.create(&pairs.near, Setup { timers, c_clock });
+    let mut poller = peer.create(&pairs.near, setup);
     poller.run(&mut Ring::start(&pairs, active, events));
     true
 }
 
 /// Waits; without a timeout each time for a byte that was just written, and else for nothing.
-fn waits(peer: &Peer, timeout: Option<Duration>, times: usize) -> bool {
+fn waits(peer: &Peer, setup: Setup, timeout: Option<Duration>, times: usize) {
     let pairs = Pairs::open(1);
-    let mut poller = peer.create(&pairs.near, Setup::default());
+    let mut poller = peer.create(&pairs.near, setup);
     for _ in 0..times {
         match timeout {
             Some(_) => poller.turn(timeout, &mut Ring::idle(&pairs)),
             None => poller.run(&mut Ring::start(&pairs, 1, 1)),
         }
     }
-    true
 }
