@@ -49,14 +49,11 @@ impl Plan {
 
     /// Leaves all steps out if this line, which a tool of theirs runs, fails.
     pub(crate) fn needs(self, line: &str, reason: &str) -> Plan {
-        match printed(line) {
-            Some(_) => self,
-            None => {
-                let left_out = self.left_out.clone();
-                let steps = Vec::new();
-                Plan { steps, left_out }.without(&self, reason)
-            }
+        if printed(line).is_some() {
+            return self;
         }
+        let (steps, left_out) = (Vec::new(), self.left_out.clone());
+        Plan { steps, left_out }.without(&self, reason)
     }
 
     /// Adds a line for each kind of steps of `all` that this plan leaves out, with their names.

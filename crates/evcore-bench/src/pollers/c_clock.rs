@@ -25,16 +25,19 @@ pub(super) fn readings() -> [u64; 2] {
 impl TimeSource for CClock {
     fn monotonic_ns(&self) -> u64 {
         let time = read(libc::CLOCK_MONOTONIC, &MONOTONIC);
-        let seconds = u64::try_from(time.unix_seconds).expect("it counts from a start");
-        seconds * 1_000_000_000 + u64::from(time.subsecond_ns)
+        u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("it counts from a start")
     }
 
     fn wall_time(&self) -> WallTime {
-        read(libc::CLOCK_REALTIME, &WALL)
+        let time = read(libc::CLOCK_REALTIME, &WALL);
+        WallTime {
+            unix_seconds: time.tv_sec,
+            subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
+        }
     }
 }
 
-fn read(clock: libc::clockid_t, readings: &AtomicU64) -> WallTime {
+fn read(clock: libc::clockid_t, readings: &AtomicU64) -> libc::timespec {
     readings.fetch_add(1, Relaxed);
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -43,8 +46,5 @@ fn read(clock: libc::clockid_t, readings: &AtomicU64) -> WallTime {
     // SAFETY: there is a place for the time.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(result, 0, "every system has these clocks");
-    WallTime {
-        unix_seconds: time.tv_sec,
-        subsecond_ns: u32::try_from(time.tv_nsec).expect("less than a second"),
-    }
+    time
 }

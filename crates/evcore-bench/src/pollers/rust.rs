@@ -1,10 +1,7 @@
 //! The pollers in Rust without timers: a loop over epoll and nothing else, which is the baseline; mio;
 //! the crate `polling`; and `evcore-poller`.
 
-#![allow(
-    unsafe_code,
-    reason = "the caller of `polling` answers for the descriptors"
-)]
+#![allow(unsafe_code, reason = "`polling` trusts its caller")]
 
 use std::hint::black_box;
 use std::io::ErrorKind;
