@@ -53,7 +53,9 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
         "PROPTEST_CASES=16 cargo test --workspace --exclude evcore-tests --lib --bins --tests";
     let in_whole = "PROPTEST_CASES=16 EVCORE_SIM_SEEDS=50 cargo test --workspace \
                     --test conformance --test simulation";
+    // Tests run examples, which cargo builds only if no kind of target is named.
     let mut plan = first()
+        .command("examples", "cargo build --workspace --examples")
         .command("test: crates", in_crates)
         .command("test: whole", in_whole);
     let mut packages = workspace.packages.iter();
