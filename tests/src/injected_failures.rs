@@ -3,8 +3,11 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, ChildStderr, Command, Stdio},
+    thread,
+    time::Instant,
 };
 
+use evcore_testing::SLICE;
 use rustix::process::Signal;
 
 use crate::signal_to;
@@ -59,12 +62,21 @@ impl Strace {
 impl Strace {
     /// Detaches, and waits until strace has written what it has seen.
     ///
+    /// strace hangs if a process with threads ends meanwhile: it waits for the process, whose last
+    /// thread waits for strace. So it is killed if it takes long.
+    ///
     /// # Panics
     ///
     /// If strace has ended before.
     pub fn finish(mut self) {
         signal_to(self.child.id(), Signal::TERM);
-        self.child.wait().expect("it is our child");
+        let deadline = Instant::now() + SLICE;
+        while self.child.try_wait().expect("it is our child").is_none() {
+            if Instant::now() > deadline {
+                return;
+            }
+            thread::yield_now();
+        }
     }
 }
 
