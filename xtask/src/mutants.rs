@@ -56,11 +56,12 @@ pub(crate) fn plan(part: &str) -> Result<Plan> {
 /// The compiler replaces libraries, so they are linked; cargo writes into its own files. Our crates
 /// would be taken for those of the copy, which have the same names.
 const REUSE: &str = r#"
-cd "$0" && [ -d debug/deps ] && mkdir mutants/target 2>/dev/null || exit 0
-mkdir -p mutants/target/debug/deps
-cp -a debug/build debug/.fingerprint mutants/target/debug
-cp -al debug/deps/lib* mutants/target/debug/deps
-find mutants/target/debug -maxdepth 2 -name '*evcore*' -exec rm -r {} +
+cd "$0" && [ -d debug/deps ] && [ ! -e mutants/target ] || exit 0
+rm -rf mutants/new && mkdir -p mutants/new/debug/deps
+cp -a debug/build debug/.fingerprint mutants/new/debug
+cp -al debug/deps/lib* mutants/new/debug/deps
+find mutants/new/debug -maxdepth 2 -name '*evcore*' -exec rm -r {} +
+mv mutants/new mutants/target
 "#;
 
 /// All but the slow ones.

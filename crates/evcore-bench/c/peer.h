@@ -1,7 +1,8 @@
 /* What each library in C can be asked; `src/foreign.rs` has the same in Rust.
  *
- * A call does a whole run or script, so that the way from Rust to C is paid once. Each file defines
- * `struct self`, a loop or a queue, and `arm_one` and `disarm_one`, of which scripts are made here.
+ * A call does a whole run, script or millisecond of serving, so that the way from Rust to C is paid
+ * once for it. Each file defines `struct self`, a loop or a queue, and `arm_one` and `disarm_one`, of
+ * which scripts are made here.
  */
 #ifndef PEER_H
 #define PEER_H

@@ -1,4 +1,7 @@
-# nginx with one location. EVENTS, HTTP, LISTEN and LOCATION have what differs from server to server.
+# nginx with one location. The arguments have what differs from server to server: `EVENTS=...`,
+# `HTTP=...`, `LISTEN=...` and `LOCATION=...`.
+EVENTS='' HTTP='' LISTEN='' LOCATION=''
+for pair; do eval "${pair%%=*}=\${pair#*=}"; done
 master=on
 if [ "$WORKERS" = 0 ]; then master=off; fi
 cat >"$FOLDER/$NAME.conf" <<END

@@ -1,6 +1,6 @@
 //! The memory of idle connections: what the core's tables take of the C library's heap.
 
-#![allow(unsafe_code, reason = "the C library knows its heap")]
+#![allow(unsafe_code, reason = "it calls `mallinfo2`")]
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Other processes: their state and CPU time in `/proc`, and signals to them.
 //!
-//! A process may end at any time, so a process that is gone has no children and has used nothing.
+//! A process may end at any time, so one that is gone, or cannot be read, sleeps, has no children and
+//! has used nothing.
 
 use std::time::Duration;
 

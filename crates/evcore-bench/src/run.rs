@@ -62,8 +62,8 @@ impl Run {
             ("duration", format!("{} s", began.elapsed().as_secs())),
         ];
         for (peer, line) in &part.versions {
-            // Its first word with a digit at the beginning, and a dot.
-            let first = format!("{line} 2>&1 | grep -oE '[0-9]+[.][^ ]+' | head -n 1");
+            // The first number with a dot, and what follows.
+            let first = format!("{line} | grep -oE '[0-9]+[.][^ ]+' | head -n 1");
             let version = Some((peer.clone(), printed(&first)));
             let version = version.filter(|(_, version)| !version.is_empty());
             report.versions.extend(version);

@@ -17,9 +17,9 @@ use crate::{pace, process};
 
 /// A server that can be started.
 ///
-/// Its lines are for the shell, in the root of the source tree. They have the variables `HTTPD` (the example
-/// server), `FOLDER` (the directory of all files) and `CLIENT_CPU`. That of a start also has
-/// `NAME`, `ADDRESS` and `WORKERS`.
+/// Its lines are for the shell, in the root of the source tree. They have the variables `HTTPD` (the
+/// example server), `FOLDER` (the directory of all files) and `CLIENT_CPU`. The line of a start also
+/// has `NAME`, `ADDRESS` and `WORKERS`; that of a proxy, `UPSTREAM`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
     /// The parts that measure it.

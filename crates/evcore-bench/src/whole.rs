@@ -64,7 +64,7 @@ pub(crate) fn measure_proxies(run: &Run, report: &mut Report) {
     saturate_all("proxies", &programs, &PROXIED, run, report);
 }
 
-/// Starts all servers in each round, which gets those that serve.
+/// Starts all servers in each round, and passes on those that serve.
 fn rounds(
     what: &str,
     peers: &[Program],

@@ -44,7 +44,7 @@ impl<Q: TimerQueue> Queue for Q {
     }
 }
 
-/// A queue as the measurement sees it: a whole script a call.
+/// A queue as the measurement sees it: a whole script a call, or a millisecond of serving.
 pub(crate) trait PeerQueue {
     /// Arms, or arms again.
     fn arm(&mut self, steps: &[Step]);

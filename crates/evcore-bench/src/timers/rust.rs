@@ -162,7 +162,7 @@ type Entry = IdOnlyTimerEntry<u32>;
 /// `hierarchical_hash_wheel_timer`: its wheel with cancelling, and its time, which it does not expose.
 ///
 /// A timer that is cancelled leaves an empty entry in its slot until the wheel comes there, so
-/// re-arming is quick and takes memory. It takes no deadline that is past: that becomes the next tick.
+/// re-arming is quick and takes memory. A deadline that is past becomes the next tick.
 pub(super) struct HashWheel {
     wheel: QuadWheelWithOverflow<Entry>,
     armed: Vec<bool>,
