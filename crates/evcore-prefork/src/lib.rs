@@ -50,9 +50,8 @@
 //! [timeout](Supervisor::ready_timeout), which is 1 second by default. Until then, workers of both
 //! generations are replaced. If all new workers refuse ([`DO_NOT_RESTART`]), the old ones continue.
 //! Up to four generations of workers may live at once, each with its own stop timeout. Further
-//! reloads wait. If they wait for new workers, and none of a generation is ready, that generation gets
-//! a graceful stop, because its workers may hang. If the workers of all old generations do not end, a
-//! reload is refused ([`Reload::Stuck`]).
+//! reloads wait ([`Reload::Waiting`]). If the workers of all old generations do not end, a reload is
+//! refused ([`Reload::Stuck`]).
 //!
 //! # Upgrade
 //!

@@ -12,7 +12,10 @@
 //! Workers stand in a table of slots. A generation has a row of it to itself, with a slot for each
 //! index, until its last worker has ended.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use crate::{Outcome, Reload, Stop};
 
@@ -35,6 +38,8 @@ pub(crate) struct Lifecycle {
     has_served: bool,
     /// A new generation is requested, and has not begun.
     reload: bool,
+    /// That it waits for a row has been reported.
+    reload_waits: bool,
     /// All workers got a stop, and the master stays.
     drained: bool,
     /// The stop that was requested, or the harder one that it has become.
@@ -116,6 +121,7 @@ impl Lifecycle {
             generations: vec![Generation::new(0, config.workers, now)],
             has_served: false,
             reload: false,
+            reload_waits: false,
             drained: false,
             stop: None,
         }
@@ -127,7 +133,6 @@ impl Lifecycle {
         if let Some(outcome) = self.outcome() {
             return Action::Done(outcome);
         }
-        self.stop_unready(now);
         let mut wake = Earliest::default();
         if let Some(action) = self.escalate(now, &mut wake) {
             return action;
@@ -197,6 +202,7 @@ impl Lifecycle {
     /// A new generation was requested.
     pub(crate) fn reload(&mut self) {
         self.reload = true;
+        self.reload_waits = false;
         self.drained = false;
     }
 
@@ -269,31 +275,6 @@ impl Lifecycle {
         None
     }
 
-    /// Makes room for a reload if no row becomes free by itself: stops the oldest of the new
-    /// generations of which no worker is ready, if the present one serves.
-    ///
-    /// Such workers may hang. They serve no client, and the reload would wait for them.
-    fn stop_unready(&mut self, now: Instant) {
-        let mut escalations = self
-            .generations
-            .iter()
-            .filter_map(|it| it.escalation.as_ref());
-        let is_full = self.generations.len() == GENERATIONS_MAX;
-        if !self.reload || self.stop.is_some() || !is_full || !escalations.all(Escalation::is_stuck)
-        {
-            return;
-        }
-        let mut serving = self.generations.iter_mut().filter(|it| it.is_serving());
-        let present = serving.next();
-        let takeover = present.map(|it| it.takeover(self.config.timeouts.ready, now));
-        if takeover != Some(Takeover::Now) {
-            return;
-        }
-        if let Some(new) = serving.find(|it| !it.was_ready()) {
-            new.retire(Escalation::new(Stop::Graceful, &self.config, now));
-        }
-    }
-
     /// Adds the generation that was requested once a row is free, or gives it up.
     fn begin_reload(&mut self, now: Instant) -> Option<Reload> {
         if !self.reload || self.stop.is_some() {
@@ -301,7 +282,7 @@ impl Lifecycle {
         }
         let is_free = |row: &usize| self.generations.iter().all(|one| one.row != *row);
         let Some(row) = (0..GENERATIONS_MAX).find(is_free) else {
-            return self.give_reload_up();
+            return self.wait_for_row();
         };
         self.reload = false;
         self.generations
@@ -309,9 +290,9 @@ impl Lifecycle {
         Some(Reload::Started)
     }
 
-    /// Gives a reload up if no row can become free: at most one generation serves, and the workers
-    /// of all others do not end.
-    fn give_reload_up(&mut self) -> Option<Reload> {
+    /// Reports a reload that waits for a row, once. Gives it up if no row can become free: at most
+    /// one generation serves, and the workers of all others do not end.
+    fn wait_for_row(&mut self) -> Option<Reload> {
         let serving = self.serving().count();
         let escalations = self
             .generations
@@ -320,7 +301,8 @@ impl Lifecycle {
         let stuck = escalations.filter(|one| one.is_stuck()).count();
         // If several serve, the newest takes over from the others.
         if serving > 1 || serving + stuck < GENERATIONS_MAX {
-            return None;
+            let was_reported = mem::replace(&mut self.reload_waits, true);
+            return (!was_reported).then_some(Reload::Waiting);
         }
         self.reload = false;
         self.drained = serving == 0;

@@ -23,6 +23,11 @@ pub enum Reload {
     ///
     /// Not reported if there are no old workers, after WINCH.
     Done,
+    /// No new workers are started yet, because no [slot](crate::Supervisor::slots) is free: workers of
+    /// earlier reloads are not ready yet, or have not ended. The reload begins when a slot is free.
+    ///
+    /// Reported for each HUP. New workers that hang before they are ready keep their slots: end them.
+    Waiting,
     /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART). The old ones go on.
     Refused,
     /// No new workers are started, because no [slot](crate::Supervisor::slots) is free: the old
@@ -38,6 +43,7 @@ impl fmt::Display for Reload {
         f.write_str(match self {
             Self::Started => "new workers are being started",
             Self::Done => "the new workers serve, the old ones finish",
+            Self::Waiting => "no new workers yet: those of earlier reloads have all slots",
             Self::Refused => "the new workers refuse, the old ones go on",
             Self::Stuck => {
                 "no new workers: those of earlier reloads do not end, and have all slots; restart \

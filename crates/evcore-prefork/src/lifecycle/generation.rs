@@ -113,11 +113,6 @@ impl Generation {
         self.escalation.is_none()
     }
 
-    /// A worker has reported that it serves.
-    pub(crate) fn was_ready(&self) -> bool {
-        self.places.iter().any(|place| place.was_ready)
-    }
-
     /// No worker runs.
     pub(crate) fn is_empty(&self) -> bool {
         !self.places.iter().any(Place::is_running)

@@ -285,7 +285,6 @@ impl Observer {
             "threads are abandoned when all must end"
         );
         self.sent.insert(row, sent);
-        self.serving.remove(&row);
         if !self.has_workers(row) {
             self.sent.remove(&row);
             self.settled.retain(|slot, _| slot.row != row);

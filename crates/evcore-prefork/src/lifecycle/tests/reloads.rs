@@ -113,26 +113,6 @@ fn a_reload_during_the_start_stops_no_worker_too_early() {
 }
 
 #[test]
-fn a_reload_without_a_free_row_stops_workers_that_hang() {
-    let mut server = Fixture::reloading(1);
-    for row in 2..GENERATIONS_MAX {
-        server.lifecycle.reload();
-        assert_eq!(server.next(), Action::Report(Reload::Started));
-        server.start(row, 1);
-    }
-    server.ready(1, 1);
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Stop(2, Stop::Graceful));
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
-    server.end(2, 0);
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(2, 1);
-    server.ready(2, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
-}
-
-#[test]
 fn a_reload_without_a_free_row_waits_for_one() {
     let mut server = Fixture::serving(1);
     for row in 1..GENERATIONS_MAX {
@@ -146,7 +126,10 @@ fn a_reload_without_a_free_row_waits_for_one() {
     // Several requests are one reload.
     server.lifecycle.reload();
     server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Waiting));
     assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Waiting));
     server.end(1, 0);
     assert_eq!(server.next(), Action::Report(Reload::Started));
     server.start(1, 1);
@@ -184,6 +167,7 @@ fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
     let mut server = stuck();
     // The kill may end them: a reload waits for a second.
     server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Waiting));
     server.waits_for(Duration::from_secs(1));
     for row in 0..GENERATIONS_MAX - 1 {
         assert_eq!(server.next(), Action::ReportStuck(row));
@@ -202,6 +186,7 @@ fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
 fn a_waiting_reload_begins_when_a_killed_worker_ends() {
     let mut server = stuck();
     server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Waiting));
     assert!(matches!(server.next(), Action::Wait(Some(_))));
     server.end(2, 0);
     assert_eq!(server.next(), Action::Report(Reload::Started));
@@ -213,6 +198,7 @@ fn a_reload_after_a_drain_is_stuck_if_no_worker_ends() {
     server.drain();
     assert_eq!(server.next(), Action::Stop(3, Stop::Graceful));
     server.lifecycle.reload();
+    assert_eq!(server.next(), Action::Report(Reload::Waiting));
     server.waits_for(Duration::from_secs(1));
     for row in 0..GENERATIONS_MAX - 1 {
         assert_eq!(server.next(), Action::ReportStuck(row));
