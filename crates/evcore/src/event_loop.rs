@@ -248,7 +248,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
         let key = self.keys.key(token);
-        // The poller knows a key exactly while its token has a descriptor.
+        // A key is registered exactly while its token has a descriptor.
         let modified = self.poller.modify(key, interest);
         modified.map_err(|_| Error::Stale { token })
     }

@@ -55,7 +55,7 @@ pub trait GroupMember: fmt::Debug + Send {
     }
 
     /// Whether another worker has notified this one since its last [`sync`](Self::sync). The loop
-    /// asks when it makes a plan. It asks in each turn only if there is no
+    /// calls it when it makes a plan. It calls it in each turn only if there is no
     /// [`notifier`](Self::notifier), or if the last wait may have left out the notifier's event.
     #[must_use]
     fn is_notified(&self) -> bool {
@@ -84,8 +84,8 @@ pub trait GroupMember: fmt::Debug + Send {
     /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
     /// wait by other means. The loop calls it once, when it is built.
     ///
-    /// Each notification must make it readable until [`clear_notifier`](Self::clear_notifier), after
-    /// [`is_notified`](Self::is_notified) has become true.
+    /// A notification that makes [`is_notified`](Self::is_notified) true must then make it readable,
+    /// until [`clear_notifier`](Self::clear_notifier).
     #[must_use]
     fn notifier(&self) -> Option<Target<'_>> {
         None
@@ -166,11 +166,11 @@ pub(crate) struct Coordination {
     holds_lock: bool,
     /// The last plan was made for a turn that holds the lock.
     needs_lock: bool,
-    /// Each turn asks the member for a notification, because no event tells of one.
-    asks: bool,
-    /// A turn that keeps the plan has something to ask the member for. One test finds that a turn
+    /// Each turn looks for a notification, because no event reports it.
+    polls_notification: bool,
+    /// A turn that keeps the plan has to call the member. One test finds that a turn
     /// has neither the lock to get nor a notification to look for.
-    // Invariant: `needs_lock || asks`.
+    // Invariant: `needs_lock || polls_notification`, after each plan.
     calls_member: bool,
     /// Connections accepted since the last plan.
     accepted: u32,
@@ -206,15 +206,15 @@ impl Coordination {
         if let Some(notifier) = &notifier {
             poller.add(notifier, NOTIFY_KEY, Interest::READ, Mode::Level)?;
         }
-        let asks = in_group && notifier.is_none();
+        let polls_notification = in_group && notifier.is_none();
         Ok(Self {
             balancer: Balancer::new(policy),
             member,
             in_group,
             holds_lock: false,
             needs_lock: false,
-            asks,
-            calls_member: asks,
+            polls_notification,
+            calls_member: polls_notification,
             accepted: 0,
             was_notified: false,
             has_delay: policy.delay().is_some(),
@@ -254,19 +254,19 @@ impl Coordination {
         );
         self.holds_lock = plan.holds_lock;
         self.needs_lock = plan.holds_lock;
-        self.calls_member = self.needs_lock || self.asks;
+        self.calls_member = self.needs_lock || self.polls_notification;
         plan
     }
 
     /// Whether the member lets the last plan be kept for another turn: it has no notification that
-    /// no event tells of, and gets the lock again if the plan had it.
+    /// no event reports, and gets the lock again if the plan had it.
     #[inline]
     pub(crate) fn keeps_plan(&mut self) -> bool {
         !self.calls_member || self.member_keeps_plan()
     }
 
     fn member_keeps_plan(&mut self) -> bool {
-        if self.asks && self.is_notified() {
+        if self.polls_notification && self.is_notified() {
             return false;
         }
         if self.needs_lock {
@@ -342,7 +342,7 @@ impl Coordination {
     /// is no group.
     pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
         // The poller also reports this if the kernel has refused or dropped the registration.
-        self.asks |= ready.is_error();
+        self.polls_notification |= ready.is_error();
         self.group().map(GroupMember::clear_notifier).is_some()
     }
 

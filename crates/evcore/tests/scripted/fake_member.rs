@@ -26,8 +26,8 @@ pub(crate) struct FakeMember {
 #[derive(Debug)]
 struct State {
     is_notified: bool,
-    /// How often the loop has asked for that.
-    questions: u32,
+    /// How often the loop has looked for one.
+    looks: u32,
     view: GroupView,
     calls: Vec<Call>,
     /// Where calls are recorded too.
@@ -59,7 +59,7 @@ impl FakeMember {
         };
         let state = State {
             is_notified: false,
-            questions: 0,
+            looks: 0,
             view,
             calls: Vec::new(),
             backend: None,
@@ -112,9 +112,9 @@ impl FakeMember {
         self.state().is_notified = is_notified;
     }
 
-    /// How often the loop has asked for a notification since the last call.
-    pub(crate) fn questions(&self) -> u32 {
-        mem::take(&mut self.state().questions)
+    /// How often the loop has looked for a notification since the last call.
+    pub(crate) fn looks(&self) -> u32 {
+        mem::take(&mut self.state().looks)
     }
 
     /// What a notification makes readable.
@@ -155,7 +155,7 @@ impl GroupMember for FakeMember {
 
     fn is_notified(&self) -> bool {
         let mut state = self.state();
-        state.questions += 1;
+        state.looks += 1;
         state.is_notified
     }
 

@@ -212,14 +212,14 @@ fn a_notification_ends_the_wait_and_the_next_plan_answers_it() {
 }
 
 #[test]
-fn a_turn_asks_for_no_notification_that_is_an_event() {
+fn a_turn_looks_for_no_notification_that_is_an_event() {
     let (mut fixture, member) = away();
     fixture.turn();
-    member.questions();
+    member.looks();
     for _ in 0..3 {
         fixture.turn();
     }
-    assert_eq!(member.questions(), 0);
+    assert_eq!(member.looks(), 0);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_notification_whose_event_is_left_out_is_answered() {
 }
 
 #[test]
-fn without_a_watched_notifier_each_turn_asks() {
+fn without_a_watched_notifier_each_turn_looks_for_one() {
     let (mut fixture, member) = away();
     // The kernel has refused to watch it.
     report_notifier(&fixture, &member, Ready::ERROR);
