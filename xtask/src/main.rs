@@ -22,6 +22,7 @@ mod loom;
 mod mutants;
 mod nightly;
 mod packages;
+mod readmes;
 mod targets;
 mod test;
 mod tidy;
@@ -72,6 +73,7 @@ fn run(words: &[&str]) -> Result {
         ["counts"] => counts::plan(ws),
         ["deny"] => deny::plan().and(deny::advisories()),
         ["packages"] => return packages::check(ws),
+        ["readmes"] => return readmes::check(ws),
         ["targets"] => targets::plan(ws, targets::SOME).and(targets::plan(ws, targets::OTHERS)),
         ["fuzz"] => fuzz::plan(ws, fuzz::SECONDS)?,
         ["fuzz", "--seconds", seconds] => fuzz::plan(ws, seconds.parse()?)?,

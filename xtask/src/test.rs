@@ -26,6 +26,7 @@ fn most(workspace: &Workspace) -> Plan {
             "docs",
             "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
         )
+        .command("readmes", "cargo xtask readmes")
         .command(
             "test",
             "PROPTEST_CASES=128 RUST_TEST_THREADS=4 cargo test --workspace",

@@ -48,6 +48,11 @@ const RULES: &[Rule] = &[
         "unsafe code is for the crates that call the OS",
     ),
     (
+        |path| path.ends_with("README.md"),
+        r"^# (?:Ok|fn|let|use)\b",
+        "rustdoc hides this line, and a README shows it; write the whole program",
+    ),
+    (
         |path| path.ends_with("/Cargo.toml") && !OTHERS.iter().any(|it| path.starts_with(it)),
         r#"^(?:[\w-]+ = "[\d=<>^~*]|.*\b(?:version|git) = ")"#,
         "set it in the root's manifest, and inherit it: `NAME.workspace = true`",
