@@ -67,8 +67,8 @@ use sync::{Fault, inject};
 use worker::CAPACITY;
 use worker_id::WorkerId;
 
-/// All interleavings of two workers, of which the first one leads and does this, and the second one
-/// begins and acts as given, with so many turns of each.
+/// The interleavings of two workers (CI bounds their preemptions), of which the first one leads and does this, and the second one
+/// begins and acts as given, with this many turns of each.
 fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     for &(begins, second, turns) in seconds {
         let workers = [(LISTENS, first), (begins, second)];

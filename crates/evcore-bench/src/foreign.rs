@@ -54,8 +54,8 @@ peers! {
     "libevent", libevent if peer_libevent;
     CHANGELIST, libevent_changelist if peer_libevent;
     "libuv", libuv if peer_libuv;
-    "nginx's tree", nginx_rbtree if peer_nginx_rbtree;
-    "nginx's tree, 300 ms", nginx_rbtree_lazy if peer_nginx_rbtree;
+    "our C after nginx's tree", nginx_rbtree if peer_nginx_rbtree;
+    "our C after nginx's tree, 300 ms", nginx_rbtree_lazy if peer_nginx_rbtree;
 }
 
 /// libevent with another option for its descriptors. Its timers are libevent's.

@@ -1,4 +1,4 @@
-//! All interleavings of the senders and the receiver of an inbox: the shipped files over loom's
+//! The interleavings of the senders and the receiver of an inbox: the shipped files over loom's
 //! lock.
 //!
 //! Senders send. The receiver sleeps until it is woken, drains, and repeats this until it has all

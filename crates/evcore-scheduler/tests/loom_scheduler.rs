@@ -1,4 +1,5 @@
-//! All interleavings of the sleeping scheduler thread and the threads that wake it.
+//! Interleavings, with at most three preemptions, of the sleeping scheduler thread and the threads
+//! that wake it.
 //!
 //! Time stands still here and no sleep ends by itself, so a lost wake-up is a deadlock, which loom
 //! reports.

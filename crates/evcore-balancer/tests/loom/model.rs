@@ -70,7 +70,7 @@ impl Model {
         Self { turns, ..self }
     }
 
-    /// Runs it in all interleavings. Returns whether a worker has died in any of them.
+    /// Runs it in all interleavings that the bound of preemptions allows. Returns whether a worker has died in any of them.
     pub(crate) fn check(&self) -> bool {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = match (builder.preemption_bound, self.preemptions) {
