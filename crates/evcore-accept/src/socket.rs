@@ -3,8 +3,10 @@
 //! Each function makes one system call, repeated only if a signal interrupts it.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::io::{readv, retry_on_intr};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, getpeername, getsockname, sockopt};
 
@@ -17,6 +19,32 @@ const BUFFERS_MAX: usize = 1024;
 pub(crate) fn recv(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let (received, _) = retry_on_intr(|| net::recv(&fd, &mut *buffer, RecvFlags::empty()))?;
     Ok(received)
+}
+
+#[inline]
+pub(crate) fn recv_uninit(fd: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let received = retry_on_intr(|| {
+        let ((received, _), _) = net::recv(&fd, &mut *buffer, RecvFlags::empty())?;
+        Ok(received.len())
+    })?;
+    Ok(received)
+}
+
+#[inline]
+pub(crate) fn recv_buf(fd: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    assert_has_room(buffer);
+    let (received, _) =
+        retry_on_intr(|| net::recv(&fd, spare_capacity(buffer), RecvFlags::empty()))?;
+    Ok(received)
+}
+
+/// Without room a call would receive 0 bytes, which means the end.
+#[inline]
+pub(crate) fn assert_has_room(buffer: &Vec<u8>) {
+    assert!(
+        buffer.len() < buffer.capacity(),
+        "the buffer has no spare capacity; reserve some"
+    );
 }
 
 pub(crate) fn recv_vectored(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {

@@ -4,6 +4,7 @@
 //! decides what a call that would block means for its poller.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -92,6 +93,45 @@ impl Stream {
     #[inline]
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         socket::recv(&self.fd, buffer)
+    }
+
+    /// Receives like [`recv`](Self::recv) into the spare capacity of `buffer`, behind what it holds.
+    /// The memory need not be initialised, and the buffer does not grow.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// If `buffer` has no spare capacity: 0 bytes would mean the end.
+    ///
+    /// ```
+    /// # use evcore_accept::Stream;
+    /// # use std::{io::Write, os::{fd::OwnedFd, unix::net::UnixStream}};
+    /// let (near, mut far) = UnixStream::pair()?;
+    /// let stream = Stream::from(OwnedFd::from(near));
+    /// far.write_all(b", world")?;
+    /// let mut buffer = b"hello".to_vec();
+    /// buffer.reserve(1024);
+    /// assert_eq!(stream.recv_buf(&mut buffer)?, 7);
+    /// assert_eq!(buffer, b"hello, world");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[inline]
+    pub fn recv_buf(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        socket::recv_buf(&self.fd, buffer)
+    }
+
+    /// Receives like [`recv`](Self::recv) into memory that need not be initialised. As many bytes
+    /// at its beginning as the returned number are initialised then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    #[inline]
+    pub fn recv_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        socket::recv_uninit(&self.fd, buffer)
     }
 
     /// Receives like [`recv`](Self::recv) into several buffers, one after another. At most 1,024 of
@@ -450,6 +490,36 @@ mod tests {
             stream.read_vectored(&mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut body)]);
         assert_eq!(received.unwrap(), 8);
         assert_eq!((&head, &body[..4]), (b"head", &b"body"[..]));
+    }
+
+    #[test]
+    fn spare_capacity_is_received_into_behind_what_is_there() {
+        let (stream, mut client) = connected_pair();
+        client.write_all(b"headbody").unwrap();
+        wait_readable(&stream);
+        let mut buffer = Vec::with_capacity(8);
+        buffer.extend_from_slice(b"seen");
+        let room = buffer.capacity() - buffer.len();
+        assert_eq!(stream.recv_buf(&mut buffer).unwrap(), room.min(8));
+        assert_eq!(buffer, b"seenheadbody"[..4 + room.min(8)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "no spare capacity")]
+    fn a_buffer_without_spare_capacity_is_refused() {
+        let (stream, _client) = connected_pair();
+        let _ = stream.recv_buf(&mut Vec::new());
+    }
+
+    #[test]
+    fn uninitialised_memory_is_initialised_as_far_as_is_received() {
+        let (stream, mut client) = connected_pair();
+        client.write_all(b"abc").unwrap();
+        wait_readable(&stream);
+        let mut buffer = [MaybeUninit::uninit(); 8];
+        assert_eq!(stream.recv_uninit(&mut buffer).unwrap(), 3);
+        let refused = stream.recv_uninit(&mut buffer).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -37,6 +37,26 @@ pub trait Transport: fmt::Debug {
     /// Those of [`Stream::recv`].
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Receives into the spare capacity of `buffer`, behind what it holds.
+    ///
+    /// The default fills that capacity with zeros, and calls [`recv`](Self::recv).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// If `buffer` has no spare capacity.
+    fn recv_buf(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        socket::assert_has_room(buffer);
+        let held = buffer.len();
+        buffer.resize(buffer.capacity(), 0);
+        let received = self.recv(&mut buffer[held..]);
+        buffer.truncate(held + received.as_ref().map_or(0, |received| *received));
+        received
+    }
+
     /// Receives into several buffers, one after another.
     ///
     /// The default calls [`recv`](Self::recv) for one buffer after another, until one is not filled.
@@ -138,6 +158,11 @@ macro_rules! impl_transport {
             #[inline]
             fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
                 socket::recv(self, buffer)
+            }
+
+            #[inline]
+            fn recv_buf(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+                socket::recv_buf(self, buffer)
             }
 
             fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -301,6 +326,17 @@ mod tests {
             fake.send_more(b"x").unwrap_err().kind(),
             ErrorKind::WouldBlock
         );
+    }
+
+    #[test]
+    fn a_plain_transport_receives_into_spare_capacity() {
+        let fake = Fake { left: Cell::new(3) };
+        let mut buffer = Vec::with_capacity(8);
+        buffer.push(b'x');
+        assert_eq!(fake.recv_buf(&mut buffer).unwrap(), 3);
+        assert_eq!(buffer.len(), 4);
+        let refused = fake.recv_buf(&mut buffer).unwrap_err();
+        assert_eq!((refused.kind(), buffer.len()), (ErrorKind::WouldBlock, 4));
     }
 
     #[test]

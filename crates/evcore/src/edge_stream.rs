@@ -1,16 +1,19 @@
 //! A stream whose readiness is reported by edges, and what is known of it.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 
 use evcore_accept::{SplicePipe, Stream, Transport};
 use evcore_poller::{Interest, Mode, Ready, Source};
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Result};
+use crate::{Acceptor, EventLoop, Result, edge_io::EdgeIo};
 
 /// The most calls that reach a stream in one turn. The other streams wait for them.
 const CALLS_MAX: u8 = 32;
+
+/// The most buffers that a vectored call uses.
+const BUFFERS_MAX: usize = 1024;
 
 /// A stream that a loop watches in [`Mode::Edge`], with its readiness.
 ///
@@ -141,6 +144,76 @@ impl<S: Transport> EdgeStream<S> {
             self.on_full(ev);
         }
         Ok(sent)
+    }
+
+    /// Receives as [`recv`](Self::recv) does, into the spare capacity of `buffer`, behind what it
+    /// holds. The buffer does not grow.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// If `buffer` has no spare capacity.
+    #[inline]
+    pub fn recv_buf<L: Acceptor>(
+        &mut self,
+        ev: &mut EventLoop<L>,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let received = self.read_with(ev, |stream| stream.recv_buf(buffer))?;
+        if received > 0 && buffer.len() < buffer.capacity() && !self.ending {
+            self.on_drained(ev);
+        }
+        Ok(received)
+    }
+
+    /// Sends as [`send`](Self::send) does, from several buffers, one after another. At most 1,024 of
+    /// them are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_vectored<L: Acceptor>(
+        &mut self,
+        ev: &mut EventLoop<L>,
+        buffers: &[IoSlice<'_>],
+    ) -> io::Result<usize> {
+        // A call takes no more than these.
+        let buffers = &buffers[..buffers.len().min(BUFFERS_MAX)];
+        let sent = self.write_with(ev, |stream| stream.send_vectored(buffers))?;
+        if sent < buffers.iter().map(|buffer| buffer.len()).sum() {
+            self.on_full(ev);
+        }
+        Ok(sent)
+    }
+
+    /// Borrows the stream as [`Read`](io::Read) and [`Write`](io::Write), for a library that calls
+    /// these: TLS, WebSocket, SSH. Its calls are [`recv`](Self::recv), [`send`](Self::send) and
+    /// [`send_vectored`](Self::send_vectored); nothing is buffered.
+    ///
+    /// ```
+    /// use evcore::{EdgeStream, EventLoop, Step, Stream};
+    /// use std::{io::{BufRead, BufReader, Write}, os::{fd::OwnedFd, unix::net::UnixStream}};
+    ///
+    /// let (mut near, far) = UnixStream::pair()?;
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let mut stream = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(far)))?;
+    /// near.write_all(b"hello\n")?;
+    /// ev.wait()?;
+    /// while let Some(Step::Ready(_, ready)) = ev.next_step() {
+    ///     stream.on_ready(ready);
+    ///     let mut io = stream.io(&mut ev);
+    ///     let mut line = String::new();
+    ///     BufReader::new(&mut io).read_line(&mut line)?;
+    ///     io.write_all(line.as_bytes())?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn io<'a, L: Acceptor>(&'a mut self, ev: &'a mut EventLoop<L>) -> EdgeIo<'a, S, L> {
+        EdgeIo::new(self, ev)
     }
 
     /// Calls `read`, which receives from the stream in its own way, unless the stream is drained. It is

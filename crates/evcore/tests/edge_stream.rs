@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    io::{self, ErrorKind, Read, Write},
+    io::{self, ErrorKind, IoSlice, Read, Write},
     mem,
     net::{Shutdown, SocketAddr, TcpStream},
     os::{
@@ -92,13 +92,17 @@ impl Fixture {
     /// Waits for steps of the stream until `is_enough`.
     fn wait_until(&mut self, is_enough: impl Fn(&EdgeStream<Counting>) -> bool) {
         while !is_enough(&self.stream) {
-            self.ev.wait().unwrap();
-            while let Some(step) = self.ev.next_step() {
-                let Step::Ready(_, ready) = step else {
-                    panic!("{}: an edge was missed, but {step:?} came", self.kind);
-                };
-                self.stream.on_ready(ready);
-            }
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        self.ev.wait().unwrap();
+        while let Some(step) = self.ev.next_step() {
+            let Step::Ready(_, ready) = step else {
+                panic!("{}: an edge was missed, but {step:?} came", self.kind);
+            };
+            self.stream.on_ready(ready);
         }
     }
 
@@ -159,6 +163,66 @@ fn a_read_that_fills_the_buffer_is_followed_by_another() {
         fixture.wait_until(EdgeStream::is_readable);
         assert_eq!(fixture.receive(), (b"12345678".to_vec(), false));
         assert_eq!(fixture.calls(), 2);
+    });
+}
+
+#[test]
+fn spare_capacity_that_is_not_filled_saves_the_call_that_would_block() {
+    on_each_backend(|mut fixture| {
+        let mut buffer = Vec::with_capacity(16);
+        fixture.client.write_all(b"hello").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        let Fixture { ev, stream, .. } = &mut fixture;
+        assert_eq!(stream.recv_buf(ev, &mut buffer).unwrap(), 5);
+        assert!(!stream.is_readable());
+        fixture.client.write_all(b", and more than fits").unwrap();
+        fixture.wait_until(EdgeStream::is_readable);
+        let Fixture { ev, stream, .. } = &mut fixture;
+        let room = buffer.capacity() - buffer.len();
+        assert_eq!(stream.recv_buf(ev, &mut buffer).unwrap(), room);
+        assert!(stream.is_readable(), "there may be more");
+        assert!(buffer.starts_with(b"hello, and"));
+    });
+}
+
+#[test]
+fn a_library_reads_and_writes_through_the_stream() {
+    on_each_backend(|mut fixture| {
+        fixture.client.write_all(b"hello").unwrap();
+        fixture.wait_until(|stream| stream.is_readable() && stream.is_writable());
+        let Fixture { ev, stream, .. } = &mut fixture;
+        let mut request = Vec::new();
+        let blocked = stream.io(ev).read_to_end(&mut request).unwrap_err();
+        assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
+        assert!(request == b"hello" && !stream.is_readable());
+        let parts = [b"bye".as_slice(), b", bye"].map(IoSlice::new);
+        assert_eq!(stream.io(ev).write_vectored(&parts).unwrap(), 8);
+        let mut response = [0; 8];
+        fixture.client.read_exact(&mut response).unwrap();
+        assert_eq!(&response, b"bye, bye");
+    });
+}
+
+#[test]
+fn a_short_vectored_write_fills_the_socket() {
+    on_each_backend(|mut fixture| {
+        let (parts, mut sent) = ([[0; 64 * 1024]; 2], 0);
+        fixture.wait_until(EdgeStream::is_writable);
+        while fixture.stream.is_writable() {
+            let Fixture { ev, stream, .. } = &mut fixture;
+            let parts = [IoSlice::new(&parts[0]), IoSlice::new(&parts[1])];
+            match stream.send_vectored(ev, &parts) {
+                Ok(n) => sent += n,
+                // After 32 calls the stream goes on in the next turn.
+                Err(_) => {
+                    if fixture.stream.is_writable() {
+                        fixture.turn();
+                    }
+                }
+            }
+        }
+        fixture.client.read_exact(&mut vec![0; sent]).unwrap();
+        fixture.wait_until(EdgeStream::is_writable);
     });
 }
 
