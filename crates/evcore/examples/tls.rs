@@ -27,34 +27,18 @@ impl Client {
         let mut buffer = [0; 16 * 1024];
         loop {
             self.flush(ev)?; // while the client does not read, it is not read from
-            match self.tls.reader().read(&mut buffer) {
-                Ok(0) => return self.close(ev), // its close_notify
-                Ok(n) => self.tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive(ev)?,
-                Err(error) => return Err(error), // an end without a close_notify
+            let mut io = self.stream.io(ev);
+            match rustls::Stream::new(&mut self.tls, &mut io).read(&mut buffer)? {
+                0 => return self.close(ev),                      // its close_notify
+                n => self.tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
             }
         }
     }
 
     /// Sends what rustls wants to write.
     fn flush(&mut self, ev: &mut EventLoop) -> io::Result<()> {
-        let Self { stream, tls } = self;
-        while tls.wants_write() {
-            stream.write_with(ev, |mut stream| tls.write_tls(&mut stream))?;
-        }
-        Ok(())
-    }
-
-    /// Receives once. The plaintext of it is for the caller to read.
-    fn receive(&mut self, ev: &mut EventLoop) -> io::Result<()> {
-        let Self { stream, tls } = self;
-        stream.read_with(ev, |mut stream| tls.read_tls(&mut stream))?;
-        if let Err(error) = tls.process_new_packets() {
-            let _ = self.flush(ev); // an alert, which tells the client the reason
-            return Err(io::Error::new(ErrorKind::InvalidData, error));
-        }
-        if !self.tls.is_handshaking() {
-            ev.disarm(self.stream.token(), HANDSHAKE);
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut self.stream.io(ev))?;
         }
         Ok(())
     }
@@ -85,6 +69,9 @@ impl Server {
                 let client = self.clients.get_mut(token).expect("it is open");
                 client.stream.on_ready(ready);
                 let result = client.echo(ev).map_err(|error| error.kind());
+                if !client.tls.is_handshaking() {
+                    ev.disarm(token, HANDSHAKE);
+                }
                 ev.arm(token, IDLE, self.idle);
                 ev.arm(token, QUIET, Duration::from_secs(1));
                 ev.set_busy(token);
