@@ -14,6 +14,7 @@ mod connect;
 mod socket;
 mod stream;
 
+mod send_buffer;
 mod transport;
 
 mod send_file;
@@ -38,6 +39,7 @@ pub use error::{Error, PathError};
 pub use listener::Listener;
 pub use listener_options::ListenerOptions;
 pub use reserve_fd::ReserveFd;
+pub use send_buffer::SendBuffer;
 pub use socket_file::SocketFile;
 pub use splice_pipe::SplicePipe;
 pub use stream::Stream;

@@ -103,7 +103,7 @@ pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
-pub use evcore_accept::{Address, Listener, Stream, Transport};
+pub use evcore_accept::{Address, Listener, SendBuffer, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;
 
