@@ -272,8 +272,7 @@ impl LineServer {
                 self.invariants.posted_next(token);
             }
             Method::Handle => {
-                let posted = self.handle.post(token, Ready::NONE);
-                posted.expect("the loop exists");
+                assert!(self.handle.post(token, Ready::NONE), "the loop exists");
                 self.invariants.posted_by_handle(token);
             }
             Method::Timer => self.arm(token, Timer::WRITE, ANSWER_DELAY),

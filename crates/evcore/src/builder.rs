@@ -62,9 +62,6 @@ impl Budgets {
     }
 }
 
-/// The number of posts from other threads that may wait, by default: 1 MiB of them.
-const DEFAULT_POSTS: usize = 65_536;
-
 /// Longer than most clients take from an answer to their next request, by default.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 
@@ -101,7 +98,6 @@ pub struct Builder<L = Listener> {
     pub(crate) histograms: bool,
     pub(crate) watchdog: Option<Duration>,
     pub(crate) flight_records: usize,
-    pub(crate) posts: usize,
     pub(crate) idle_grace: Duration,
     polling: Polling,
 }
@@ -130,7 +126,6 @@ impl<L: Acceptor> Builder<L> {
             histograms: false,
             watchdog: None,
             flight_records: 0,
-            posts: DEFAULT_POSTS,
             idle_grace: DEFAULT_IDLE_GRACE,
             polling: Polling::Best,
         }
@@ -313,15 +308,6 @@ impl<L: Acceptor> Builder<L> {
     /// recorder has a comparison for each call that would make a record, and none for each step.
     pub fn flight_recorder(mut self, records: usize) -> Self {
         self.flight_records = records;
-        self
-    }
-
-    /// How many posts from other threads may wait. Default 65,536; 0 counts as 1.
-    ///
-    /// At the limit [`Handle::post`](crate::Handle::post) hands the post back. A post that waits takes
-    /// 16 bytes; nothing is allocated before the first.
-    pub fn posts(mut self, limit: usize) -> Self {
-        self.posts = limit.max(1);
         self
     }
 

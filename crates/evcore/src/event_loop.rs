@@ -100,7 +100,6 @@ impl<L: Acceptor> EventLoop<L> {
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         updates.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
-        let waker = poller.waker();
         let capabilities = poller.backend().capabilities();
         let keys = KeySpace::with_listeners(builder.listeners.len());
         let instruments =
@@ -116,7 +115,7 @@ impl<L: Acceptor> EventLoop<L> {
             timers.record();
         }
         Ok(Self {
-            remote: Remote::new(builder.posts, move || waker.wake()),
+            remote: Remote::new(),
             poller,
             keys,
             slots: Slots::new(builder.connections, keys.index_max()),
@@ -337,11 +336,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Returns a handle to this loop, for other threads and signal handlers.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(
-            self.poller.waker(),
-            self.remote.requests(),
-            self.remote.sender(),
-        )
+        Handle::new(self.poller.waker(), self.remote.requests())
     }
 
     /// The loop's clock, which shows the time of this turn.

@@ -1,17 +1,16 @@
 //! The handle by which other threads and signal handlers reach the loop.
 
 use std::{
-    io,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
     time::Duration,
 };
 
 use evcore_poller::{Ready, Waker};
-use evcore_posted::{SendError, Sender};
 use evcore_token::Token;
 
-use crate::remote::{RemotePost, RemoteRequests};
+use crate::remote::RemoteRequests;
+use crate::remote_posts::Posted;
 
 /// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
 /// wake it and shut it down. Cheap to clone.
@@ -32,20 +31,11 @@ use crate::remote::{RemotePost, RemoteRequests};
 pub struct Handle {
     waker: Waker,
     requests: Arc<RemoteRequests>,
-    posts: Sender<RemotePost>,
 }
 
 impl Handle {
-    pub(crate) fn new(
-        waker: Waker,
-        requests: Arc<RemoteRequests>,
-        posts: Sender<RemotePost>,
-    ) -> Self {
-        Self {
-            waker,
-            requests,
-            posts,
-        }
+    pub(crate) fn new(waker: Waker, requests: Arc<RemoteRequests>) -> Self {
+        Self { waker, requests }
     }
 
     /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in this turn or the next.
@@ -86,11 +76,13 @@ impl Handle {
     }
 
     /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, among the posted steps of the next
-    /// turn, and ends the loop's wait.
+    /// turn, and ends the loop's wait. Returns false if the loop has been dropped; no post fails
+    /// otherwise.
     ///
     /// As with [`EventLoop::post`](crate::EventLoop::post), readiness merges: several posts for one
-    /// token before its step make one step with all of it. If the token is not in the loop when its
-    /// post arrives, the post is dropped and [counted](crate::Stats::stale).
+    /// token before its step make one step with all of it, and at most one post waits for each token.
+    /// With [`Ready::NONE`] it wakes a task that the program keeps for the token. If the token is not
+    /// in the loop when its post arrives, the post is dropped and [counted](crate::Stats::stale).
     ///
     /// What this thread did before is visible to the step, so both sides can share a result. A turn
     /// takes in as many posts as its [budget](crate::Budgets::posted) of posted steps.
@@ -101,12 +93,6 @@ impl Handle {
     /// Costs a short lock and, if no post waits yet, one `write`. Do not call it in a signal
     /// handler, which must not take locks; call [`wake`](Self::wake) there.
     ///
-    /// # Errors
-    ///
-    /// Each hands the post back. [`PostError::Full`] if as many posts wait as
-    /// [`Builder::posts`](crate::Builder::posts) allows: try again when the loop has taken some in.
-    /// [`PostError::Closed`] if the loop has been dropped, and with it the posts that waited.
-    ///
     /// ```
     /// use evcore::{EventLoop, Ready, Step};
     /// use std::{sync::mpsc, thread};
@@ -116,7 +102,8 @@ impl Handle {
     /// let (handle, (results, done)) = (ev.handle(), mpsc::channel());
     /// thread::spawn(move || {
     ///     results.send(6 * 7)?;
-    ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(handle.post(job, Ready::READABLE)?)
+    ///     handle.post(job, Ready::READABLE);
+    ///     Ok::<_, mpsc::SendError<_>>(())
     /// });
     ///
     /// ev.wait()?;
@@ -124,51 +111,16 @@ impl Handle {
     /// assert_eq!(done.try_recv(), Ok(42));
     /// # Ok::<(), evcore::Error>(())
     /// ```
-    pub fn post(&self, token: Token, ready: Ready) -> Result<(), PostError> {
-        self.posts.send((token, ready)).map_err(PostError::of)
-    }
-
-    /// Posts like [`post`](Self::post), and waits for at most `timeout` if too many posts wait.
-    ///
-    /// It blocks the thread until a turn of the loop has taken posts in. Do not call it on the
-    /// loop's own thread, because then no turn begins. [`Duration::MAX`] waits without limit.
-    ///
-    /// # Errors
-    ///
-    /// Each hands the post back. [`PostError::Full`] if the time is over. [`PostError::Closed`] if
-    /// the loop has been dropped, also while this waits.
-    ///
-    /// ```
-    /// use evcore::{EventLoop, Ready};
-    /// use std::{thread, time::Duration};
-    ///
-    /// let mut ev = EventLoop::builder().posts(1).build()?;
-    /// let jobs = [ev.add_unwatched()?, ev.add_unwatched()?, ev.add_unwatched()?];
-    /// let handle = ev.handle();
-    /// let pool = thread::spawn(move || {
-    ///     jobs.into_iter()
-    ///         .try_for_each(|job| handle.post_timeout(job, Ready::READABLE, Duration::MAX))
-    /// });
-    ///
-    /// let mut finished = 0;
-    /// while finished < 3 {
-    ///     ev.wait()?;
-    ///     while ev.next_step().is_some() {
-    ///         finished += 1;
-    ///     }
-    /// }
-    /// assert_eq!(pool.join().unwrap(), Ok(()));
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn post_timeout(
-        &self,
-        token: Token,
-        ready: Ready,
-        timeout: Duration,
-    ) -> Result<(), PostError> {
-        self.posts
-            .send_timeout((token, ready), timeout)
-            .map_err(PostError::of)
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "a thread may not care whether the loop is left"
+    )]
+    pub fn post(&self, token: Token, ready: Ready) -> bool {
+        let posted = self.requests.posts.post(token, ready);
+        if posted == Posted::First {
+            self.waker.wake();
+        }
+        posted != Posted::Closed
     }
 }
 
@@ -185,66 +137,6 @@ impl AsFd for Handle {
     }
 }
 
-/// Why [`Handle::post`] and [`Handle::post_timeout`] hand a post back.
-///
-/// ```
-/// use evcore::{EventLoop, PostError, Ready, Token};
-/// use std::num::NonZeroU32;
-///
-/// let ev = EventLoop::builder().posts(1).build()?;
-/// let (handle, token) = (ev.handle(), Token::new(7, NonZeroU32::MIN));
-/// handle.post(token, Ready::READABLE).unwrap();
-/// let full = handle.post(token, Ready::WRITABLE).unwrap_err();
-/// assert_eq!(full, PostError::Full { token, ready: Ready::WRITABLE });
-/// drop(ev);
-/// let closed = handle.post(token, Ready::READABLE).unwrap_err();
-/// assert_eq!(closed.to_string(), "posting 7v1: the loop has been dropped");
-/// # Ok::<(), evcore::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PostError {
-    /// As many posts wait as [`Builder::posts`](crate::Builder::posts) allows.
-    #[error(
-        "posting {token}: too many posts wait; \
-         try again later, or give Builder::posts a higher limit"
-    )]
-    Full {
-        /// The token that was posted.
-        token: Token,
-        /// The readiness that was posted with it.
-        ready: Ready,
-    },
-    /// The loop has been dropped.
-    #[error("posting {token}: the loop has been dropped")]
-    Closed {
-        /// The token that was posted.
-        token: Token,
-        /// The readiness that was posted with it.
-        ready: Ready,
-    },
-}
-
-impl PostError {
-    fn of(error: SendError<RemotePost>) -> Self {
-        match error {
-            SendError::Full((token, ready)) => Self::Full { token, ready },
-            SendError::Closed((token, ready)) => Self::Closed { token, ready },
-        }
-    }
-}
-
-/// `WouldBlock` if the loop has too many posts, `BrokenPipe` if it has been dropped.
-impl From<PostError> for io::Error {
-    fn from(error: PostError) -> Self {
-        let kind = match error {
-            PostError::Full { .. } => io::ErrorKind::WouldBlock,
-            PostError::Closed { .. } => io::ErrorKind::BrokenPipe,
-        };
-        Self::new(kind, error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use evcore_poller::WakeChannel;
@@ -254,9 +146,8 @@ mod tests {
 
     fn remote() -> (Remote, Handle) {
         let channel = WakeChannel::new().unwrap();
-        let waker = channel.waker();
-        let remote = Remote::new(100, move || waker.wake());
-        let handle = Handle::new(channel.waker(), remote.requests(), remote.sender());
+        let remote = Remote::new();
+        let handle = Handle::new(channel.waker(), remote.requests());
         (remote, handle)
     }
 
@@ -281,51 +172,28 @@ mod tests {
     }
 
     #[test]
-    fn the_inbox_is_drained_from_a_wake_up_until_it_is_empty() {
+    fn posts_are_taken_from_a_wake_up_until_none_waits() {
         let (mut remote, handle) = remote();
-        let token = Token::new(0, std::num::NonZeroU32::MIN);
-        for _ in 0..3 {
-            handle.post(token, Ready::READABLE).unwrap();
+        for index in 0..3 {
+            let token = Token::new(index, std::num::NonZeroU32::MIN);
+            assert!(handle.post(token, Ready::READABLE));
         }
         assert!(!remote.has_news(), "the poller was not woken");
         remote.on_woken();
-        assert_eq!(remote.posts(2).count(), 2);
+        let mut taken = Vec::new();
+        remote.take_posts(2, |token, _| taken.push(token.index()));
         assert!(remote.has_news() && remote.has_work());
-        assert_eq!(remote.posts(2).count(), 1);
+        remote.take_posts(2, |token, _| taken.push(token.index()));
         assert!(!remote.has_news() && !remote.has_work());
+        assert_eq!(taken, [0, 1, 2]);
     }
 
     #[test]
-    fn a_full_inbox_hands_the_post_back_until_it_is_drained() {
-        let (mut remote, handle) = remote();
-        let token = Token::new(0, std::num::NonZeroU32::MIN);
-        let ready = Ready::READABLE;
-        for _ in 0..100 {
-            handle.post(token, ready).unwrap();
-        }
-        let full = handle.post(token, ready).unwrap_err();
-        assert_eq!(full, PostError::Full { token, ready });
-        assert_eq!(io::Error::from(full).kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(remote.posts(1).count(), 1);
-        assert_eq!(handle.post(token, ready), Ok(()));
-    }
-
-    #[test]
-    fn a_post_that_waits_in_vain_is_handed_back() {
-        let (mut remote, handle) = remote();
-        let token = Token::new(0, std::num::NonZeroU32::MIN);
-        let ready = Ready::READABLE;
-        let short = Duration::from_millis(1);
-        for _ in 0..100 {
-            assert_eq!(handle.post_timeout(token, ready, short), Ok(()));
-        }
-        let full = handle.post_timeout(token, ready, short);
-        assert_eq!(full, Err(PostError::Full { token, ready }));
-        assert_eq!(remote.posts(1).count(), 1);
-        assert_eq!(handle.post_timeout(token, ready, Duration::MAX), Ok(()));
+    fn a_loop_that_is_gone_refuses_posts() {
+        let (remote, handle) = remote();
         drop(remote);
-        let closed = handle.post_timeout(token, ready, Duration::MAX);
-        assert_eq!(closed, Err(PostError::Closed { token, ready }));
+        let token = Token::new(0, std::num::NonZeroU32::MIN);
+        assert!(!handle.post(token, Ready::READABLE));
     }
 
     #[test]

@@ -70,6 +70,7 @@ mod shutdown;
 // Other threads, and when the clock is read.
 mod clock_updates;
 mod remote;
+mod remote_posts;
 mod sync;
 
 mod instrument;
@@ -83,7 +84,7 @@ pub use edge_stream::EdgeStream;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use group::GroupMember;
-pub use handle::{Handle, PostError};
+pub use handle::Handle;
 pub use instrument::{
     histogram::Histogram,
     histograms::Histograms,

@@ -2,7 +2,7 @@
 //!
 //! All of them end the wait through the poller's one waker, which does not carry what was requested.
 //! So [`Handle::wake`](crate::Handle::wake) and [`Handle::shutdown`](crate::Handle::shutdown) first
-//! write their request to [`RemoteRequests`]. A post goes into an inbox and makes no wake-up step. A
+//! write their request to [`RemoteRequests`]. A post waits there too and makes no wake-up step. A
 //! write to the handle's descriptor carries no request, so once the descriptor is exposed, every
 //! wake-up may be meant as one.
 //!
@@ -19,33 +19,27 @@ use std::{
 };
 
 use evcore_poller::Ready;
-use evcore_posted::{Inbox, Sender};
 use evcore_token::Token;
 
+use crate::remote_posts::RemotePosts;
 use crate::sync::{AtomicBool, AtomicU64};
-
-/// What another thread posts.
-pub(crate) type RemotePost = (Token, Ready);
 
 /// The loop's side of its handles.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    inbox: Inbox<RemotePost>,
     requests: Arc<RemoteRequests>,
     /// A wake-up that is not yet delivered.
     woken: bool,
     /// A shutdown that has not yet begun.
     shutdown: Option<Duration>,
-    /// Whether the inbox may hold posts.
+    /// Whether posts may wait.
     // Invariant: if false, the next post wakes the poller.
     has_posts: bool,
 }
 
 impl Remote {
-    /// Holds at most `posts` posts; `wake` ends the loop's wait.
-    pub(crate) fn new(posts: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            inbox: Inbox::bounded(posts, wake),
             requests: Arc::new(RemoteRequests::new()),
             woken: false,
             shutdown: None,
@@ -56,11 +50,6 @@ impl Remote {
     /// Where handles write their requests.
     pub(crate) fn requests(&self) -> Arc<RemoteRequests> {
         Arc::clone(&self.requests)
-    }
-
-    /// Where handles post.
-    pub(crate) fn sender(&self) -> Sender<RemotePost> {
-        self.inbox.sender()
     }
 
     /// A waker has ended a wait: takes the requests.
@@ -80,12 +69,10 @@ impl Remote {
         self.has_posts
     }
 
-    /// The oldest posts, at most `budget` of them.
-    pub(crate) fn posts(&mut self, budget: usize) -> impl Iterator<Item = RemotePost> {
-        let posts = self.inbox.drain();
-        // A post that is sent from here on finds an empty inbox, and wakes the poller.
-        self.has_posts = posts.len() > budget;
-        posts.take(budget)
+    /// Takes the oldest posts, at most `budget` of them. If none is left, the next one wakes the
+    /// poller.
+    pub(crate) fn take_posts(&mut self, budget: usize, taken: impl FnMut(Token, Ready)) {
+        self.has_posts = self.requests.posts.take(budget, taken);
     }
 
     /// The shutdown to begin now.
@@ -105,7 +92,15 @@ impl Remote {
     }
 }
 
-/// What handles have requested and the loop has not taken. A signal handler may write it.
+/// Posts of a loop that is dropped are dropped, too.
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.requests.posts.close();
+    }
+}
+
+/// What handles have requested and the loop has not taken. A signal handler may write all but the
+/// posts.
 ///
 /// A request is written before the poller is woken, and taken after a waker has ended a wait. The
 /// loop may take it early, when another thread has woken it. The wake-up that follows then finds
@@ -118,6 +113,7 @@ pub(crate) struct RemoteRequests {
     pub(crate) fd_exposed: AtomicBool,
     /// The timeout of the shutdown that was requested, or [`NO_SHUTDOWN`].
     pub(crate) shutdown_ms: AtomicU64,
+    pub(crate) posts: RemotePosts,
 }
 
 /// No shutdown was requested. The longest timeout is one less.
@@ -129,6 +125,7 @@ impl RemoteRequests {
             wake_requested: AtomicBool::new(false),
             fd_exposed: AtomicBool::new(false),
             shutdown_ms: AtomicU64::new(NO_SHUTDOWN),
+            posts: RemotePosts::default(),
         }
     }
 

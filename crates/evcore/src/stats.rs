@@ -25,7 +25,8 @@ pub struct Stats {
     pub empty_waits: u64,
     /// Events that the kernel reported, including those of listeners, ticks and stale ones.
     pub events: u64,
-    /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included.
+    /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Those
+    /// that merged count as one.
     pub received: u64,
     /// Events, posts from other threads, and results of a [`ThreadPool`](crate::ThreadPool) that were
     /// dropped because their token or listener was closed. Closing also cancels what is queued, which

@@ -1,5 +1,5 @@
-//! Every interleaving of handles with the loop's side of them: `src/remote.rs` over loom's atomics,
-//! with an inbox over loom's lock.
+//! Every interleaving of handles with the loop's side of them: `src/remote.rs` and
+//! `src/remote_posts.rs` over loom's atomics and lock.
 //!
 //! Threads write a request and notify the loop; the loop sleeps until it is notified, and looks. If
 //! a request is lost the loop sleeps for ever, which loom reports as a deadlock. Each mutant gets
@@ -10,6 +10,8 @@
 #[path = "../src/remote.rs"]
 #[allow(dead_code, reason = "the models use single steps")]
 mod remote;
+#[path = "../src/remote_posts.rs"]
+mod remote_posts;
 #[path = "../src/sync.rs"]
 mod sync;
 
@@ -29,6 +31,7 @@ use loom::{
     thread,
 };
 use remote::{NO_SHUTDOWN, Remote, RemoteRequests};
+use remote_posts::{Posted, RemotePosts};
 
 /// What the loop sleeps on: pending until a wait has seen it.
 #[derive(Default)]
@@ -169,24 +172,68 @@ fn no_shutdown_is_lost_and_the_shortest_counts() {
     the_shortest_shutdown_is_seen(SOUND);
 }
 
+/// As a handle posts.
+fn post(posts: &RemotePosts, doorbell: &Doorbell, index: u32, ready: Ready) {
+    let token = Token::new(index, NonZeroU32::MIN);
+    match posts.post(token, ready) {
+        Posted::First => doorbell.notify(),
+        Posted::Behind => {}
+        Posted::Closed => panic!("the loop exists"),
+    }
+}
+
+/// Two threads post one token; the loop gets the readiness of both, whether they merge or not. It
+/// takes the posts by `take`.
+fn both_posts_of_a_token_arrive(take: fn(&RemotePosts) -> Ready) {
+    check(move || {
+        let (doorbell, posts) = (Arc::new(Doorbell::default()), Arc::default());
+        let posting = [Ready::READABLE, Ready::WRITABLE].map(|ready| {
+            let (posts, doorbell) = (Arc::clone(&posts), Arc::clone(&doorbell));
+            thread::spawn(move || post(&posts, &doorbell, 0, ready))
+        });
+        let mut arrived = Ready::NONE;
+        while arrived != Ready::READABLE | Ready::WRITABLE {
+            doorbell.wait();
+            arrived |= take(&posts);
+        }
+        posting.into_iter().for_each(|it| it.join().unwrap());
+    });
+}
+
+#[test]
+fn no_readiness_of_merged_posts_is_lost() {
+    both_posts_of_a_token_arrive(|posts| {
+        let mut taken = Ready::NONE;
+        posts.take(9, |_, ready| taken |= ready);
+        taken
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn posts_that_are_left_must_be_taken_without_another_wake_up() {
+    both_posts_of_a_token_arrive(|posts| {
+        // The budget of this turn is used up, and what is left is forgotten.
+        posts.take(0, |_, _| {});
+        Ready::NONE
+    });
+}
+
 /// The loop's side as it ships: one thread wakes and requests a shutdown, the other posts twice.
 #[test]
 fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
     check(|| {
         let doorbell = Arc::new(Doorbell::default());
-        let notify = Arc::clone(&doorbell);
-        let mut remote = Remote::new(10, move || notify.notify());
-
+        let mut remote = Remote::new();
         let (requests, notify) = (remote.requests(), Arc::clone(&doorbell));
         let requesting = thread::spawn(move || {
             (SOUND.wake)(&requests, &notify);
             (SOUND.shut_down)(&requests, &notify, SHORT);
         });
-        let sender = remote.sender();
+        let (requests, notify) = (remote.requests(), Arc::clone(&doorbell));
         let posting = thread::spawn(move || {
             for index in [0, 1] {
-                let token = Token::new(index, NonZeroU32::MIN);
-                assert!(sender.send((token, Ready::READABLE)).is_ok());
+                post(&requests.posts, &notify, index, Ready::READABLE);
             }
         });
 
@@ -197,7 +244,7 @@ fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
                 remote.on_woken();
             }
             if remote.has_news() {
-                posted.extend(remote.posts(1).map(|(token, _)| token.index()));
+                remote.take_posts(1, |token, _| posted.push(token.index()));
                 shutdown = shutdown.or_else(|| remote.take_shutdown());
             }
             woken += u32::from(remote.take_wake());

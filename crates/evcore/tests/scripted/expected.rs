@@ -56,6 +56,19 @@ impl Expected {
         *self.posted.entry(token).or_default() |= ready | waited;
     }
 
+    /// Posts of one token merge; one of a later generation replaces what waits for its index.
+    pub(crate) fn post_from_outside(&mut self, token: Token, ready: Ready) {
+        let mut waiting = self.outside.iter_mut();
+        match waiting.find(|(other, _)| other.index() == token.index()) {
+            None => self.outside.push_back((token, ready)),
+            Some((other, merged)) if *other == token => *merged |= ready,
+            Some(earlier) if earlier.0.generation() < token.generation() => {
+                *earlier = (token, ready);
+            }
+            Some(_later) => {}
+        }
+    }
+
     pub(crate) fn post_next(&mut self, token: Token, ready: Ready) {
         match self.posted.get_mut(&token) {
             Some(posted) => *posted |= ready,

@@ -305,8 +305,8 @@ impl Run {
                     return;
                 };
                 let ready = one_of_two(bit);
-                self.fixture.ev.handle().post(token, ready).unwrap();
-                self.owed.outside.push_back((token, ready));
+                self.fixture.ev.handle().post(token, ready);
+                self.owed.post_from_outside(token, ready);
             }
             Op::Cancel(which) => {
                 let Some((_, token, _)) = self.chosen(which) else {
