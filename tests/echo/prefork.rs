@@ -1,4 +1,4 @@
-//! The example of `evcore-prefork`: the same echo, by worker processes.
+//! The example of `evcore-serve`: the same echo, by worker processes or threads.
 
 use std::{
     collections::HashMap,
@@ -17,8 +17,12 @@ const WORKERS: usize = 4;
 
 /// Waits until all workers serve: from then on signals are handled.
 fn start() -> Server {
+    start_with(&[])
+}
+
+fn start_with(options: &[&str]) -> Server {
     let mut command = Command::new(prefork_echo());
-    command.arg("127.0.0.1:0");
+    command.arg("127.0.0.1:0").args(options);
     let server = Server::from_command(command, 1);
     eventually("all workers serve", || count(&server, " serves") == WORKERS);
     server
@@ -135,4 +139,51 @@ fn prefork_echo_waits_for_its_clients_at_quit_and_not_at_term() {
         }
         assert!(server.wait().success());
     }
+}
+
+#[test]
+fn threads_serve_reload_and_stop_as_processes_do() {
+    let mut server = start_with(&["--threads"]);
+    let mut stream = served(&server);
+    server.signal(Signal::HUP);
+    eventually("the new workers serve", || {
+        count(&server, "reload: the new workers serve") == 1
+    });
+    ping(&mut stream);
+    drop(served(&server));
+    server.signal(Signal::QUIT);
+    drop(stream);
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_new_binary_takes_over_the_listener_and_refuses_no_client() {
+    let mut server = start();
+    server.signal(Signal::USR2);
+    eventually("the workers of both serve", || {
+        count(&server, " serves") == 2 * WORKERS
+    });
+    let log = server.log();
+    let started = log.split("the new binary is process ").nth(1);
+    let pid = started.and_then(|rest| rest.split_whitespace().next());
+    let new: u32 = pid
+        .and_then(|pid| pid.parse().ok())
+        .expect("its process id");
+    drop(served(&server));
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    let stream = served(&server);
+    signal_to(new, Signal::TERM);
+    assert_eq!(read_to_end(stream), b"");
+    eventually("the port is closed", || {
+        TcpStream::connect(server.address()).is_err()
+    });
+}
+
+fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
+    let mut rest = Vec::new();
+    stream
+        .read_to_end(&mut rest)
+        .expect("it is closed in order");
+    rest
 }

@@ -16,11 +16,7 @@ use super::{
 };
 
 pub(super) fn proxy(to: SocketAddr, options: &[&str]) -> Server {
-    started(
-        Command::new(example("evcore-prefork", "proxy")),
-        to,
-        options,
-    )
+    started(Command::new(example("evcore-serve", "proxy")), to, options)
 }
 
 fn started(mut command: Command, to: SocketAddr, options: &[&str]) -> Server {
@@ -153,7 +149,7 @@ fn is_answered(mut client: &TcpStream) -> bool {
 #[test]
 fn without_a_descriptor_clients_are_closed_and_others_are_served() {
     let server = start("60");
-    let command = limited(24, &example("evcore-prefork", "proxy"));
+    let command = limited(24, &example("evcore-serve", "proxy"));
     let proxy = started(command, server.address(), &[]);
     let mut clients = Vec::new();
     loop {

@@ -27,7 +27,7 @@ use rustix::process::Signal;
 use self::{tools::HttpReport, victim::Killed};
 
 fn proxy(to: SocketAddr, workers: &str) -> Server {
-    let mut command = Command::new(example("evcore-prefork", "proxy"));
+    let mut command = Command::new(example("evcore-serve", "proxy"));
     command.args(["--listen", "127.0.0.1:0", "--to", &to.to_string()]);
     // iperf3's control connection is silent until the streams end.
     command.args(["--workers", workers, "--idle-timeout", "3600"]);

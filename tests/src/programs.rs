@@ -38,7 +38,7 @@ pub fn echo() -> &'static Path {
 #[must_use]
 pub fn prefork_echo() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| example("evcore-prefork", "prefork_echo"))
+    PATH.get_or_init(|| example("evcore-serve", "prefork_echo"))
 }
 
 /// The path of an example of any package.

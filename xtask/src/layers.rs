@@ -24,6 +24,7 @@ const SHIPS: &[(&str, &str)] = &[
                 evcore-timer evcore-token hdrhistogram thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
+    ("evcore-serve", "evcore evcore-prefork"),
     ("evcore-sim", "evcore"),
     // Not published.
     ("evcore-httpd", "evcore evcore-prefork httparse httpdate lexopt mime_guess rustix serde \
@@ -34,8 +35,6 @@ const SHIPS: &[(&str, &str)] = &[
 /// before the crate that it tests.
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
-    // The caller's hook ties it to the balancer.
-    ("evcore-prefork", "evcore"),
 ];
 
 pub(crate) fn check(workspace: &Workspace) -> Result {

@@ -4,14 +4,13 @@
 //!
 //! While one side does not read, the other is not read from. The end of one is passed on to the other.
 //! QUIT stops it gracefully. More options: `--workers N`, `--connect-timeout S`, `--idle-timeout S`.
-use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Listener, Step, Stream};
+use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Step, Stream};
 use evcore::{Ready, Timer, Token, accept::SplicePipe};
-use evcore_prefork::{Supervisor, Worker};
+use evcore_serve::{Server, Worker};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
 /// The timer of a session, at its client's token: first for connecting, then for being idle.
 const TIMEOUT: Timer = Timer::new(0);
-const STOP_TIMEOUT: Duration = Duration::from_secs(30); // QUIT waits: no session is marked by `set_idle`
 
 /// One side of a session, and what was received from it and not yet sent to the other.
 struct Side {
@@ -55,6 +54,16 @@ struct Proxy {
 }
 
 impl Proxy {
+    /// A worker. It stops when its sessions have ended, because none is marked by `set_idle`.
+    fn work(mut self, mut worker: Worker) -> evcore::Result<()> {
+        while worker.next_turn()? {
+            while let Some(step) = worker.ev.next_step() {
+                self.handle(step, &mut worker.ev);
+            }
+        }
+        Ok(())
+    }
+
     fn handle(&mut self, step: Step, ev: &mut EventLoop) {
         let token = match step {
             Step::Accepted(new) => return self.open(new, ev).unwrap_or_else(|e| eprintln!("{e}")),
@@ -63,7 +72,7 @@ impl Proxy {
                 Ok(false) | Err(_) => token,
             },
             Step::Expired(token, _) | Step::Evict(token) => token,
-            Step::Woken => return, // a signal: the loop in `work` looks
+            Step::Woken => return, // a signal: the next turn looks
         };
         let client = self.clients.get(token).copied().unwrap_or(token);
         let [_, upstream] = self.sessions.get(client).expect("it is open");
@@ -108,7 +117,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = env::args().collect();
     let value = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1);
     let seconds = |name, default| value(name).map_or(Ok(default), |text| text.parse());
-    let listener = Listener::bind(value("--listen").ok_or("--listen ADDRESS")?)?;
     let proxy = Proxy {
         to: value("--to").ok_or("--to ADDRESS")?.parse()?,
         connect_timeout: Duration::from_secs_f64(seconds("--connect-timeout", 5.0)?),
@@ -116,29 +124,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         sessions: Connections::new(),
         clients: Connections::new(),
     };
-    eprintln!("listening on {}", listener.local_addr());
-    Supervisor::new(value("--workers").map_or(Ok(1), |text| text.parse())?)
-        .stop_timeout(STOP_TIMEOUT * 2)
-        .on_exit(|exit| eprintln!("{exit}"))
-        // An error means that the loop cannot go on: the supervisor starts another worker.
-        .run(|worker| {
-            let worked = work(&worker, listener, proxy);
-            worked.inspect_err(|e| eprintln!("{e}")).is_err().into()
-        })?;
-    Ok(())
-}
-
-fn work(worker: &Worker, listener: Listener, mut proxy: Proxy) -> io::Result<()> {
-    let mut ev = EventLoop::builder().listener(listener).build()?;
-    worker.wake_fd(ev.handle())?;
-    worker.ready();
-    while ev.next_turn(worker.stop_within(STOP_TIMEOUT))? {
-        while let Some(step) = ev.next_step() {
-            proxy.handle(step, &mut ev);
-        }
-        while let Some(error) = ev.take_listener_error() {
-            eprintln!("{error}");
-        }
+    let workers = value("--workers").map_or(Ok(1), |text| text.parse())?;
+    let server = Server::new(workers).bind(value("--listen").ok_or("--listen ADDRESS")?)?;
+    for listener in server.listeners() {
+        eprintln!("listening on {}", listener.local_addr());
     }
+    server
+        .on_event(|event| eprintln!("{event}"))
+        .run(|worker| proxy.work(worker))?;
     Ok(())
 }

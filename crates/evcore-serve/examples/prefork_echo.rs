@@ -1,0 +1,80 @@
+//! An echo server of four worker processes (or threads: `--threads`), which share one listener:
+//!
+//!     cargo run --release --example prefork_echo -- 127.0.0.1:7007
+//!
+//! `kill -HUP` replaces the workers. `kill -QUIT` stops them when their clients have gone, or after
+//! 30 seconds. Ctrl-C and `kill` stop them at once. The signals are for the first process.
+use evcore::{Connections, EdgeStream, EventLoop, Step, Timer};
+use evcore_serve::{Server, Worker};
+use std::{env, error::Error, io, io::ErrorKind, time::Duration};
+
+const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is silent is closed
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let server = Server::new(4).bind(env::args().nth(1).ok_or("listen where?")?)?;
+    for listener in server.listeners() {
+        eprintln!("listening on {}", listener.local_addr());
+    }
+    let server = server.on_event(|event| eprintln!("{event}"));
+    let outcome = match env::args().nth(2).as_deref() {
+        Some("--threads") => server.run_threads(work)?,
+        _ => server.run(work)?,
+    };
+    eprintln!("stopped: {outcome:?}");
+    Ok(())
+}
+
+/// A worker: serves until it has to stop. An error means that its loop cannot go on.
+fn work(mut worker: Worker) -> evcore::Result<()> {
+    let mut clients = Connections::new();
+    while worker.next_turn()? {
+        while let Some(step) = worker.ev.next_step() {
+            handle(step, &mut worker.ev, &mut clients);
+        }
+    }
+    Ok(())
+}
+
+/// The clients of a worker, each with the bytes that are not sent back yet.
+type Clients = Connections<(EdgeStream, Vec<u8>)>;
+
+fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
+    let (token, stays) = match step {
+        Step::Accepted(new) => {
+            let Ok(stream) = EdgeStream::add(ev, new.stream) else {
+                return; // it is dropped, which closes it
+            };
+            let token = stream.token();
+            clients.insert(token, (stream, Vec::new()));
+            (token, true)
+        }
+        Step::Ready(token, ready) => {
+            let (stream, rest) = clients.get_mut(token).expect("it is open");
+            stream.on_ready(ready);
+            let result = echo(stream, rest, ev).map_err(|error| error.kind());
+            (token, result == Err(ErrorKind::WouldBlock))
+        }
+        Step::Expired(token, _) | Step::Evict(token) => (token, false),
+        Step::Woken => return, // a signal: the next turn looks
+    };
+    if stays {
+        ev.arm(token, IDLE, IDLE_TIMEOUT);
+    } else {
+        clients.close(ev, token);
+    }
+}
+
+/// Sends back what arrives until a call would block. That is an error, and so is the end.
+fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        if rest.is_empty() {
+            match stream.recv(ev, &mut buffer)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                n => rest.extend_from_slice(&buffer[..n]),
+            }
+        }
+        rest.drain(..stream.send(ev, rest)?); // perhaps not all of it
+    }
+}

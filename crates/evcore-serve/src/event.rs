@@ -1,0 +1,48 @@
+//! What happens to a server, for its log.
+
+use std::fmt;
+use std::io;
+
+use evcore::ListenerError;
+use evcore_prefork::{Reload, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
+
+/// Something that happens to a server. [`Server::on_event`](crate::Server::on_event) gets it in the
+/// process where it happens. Its text is a line for a log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A worker serves.
+    Ready(&'a WorkerInfo),
+    /// A worker could not be started. It is tried again.
+    StartFailed(&'a WorkerInfo, &'a io::Error),
+    /// A worker has ended, as it was asked to or not.
+    Exited(&'a WorkerExit),
+    /// A worker did not stop, although it was told to.
+    Stuck(&'a WorkerInfo),
+    /// A reload has begun or ended.
+    Reload(Reload),
+    /// An upgrade has begun or ended.
+    Upgrade(&'a Upgrade),
+    /// In the worker: a listener has failed. The loop tries it again later.
+    Listener(WorkerIndex, &'a ListenerError),
+    /// In the worker: it ends, because its loop could not be built, or because its function has
+    /// returned an error. This is the text of the error.
+    Failed(WorkerIndex, String),
+}
+
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready(worker) => write!(f, "{worker} serves"),
+            Self::StartFailed(worker, error) => {
+                write!(f, "{worker} cannot be started, trying again: {error}")
+            }
+            Self::Exited(exit) => write!(f, "{exit}"),
+            Self::Stuck(worker) => write!(f, "{worker} does not stop"),
+            Self::Reload(reload) => write!(f, "reload: {reload}"),
+            Self::Upgrade(upgrade) => write!(f, "{upgrade}"),
+            Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
+            Self::Failed(worker, error) => write!(f, "worker {worker} ends: {error}"),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # What it connects
+//!
+//! Each of these is easy to forget in a program that joins the parts itself, and shows only when a
+//! worker dies, or during a reload:
+//!
+//! | connection | without it |
+//! |---|---|
+//! | the group has a place for each worker that may live at once | a new worker panics during a reload |
+//! | a worker joins the group by its slot | an old and a new worker share a place during a reload |
+//! | a signal wakes the loop | a quiet worker does not notice a stop |
+//! | a worker is ready when its first turn begins | a reload ends old workers although no new one serves |
+//! | what a dead worker held is released | it may keep the accept lock |
+//! | a worker stops within a time of its own | a stop ends the worker with its clients |
+//! | a new binary inherits the listeners | an upgrade refuses connections |
+//!
+//! The parts stay usable without it: a program with needs of its own (a listener for each worker,
+//! hooks of the supervisor) joins `evcore` and `evcore-prefork` itself, as the table says.
+#![forbid(unsafe_code)]
+
+mod event;
+mod listeners;
+mod server;
+mod worker;
+
+pub use event::Event;
+pub use server::Server;
+pub use worker::Worker;
+
+pub use evcore_prefork as prefork;

@@ -1,0 +1,312 @@
+//! A server: what its workers share, and what they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use evcore::accept::{Address, Error, ListenerOptions};
+use evcore::balancer::{Policy, WorkerGroup, WorkerId};
+use evcore::{Builder, EventLoop, Listener};
+use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
+
+use crate::event::Event;
+use crate::listeners::{Listeners, add_all};
+use crate::worker::Worker;
+
+pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
+type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
+
+/// The exit code of a worker that the supervisor replaces.
+const FAILED: i32 = 1;
+
+/// A server of several workers, which are processes or threads.
+///
+/// ```no_run
+/// use evcore_serve::{Server, Worker};
+///
+/// fn work(mut worker: Worker) -> evcore::Result<()> {
+///     while worker.next_turn()? {
+///         while let Some(step) = worker.ev.next_step() {
+///             println!("{step:?}");
+///         }
+///     }
+///     Ok(())
+/// }
+///
+/// Server::new(4).bind("127.0.0.1:8080")?.run(work)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use = "it does nothing until it runs"]
+pub struct Server {
+    workers: usize,
+    listeners: Listeners,
+    policy: Policy,
+    stop_timeout: Duration,
+    affinity: Option<Affinity>,
+    configure: Configure,
+    on_event: OnEvent,
+}
+
+impl Server {
+    /// A server of this many workers, from 1 to 1,024, without a listener.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            listeners: Listeners::default(),
+            policy: Policy::least_loaded(),
+            stop_timeout: Duration::from_secs(30),
+            affinity: None,
+            configure: Arc::new(|builder| builder),
+            on_event: Arc::new(|_| {}),
+        }
+    }
+
+    /// Listens at an address: `"127.0.0.1:8080"`, `"[::1]:8080"` or `"unix:/run/server.sock"`. A new
+    /// binary after USR2 takes over the listener of the old one, so that no client is refused.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Listener::bind`](evcore::Listener::bind), and of
+    /// [`inherited`](evcore_prefork::inherited).
+    pub fn bind(self, address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
+        self.bind_with(&Listener::builder(), address)
+    }
+
+    /// Listens as [`bind`](Self::bind) does, with options of the listener. They do not change a
+    /// listener that is taken over.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bind`](Self::bind).
+    pub fn bind_with(
+        mut self,
+        options: &ListenerOptions,
+        address: impl TryInto<Address, Error: Into<Error>>,
+    ) -> io::Result<Self> {
+        self.listeners.bind(address, options)?;
+        Ok(self)
+    }
+
+    /// The listeners so far, for a line of the log.
+    #[must_use]
+    pub fn listeners(&self) -> &[Listener] {
+        &self.listeners.open
+    }
+
+    /// How the workers share the listeners. Default: [`Policy::least_loaded`].
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// How long a stopping worker waits for its clients. Default 30 seconds. A worker that has not
+    /// ended after twice this time is killed.
+    pub fn stop_timeout(mut self, timeout: Duration) -> Self {
+        self.stop_timeout = timeout;
+        self
+    }
+
+    /// The CPUs that the workers run on. Default: all.
+    pub fn affinity(mut self, affinity: Affinity) -> Self {
+        self.affinity = Some(affinity);
+        self
+    }
+
+    /// Sets the options of each worker's loop, for example
+    /// `|builder| builder.connections(10_000)`. The listeners and the group are added afterwards.
+    pub fn event_loop(
+        mut self,
+        configure: impl Fn(Builder) -> Builder + Send + Sync + 'static,
+    ) -> Self {
+        self.configure = Arc::new(configure);
+        self
+    }
+
+    /// Calls this for each [`Event`], for example `|event| eprintln!("{event}")`. Default: nothing
+    /// is called, and nothing is printed.
+    pub fn on_event(mut self, hook: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
+        self.on_event = Arc::new(hook);
+        self
+    }
+
+    /// Runs the workers as processes, until a signal stops the server. Call it while the process has
+    /// one thread.
+    ///
+    /// `work` runs in each worker, with what it owns as it was at the fork. It calls
+    /// [`Worker::next_turn`] until that returns false. If it returns an error, another worker is
+    /// started.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Supervisor::run`], and of making the group.
+    pub fn run<E: fmt::Display>(
+        self,
+        work: impl FnOnce(Worker) -> Result<(), E>,
+    ) -> io::Result<Outcome> {
+        let (mut supervisor, setup) = self.supervised()?;
+        for listener in &setup.listeners.open {
+            supervisor = supervisor.inherit(listener)?;
+        }
+        Ok(supervisor.run(|worker| {
+            let listeners = setup.listeners.open;
+            setup.loops.run(worker, Ok(listeners), work)
+        })?)
+    }
+
+    /// Runs the workers as threads of this process, as [`run`](Self::run) does with processes.
+    /// There is no upgrade by USR2.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Supervisor::run_threads`], and of making the group.
+    pub fn run_threads<E: fmt::Display>(
+        self,
+        work: impl Fn(Worker) -> Result<(), E> + Send + Sync + 'static,
+    ) -> io::Result<Outcome> {
+        let (supervisor, setup) = self.supervised()?;
+        Ok(supervisor.run_threads(move |worker| {
+            let listeners = setup.listeners.duplicate();
+            setup.loops.run(worker, listeners, &work)
+        })?)
+    }
+
+    /// The supervisor with its hooks, and what the workers are made of.
+    fn supervised(self) -> io::Result<(Supervisor<'static>, Setup)> {
+        let supervisor = Supervisor::new(self.workers);
+        let group = WorkerGroup::new(self.policy, supervisor.slots())?;
+        let mut supervisor = supervisor
+            // Each worker reports. Until all new ones have, a reload leaves the old ones alone.
+            .ready_timeout(Duration::MAX)
+            // A worker stops by itself at its timeout; this is for one that hangs.
+            .stop_timeout(self.stop_timeout.saturating_mul(2));
+        if let Some(affinity) = self.affinity {
+            supervisor = supervisor.affinity(affinity);
+        }
+        let loops = Loops {
+            group,
+            configure: self.configure,
+            stop_timeout: self.stop_timeout,
+            on_event: self.on_event,
+        };
+        let setup = Setup {
+            listeners: self.listeners,
+            loops: loops.clone(),
+        };
+        Ok((loops.watch(supervisor), setup))
+    }
+}
+
+/// What the workers are made of.
+struct Setup {
+    listeners: Listeners,
+    loops: Loops,
+}
+
+/// What the loop of a worker is made of, but for its listeners.
+#[derive(Clone)]
+struct Loops {
+    group: WorkerGroup,
+    configure: Configure,
+    stop_timeout: Duration,
+    on_event: OnEvent,
+}
+
+impl Loops {
+    /// Lets the supervisor report to the hook, and release what dead workers held.
+    fn watch(self, supervisor: Supervisor<'static>) -> Supervisor<'static> {
+        let report = || Arc::clone(&self.on_event);
+        let (start_error, ready, stuck) = (report(), report(), report());
+        let (exit, reload, upgrade) = (report(), report(), report());
+        let group = self.group;
+        supervisor
+            .on_start_error(move |worker, error| start_error(Event::StartFailed(worker, error)))
+            .on_ready(move |worker| ready(Event::Ready(worker)))
+            .on_stuck(move |worker| stuck(Event::Stuck(worker)))
+            .on_exit(move |ended| {
+                group.release_dead(WorkerId::from_slot(ended.worker.slot));
+                exit(Event::Exited(ended));
+            })
+            .on_reload(move |state| reload(Event::Reload(state)))
+            .on_upgrade(move |state| upgrade(Event::Upgrade(state)))
+    }
+
+    /// Runs a worker, and returns its exit code.
+    fn run<E: fmt::Display>(
+        &self,
+        supervised: evcore_prefork::Worker,
+        listeners: io::Result<Vec<Listener>>,
+        work: impl FnOnce(Worker) -> Result<(), E>,
+    ) -> i32 {
+        let index = supervised.index();
+        let failed = |error: &dyn fmt::Display| {
+            (self.on_event)(Event::Failed(index, error.to_string()));
+        };
+        let built = listeners.and_then(|listeners| self.event_loop(&supervised, listeners));
+        let ev = match built {
+            Ok(ev) => ev,
+            Err(error) => {
+                failed(&error);
+                return CANNOT_START;
+            }
+        };
+        let on_event = Arc::clone(&self.on_event);
+        match work(Worker::new(ev, supervised, self.stop_timeout, on_event)) {
+            Ok(()) => 0,
+            Err(error) => {
+                failed(&error);
+                FAILED
+            }
+        }
+    }
+
+    fn event_loop(
+        &self,
+        supervised: &evcore_prefork::Worker,
+        listeners: Vec<Listener>,
+    ) -> io::Result<EventLoop> {
+        let member = self.group.join(WorkerId::from_slot(supervised.slot()));
+        let builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let ev = builder.group(member).build()?;
+        supervised.wake_fd(ev.handle())?;
+        Ok(ev)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("workers", &self.workers)
+            .field("listeners", &self.listeners)
+            .field("policy", &self.policy)
+            .field("stop_timeout", &self.stop_timeout)
+            .field("affinity", &self.affinity)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::Mutex;
+
+    #[test]
+    fn a_worker_that_fails_is_reported_and_replaced() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&lines);
+        let loops = Loops {
+            group: WorkerGroup::new(Policy::least_loaded(), 4).unwrap(),
+            configure: Arc::new(|builder| builder.connections(7)),
+            stop_timeout: Duration::from_secs(30),
+            on_event: Arc::new(move |event| log.lock().unwrap().push(event.to_string())),
+        };
+        // A process can have one.
+        let supervised = evcore_prefork::Worker::solo().unwrap();
+        let code = loops.run(supervised, Ok(Vec::new()), |worker| {
+            assert_eq!(worker.ev.status().limit, 7);
+            Err("out of luck")
+        });
+        assert_eq!(code, FAILED);
+        assert_eq!(*lines.lock().unwrap(), ["worker 0 ends: out of luck"]);
+    }
+}

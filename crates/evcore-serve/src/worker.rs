@@ -1,0 +1,83 @@
+//! A worker: its loop, and when it stops.
+
+use std::time::Duration;
+use std::{fmt, mem};
+
+use evcore::EventLoop;
+use evcore_prefork::WorkerIndex;
+
+use crate::event::Event;
+use crate::server::OnEvent;
+
+/// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
+pub struct Worker {
+    /// The loop, for everything but its waits: those are [`next_turn`](Self::next_turn).
+    pub ev: EventLoop,
+    supervised: evcore_prefork::Worker,
+    stop_timeout: Duration,
+    on_event: OnEvent,
+    is_ready: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        ev: EventLoop,
+        supervised: evcore_prefork::Worker,
+        stop_timeout: Duration,
+        on_event: OnEvent,
+    ) -> Self {
+        Self {
+            ev,
+            supervised,
+            stop_timeout,
+            on_event,
+            is_ready: false,
+        }
+    }
+
+    /// Begins the next turn: waits until there is something to do. Returns false when the worker
+    /// has stopped; its function then returns.
+    ///
+    /// The first call reports that the worker is ready, so what it needs is to be open by then. A
+    /// stop signal ends the wait. After QUIT, or a reload, the loop [shuts
+    /// down](EventLoop::shutdown): its listeners are closed, idle connections are evicted, and the
+    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the supervisor
+    /// starts another worker.
+    pub fn next_turn(&mut self) -> evcore::Result<bool> {
+        while let Some(error) = self.ev.take_listener_error() {
+            (self.on_event)(Event::Listener(self.index(), &error));
+        }
+        if !mem::replace(&mut self.is_ready, true) {
+            self.supervised.ready();
+        }
+        let stop = self.supervised.stop_within(self.stop_timeout);
+        self.ev.next_turn(stop)
+    }
+
+    /// The worker's number, from 0. During a reload an old and a new worker have the same.
+    #[must_use]
+    pub fn index(&self) -> WorkerIndex {
+        self.supervised.index()
+    }
+
+    /// The worker as its supervisor knows it: its slot, its process, the stop that was requested, and
+    /// the [count](evcore_prefork::Worker::reopen_count) of USR1 signals.
+    #[must_use]
+    pub fn supervised(&self) -> &evcore_prefork::Worker {
+        &self.supervised
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("ev", &self.ev)
+            .field("supervised", &self.supervised)
+            .field("stop_timeout", &self.stop_timeout)
+            .finish_non_exhaustive()
+    }
+}
