@@ -4,8 +4,7 @@
 use std::{cell::Cell, process::ExitCode, time::Duration};
 
 use evcore::{
-    Accepted, Builder, Connections, EventLoop, Interest, Listener, Mode, Result, Step, Stream,
-    Token,
+    Accepted, Builder, EventLoop, Interest, Listener, Mode, Result, Step, Stream, Token, TokenMap,
     balancer::{AcceptMutex, Scoreboard, WorkerGroup, WorkerId},
 };
 use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor, Worker, WorkerExit};
@@ -117,7 +116,7 @@ fn work(
     failpoints.enable(phase == Phase::Serving);
     let mut echo = Echo {
         ev: event_loop(config, worker, shared, &failpoints)?,
-        clients: Connections::new(),
+        clients: TokenMap::new(),
     };
     worker
         .wake_fd(echo.ev.handle())
@@ -175,7 +174,7 @@ fn event_loop(
 /// Sends back to each client what it receives.
 struct Echo {
     ev: EventLoop<Instrumented<Listener>>,
-    clients: Connections<Stream>,
+    clients: TokenMap<Stream>,
 }
 
 impl Echo {

@@ -7,7 +7,7 @@
 use std::{cell::RefCell, collections::BTreeMap, io::ErrorKind, rc::Rc, time::Duration};
 
 use evcore::{
-    Accepted, Address, Connections, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token,
+    Accepted, Address, EventLoop, Handle, Interest, Mode, Ready, Step, Timer, Token, TokenMap,
     balancer::WorkerId,
 };
 use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
@@ -50,7 +50,7 @@ pub(crate) type Reasons = Rc<RefCell<BTreeMap<String, Reason>>>;
 pub(crate) struct LineServer {
     ev: EventLoop<SimListener>,
     handle: Handle,
-    conns: Connections<Connection>,
+    conns: TokenMap<Connection>,
     invariants: InvariantChecker,
     process: Process,
     id: WorkerId,
@@ -130,7 +130,7 @@ impl LineServer {
         Self {
             handle: ev.handle(),
             ev,
-            conns: Connections::new(),
+            conns: TokenMap::new(),
             invariants: InvariantChecker::new(config.budgets, config.precision()),
             process: process.clone(),
             id,

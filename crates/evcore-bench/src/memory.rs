@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use evcore::poller::BackendKind;
-use evcore::{Connections, EventLoop, Interest, Mode, Timer, Token};
+use evcore::{EventLoop, Interest, Mode, Timer, Token, TokenMap};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::report::Report;
@@ -38,7 +38,7 @@ pub(crate) fn measure(_: &Run, report: &mut Report) {
 fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
     let room = u32::try_from(room).expect("a count of descriptors");
     let built = EventLoop::builder().connections(room).poller(kind).build();
-    let (mut ev, mut conns) = (built.expect("a descriptor is left"), Connections::new());
+    let (mut ev, mut conns) = (built.expect("a descriptor is left"), TokenMap::new());
     let before = heap();
     for fd in descriptors {
         let added = ev.add(fd, Interest::READ, Mode::Edge);

@@ -3,8 +3,8 @@
 use std::{io, time::Duration};
 
 use evcore::{
-    Accepted, Acceptor, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer,
-    Token, Transport, clock::Clock,
+    Accepted, Acceptor, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token, TokenMap,
+    Transport, clock::Clock,
 };
 
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     /// The event loop.
     pub ev: EventLoop<L>,
-    connections: Connections<Connection<L::Stream>>,
+    connections: TokenMap<Connection<L::Stream>>,
     shared: Shared,
     options: Options,
     metrics: MetricsCollector,
@@ -66,7 +66,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     pub fn new(ev: EventLoop<L>, index: usize, mut counts: Counts, options: Options) -> Self {
         let earlier = counts.begin(index, ev.clock());
         Self {
-            connections: Connections::new(),
+            connections: TokenMap::new(),
             shared: Shared::new(&options, index, counts),
             metrics: MetricsCollector::new(earlier),
             flush: None,

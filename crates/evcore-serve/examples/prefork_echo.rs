@@ -37,21 +37,16 @@ fn work(mut worker: Worker) -> evcore::Result<()> {
 }
 
 /// The clients of a worker, each with the bytes that are not sent back yet.
-type Clients = Connections<(EdgeStream, Vec<u8>)>;
+type Clients = Connections<Vec<u8>>;
 
 fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
     let (token, stays) = match step {
-        Step::Accepted(new) => {
-            let Ok(stream) = EdgeStream::add(ev, new.stream) else {
-                return; // it is dropped, which closes it
-            };
-            let token = stream.token();
-            clients.insert(token, (stream, Vec::new()));
-            (token, true)
-        }
+        Step::Accepted(new) => match clients.add(ev, new.stream, Vec::new()) {
+            Ok(token) => (token, true),
+            Err(_) => return, // dropped, and so closed
+        },
         Step::Ready(token, ready) => {
-            let (stream, rest) = clients.get_mut(token).expect("it is open");
-            stream.on_ready(ready);
+            let (stream, rest) = clients.ready(token, ready).expect("it is open");
             let result = echo(stream, rest, ev).map_err(|error| error.kind());
             (token, result == Err(ErrorKind::WouldBlock))
         }

@@ -12,45 +12,40 @@ use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 /// The timer of a session, at its client's token: first for connecting, then for being idle.
 const TIMEOUT: Timer = Timer::new(0);
 
-/// One side of a session, and what was received from it and not yet sent to the other.
+/// A side of a session: what was received from it and not yet sent to the other.
+#[derive(Default)]
 struct Side {
-    stream: EdgeStream,
+    ends: Option<[Token; 2]>, // the client and the upstream of this session
     pipe: SplicePipe,
     is_connected: bool,
     has_ended: bool,
 }
 
-impl Side {
-    fn new(stream: EdgeStream) -> Self {
-        Self {
-            stream,
-            pipe: SplicePipe::new(),
-            is_connected: false,
-            has_ended: false,
-        }
-    }
+type End<'a> = (&'a mut EdgeStream, &'a mut Side);
 
-    /// Moves bytes to the other side until that would block, or until the end is passed on.
-    fn forward(&mut self, to: &mut Self, ev: &mut EventLoop) -> io::Result<()> {
-        while !self.has_ended {
-            while !self.pipe.is_empty() {
-                to.stream.write_with(ev, |to| self.pipe.drain_to(to))?;
-            }
-            self.has_ended = self.stream.fill(ev, &mut self.pipe)? == 0;
-            if self.has_ended && !to.has_ended {
-                to.stream.get_ref().shutdown_write()?;
-            }
+/// Moves bytes from one side to the other until that would block, or until the end is passed on.
+fn forward(
+    (from, side): &mut End<'_>,
+    (to, other): &mut End<'_>,
+    ev: &mut EventLoop,
+) -> io::Result<()> {
+    while !side.has_ended {
+        while !side.pipe.is_empty() {
+            to.write_with(ev, |to| side.pipe.drain_to(to))?;
         }
-        Ok(())
+        side.has_ended = from.fill(ev, &mut side.pipe)? == 0;
+        if side.has_ended && !other.has_ended {
+            to.get_ref().shutdown_write()?;
+        }
     }
+    Ok(())
 }
 
 struct Proxy {
     to: Address,
     connect_timeout: Duration,
     idle_timeout: Duration,
-    sessions: Connections<[Side; 2]>, // client and upstream, by the token of the client
-    clients: Connections<Token>,      // by the token of the upstream
+    sides: Connections<Side>,
 }
 
 impl Proxy {
@@ -74,41 +69,42 @@ impl Proxy {
             Step::Expired(token, _) | Step::Evict(token) => token,
             Step::Woken => return, // a signal: the next turn looks
         };
-        let client = self.clients.get(token).copied().unwrap_or(token);
-        let [_, upstream] = self.sessions.get(client).expect("it is open");
-        self.clients.close(ev, upstream.stream.token());
-        self.sessions.close(ev, client);
+        let (_, side) = self.sides.get(token).expect("it is open");
+        for end in side.ends.into_iter().flatten() {
+            self.sides.close(ev, end);
+        }
     }
 
     fn open(&mut self, new: Accepted, ev: &mut EventLoop) -> io::Result<()> {
         let upstream = Stream::connect(&self.to)?;
-        let client = EdgeStream::add(ev, new.stream)?;
-        let token = client.token();
-        let upstream = EdgeStream::add(ev, upstream).inspect_err(|_| _ = ev.close(token))?;
-        self.clients.insert(upstream.token(), token);
-        self.sessions
-            .insert(token, [client, upstream].map(Side::new));
-        ev.arm(token, TIMEOUT, self.connect_timeout);
+        let client = self.sides.add(ev, new.stream, Side::default())?;
+        let upstream = self.sides.add(ev, upstream, Side::default());
+        let upstream = upstream.inspect_err(|_| _ = self.sides.close(ev, client))?;
+        for end in [client, upstream] {
+            let (_, side) = self.sides.get_mut(end).expect("it was just added");
+            side.ends = Some([client, upstream]);
+        }
+        ev.arm(client, TIMEOUT, self.connect_timeout);
         Ok(())
     }
 
     /// Forwards in both directions. Returns whether the session goes on.
     fn serve(&mut self, token: Token, ready: Ready, ev: &mut EventLoop) -> io::Result<bool> {
-        let key = self.clients.get(token).copied().unwrap_or(token);
-        let sides = self.sessions.get_mut(key).expect("it is open");
-        let side = &mut sides[usize::from(token != key)];
-        side.stream.on_ready(ready);
+        let (_, side) = self.sides.ready(token, ready).expect("it is open");
         side.is_connected = true; // or it has failed to connect, which a call below returns
-        let [client, upstream] = sides;
-        if !upstream.is_connected {
+        let ends = side.ends.expect("it was opened with both");
+        let both = self.sides.get_disjoint_mut(ends);
+        let [mut client, mut upstream] = both.expect("they end together");
+        if !upstream.1.is_connected {
             return Ok(true);
         }
-        ev.arm(key, TIMEOUT, self.idle_timeout);
-        let results = [client.forward(upstream, ev), upstream.forward(client, ev)];
-        let mut errors = results.into_iter().filter_map(Result::err);
+        ev.arm(ends[0], TIMEOUT, self.idle_timeout);
+        let up = forward(&mut client, &mut upstream, ev);
+        let down = forward(&mut upstream, &mut client, ev);
+        let mut errors = [up, down].into_iter().filter_map(Result::err);
         match errors.find(|error| error.kind() != ErrorKind::WouldBlock) {
             Some(error) => Err(error),
-            None => Ok(!client.has_ended || !upstream.has_ended),
+            None => Ok(!client.1.has_ended || !upstream.1.has_ended),
         }
     }
 }
@@ -121,8 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         to: value("--to").ok_or("--to ADDRESS")?.parse()?,
         connect_timeout: Duration::from_secs_f64(seconds("--connect-timeout", 5.0)?),
         idle_timeout: Duration::from_secs_f64(seconds("--idle-timeout", 60.0)?),
-        sessions: Connections::new(),
-        clients: Connections::new(),
+        sides: Connections::new(),
     };
     let workers = value("--workers").map_or(Ok(1), |text| text.parse())?;
     let server = Server::new(workers).bind(value("--listen").ok_or("--listen ADDRESS")?)?;

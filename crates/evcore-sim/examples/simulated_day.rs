@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer};
+use evcore::{EventLoop, Interest, Mode, Step, Timer, TokenMap};
 use evcore_sim::{
     App, Client, ClientCx, ClientEvent, Process, Sim, SimListener, SimStream, Workers,
 };
@@ -69,7 +69,7 @@ impl Client for Regular {
 
 struct Server {
     ev: EventLoop<SimListener>,
-    conns: Connections<SimStream>,
+    conns: TokenMap<SimStream>,
     /// Longer than the pause of any client.
     idle: Duration,
     served: u64,
@@ -80,7 +80,7 @@ impl Server {
         let builder = process.builder().listener(process.listen(address));
         Self {
             ev: builder.connections(2_000).build().expect("a loop"),
-            conns: Connections::new(),
+            conns: TokenMap::new(),
             idle,
             served: 0,
         }

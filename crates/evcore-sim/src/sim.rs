@@ -28,7 +28,7 @@ use crate::{
 /// consecutive seeds cover both.
 ///
 /// ```
-/// use evcore::{Connections, Interest, Mode, Step};
+/// use evcore::{TokenMap, Interest, Mode, Step};
 /// use evcore_sim::{Script, Sim};
 ///
 /// let sim = Sim::new(7);
@@ -37,7 +37,7 @@ use crate::{
 /// let mut ev = process.builder().listener(process.listen(address)).build()?;
 /// let client = sim.client(address, Script::new().send("ping").recv(4));
 ///
-/// let mut conns = Connections::new();
+/// let mut conns = TokenMap::new();
 /// while !client.is_done() {
 ///     ev.wait()?; // lets simulated time pass
 ///     while let Some(step) = ev.next_step() {

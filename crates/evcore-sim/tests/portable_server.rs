@@ -9,7 +9,7 @@ use std::{
 };
 
 use evcore::{
-    Acceptor, Address, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token,
+    Acceptor, Address, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token, TokenMap,
     Transport, poller::BackendKind,
 };
 use evcore_sim::{
@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 struct Counter<L: Acceptor> {
     ev: EventLoop<L>,
-    conns: Connections<Conn<L::Stream>>,
+    conns: TokenMap<Conn<L::Stream>>,
     ended: u32,
 }
 
@@ -38,7 +38,7 @@ impl<L: Acceptor<Stream: Transport>> Counter<L> {
     fn new(ev: EventLoop<L>) -> Self {
         Self {
             ev,
-            conns: Connections::new(),
+            conns: TokenMap::new(),
             ended: 0,
         }
     }

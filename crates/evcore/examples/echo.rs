@@ -30,17 +30,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         ev.wait()?; // an error means that the loop cannot go on
         while let Some(step) = ev.next_step() {
             let (token, stays) = match step {
-                Step::Accepted(new) => {
-                    let Ok(stream) = EdgeStream::add(&mut ev, new.stream) else {
-                        continue; // dropped, and so closed
-                    };
-                    let token = stream.token();
-                    clients.insert(token, (stream, Vec::new()));
-                    (token, true)
-                }
+                Step::Accepted(new) => match clients.add(&mut ev, new.stream, Vec::new()) {
+                    Ok(token) => (token, true),
+                    Err(_) => continue, // dropped, and so closed
+                },
                 Step::Ready(token, ready) => {
-                    let (stream, rest) = clients.get_mut(token).expect("it is open");
-                    stream.on_ready(ready);
+                    let (stream, rest) = clients.ready(token, ready).expect("it is open");
                     let result = echo(stream, rest, &mut ev).map_err(|error| error.kind());
                     (token, result == Err(ErrorKind::WouldBlock))
                 }

@@ -70,12 +70,11 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
-                    if let Ok(stream) = EdgeStream::add(&mut ev, new.stream) {
-                        clients.insert(stream.token(), (stream, Client::default()));
-                    }
+                    // If it fails, the stream is dropped, and so closed.
+                    let _ = clients.add(&mut ev, new.stream, Client::default());
                 }
                 Step::Ready(token, ready) => {
-                    clients.get_mut(token).expect("open").0.on_ready(ready);
+                    clients.ready(token, ready).expect("open");
                     due.push(token);
                 }
                 Step::Woken => {

@@ -6,7 +6,7 @@
 //!
 //! Each signal is a step of the loop. So is the end of a child process: on Linux by its pidfd, and
 //! elsewhere (or if `--sigchld` is the first argument) by SIGCHLD.
-use evcore::{Connections, EventLoop, Interest, Mode, Step, Token};
+use evcore::{EventLoop, Interest, Mode, Step, Token, TokenMap};
 use rustix::process::{Pid, Signal, kill_process};
 #[cfg(target_os = "linux")]
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let by_sigchld = args.next_if_eq("--sigchld").is_some() || cfg!(not(target_os = "linux"));
     let timeout = args.next().ok_or("seconds for a stop?")?.parse()?;
     let mut ev = EventLoop::builder().build()?;
-    let (mut signals, mut jobs) = (Connections::new(), Connections::<Job>::new());
+    let (mut signals, mut jobs) = (TokenMap::new(), TokenMap::<Job>::new());
     // Before the first child starts, so that no SIGCHLD is lost.
     for signal in [SIGHUP, SIGTERM, SIGINT, SIGCHLD] {
         let (token, stream) = watch_signal(&mut ev, signal)?;

@@ -3,7 +3,7 @@
 //! A client may be idle for 60 seconds: it sends nothing, or does not read its answers. A request, which
 //! is a line, has to be complete 5 seconds after its first byte. So a client that sends a byte now and
 //! then, and is never idle, cannot hold a connection for long.
-use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Timer};
+use evcore::{Connections, EdgeStream, EventLoop, Listener, SendBuffer, Step, Timer};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
 /// Each connection has two timers, for any purpose.
@@ -12,13 +12,19 @@ const REQUEST: Timer = Timer::new(1);
 /// The longest request, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-#[derive(Default)]
 struct Client {
-    request: Vec<u8>, // the part of a request that has arrived
-    answers: Vec<u8>, // the part of the answers that is not sent
+    request: Vec<u8>,    // the part of a request that has arrived
+    answers: SendBuffer, // the part of the answers that is not sent
 }
 
 impl Client {
+    fn new() -> Self {
+        Self {
+            request: Vec::new(),
+            answers: SendBuffer::bounded(2 * LONGEST), // it is empty when a request is received
+        }
+    }
+
     /// Sends all answers, and then reads, until that would block. The end is an error, too.
     fn serve(
         &mut self,
@@ -27,10 +33,7 @@ impl Client {
         whole: Duration,
     ) -> io::Result<()> {
         loop {
-            while !self.answers.is_empty() {
-                let sent = stream.send(ev, &self.answers)?;
-                self.answers.drain(..sent);
-            }
+            self.answers.flush(&mut stream.io(ev))?;
             let begins = self.request.is_empty();
             self.receive(stream, ev)?;
             if self.request.is_empty() {
@@ -43,14 +46,14 @@ impl Client {
 
     /// Reads once, and answers the requests that are complete.
     fn receive(&mut self, stream: &mut EdgeStream, ev: &mut EventLoop) -> io::Result<()> {
-        let mut buffer = [0; LONGEST];
-        match stream.recv(ev, &mut buffer)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            n => self.request.extend_from_slice(&buffer[..n]),
+        self.request.reserve(LONGEST);
+        if stream.recv_buf(ev, &mut self.request)? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
         }
         let end = self.request.iter().rposition(|byte| *byte == b'\n');
-        let whole = self.request.drain(..end.map_or(0, |at| at + 1));
-        self.answers.extend(whole);
+        let whole = end.map_or(0, |at| at + 1);
+        self.answers.push(&self.request[..whole]);
+        self.request.drain(..whole);
         if self.request.len() > LONGEST {
             return Err(ErrorKind::InvalidData.into());
         }
@@ -71,16 +74,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
-                    let Ok(stream) = EdgeStream::add(&mut ev, new.stream) else {
-                        continue; // dropped, and so closed
-                    };
-                    let token = stream.token();
-                    clients.insert(token, (stream, Client::default()));
-                    ev.arm(token, IDLE, idle);
+                    // If it fails, the stream is dropped, and so closed.
+                    if let Ok(token) = clients.add(&mut ev, new.stream, Client::new()) {
+                        ev.arm(token, IDLE, idle);
+                    }
                 }
                 Step::Ready(token, ready) => {
-                    let (stream, client) = clients.get_mut(token).expect("it is open");
-                    stream.on_ready(ready);
+                    let (stream, client) = clients.ready(token, ready).expect("it is open");
                     let result = client.serve(stream, &mut ev, whole);
                     if result.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
                         clients.close(&mut ev, token); // no step carries this token any more

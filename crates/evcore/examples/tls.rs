@@ -16,44 +16,44 @@ const IDLE: Timer = Timer::new(0);
 const HANDSHAKE: Timer = Timer::new(1);
 const QUIET: Timer = Timer::new(2);
 
-struct Client {
-    stream: EdgeStream,
-    tls: ServerConnection,
+/// Sends back what arrives, until that would block. The end is an error, too.
+fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        flush(stream, tls, ev)?; // while the client does not read, it is not read from
+        match rustls::Stream::new(tls, &mut stream.io(ev)).read(&mut buffer)? {
+            0 => return close(stream, tls, ev),         // its close_notify
+            n => tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
+        }
+    }
 }
 
-impl Client {
-    /// Sends back what arrives, until that would block. The end is an error, too.
-    fn echo(&mut self, ev: &mut EventLoop) -> io::Result<()> {
-        let mut buffer = [0; 16 * 1024];
-        loop {
-            self.flush(ev)?; // while the client does not read, it is not read from
-            let mut io = self.stream.io(ev);
-            match rustls::Stream::new(&mut self.tls, &mut io).read(&mut buffer)? {
-                0 => return self.close(ev),                      // its close_notify
-                n => self.tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
-            }
-        }
+/// Sends what rustls wants to write.
+fn flush(
+    stream: &mut EdgeStream,
+    tls: &mut ServerConnection,
+    ev: &mut EventLoop,
+) -> io::Result<()> {
+    while tls.wants_write() {
+        tls.write_tls(&mut stream.io(ev))?;
     }
+    Ok(())
+}
 
-    /// Sends what rustls wants to write.
-    fn flush(&mut self, ev: &mut EventLoop) -> io::Result<()> {
-        while self.tls.wants_write() {
-            self.tls.write_tls(&mut self.stream.io(ev))?;
-        }
-        Ok(())
-    }
-
-    /// Ends the session, as far as the socket has room for that.
-    fn close(&mut self, ev: &mut EventLoop) -> io::Result<()> {
-        self.tls.send_close_notify();
-        self.flush(ev).and(Err(ErrorKind::UnexpectedEof.into()))
-    }
+/// Ends the session, as far as the socket has room for that.
+fn close(
+    stream: &mut EdgeStream,
+    tls: &mut ServerConnection,
+    ev: &mut EventLoop,
+) -> io::Result<()> {
+    tls.send_close_notify();
+    flush(stream, tls, ev).and(Err(ErrorKind::UnexpectedEof.into()))
 }
 
 struct Server {
     config: Arc<ServerConfig>,
     idle: Duration,
-    clients: Connections<Client>,
+    clients: Connections<ServerConnection>,
     quit: Token, // readable after a QUIT
 }
 
@@ -66,10 +66,9 @@ impl Server {
                 ev.shutdown(Duration::from_secs(30));
             }
             Step::Ready(token, ready) => {
-                let client = self.clients.get_mut(token).expect("it is open");
-                client.stream.on_ready(ready);
-                let result = client.echo(ev).map_err(|error| error.kind());
-                if !client.tls.is_handshaking() {
+                let (stream, tls) = self.clients.ready(token, ready).expect("it is open");
+                let result = echo(stream, tls, ev).map_err(|error| error.kind());
+                if !tls.is_handshaking() {
                     ev.disarm(token, HANDSHAKE);
                 }
                 ev.arm(token, IDLE, self.idle);
@@ -80,16 +79,16 @@ impl Server {
                 }
             }
             Step::Expired(token, QUIET) => {
-                let client = self.clients.get(token).expect("it is open");
-                if !client.tls.wants_write() {
+                let (_, tls) = self.clients.get(token).expect("it is open");
+                if !tls.wants_write() {
                     ev.set_idle(token); // a shutdown evicts it
                 }
             }
             Step::Expired(token, _) | Step::Evict(token) => {
-                let client = self.clients.get_mut(token).expect("it is open");
-                client.stream.on_ready(Ready::READABLE); // something may have just arrived
-                let _ = client.echo(ev);
-                let _ = client.close(ev);
+                let client = self.clients.ready(token, Ready::READABLE); // something may have just arrived
+                let (stream, tls) = client.expect("it is open");
+                let _ = echo(stream, tls, ev);
+                let _ = close(stream, tls, ev);
                 self.clients.close(ev, token);
             }
             Step::Woken => {}
@@ -98,11 +97,9 @@ impl Server {
 
     fn open(&mut self, stream: Stream, ev: &mut EventLoop) -> Result<(), Box<dyn Error>> {
         let tls = ServerConnection::new(Arc::clone(&self.config))?;
-        let stream = EdgeStream::add(ev, stream)?;
-        let token = stream.token();
+        let token = self.clients.add(ev, stream, tls)?;
         ev.arm(token, IDLE, self.idle);
         ev.arm(token, HANDSHAKE, self.idle);
-        self.clients.insert(token, Client { stream, tls });
         Ok(())
     }
 }

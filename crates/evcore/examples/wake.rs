@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Connections, EventLoop, Handle, Ready, Step, Timer, Token};
+use evcore::{EventLoop, Handle, Ready, Step, Timer, Token, TokenMap};
 
 /// The one timer of a job.
 const DEADLINE: Timer = Timer::new(0);
@@ -30,7 +30,7 @@ struct Job {
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers = env::args().skip(1).map(|number| number.parse());
     let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
-    let mut jobs = Connections::new();
+    let mut jobs = TokenMap::new();
     let mut ev = EventLoop::builder().build()?;
     for below in numbers {
         begin(below, &mut ev, &mut jobs)?;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Starts a thread for a job, and adds a token for it to the loop.
-fn begin(below: u64, ev: &mut EventLoop, jobs: &mut Connections<Job>) -> evcore::Result<()> {
+fn begin(below: u64, ev: &mut EventLoop, jobs: &mut TokenMap<Job>) -> evcore::Result<()> {
     let primes = Arc::new(OnceLock::new());
     let (handle, result) = (ev.handle(), Arc::clone(&primes));
     let token = ev.add_unwatched()?;

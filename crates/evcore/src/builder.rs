@@ -322,11 +322,11 @@ impl<L: Acceptor> Builder<L> {
     /// at once, for example if only the server begins a conversation.
     ///
     /// ```
-    /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
+    /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
     /// use std::{io::Write, os::unix::net::UnixStream, time::Duration};
     ///
     /// let (stream, mut client) = UnixStream::pair()?;
-    /// let mut conns = Connections::new();
+    /// let mut conns = TokenMap::new();
     /// let mut ev = EventLoop::builder().build()?;
     /// let token = conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
     /// ev.set_idle(token);

@@ -1,116 +1,129 @@
-//! The values that an application keeps for the tokens of a loop.
+//! The connections of a program: each stream with its readiness, and the program's value for it.
 
-use std::{fmt, iter, num::NonZeroU32};
+use std::fmt;
 
-use evcore_poller::{Interest, Mode, Source};
+use evcore_accept::{Stream, Transport};
+use evcore_poller::{Ready, Source};
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Result};
+use crate::acceptor::Acceptor;
+use crate::edge_stream::EdgeStream;
+use crate::error::Result;
+use crate::event_loop::EventLoop;
+use crate::token_map::TokenMap;
 
-/// A map from the tokens of one [`EventLoop`] to the application's connections.
+/// The connections of one [`EventLoop`], each an [`EdgeStream`] and a value of the application.
 ///
-/// One call adds a value here and its descriptor to the loop, and one call removes both. So a
-/// program cannot forget one of the two, and a stale token never finds the value of a later one.
+/// One call watches a stream and keeps both, and one call ends both. So no token is without a value, no
+/// stream without its readiness, and a stale token finds nothing.
 ///
 /// A loop may have several of these maps, for values of different types. A token is only in the map
-/// that it was added to. A value takes 4 bytes in addition to its size, and memory is reserved for
-/// each index that the loop has used so far. All calls that take a token are O(1).
+/// that it was added to. A connection takes 4 bytes in addition to its stream and its value. All calls
+/// that take a token are O(1).
+///
+/// [`TokenMap`] is the map underneath, for descriptors that are not streams, and for values without
+/// one.
 ///
 /// ```
-/// use evcore::{Connections, EventLoop, Interest, Mode, Step};
-/// use std::{io::Write, os::unix::net::UnixStream};
+/// use evcore::{Connections, EventLoop, Step, Stream};
+/// use std::{io::Write, os::{fd::OwnedFd, unix::net::UnixStream}};
 ///
 /// let (mut near, far) = UnixStream::pair()?;
 /// let mut ev = EventLoop::builder().build()?;
-/// let mut conns = Connections::new();
-/// let token = conns.add(&mut ev, far, Interest::READ, Mode::Level)?;
+/// let mut clients = Connections::new();
+/// let token = clients.add(&mut ev, Stream::from(OwnedFd::from(far)), "a name")?;
 ///
 /// near.write_all(b"hello")?;
 /// ev.wait()?;
-/// let Some(Step::Ready(ready, _)) = ev.next_step() else { unreachable!() };
-/// assert!(ready == token && conns.get(ready).is_some());
-/// assert!(conns.close(&mut ev, token)); // closes the descriptor, too
-/// assert!(conns.is_empty() && ev.status().active == 0);
+/// let Some(Step::Ready(token, ready)) = ev.next_step() else { unreachable!() };
+/// let (stream, name) = clients.ready(token, ready).expect("it is open");
+/// assert_eq!(stream.recv(&mut ev, &mut [0; 16])?, 5);
+/// assert_eq!(*name, "a name");
+/// assert!(clients.close(&mut ev, token)); // closes the stream, too
+/// assert!(clients.is_empty() && ev.status().active == 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Connections<T> {
-    /// By index: the generation of the value's token; `None` if there is no value.
-    generations: Vec<Option<NonZeroU32>>,
-    // Invariant: as long as `generations`, with a value exactly where there is a generation.
-    values: Vec<Option<T>>,
-    // Invariant: the number of values.
-    len: usize,
+pub struct Connections<T, S = Stream> {
+    map: TokenMap<(EdgeStream<S>, T)>,
 }
 
-impl<T> Connections<T> {
+impl<T, S> Connections<T, S> {
     /// Creates an empty map. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            generations: Vec::new(),
-            values: Vec::new(),
-            len: 0,
+            map: TokenMap::new(),
         }
     }
 
-    /// Makes the loop watch the descriptor of `value`, and keeps `value` under the new token.
-    ///
-    /// `T` has a descriptor: a stream, or a type of your own that implements
-    /// [`AsFd`](std::os::fd::AsFd) by that of its stream.
+    /// Makes the loop watch a stream, which was [accepted](crate::Step::Accepted) or
+    /// [connects](Stream::connect), and keeps it with `value` under a new token.
     ///
     /// # Errors
     ///
-    /// Those of [`EventLoop::add`]. The value is dropped then, which closes its descriptor.
-    pub fn add<L: Acceptor>(
-        &mut self,
-        ev: &mut EventLoop<L>,
-        value: T,
-        interest: Interest,
-        mode: Mode,
-    ) -> Result<Token>
+    /// Those of [`EventLoop::add`]. Stream and value are dropped then, which closes the stream.
+    pub fn add<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, stream: S, value: T) -> Result<Token>
     where
-        T: Source,
+        S: Transport + Source,
     {
-        let token = ev.add(&value, interest, mode)?;
-        self.reserve(token, ev.limit());
-        self.insert(token, value);
+        let stream = EdgeStream::add(ev, stream)?;
+        let token = stream.token();
+        self.map.insert(token, (stream, value));
         Ok(token)
     }
 
-    /// Keeps `value` under a token that the loop has given out, and returns the value that the token
-    /// had before. This is for values that are made after their token or have no descriptor.
-    ///
-    /// Do not pass a closed token: its index may have a later token by now, whose value it would replace.
-    pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
-        self.reserve(token, 0);
-        let index = token.index() as usize;
-        let generation = self.generations[index].replace(token.generation());
-        let before = self.values[index].replace(value);
-        self.len += usize::from(before.is_none());
-        // The value of an ended token is not this token's.
-        before.filter(|_| generation == Some(token.generation()))
+    /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports, as
+    /// [`EdgeStream::on_ready`] does, and lends the connection. `None` if the token has none here.
+    #[inline]
+    pub fn ready(&mut self, token: Token, ready: Ready) -> Option<(&mut EdgeStream<S>, &mut T)>
+    where
+        S: Transport,
+    {
+        let (stream, value) = self.map.get_mut(token)?;
+        stream.on_ready(ready);
+        Some((stream, value))
     }
 
-    /// Closes a connection: closes its token, as [`EventLoop::close`] does, and drops the value, which
-    /// closes the descriptor. On epoll that is one system call in all. Returns false if the token has
-    /// no value here.
-    ///
-    /// The descriptor must not be duplicated; if it is, use [`remove`](Self::remove).
+    /// The stream and the value of a token; `None` if it has none here or is stale.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, token: Token) -> Option<(&EdgeStream<S>, &T)> {
+        let (stream, value) = self.map.get(token)?;
+        Some((stream, value))
+    }
+
+    /// The stream and the value of a token, mutable; `None` if it has none here or is stale.
+    #[inline]
+    #[must_use]
+    pub fn get_mut(&mut self, token: Token) -> Option<(&mut EdgeStream<S>, &mut T)> {
+        let (stream, value) = self.map.get_mut(token)?;
+        Some((stream, value))
+    }
+
+    /// Two connections at once, mutable, for a program that moves bytes from one to the other. `None`
+    /// if one of them is not here, or if both are the same.
+    #[inline]
+    #[must_use]
+    pub fn get_disjoint_mut(
+        &mut self,
+        tokens: [Token; 2],
+    ) -> Option<[(&mut EdgeStream<S>, &mut T); 2]> {
+        let both = self.map.get_disjoint_mut(tokens)?;
+        Some(both.map(|(stream, value)| (stream, value)))
+    }
+
+    /// Ends a connection: ends its token, as [`EventLoop::close`] does, and drops stream and value,
+    /// which closes the descriptor. On epoll that is one system call in all. Returns false if the token
+    /// has no connection here.
     pub fn close<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> bool {
-        let value = self.take(token);
-        let is_known = value.is_some();
-        if is_known {
-            ev.close_and_drop(token, value);
-        }
-        is_known
+        self.map.close(ev, token)
     }
 
-    /// Closes the token of a connection and returns its value, with the descriptor open. `None` if the
-    /// token has no value here.
-    pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<T> {
-        let value = self.take(token)?;
-        ev.close(token);
-        Some(value)
+    /// Ends the token of a connection, and returns its stream, which stays open, with its value. `None`
+    /// if the token has no connection here.
+    pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<(S, T)> {
+        let (stream, value) = self.map.remove(ev, token)?;
+        Some((stream.into_inner(), value))
     }
 
     /// Closes every connection for which `keep` returns false, in the order of indices. O(indices that
@@ -118,118 +131,53 @@ impl<T> Connections<T> {
     pub fn retain<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,
-        mut keep: impl FnMut(Token, &mut T) -> bool,
+        mut keep: impl FnMut(&mut EdgeStream<S>, &mut T) -> bool,
     ) {
-        for index in 0..self.values.len() {
-            let Some(token) = self.token_at(index) else {
-                continue;
-            };
-            if self.get_mut(token).is_some_and(|value| !keep(token, value)) {
-                self.close(ev, token);
-            }
-        }
+        self.map
+            .retain(ev, |_, (stream, value)| keep(stream, value));
     }
 
-    /// The value of a token; `None` if it has none here or is stale.
-    #[inline]
-    #[must_use]
-    pub fn get(&self, token: Token) -> Option<&T> {
-        let index = token.index() as usize;
-        if *self.generations.get(index)? != Some(token.generation()) {
-            return None;
-        }
-        self.values[index].as_ref()
-    }
-
-    /// The value of a token, mutable; `None` if it has none here or is stale.
-    #[inline]
-    #[must_use]
-    pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
-        let index = token.index() as usize;
-        if *self.generations.get(index)? != Some(token.generation()) {
-            return None;
-        }
-        self.values[index].as_mut()
-    }
-
-    /// Whether a token has a value here.
+    /// Whether a token has a connection here.
     #[inline]
     #[must_use]
     pub fn contains(&self, token: Token) -> bool {
-        self.get(token).is_some()
+        self.map.contains(token)
     }
 
-    /// The number of values.
+    /// The number of connections.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.map.len()
     }
 
-    /// Whether there is no value.
+    /// Whether there is no connection.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.map.is_empty()
     }
 
-    /// The tokens and values, in the order of indices. O(indices that the loop has used).
-    pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
-        let places = iter::zip(&self.generations, &self.values);
-        iter::zip(0.., places).filter_map(|(index, (generation, value))| {
-            Some((Token::new(index, (*generation)?), value.as_ref()?))
-        })
+    /// The streams and values, in the order of indices. O(indices that the loop has used).
+    pub fn iter(&self) -> impl Iterator<Item = (&EdgeStream<S>, &T)> {
+        self.map.iter().map(|(_, (stream, value))| (stream, value))
     }
 
-    /// The tokens and mutable values, in the order of indices. O(indices that the loop has used).
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
-        let places = iter::zip(&self.generations, &mut self.values);
-        iter::zip(0.., places).filter_map(|(index, (generation, value))| {
-            Some((Token::new(index, (*generation)?), value.as_mut()?))
-        })
-    }
-
-    fn token_at(&self, index: usize) -> Option<Token> {
-        let generation = self.generations[index]?;
-        let index = u32::try_from(index).expect("an index is a u32");
-        Some(Token::new(index, generation))
-    }
-
-    fn take(&mut self, token: Token) -> Option<T> {
-        if !self.contains(token) {
-            return None;
-        }
-        let index = token.index() as usize;
-        self.generations[index] = None;
-        self.len -= 1;
-        self.values[index].take()
-    }
-
-    /// Makes room for a token. The tables at least double, but the last doubling stops at the
-    /// `expected` number.
-    fn reserve(&mut self, token: Token, expected: u32) {
-        let (len, held) = (token.index() as usize + 1, self.values.len());
-        if len <= held {
-            return;
-        }
-        let expected = expected as usize;
-        if len > self.values.capacity() && (len..2 * len).contains(&expected) {
-            self.generations.reserve_exact(expected - held);
-            self.values.reserve_exact(expected - held);
-        }
-        self.generations.resize(len, None);
-        self.values.resize_with(len, || None);
+    /// The mutable streams and values, in the order of indices. O(indices that the loop has used).
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&mut EdgeStream<S>, &mut T)> {
+        let all = self.map.iter_mut();
+        all.map(|(_, (stream, value))| (stream, value))
     }
 }
 
-impl<T> Default for Connections<T> {
+impl<T, S> Default for Connections<T, S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Connections<T> {
+impl<T: fmt::Debug, S: fmt::Debug> fmt::Debug for Connections<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
+        self.map.fmt(f)
     }
 }

@@ -33,11 +33,11 @@ use crate::{
 /// `L` is the type of the listeners: [`Listener`], or a simulator's own [`Acceptor`].
 ///
 /// ```
-/// use evcore::{Connections, EventLoop, Interest, Mode, Step, Timer};
+/// use evcore::{TokenMap, EventLoop, Interest, Mode, Step, Timer};
 /// use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 ///
 /// let (mut near, far) = UnixStream::pair()?;
-/// let mut conns = Connections::new();
+/// let mut conns = TokenMap::new();
 /// let mut ev = EventLoop::builder().build()?;
 /// let token = conns.add(&mut ev, far, Interest::READ, Mode::Level)?;
 /// ev.arm(token, Timer::READ, Duration::from_secs(60));
@@ -196,7 +196,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Watches a descriptor under a new token.
     ///
     /// No token is used twice. Its index is, with another generation. Keep the descriptor open
-    /// until [`close`](Self::close), or let [`Connections`](crate::Connections) do both.
+    /// until [`close`](Self::close), or let [`Connections`](crate::Connections) or a [`TokenMap`](crate::TokenMap) do both.
     /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life of a connection.
     ///
     /// # Errors

@@ -51,13 +51,13 @@ impl<L: Acceptor> EventLoop<L> {
     /// never evicted. An idle connection still gets all its other steps.
     ///
     /// ```
-    /// use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step};
+    /// use evcore::{TokenMap, EventLoop, Interest, Listener, Mode, Step};
     /// use std::net::TcpStream;
     ///
     /// let listener = Listener::bind("127.0.0.1:0")?;
     /// let clients = [0, 1, 2].map(|_| TcpStream::connect(listener.local_addr()));
     /// let mut ev = EventLoop::builder().listener(listener).connections(2).build()?;
-    /// let mut conns = Connections::new();
+    /// let mut conns = TokenMap::new();
     ///
     /// // There is room for two. The third is served too, in the slot of the first.
     /// while ev.stats().accepted < 3 {

@@ -4,7 +4,7 @@
 //!
 //! - [`EventLoop::next_step`] has the order of a turn.
 //! - [`Step`] is what the application has to do.
-//! - [`Connections`] keeps the application's values by token.
+//! - [`Connections`] keeps the application's streams and values by token.
 //! - [`Builder`] has the settings.
 //!
 //! - [`Builder::flight_recorder`] keeps what the loop did last, to be read after something went wrong.
@@ -47,6 +47,7 @@ mod stats;
 mod step;
 mod thread_pool;
 mod timer_slot;
+mod token_map;
 
 // The order of a turn.
 mod phases;
@@ -95,6 +96,7 @@ pub use stats::{Stats, Status};
 pub use step::{Accepted, Step};
 pub use thread_pool::ThreadPool;
 pub use timer_slot::Timer;
+pub use token_map::TokenMap;
 
 pub use evcore_accept as accept;
 pub use evcore_balancer as balancer;

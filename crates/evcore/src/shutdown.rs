@@ -51,11 +51,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// error, and neither is a [listener that fails](Self::take_listener_error).
     ///
     /// ```
-    /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
+    /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
     /// use std::{os::unix::net::UnixStream, time::Duration};
     ///
     /// let (stream, peer) = UnixStream::pair()?;
-    /// let mut conns = Connections::new();
+    /// let mut conns = TokenMap::new();
     /// let mut ev = EventLoop::builder().build()?;
     /// conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
     /// drop(peer);
@@ -99,11 +99,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// shutdown is complete at once. Reads the clock's source.
     ///
     /// ```
-    /// use evcore::{Connections, EventLoop, Interest, Mode, Step};
+    /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
     /// use std::{os::unix::net::UnixStream, time::Duration};
     ///
     /// let (stream, _peer) = UnixStream::pair()?;
-    /// let mut conns = Connections::new();
+    /// let mut conns = TokenMap::new();
     /// let mut ev = EventLoop::builder().idle_grace(Duration::from_millis(100)).build()?;
     /// let token = conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
     /// ev.set_idle(token);

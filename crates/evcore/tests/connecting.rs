@@ -5,7 +5,7 @@
 use std::{net::TcpStream, time::Duration};
 
 use evcore::{
-    Connections, EdgeStream, EventLoop, Interest, Listener, Mode, Step, Stream, Timer,
+    EdgeStream, EventLoop, Interest, Listener, Mode, Step, Stream, Timer, TokenMap,
     poller::BackendKind,
 };
 
@@ -24,7 +24,7 @@ fn a_connection_that_is_not_made_in_time_is_closed() {
     for kind in &BackendKind::usable() {
         let (listener, _client) = deaf_listener();
         let mut ev = EventLoop::builder().poller(*kind).build().unwrap();
-        let mut upstreams = Connections::new();
+        let mut upstreams = TokenMap::new();
         let stream = Stream::connect(listener.local_addr()).unwrap();
         let stream = EdgeStream::add(&mut ev, stream).unwrap();
         let token = stream.token();
@@ -46,7 +46,7 @@ fn a_connection_that_is_made_in_time_disarms_the_timer() {
     for kind in &BackendKind::usable() {
         let listener = Listener::bind("127.0.0.1:0").unwrap();
         let mut ev = EventLoop::builder().poller(*kind).build().unwrap();
-        let mut upstreams = Connections::new();
+        let mut upstreams = TokenMap::new();
         let stream = Stream::connect(listener.local_addr()).unwrap();
         // Level does as well: the stream is watched for writing until it is connected.
         let token = upstreams

@@ -7,14 +7,14 @@ use std::{
 };
 
 use evcore::{
-    Builder, Connections, Error, EventLoop, Interest, Listener, Mode, Step, Stream,
+    Builder, Error, EventLoop, Interest, Listener, Mode, Step, Stream, TokenMap,
     balancer::{Policy, WorkerGroup, WorkerId},
     poller::BackendKind,
 };
 
 struct Worker {
     ev: EventLoop,
-    clients: Connections<Stream>,
+    clients: TokenMap<Stream>,
 }
 
 impl Worker {
@@ -47,7 +47,7 @@ fn two_workers(kind: BackendKind, connections: u32) -> ([Worker; 2], SocketAddr)
             .unwrap();
         Worker {
             ev,
-            clients: Connections::new(),
+            clients: TokenMap::new(),
         }
     });
     (workers, address)

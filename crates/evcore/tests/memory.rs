@@ -6,8 +6,8 @@ use std::{
 };
 
 use evcore::{
-    Acceptor, Builder, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Stream,
-    Timer, Token,
+    Acceptor, Builder, EventLoop, Interest, Listener, Mode, Ready, Step, Stream, Timer, Token,
+    TokenMap,
     accept::{Accept, Error},
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::{Clock, ManualTimeSource},
@@ -165,8 +165,8 @@ impl Acceptor for Numbered {
 
 /// The loop and its table, full, with both timers of every connection armed, and with room in every
 /// queue.
-fn full_house<L: Acceptor>(mut ev: EventLoop<L>) -> (EventLoop<L>, Connections<()>) {
-    let mut conns = Connections::new();
+fn full_house<L: Acceptor>(mut ev: EventLoop<L>) -> (EventLoop<L>, TokenMap<()>) {
+    let mut conns = TokenMap::new();
     fill(&mut ev, &mut conns, CONNECTIONS, number);
     (ev, conns)
 }
@@ -178,7 +178,7 @@ fn spread(n: u32) -> Duration {
 /// So many connections, each of which has had the use of every table.
 fn fill<'a, L: Acceptor>(
     ev: &mut EventLoop<L>,
-    conns: &mut Connections<()>,
+    conns: &mut TokenMap<()>,
     connections: u32,
     fd: impl Fn(u32) -> Target<'a>,
 ) {
@@ -244,7 +244,7 @@ fn numbers() -> impl Iterator<Item = u32> {
 /// What each connection takes, rounded down.
 fn bytes_each<'a>(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Target<'a>) -> usize {
     let before = bytes_in_use();
-    let mut conns = Connections::new();
+    let mut conns = TokenMap::new();
     fill(&mut ev, &mut conns, connections, fd);
     bytes_in_use().wrapping_sub(before) / connections as usize
 }
@@ -351,7 +351,7 @@ fn read<L: Acceptor>(ev: &mut EventLoop<L>, token: Token) {
 }
 
 /// Some of them end, and others come in their places.
-fn written<L: Acceptor>(ev: &mut EventLoop<L>, conns: &mut Connections<()>, token: Token) {
+fn written<L: Acceptor>(ev: &mut EventLoop<L>, conns: &mut TokenMap<()>, token: Token) {
     if token.index() % 50 == 0 {
         assert!(conns.close(ev, token));
         let again = number(token.index());

@@ -7,7 +7,7 @@
 use std::{fs::File, net::TcpStream, time::Duration};
 
 use evcore::{
-    Connections, EventLoop, Interest, Listener, Mode, Step,
+    EventLoop, Interest, Listener, Mode, Step, TokenMap,
     clock::{Clock, ManualTimeSource},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -55,7 +55,7 @@ fn accepting_pauses_until_a_timeout_or_a_closed_descriptor() {
         .build()
         .unwrap();
     let file = File::open("/dev/zero").unwrap();
-    let mut served = Connections::new();
+    let mut served = TokenMap::new();
     let can_be_polled = served.add(&mut ev, file, Interest::NONE, Mode::Level);
     let token = can_be_polled.unwrap();
 

@@ -13,8 +13,8 @@ use std::{
 };
 
 use evcore::{
-    Budgets, Builder, Connections, EventLoop, Handle, Interest, Listener, Mode, Ready, Step,
-    Stream, Timer, Token,
+    Budgets, Builder, EventLoop, Handle, Interest, Listener, Mode, Ready, Step, Stream, Timer,
+    Token, TokenMap,
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::Ticker,
     poller::BackendKind,
@@ -40,7 +40,7 @@ fn guarded(builder: Builder) -> EventLoop {
 /// An echo server that records when each of its clients has ended.
 struct Echo {
     ev: EventLoop,
-    conns: Connections<Stream>,
+    conns: TokenMap<Stream>,
     mode: Mode,
     ended: usize,
 }
@@ -91,7 +91,7 @@ fn every_backend_and_mode_serves_clients() {
             let (listener, address) = listener();
             let mut server = Echo {
                 ev: guarded(EventLoop::builder().listener(listener).poller(*kind)),
-                conns: Connections::new(),
+                conns: TokenMap::new(),
                 mode,
                 ended: 0,
             };
@@ -154,7 +154,7 @@ fn a_remote_post_makes_earlier_work_visible() {
             ..Budgets::default()
         };
         let mut ev = guarded(EventLoop::builder().poller(*kind).budgets(budgets));
-        let mut jobs = Connections::new();
+        let mut jobs = TokenMap::new();
         // Each thread has its own token: its posts merge, but none is the last in vain.
         let done = [const { AtomicUsize::new(0) }; THREADS];
         thread::scope(|scope| {
@@ -194,7 +194,7 @@ fn tokens_that_are_posted_once_each_are_delivered_once_each() {
     const EACH: usize = 200;
     for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let mut jobs = Connections::new();
+        let mut jobs = TokenMap::new();
         let tokens: Vec<_> = (0..THREADS * EACH)
             .map(|_| ev.add_unwatched().unwrap())
             .collect();
@@ -268,9 +268,9 @@ fn a_turn_accepts_no_more_than_its_budget_and_the_next_goes_on() {
 fn a_reported_event_of_a_closed_connection_is_dropped() {
     for kind in &BackendKind::usable() {
         let mut ev = guarded(EventLoop::builder().poller(*kind));
-        let mut conns = Connections::new();
+        let mut conns = TokenMap::new();
         let mut peers = Vec::new();
-        let mut join = |ev: &mut EventLoop, conns: &mut Connections<UnixStream>| {
+        let mut join = |ev: &mut EventLoop, conns: &mut TokenMap<UnixStream>| {
             let (mut near, far) = UnixStream::pair().unwrap();
             near.write_all(b"x").unwrap();
             peers.push(near);
@@ -506,7 +506,7 @@ fn with_a_resolution_clients_are_served_between_ticks() {
             .timer_resolution(Duration::from_millis(1));
         let mut server = Echo {
             ev: guarded(builder),
-            conns: Connections::new(),
+            conns: TokenMap::new(),
             mode: Mode::Edge,
             ended: 0,
         };

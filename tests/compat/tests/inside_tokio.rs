@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use evcore::{Connections, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
+use evcore::{TokenMap, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
 use tokio::io::unix::AsyncFd;
 
 /// Ends a test that hangs.
@@ -108,7 +108,7 @@ fn a_loop_inside_tokio_serves_clients_of_the_same_thread() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().tcp().unwrap();
     let mut ev = EventLoop::builder().listener(listener).build().unwrap();
-    let mut conns = Connections::new();
+    let mut conns = TokenMap::new();
     let mut closed = 0;
 
     let serving = drive(&mut ev, |ev, step| {

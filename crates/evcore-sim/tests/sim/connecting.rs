@@ -3,7 +3,7 @@
 use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 
 use evcore::{
-    Acceptor, Address, Connections, Connector, EventLoop, Interest, Mode, Ready, Step, Timer,
+    Acceptor, Address, Connector, EventLoop, Interest, Mode, Ready, Step, Timer, TokenMap,
     accept::{Accept, Error},
 };
 use evcore_sim::{Fault, Faults, Probability, Process, Sim, SimConfig, SimListener, SimStream};
@@ -209,7 +209,7 @@ fn a_timer_ends_a_connect_and_nothing_is_left_of_it() {
     let process = sim.process();
     let _listener = process.listen(server());
     let mut ev: EventLoop<SimListener> = process.builder().build().expect("a loop");
-    let mut conns = Connections::new();
+    let mut conns = TokenMap::new();
     let stream = connect(&process).expect("it is in progress");
     let added = conns.add(&mut ev, stream, Interest::BOTH, Mode::Edge);
     let token = added.expect("a fresh descriptor");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use evcore::{
-    Builder, Connections, EdgeStream, EventLoop, Ready, Step, Timer, Token, balancer::WorkerId,
+    Builder, EdgeStream, EventLoop, Ready, Step, Timer, Token, TokenMap, balancer::WorkerId,
 };
 use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
 
@@ -50,7 +50,7 @@ pub(crate) enum Bug {
 #[derive(Debug)]
 pub(crate) struct Echo {
     pub(crate) ev: EventLoop<SimListener>,
-    conns: Connections<Conn>,
+    conns: TokenMap<Conn>,
     counts: Rc<RefCell<Counts>>,
     idle: Duration,
     bug: Bug,
@@ -107,7 +107,7 @@ impl Echo {
         counts.borrow_mut().started += 1;
         Self {
             ev: builder.connections(64).build().expect("a loop"),
-            conns: Connections::new(),
+            conns: TokenMap::new(),
             counts: Rc::clone(counts),
             idle: IDLE,
             bug: Bug::None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evcore::{
-    Connections, EventLoop, GroupMember, Interest, Mode, Step,
+    EventLoop, GroupMember, Interest, Mode, Step, TokenMap,
     balancer::{Leader, Load, Policy, WorkerId},
 };
 use evcore_sim::{
@@ -17,7 +17,7 @@ const MS: Duration = Duration::from_millis(1);
 /// Accepts each client, sends a greeting and keeps the connection.
 struct Host {
     ev: EventLoop<SimListener>,
-    guests: Connections<SimStream>,
+    guests: TokenMap<SimStream>,
 }
 
 impl Host {
@@ -30,7 +30,7 @@ impl Host {
             .group(group.join(process, WorkerId::from_slot(index)));
         Self {
             ev: builder.build().expect("a loop"),
-            guests: Connections::new(),
+            guests: TokenMap::new(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use evcore::{
-    Acceptor, Address, Connections, Connector, EdgeStream, EventLoop, Ready, Step, Timer, Token,
+    Acceptor, Address, Connector, EdgeStream, EventLoop, Ready, Step, Timer, Token, TokenMap,
     Transport, accept::Error,
 };
 
@@ -42,9 +42,9 @@ pub(crate) struct Proxy<L: Acceptor, C: Connector> {
     connector: C,
     to: Address,
     /// By the token of the client.
-    pub(crate) sessions: Connections<Session<L::Stream, C::Stream>>,
+    pub(crate) sessions: TokenMap<Session<L::Stream, C::Stream>>,
     /// By the token of the upstream.
-    clients: Connections<Token>,
+    clients: TokenMap<Token>,
     ends: Ends,
 }
 
@@ -71,8 +71,8 @@ where
             ev,
             connector,
             to,
-            sessions: Connections::new(),
-            clients: Connections::new(),
+            sessions: TokenMap::new(),
+            clients: TokenMap::new(),
             ends: Rc::clone(ends),
         }
     }

@@ -2,11 +2,11 @@
 use evcore::{EdgeStream, EventLoop};
 use std::{io, io::ErrorKind, time::Instant};
 
+#[derive(Default)]
 pub(super) struct Connection {
-    pub(super) stream: EdgeStream,
     /// When the request was due that has no response yet.
     pub(super) due: Option<Instant>,
-    is_connected: bool,
+    is_connected: bool, // when the stream is ready for the first time
     exchange: Exchange,
 }
 
@@ -20,16 +20,6 @@ struct Exchange {
 }
 
 impl Connection {
-    /// A connection that is made when the stream is ready, or has failed then.
-    pub(super) fn new(stream: EdgeStream) -> Self {
-        Self {
-            stream,
-            due: None,
-            is_connected: false,
-            exchange: Exchange::default(),
-        }
-    }
-
     /// Whether it waits for a request.
     pub(super) fn is_idle(&self) -> bool {
         self.is_connected && self.due.is_none()
@@ -39,12 +29,13 @@ impl Connection {
     /// connection has been made without a request. Fails with `WouldBlock` until then.
     pub(super) fn talk(
         &mut self,
+        stream: &mut EdgeStream,
         request: &[u8],
         buffer: &mut [u8],
         ev: &mut EventLoop,
     ) -> io::Result<Option<Instant>> {
         if !self.is_connected {
-            self.stream.get_ref().take_error()?.map_or(Ok(()), Err)?;
+            stream.get_ref().take_error()?.map_or(Ok(()), Err)?;
             self.is_connected = true;
             if self.due.is_none() {
                 return Ok(None);
@@ -52,10 +43,10 @@ impl Connection {
         }
         let now = &mut self.exchange;
         while self.due.is_some() && now.sent < request.len() {
-            now.sent += self.stream.send(ev, &request[now.sent..])?;
+            now.sent += stream.send(ev, &request[now.sent..])?;
         }
         while now.length.is_none_or(|length| now.received < length) {
-            let count = self.stream.recv(ev, buffer)?;
+            let count = stream.recv(ev, buffer)?;
             if count == 0 || self.due.is_none() {
                 return Err(ErrorKind::UnexpectedEof.into());
             }

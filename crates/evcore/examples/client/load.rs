@@ -4,7 +4,7 @@
 //! due, so a stall of the server shows in every request that is due in it.
 mod connection;
 use connection::Connection;
-use evcore::{Address, Connections, EdgeStream, EventLoop, Ready, Step, Stream, Timer, Token};
+use evcore::{Address, Connections, EventLoop, Ready, Step, Stream, Timer, Token};
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, collections::VecDeque, error::Error, io, io::ErrorKind};
@@ -105,7 +105,8 @@ impl Load {
                 return false;
             }
         };
-        self.connections.get_mut(token).expect("it is open").due = due;
+        let (_, connection) = self.connections.get_mut(token).expect("it is open");
+        connection.due = due;
         self.ev.arm(token, TIMEOUT, self.timeout);
         if idle.is_some() {
             self.serve(token, Ready::NONE);
@@ -114,10 +115,9 @@ impl Load {
     }
 
     fn open(&mut self) -> io::Result<Token> {
-        let stream = EdgeStream::add(&mut self.ev, Stream::connect(&self.to)?)?;
-        let token = stream.token();
-        self.connections.insert(token, Connection::new(stream));
-        Ok(token)
+        let stream = Stream::connect(&self.to)?;
+        let connection = Connection::default();
+        Ok(self.connections.add(&mut self.ev, stream, connection)?)
     }
 
     fn handle(&mut self, step: Step) {
@@ -129,13 +129,13 @@ impl Load {
     }
 
     fn serve(&mut self, token: Token, ready: Ready) {
-        let connection = self.connections.get_mut(token).expect("it is open");
-        connection.stream.on_ready(ready);
-        match connection.talk(&self.request, &mut self.buffer, &mut self.ev) {
+        let open = self.connections.ready(token, ready);
+        let (stream, connection) = open.expect("it is open");
+        match connection.talk(stream, &self.request, &mut self.buffer, &mut self.ev) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => self.fail(Some(token), &error),
             Ok(due) => {
-                let is_readable = connection.stream.is_readable(); // the end comes with the response
+                let is_readable = stream.is_readable(); // the end comes with the response
                 self.ev.disarm(token, TIMEOUT);
                 self.idle.push_back(Some(token));
                 let Some(due) = due else { return };
@@ -154,7 +154,7 @@ impl Load {
     fn fail(&mut self, token: Option<Token>, error: &io::Error) {
         *self.errors.entry(error.to_string()).or_default() += 1;
         let failed = token.and_then(|token| self.connections.remove(&mut self.ev, token));
-        if !failed.is_some_and(|connection| connection.is_idle()) {
+        if !failed.is_some_and(|(_, connection)| connection.is_idle()) {
             self.idle.push_back(None);
         }
     }

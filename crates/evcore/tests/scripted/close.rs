@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, mem::discriminant, time::Duration};
 
-use evcore::{Connections, Error, Interest, Mode, Ready, Timer, Token};
+use evcore::{Error, Interest, Mode, Ready, Timer, Token, TokenMap};
 
 use crate::{
     fake_backend::Recorded,
@@ -165,7 +165,7 @@ fn closing_removes_and_closing_with_the_descriptor_forgets() {
 
     let file = std::fs::File::open("/dev/null").unwrap();
     let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-    let mut conns = Connections::new();
+    let mut conns = TokenMap::new();
     let (ev, mode) = (&mut fixture.ev, Mode::Level);
     let token = conns.add(ev, file, Interest::READ, mode).unwrap();
     fixture.backend.record();

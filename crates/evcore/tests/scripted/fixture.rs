@@ -8,8 +8,8 @@ use std::{
 };
 
 use evcore::{
-    Accepted, Builder, Connections, EventLoop, Interest, Listener, Mode, Ready, Result, Step,
-    Timer, Token,
+    Accepted, Builder, EventLoop, Interest, Listener, Mode, Ready, Result, Step, Timer, Token,
+    TokenMap,
     balancer::Policy,
     clock::{Clock, ManualTimeSource},
 };
@@ -22,7 +22,7 @@ pub(crate) struct Fixture {
     pub(crate) backend: FakeBackend,
     pub(crate) time: ManualTimeSource,
     /// The connections: any descriptor will do, since only the backend looks at them.
-    conns: Connections<File>,
+    conns: TokenMap<File>,
     /// The clients that came, with the listener by which they recorded.
     pub(crate) accepted: Vec<Accepted>,
     listeners: Vec<Known>,
@@ -72,7 +72,7 @@ impl Fixture {
             ev: build(builder, &backend).build().unwrap(),
             backend,
             time,
-            conns: Connections::new(),
+            conns: TokenMap::new(),
             accepted: Vec::new(),
             listeners: known,
             clients: Vec::new(),

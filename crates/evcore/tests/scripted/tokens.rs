@@ -2,7 +2,7 @@
 
 use std::{fs::File, num::NonZeroU32};
 
-use evcore::{Builder, Connections, Error, Interest, Mode, Ready, Timer, Token};
+use evcore::{Builder, Error, Interest, Mode, Ready, Timer, Token, TokenMap};
 
 use crate::{fake_backend::Recorded, fixture::Fixture};
 
@@ -54,7 +54,7 @@ fn the_connection_limit_is_enforced_until_a_close() {
 fn two_tables_of_one_loop_do_not_collide() {
     let mut fixture = Fixture::new();
     let null = || File::open("/dev/null").unwrap();
-    let (mut clients, mut jobs) = (Connections::new(), Connections::new());
+    let (mut clients, mut jobs) = (TokenMap::new(), TokenMap::new());
     let mut tokens = Vec::new();
     for number in 0..10 {
         let (ev, mode) = (&mut fixture.ev, Mode::Level);
@@ -77,7 +77,7 @@ fn two_tables_of_one_loop_do_not_collide() {
 #[test]
 fn a_value_ends_with_its_token() {
     let mut fixture = Fixture::new();
-    let mut conns = Connections::new();
+    let mut conns = TokenMap::new();
     let old = fixture.ev.add_unwatched().unwrap();
     assert_eq!(conns.insert(old, "old"), None);
     assert_eq!(conns.insert(old, "older"), Some("old"));
