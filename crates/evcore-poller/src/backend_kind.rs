@@ -65,7 +65,8 @@ impl BackendKind {
     }
 
     /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
-    /// closes each, in a thread of its own. One that fails for too few descriptors or too little
+    /// closes each, in a thread of its own. Opening `io_uring` includes a call of `io_uring_enter`,
+    /// which a sandbox may deny by itself. A backend that fails for too few descriptors or too little
     /// memory counts as permitted: this passes.
     ///
     /// ```

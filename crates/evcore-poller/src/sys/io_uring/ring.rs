@@ -118,9 +118,12 @@ struct Shared {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Opens a ring for the calling thread.
+    /// Opens a ring for the calling thread, and tries the call that uses it: a sandbox may permit
+    /// `io_uring_setup` and deny `io_uring_enter`.
     pub(super) fn open() -> Result<Self> {
-        Self::with_room_for(COMPLETIONS)
+        let mut ring = Self::with_room_for(COMPLETIONS)?;
+        ring.enter(0, None).map_err(refused_call)?;
+        Ok(ring)
     }
 
     /// Opens a ring whose completion queue has this length.
@@ -421,6 +424,16 @@ fn refused(errno: Errno) -> Error {
         // The kernel charges the queues to the locked memory of the user.
         Errno::NOMEM => Error::os(error::RING_MEMORY)(errno),
         _ => Error::os("io_uring_setup")(errno),
+    }
+}
+
+/// The refusal of the first call on a new ring.
+fn refused_call(errno: Errno) -> Error {
+    match errno {
+        Errno::PERM | Errno::NOSYS => {
+            Error::os("io_uring_enter (this system does not permit it)")(errno)
+        }
+        _ => Error::os("io_uring_enter")(errno),
     }
 }
 
