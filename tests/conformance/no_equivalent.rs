@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     changes, connecting, edge, exclusive, file_kinds, forking, level, many_sources, nesting,
-    oneshot, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
+    oneshot, priority, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
 };
 
 /// What a simulation has no equivalent of, and the scenarios about it.
@@ -98,6 +98,7 @@ fn nothing_is_left_out_without_a_reason() {
         reregistering::OF_KERNELS_ALONE,
         level::OF_KERNELS_ALONE,
         oneshot::OF_KERNELS_ALONE,
+        priority::OF_KERNELS_ALONE,
         signals::OF_KERNELS_ALONE,
         stale::OF_KERNELS_ALONE,
         wait_timeouts::OF_KERNELS_ALONE,
