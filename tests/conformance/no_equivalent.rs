@@ -41,7 +41,13 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     ),
     (
         "urgent data: nothing is sent but plain bytes",
-        &["priority_data_is_distinguished"],
+        &[
+            "priority_data_before_the_first_wait_is_reported",
+            "priority_data_after_a_wait_is_reported",
+            "priority_data_behind_unread_data_is_reported",
+            "priority_data_is_reported_to_a_writer_without_room",
+            "data_is_no_priority_data",
+        ],
     ),
     (
         "which numbers select's sets hold",
