@@ -118,15 +118,13 @@ struct Shared {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Opens a ring for the calling thread, and tries the call that uses it: a sandbox may permit
-    /// `io_uring_setup` and deny `io_uring_enter`.
+    /// Opens a ring for the calling thread.
     pub(super) fn open() -> Result<Self> {
-        let mut ring = Self::with_room_for(COMPLETIONS)?;
-        ring.enter(0, None).map_err(refused_call)?;
-        Ok(ring)
+        Self::with_room_for(COMPLETIONS)
     }
 
-    /// Opens a ring whose completion queue has this length.
+    /// Opens a ring whose completion queue has this length, and tries the call that uses it: a sandbox
+    /// may permit `io_uring_setup` and deny `io_uring_enter`.
     pub(super) fn with_room_for(completions: u32) -> Result<Self> {
         let mut params = io_uring_params::default();
         params.cq_entries = completions;
@@ -142,7 +140,7 @@ impl Ring {
         let queues = Mapping::of(&fd, queues_len(&params), IORING_OFF_SQ_RING)?;
         let requests = params.sq_entries as usize * size_of::<io_uring_sqe>();
         number_requests(&queues, &params);
-        Ok(Self {
+        let mut ring = Self {
             shared: Shared::of(&queues, &params),
             _queues: queues,
             requests: Mapping::of(&fd, requests, IORING_OFF_SQES)?,
@@ -153,7 +151,9 @@ impl Ring {
             #[cfg(test)]
             calls: 0,
             params,
-        })
+        };
+        ring.enter(0, None).map_err(refused_call)?;
+        Ok(ring)
     }
 
     /// Makes room for a request: if there is none, submits what is queued.
