@@ -53,7 +53,7 @@ fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result
         .group(group.join(WorkerId::from_slot(worker.slot())))
         .build()?;
     // A signal wakes the loop, so `stop_within` below is called as soon as its value changes.
-    worker.wake_fd(ev.handle())?;
+    worker.wake_fd(ev.handle().descriptor().expect("a kernel's backend"))?;
     // During a reload, the old workers stop when all new ones have come this far.
     worker.ready();
     // QUIT closes the listener, and TERM ends this at once, also after QUIT.

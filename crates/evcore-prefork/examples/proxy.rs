@@ -130,7 +130,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn work(worker: &Worker, listener: Listener, mut proxy: Proxy) -> io::Result<()> {
     let mut ev = EventLoop::builder().listener(listener).build()?;
-    worker.wake_fd(ev.handle())?;
+    worker.wake_fd(ev.handle().descriptor().expect("a kernel's backend"))?;
     worker.ready();
     while ev.next_turn(worker.stop_within(STOP_TIMEOUT))? {
         while let Some(step) = ev.next_step() {
