@@ -276,6 +276,16 @@ mod tests {
     }
 
     #[test]
+    fn without_a_kernel_there_is_no_descriptor() {
+        let (mut remote, _) = remote();
+        let waker = Waker::from_fn(|| {});
+        let handle = Handle::new(waker, remote.requests(), remote.sender());
+        assert!(handle.descriptor().is_none());
+        remote.on_woken();
+        assert!(!remote.take_wake(), "nobody can write to it");
+    }
+
+    #[test]
     fn the_inbox_is_drained_from_a_wake_up_until_it_is_empty() {
         let (mut remote, handle) = remote();
         let token = Token::new(0, std::num::NonZeroU32::MIN);
