@@ -8,7 +8,7 @@ use std::{
 };
 
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller, Ready, Source};
-use evcore_testing::not_run;
+use evcore_tests::is_permitted;
 
 use crate::{
     exclusive_run::{Running, alone},
@@ -47,12 +47,8 @@ impl Fixture {
     /// `None` if the running kernel refuses the backend; then the scenario is reported as not run.
     pub(crate) fn if_permitted(kind: BackendKind, scenario: &str) -> Option<Self> {
         // Every other one is always permitted.
-        let is_permitted = kind != BackendKind::IoUring || BackendKind::usable().contains(&kind);
-        if !is_permitted {
-            not_run("this kernel permits no io_uring");
-            return None;
-        }
-        Some(Self::of_kernel(kind, scenario))
+        let runs = kind != BackendKind::IoUring || is_permitted(kind);
+        runs.then(|| Self::of_kernel(kind, scenario))
     }
 
     pub(crate) fn of_kernel(kind: BackendKind, scenario: &str) -> Self {

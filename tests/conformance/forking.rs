@@ -44,7 +44,8 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(fixture: &mut Fixture) {
 
 fn a_child_wakes_its_parent_through_a_wakers_descriptor(fixture: &mut Fixture) {
     let waker = fixture.poller.waker();
-    let write = || rustix::io::write(&waker, &1u64.to_ne_bytes()) == Ok(8);
+    let fd = waker.descriptor().expect("a kernel is behind the poller");
+    let write = || rustix::io::write(fd, &1u64.to_ne_bytes()) == Ok(8);
     for _ in 0..2 {
         let alone = fixture.alone();
         let written = in_a_child(write);

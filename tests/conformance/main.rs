@@ -17,6 +17,8 @@ mod socket;
 
 mod level;
 
+mod priority;
+
 mod edge;
 
 mod oneshot;

@@ -211,7 +211,8 @@ impl Course {
             Step::WakeByHand => {
                 if let Socket::Real(_) = self.pairs[0].0 {
                     let waker = self.fixture.poller.waker();
-                    rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+                    let fd = waker.descriptor().expect("a kernel's backend");
+                    rustix::io::write(fd, &1u64.to_ne_bytes()).expect("write");
                     self.is_woken = true;
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     changes, connecting, edge, exclusive, file_kinds, forking, level, many_sources, nesting,
-    oneshot, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
+    oneshot, priority, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
 };
 
 /// What a simulation has no equivalent of, and the scenarios about it.
@@ -41,7 +41,13 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     ),
     (
         "urgent data: nothing is sent but plain bytes",
-        &["priority_data_is_distinguished"],
+        &[
+            "priority_data_before_the_first_wait_is_reported",
+            "priority_data_after_a_wait_is_reported",
+            "priority_data_behind_unread_data_is_reported",
+            "priority_data_is_reported_to_a_writer_without_room",
+            "data_is_no_priority_data",
+        ],
     ),
     (
         "which numbers select's sets hold",
@@ -98,6 +104,7 @@ fn nothing_is_left_out_without_a_reason() {
         reregistering::OF_KERNELS_ALONE,
         level::OF_KERNELS_ALONE,
         oneshot::OF_KERNELS_ALONE,
+        priority::OF_KERNELS_ALONE,
         signals::OF_KERNELS_ALONE,
         stale::OF_KERNELS_ALONE,
         wait_timeouts::OF_KERNELS_ALONE,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use evcore_poller::{BackendKind, Error, Events, Interest, Mode, Poller};
-use evcore_tests::without;
+use evcore_tests::{is_permitted, without};
 
 use crate::kernel::pair;
 
@@ -41,15 +41,47 @@ fn a_backend_that_the_kernel_refuses_is_skipped() {
 
 #[test]
 fn a_refused_ring_is_an_error_and_passed_over_with_a_reason() {
-    for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
-        without(libc::SYS_io_uring_setup, errno, || {
+    let forbidden = "this system does not permit it";
+    for (call, name, errno, remedy) in [
+        (
+            libc::SYS_io_uring_setup,
+            "io_uring_setup",
+            libc::EPERM,
+            forbidden,
+        ),
+        (
+            libc::SYS_io_uring_setup,
+            "io_uring_setup",
+            libc::ENOSYS,
+            forbidden,
+        ),
+        (
+            libc::SYS_io_uring_setup,
+            "io_uring_setup",
+            libc::EINVAL,
+            "Linux 6.1 or later is needed",
+        ),
+        // A sandbox may permit the ring and deny its use.
+        (
+            libc::SYS_io_uring_enter,
+            "io_uring_enter",
+            libc::EPERM,
+            forbidden,
+        ),
+        (
+            libc::SYS_io_uring_enter,
+            "io_uring_enter",
+            libc::ENOSYS,
+            forbidden,
+        ),
+    ] {
+        if call == libc::SYS_io_uring_enter && !is_permitted(BackendKind::IoUring) {
+            continue;
+        }
+        without(call, errno, || {
             let refused = Poller::with(BackendKind::IoUring).expect_err("it is refused");
-            let remedy = match errno {
-                libc::EINVAL => "Linux 6.1 or later is needed",
-                _ => "this system does not permit it",
-            };
             let message = refused.to_string();
-            assert!(message.starts_with("io_uring_setup"), "{message}");
+            assert!(message.starts_with(name), "{message}");
             assert!(message.contains(remedy), "{message}");
 
             let poller = Poller::first_of(&[BackendKind::IoUring, BackendKind::Epoll]);

@@ -1,8 +1,11 @@
 //! The waker: kept for the next wait, merged, never lost.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    os::fd::BorrowedFd,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
-use evcore_poller::{Error, Events, Interest, Mode};
+use evcore_poller::{Error, Events, Interest, Mode, Waker};
 
 use crate::fixture::{DEADLINE, Fixture, WRITABLE};
 
@@ -132,10 +135,14 @@ fn a_wake_comes_with_the_first_wait_beside_closed_descriptors(fixture: &mut Fixt
     }
 }
 
+fn descriptor(waker: &Waker) -> BorrowedFd<'_> {
+    waker.descriptor().expect("a kernel is behind the poller")
+}
+
 fn eight_bytes_written_by_hand_wake_too(fixture: &mut Fixture) {
     let waker = fixture.poller.waker();
     for _ in 0..3 {
-        rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+        rustix::io::write(descriptor(&waker), &1u64.to_ne_bytes()).expect("write");
         fixture.wait(Some(DEADLINE));
         assert!(fixture.events.was_woken(), "{}", fixture.name);
         fixture.now();
@@ -187,7 +194,9 @@ fn a_waker_outlives_its_poller(fixture: &mut Fixture) {
 fn a_pollers_own_waker_cannot_be_registered(fixture: &mut Fixture) {
     let waker = fixture.poller.waker();
     if cfg!(any(target_os = "linux", target_os = "android")) {
-        let refused = fixture.poller.add(&waker, 1, Interest::WRITE, Mode::Level);
+        let refused = fixture
+            .poller
+            .add(&descriptor(&waker), 1, Interest::WRITE, Mode::Level);
         assert!(
             matches!(refused, Err(Error::AlreadyWatched { .. })),
             "{}: {refused:?}",

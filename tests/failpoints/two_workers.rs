@@ -118,9 +118,9 @@ fn work(
         ev: event_loop(config, worker, shared, &failpoints)?,
         clients: TokenMap::new(),
     };
-    worker
-        .wake_fd(echo.ev.handle())
-        .expect("the handle has a descriptor");
+    let handle = echo.ev.handle();
+    let fd = handle.descriptor().expect("a kernel's backend");
+    worker.wake_fd(fd).expect("a descriptor is left");
     while worker.stop().is_none() && !echo.ev.is_shut_down() {
         if phase.is_last() && echo.may_leave() && departure.try_lock(this_process()) {
             failpoints.enable(true);

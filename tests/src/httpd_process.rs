@@ -22,7 +22,7 @@ use rustix::{
 };
 use serde_json::Value;
 
-use crate::{Client, PATIENCE, Status, eventually, httpd, not_run};
+use crate::{Client, PATIENCE, Status, eventually, httpd, is_permitted};
 
 /// A variable with the poller of each `httpd` whose command does not choose one.
 const POLLER: &str = "EVCORE_HTTPD_POLLER";
@@ -274,11 +274,7 @@ fn poller() -> Option<&'static str> {
     let name = NAME.get_or_init(|| {
         let name = env::var(POLLER).ok()?;
         let kind: BackendKind = name.parse().unwrap_or_else(|error| panic!("{error}"));
-        if BackendKind::usable().contains(&kind) {
-            return Some(name);
-        }
-        not_run(&format!("this kernel refuses {POLLER}={name}"));
-        None
+        is_permitted(kind).then_some(name)
     });
     name.as_deref()
 }

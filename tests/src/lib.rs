@@ -12,6 +12,7 @@ mod injected_failures;
 mod own_network;
 #[cfg(target_os = "linux")]
 mod page_cache;
+mod permitted;
 mod programs;
 mod programs_of_others;
 mod status;
@@ -30,6 +31,7 @@ pub use injected_failures::Strace;
 pub use own_network::in_own_network;
 #[cfg(target_os = "linux")]
 pub use page_cache::pages_in_memory;
+pub use permitted::is_permitted;
 pub use programs::{echo, example, httpd, prefork_echo};
 pub use programs_of_others::{Running, is_installed};
 pub use status::Status;

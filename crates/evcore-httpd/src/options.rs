@@ -37,7 +37,9 @@ Usage: httpd [OPTIONS]
   --multi-accept N         the most connections accepted in one turn of the
                            event loop                                [default: 64]
   --poller NAME            auto, epoll, kqueue, port, devpoll, poll or select, if
-                           the system has it; io_uring, if Linux permits it;
+                           the system has it; io_uring, if Linux permits it
+                           (with --accept off and exclusive, a connection
+                           wakes all workers on it);
                            epoll-masked, to test the server's edge-triggered
                            reads                                   [default: auto]
   --timers NAME            timer queue: wheel, tree or heap       [default: wheel]

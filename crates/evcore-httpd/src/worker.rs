@@ -84,7 +84,7 @@ pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::erro
         builder = builder.listener(listener);
     }
     let ev = builder.build()?;
-    worker.wake_fd(ev.handle())?;
+    worker.wake_fd(ev.handle().descriptor().expect("a kernel's backend"))?;
     let counts = Counts::new(scoreboard, id);
     let path = options.access_log.as_deref();
     let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));

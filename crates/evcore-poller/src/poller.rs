@@ -34,7 +34,7 @@ pub const MAX_ID: u32 = (1 << 24) - 1;
 ///
 /// In a forked child, every call that would reach the kernel fails with [`Error::Forked`]. Do not
 /// use its wakers there: each process merges its own wakes, and only the parent acknowledges them. A
-/// child can wake its parent through the [descriptor](Waker#impl-AsFd-for-Waker) of a waker.
+/// child can wake its parent through the [descriptor](Waker::descriptor) of a waker.
 ///
 /// A poller may move to another thread. On `io_uring`, its next call then registers everything anew,
 /// and an `Edge` may be reported again.

@@ -42,7 +42,7 @@ impl Waker {
     /// Makes a waker that calls a function, for a [`Backend`](crate::Backend) without a kernel.
     ///
     /// The function is called for every wake, from any thread. It decides whether wakes are merged
-    /// and whether a signal handler may wake. Such a waker has no descriptor.
+    /// and whether a signal handler may wake. Such a waker has no [descriptor](Self::descriptor).
     ///
     /// ```
     /// use evcore_poller::Waker;
@@ -72,6 +72,36 @@ impl Waker {
         }
     }
 
+    /// Borrows the descriptor, for code that can only write: eight bytes written to it, the number 1 in
+    /// native byte order, wake the poller. `None` if the waker calls [a function](Self::from_fn): then
+    /// there is no kernel behind its poller.
+    ///
+    /// Such a wake ends the wait as any other. But if more is ready than fits into the buffer, it is
+    /// reported when the kernel reaches it, which may be some waits later. After this call, each wait
+    /// that reports a wake costs one read. (A descriptor that a child inherited by a fork is not known
+    /// here: if the child writes while a wake is pending, the two may be reported as two.)
+    ///
+    /// ```
+    /// # use evcore_poller::{Events, Poller};
+    /// let (mut poller, mut events) = (Poller::new()?, Events::bounded(4));
+    /// let waker = poller.waker();
+    /// let fd = waker.descriptor().expect("a kernel is behind the poller");
+    /// rustix::io::write(fd, &1_u64.to_ne_bytes())?;
+    /// poller.wait(&mut events, None)?;
+    /// assert!(events.was_woken());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.wake {
+            Wake::Flag(wake_flag) => {
+                wake_flag.expose();
+                Some(wake_flag.doorbell().write.as_fd())
+            }
+            Wake::Call(_) => None,
+        }
+    }
+
     /// Takes the wakes that no wait has reported yet, and returns whether there were any. Only wakes
     /// by a descriptor are found. One relaxed load if there are none.
     #[inline]
@@ -80,32 +110,6 @@ impl Waker {
             Wake::Flag(wake_flag) => wake_flag.is_pending() && wake_flag.take(),
             // The backend keeps the wakes of its own function.
             Wake::Call(_) => false,
-        }
-    }
-}
-
-/// Borrows the descriptor, for code that can only write: eight bytes written to it, the number 1 in
-/// native byte order, wake the poller.
-///
-/// Such a wake ends the wait as any other. But if more is ready than fits into the buffer, it is
-/// reported when the kernel reaches it, which may be some waits later. After this call, each wait
-/// that reports a wake costs one read. (A descriptor that a child inherited by a fork is not known
-/// here: if the child writes while a wake is pending, the two may be reported as two.)
-///
-/// # Panics
-///
-/// If the waker calls [a function](Waker::from_fn), and so has no descriptor.
-impl AsFd for Waker {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.wake {
-            Wake::Flag(wake_flag) => {
-                wake_flag.expose();
-                wake_flag.doorbell().write.as_fd()
-            }
-            Wake::Call(_) => panic!(
-                "this waker calls a function and has no descriptor: its backend has no kernel \
-                 behind it; call `wake`"
-            ),
         }
     }
 }
@@ -286,6 +290,10 @@ mod tests {
         poll(&mut fds, Some(&now)).expect("poll") == 1
     }
 
+    fn descriptor(waker: &Waker) -> BorrowedFd<'_> {
+        waker.descriptor().expect("a channel has one")
+    }
+
     #[test]
     fn a_drained_channel_is_silent_until_the_next_wake() {
         let channel = WakeChannel::new().expect("a channel");
@@ -375,7 +383,7 @@ mod tests {
         assert!(is_readable(&channel) && channel.acknowledge());
         channel.renew();
         assert!(!is_readable(&channel), "it was reported");
-        rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+        rustix::io::write(descriptor(&waker), &1u64.to_ne_bytes()).expect("write");
         channel.renew();
         assert!(is_readable(&channel) && channel.acknowledge());
     }
@@ -385,7 +393,7 @@ mod tests {
     fn bytes_written_by_hand_are_read() {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
-        rustix::io::write(&waker, &1u64.to_ne_bytes()).expect("write");
+        rustix::io::write(descriptor(&waker), &1u64.to_ne_bytes()).expect("write");
         waker.wake();
         assert!(channel.acknowledge());
         assert!(!is_readable(&channel));
@@ -395,7 +403,7 @@ mod tests {
     #[test]
     fn eight_bytes_from_elsewhere_wake_too() {
         let channel = WakeChannel::new().expect("a channel");
-        rustix::io::write(channel.waker(), &1u64.to_ne_bytes()).expect("write");
+        rustix::io::write(descriptor(&channel.waker()), &1u64.to_ne_bytes()).expect("write");
         assert!(is_readable(&channel));
         assert!(channel.drain());
         assert!(!is_readable(&channel));
@@ -405,7 +413,8 @@ mod tests {
     #[test]
     fn a_full_counter_does_not_lose_a_wake() {
         let channel = WakeChannel::new().expect("a channel");
-        rustix::io::write(channel.waker(), &(u64::MAX - 1).to_ne_bytes()).expect("write");
+        rustix::io::write(descriptor(&channel.waker()), &(u64::MAX - 1).to_ne_bytes())
+            .expect("write");
         channel.waker().wake();
         assert!(is_readable(&channel) && channel.drain());
         channel.waker().wake();
@@ -433,8 +442,14 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "has no descriptor")]
-    fn a_waker_of_a_function_has_no_descriptor() {
-        let _ = Waker::from_fn(|| {}).as_fd();
+    fn only_a_waker_of_a_function_has_no_descriptor() {
+        assert!(Waker::from_fn(|| {}).descriptor().is_none());
+        assert!(
+            WakeChannel::new()
+                .expect("a channel")
+                .waker()
+                .descriptor()
+                .is_some()
+        );
     }
 }

@@ -236,8 +236,8 @@ impl Worker {
     /// order) are written to `fd`. In a process the signal handler writes them.
     ///
     /// `fd` is what the loop watches, or the other end of it: a poller's waker, an eventfd, a pipe,
-    /// a socket. With evcore it is the loop's handle, `worker.wake_fd(ev.handle())?`, and a
-    /// `Step::Woken` follows. If there was a request before this call, `fd` is written to at once, so no request
+    /// a socket. With evcore it is the `descriptor()` of the loop's handle, and a `Step::Woken`
+    /// follows. If there was a request before this call, `fd` is written to at once, so no request
     /// is missed. `fd` is duplicated; the duplicate stays open as long as the worker lives. A second
     /// call replaces the descriptor of the first.
     ///

@@ -267,7 +267,10 @@ impl Loops {
         let member = self.group.join(WorkerId::from_slot(supervised.slot()));
         let builder = add_all((self.configure)(EventLoop::builder()), listeners);
         let ev = builder.group(member).build()?;
-        supervised.wake_fd(ev.handle())?;
+        let handle = ev.handle();
+        let descriptor = handle.descriptor();
+        // Only a backend of the program's own has none.
+        supervised.wake_fd(descriptor.ok_or(io::ErrorKind::Unsupported)?)?;
         Ok(ev)
     }
 }

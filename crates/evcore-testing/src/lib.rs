@@ -4,6 +4,7 @@ mod counting;
 mod eventually;
 mod not_run;
 mod promised_time;
+mod refusal;
 mod scratch;
 mod strace_available;
 
@@ -13,5 +14,6 @@ pub use counting::{
 pub use eventually::{PATIENCE, eventually};
 pub use not_run::not_run;
 pub use promised_time::{SLICE, assert_within, in_time, within};
+pub use refusal::unless_refused;
 pub use scratch::Scratch;
 pub use strace_available::strace_works;

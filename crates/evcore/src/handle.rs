@@ -1,10 +1,6 @@
 //! The handle by which other threads and signal handlers reach the loop.
 
-use std::{
-    os::fd::{AsFd, BorrowedFd},
-    sync::Arc,
-    time::Duration,
-};
+use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 use evcore_poller::{Ready, Waker};
 use evcore_token::Token;
@@ -15,8 +11,8 @@ use crate::remote_posts::Posted;
 /// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
 /// wake it and shut it down. Cheap to clone.
 ///
-/// A write of eight bytes (the number 1 in native order) to its descriptor ([`AsFd`]) has the effect
-/// of [`wake`](Self::wake). `evcore-prefork` uses this to wake the loop from a signal handler.
+/// Code that can only write has its [`descriptor`](Self::descriptor). `evcore-prefork` uses that to
+/// wake the loop from a signal handler.
 ///
 /// ```
 /// # use evcore::{EventLoop, Step};
@@ -122,18 +118,18 @@ impl Handle {
         }
         posted != Posted::Closed
     }
-}
 
-/// The descriptor for wake-ups. Every holder may write to it at any time, and the loop cannot tell a
-/// write from a post.
-///
-/// # Panics
-///
-/// If the loop's backend has no kernel behind it: then there is no descriptor.
-impl AsFd for Handle {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    /// Borrows the descriptor for wake-ups: eight bytes written to it, the number 1 in native byte
+    /// order, have the effect of [`wake`](Self::wake). `None` if the loop's backend has no kernel
+    /// behind it, as in a simulation.
+    ///
+    /// Every holder may write to it at any time, and the loop cannot tell a write from a post. So
+    /// after this call every wake-up of the loop is a [`Step::Woken`](crate::Step::Woken).
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let fd = self.waker.descriptor()?;
         self.requests.expose_fd();
-        self.waker.as_fd()
+        Some(fd)
     }
 }
 
@@ -166,9 +162,18 @@ mod tests {
         let (mut remote, handle) = remote();
         remote.on_woken();
         assert!(!remote.take_wake());
-        let _ = handle.as_fd();
+        let _ = handle.descriptor().expect("a channel has one");
         remote.on_woken();
         assert!(remote.take_wake());
+    }
+
+    #[test]
+    fn without_a_kernel_there_is_no_descriptor() {
+        let (mut remote, _) = remote();
+        let handle = Handle::new(Waker::from_fn(|| {}), remote.requests());
+        assert!(handle.descriptor().is_none());
+        remote.on_woken();
+        assert!(!remote.take_wake(), "nobody can write to it");
     }
 
     #[test]

@@ -11,6 +11,9 @@
 //! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), asked for or not. A
 //!   `Level` or a `Oneshot` to which that is nothing to report goes on with a multishot request: a
 //!   second one of the other kind would complete at once, for ever.
+//! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
+//!   wake-up for priority data has `EPOLLIN` too. So a request for priority data asks for data, and
+//!   data that is not watched for is nothing to report, as the end of the peer's side.
 //! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
 //!   without another call. It ends when the completion queue is full, or when the wake-up comes from
 //!   another ring, and is then made again. It also ends at once if nothing wakes the file.
@@ -65,7 +68,7 @@ mod tests;
 
 use countdown::Countdown;
 use ring::{Completion, Entered, Request, Ring};
-use table::Table;
+use table::{Row, Table};
 
 /// The name of the waker's request. It is not that of a registration's: the number is too high.
 const WAKE: u64 = u64::MAX;
@@ -337,9 +340,13 @@ impl IoUring {
             Err(_) => return self.report(id, Ready::ERROR, events),
         };
         let (mode, ready) = (row.mode, row.readiness(found));
+        // If a multishot request ends in the wait that made it, there was an overflow, or another ring
+        // has woken the file, or nothing wakes the file.
+        let nothing_wakes =
+            |row: &Row| is_new && !has_overflowed && !raw_fd::may_be_woken_by_ring(row.fd);
         if ready.is_empty() {
-            // The end of what the peer sends, without an interest in it.
-            if !completion.more {
+            // The end of what the peer sends, or data, without an interest in it.
+            if !(completion.more || row.is_multishot && nothing_wakes(row)) {
                 row.is_multishot = true;
                 self.table.arm_again(id);
             }
@@ -349,9 +356,8 @@ impl IoUring {
             Mode::Level => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
             Mode::Edge if completion.more => {}
-            // Nothing wakes it. Otherwise another ring has; an edge too many is a hint, one too few
-            // would be lost.
-            Mode::Edge if is_new && !has_overflowed && !raw_fd::may_be_woken_by_ring(row.fd) => {}
+            // An edge too many is a hint, one too few would be lost.
+            Mode::Edge if nothing_wakes(row) => {}
             Mode::Edge => self.table.arm_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;

@@ -276,7 +276,7 @@ mod tests {
             let eventfd = WakeChannel::new().expect("a channel");
             let mut oracle = BTreeMap::new();
             for (id, add) in steps {
-                let registration = registration(eventfd.waker(), id | (7 << 32));
+                let registration = registration(&eventfd, id | (7 << 32));
                 if add && !oracle.contains_key(&id) {
                     poll.add(&registration).expect("add");
                     oracle.insert(id, registration.key);
@@ -299,7 +299,7 @@ mod tests {
         let mut poll = Poll::new().expect("poll");
         let eventfd = WakeChannel::new().expect("a channel");
         for key in 0..5 {
-            poll.add(&registration(eventfd.waker(), key)).expect("add");
+            poll.add(&registration(&eventfd, key)).expect("add");
         }
         let mut keys: Vec<_> = (0..5).map(|_| wait(&mut poll, 1)[0].0).collect();
         keys.sort_unstable();
@@ -314,13 +314,13 @@ mod tests {
         // the number of a descriptor that really was closed.)
         let closed = Registration {
             fd: RawFd::MAX,
-            ..registration(eventfd.waker(), 0)
+            ..registration(&eventfd, 0)
         };
         for key in 0..6 {
             if key % 2 == 0 {
                 poll.push(&Registration { key, ..closed });
             } else {
-                poll.add(&registration(eventfd.waker(), key)).expect("add");
+                poll.add(&registration(&eventfd, key)).expect("add");
             }
         }
         // In the middle, so that an entry that was already reported takes another's place.
@@ -344,7 +344,7 @@ mod tests {
         let eventfd = WakeChannel::new().expect("a channel");
         let closed = Registration {
             fd: RawFd::MAX,
-            ..registration(eventfd.waker(), 0)
+            ..registration(&eventfd, 0)
         };
         assert!(matches!(poll.add(&closed), Err(Error::Os { .. })));
         assert_eq!(wait(&mut poll, 6), []);

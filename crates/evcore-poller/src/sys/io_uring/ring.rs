@@ -123,7 +123,8 @@ impl Ring {
         Self::with_room_for(COMPLETIONS)
     }
 
-    /// Opens a ring whose completion queue has this length.
+    /// Opens a ring whose completion queue has this length, and tries the call that uses it: a sandbox
+    /// may permit `io_uring_setup` and deny `io_uring_enter`.
     pub(super) fn with_room_for(completions: u32) -> Result<Self> {
         let mut params = io_uring_params::default();
         params.cq_entries = completions;
@@ -139,7 +140,7 @@ impl Ring {
         let queues = Mapping::of(&fd, queues_len(&params), IORING_OFF_SQ_RING)?;
         let requests = params.sq_entries as usize * size_of::<io_uring_sqe>();
         number_requests(&queues, &params);
-        Ok(Self {
+        let mut ring = Self {
             shared: Shared::of(&queues, &params),
             _queues: queues,
             requests: Mapping::of(&fd, requests, IORING_OFF_SQES)?,
@@ -150,7 +151,9 @@ impl Ring {
             #[cfg(test)]
             calls: 0,
             params,
-        })
+        };
+        ring.enter(0, None).map_err(refused_call)?;
+        Ok(ring)
     }
 
     /// Makes room for a request: if there is none, submits what is queued.
@@ -421,6 +424,16 @@ fn refused(errno: Errno) -> Error {
         // The kernel charges the queues to the locked memory of the user.
         Errno::NOMEM => Error::os(error::RING_MEMORY)(errno),
         _ => Error::os("io_uring_setup")(errno),
+    }
+}
+
+/// The refusal of the first call on a new ring.
+fn refused_call(errno: Errno) -> Error {
+    match errno {
+        Errno::PERM | Errno::NOSYS => {
+            Error::os("io_uring_enter (this system does not permit it)")(errno)
+        }
+        _ => Error::os("io_uring_enter")(errno),
     }
 }
 

@@ -257,10 +257,24 @@ impl Row {
     fn request_of(&self, name: u64) -> Request {
         Request::Watch {
             fd: self.fd,
-            flags: self.flags.into(),
+            flags: self.flags_of_request(),
             multishot: self.is_multishot,
             name,
         }
+    }
+
+    /// Returns the flags to ask the kernel for. A request for priority data asks for data too, because
+    /// the kernel does not compare `EPOLLPRI` with a wake-up. [`readiness`](Self::readiness) drops
+    /// data that is not watched for.
+    fn flags_of_request(&self) -> u32 {
+        let flags = u32::from(self.flags);
+        let has_priority = flags & EventFlags::PRI.bits() != 0;
+        let data = if has_priority {
+            EventFlags::IN.bits()
+        } else {
+            0
+        };
+        flags | data
     }
 
     /// What to ask `poll` for.

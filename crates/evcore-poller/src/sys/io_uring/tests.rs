@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_testing::not_run;
+use evcore_testing::unless_refused;
 
 use super::*;
 use crate::{Interest, Poller};
@@ -20,15 +20,12 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 
 /// A poller over a ring with room for so many completions; `None` if the kernel permits no ring.
 fn poller(completions: u32) -> Option<Poller> {
-    match Ring::with_room_for(completions) {
-        Ok(ring) => Some(Poller::from(
-            IoUring::over(ring).expect("a descriptor is left"),
-        )),
-        Err(error) => {
-            not_run(&error.to_string());
-            None
-        }
-    }
+    backend(completions).map(Poller::from)
+}
+
+fn backend(completions: u32) -> Option<IoUring> {
+    let ring = unless_refused(Ring::with_room_for(completions))?;
+    Some(IoUring::over(ring).expect("a descriptor is left"))
 }
 
 fn pair() -> (UnixStream, UnixStream) {
@@ -379,10 +376,9 @@ fn a_cancelled_request_ends_no_later_wait() {
 /// The check may be refused: there are more than the limit of descriptors, or too little memory.
 #[test]
 fn a_failed_check_reports_what_the_wake_ups_claimed() {
-    let Ok(ring) = Ring::with_room_for(8) else {
-        return not_run("no ring");
+    let Some(mut backend) = backend(8) else {
+        return;
     };
-    let mut backend = IoUring::over(ring).expect("a descriptor is left");
     let (_near, far) = pair();
     for (is_known, expected) in [(false, vec![(1, Ready::READABLE)]), (true, vec![])] {
         let new = registration(&far, Mode::Level);
@@ -450,10 +446,10 @@ fn a_half_close_that_is_not_watched_ends_no_wait() {
 /// The kernel ends a multishot request that another ring wakes, here with its first completion.
 #[test]
 fn an_edge_that_another_ring_wakes_goes_on() {
-    let (Ok(ring), Ok(mut other)) = (Ring::with_room_for(8), Ring::with_room_for(8)) else {
-        return not_run("no ring");
+    let Some(mut backend) = backend(8) else {
+        return;
     };
-    let mut backend = IoUring::over(ring).expect("a descriptor is left");
+    let mut other = Ring::with_room_for(8).expect("a second ring");
     let eventfd = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK);
     let eventfd = eventfd.expect("a descriptor is left");
     other.notify(&eventfd).expect("registered");

@@ -160,9 +160,10 @@ fn a_descriptor_has_one_key() {
 fn the_wakers_entry_is_not_replaced() {
     let mut fixture = Fixture::new();
     let waker = fixture.poller.waker();
-    let refused = fixture.poller.add(&waker, 1, Interest::READ, Mode::Level);
+    let fd = waker.descriptor().expect("a channel has one");
+    let refused = fixture.poller.add(&fd, 1, Interest::READ, Mode::Level);
     assert!(matches!(refused, Err(Error::AlreadyWatched { .. })));
-    let added = fixture.poller.add(&waker, 1, Interest::NONE, Mode::Level);
+    let added = fixture.poller.add(&fd, 1, Interest::NONE, Mode::Level);
     added.expect("nothing is watched yet");
     fixture.modify(1, Interest::READ);
     assert_eq!(fixture.wait(), [(1, GONE)]);

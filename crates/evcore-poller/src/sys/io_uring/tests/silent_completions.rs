@@ -16,16 +16,6 @@ fn calls_of_wait(backend: &mut IoUring) -> u32 {
     backend.ring.calls - before
 }
 
-fn backend() -> Option<IoUring> {
-    match Ring::with_room_for(64) {
-        Ok(ring) => Some(IoUring::over(ring).expect("a descriptor is left")),
-        Err(error) => {
-            not_run(&error.to_string());
-            None
-        }
-    }
-}
-
 /// Watches one side of a pair for what is not the case. Returns the sides: the peer's first.
 fn watch(backend: &mut IoUring, interest: Interest, mode: Mode) -> (UnixStream, UnixStream) {
     let (near, mut far) = pair();
@@ -47,7 +37,7 @@ fn unwatch(backend: &mut IoUring, far: &UnixStream, mode: Mode) {
 
 #[test]
 fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
-    let Some(mut backend) = backend() else {
+    let Some(mut backend) = backend(64) else {
         return;
     };
     for mode in [Mode::Level, Mode::Oneshot] {
@@ -69,9 +59,49 @@ fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
     }
 }
 
+/// A wake-up for data claims priority data too, and a request for that asks for data as well.
+#[test]
+fn data_ends_no_wait_for_priority_data() {
+    let Some(mut backend) = backend(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {
+        let (mut near, far) = watch(&mut backend, Interest::PRIORITY, mode);
+        // Unread data is left each time.
+        for round in 0..3 {
+            near.write_all(b"a").expect("write");
+            // A request of the first round is not multishot, and another one takes its place.
+            let calls = calls_of_wait(&mut backend);
+            assert!((2..=4).contains(&calls), "{mode:?}, {round}: {calls}");
+            assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}, {round}");
+        }
+        unwatch(&mut backend, &far, mode);
+    }
+}
+
+/// Such a file is always readable, so each request completes at once.
+#[test]
+fn a_file_that_nothing_wakes_ends_no_wait_for_priority_data() {
+    let Some(mut backend) = backend(64) else {
+        return;
+    };
+    let file = std::fs::File::open("/dev/null").expect("there is one");
+    for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {
+        let new = Registration {
+            interest: Interest::PRIORITY,
+            ..registration(&file, mode)
+        };
+        backend.add(&new).expect("add");
+        let calls = calls_of_wait(&mut backend);
+        assert!(calls <= 3, "{mode:?}: {calls}");
+        assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
+        backend.remove(&new).expect("remove");
+    }
+}
+
 #[test]
 fn a_wake_up_for_nothing_during_a_wait_does_not_end_it() {
-    let Some(mut backend) = backend() else {
+    let Some(mut backend) = backend(64) else {
         return;
     };
     let waiting = rustix::thread::gettid();
@@ -101,7 +131,7 @@ fn until_blocked(thread: rustix::thread::Pid) {
 
 #[test]
 fn a_change_and_a_wait_are_one_call() {
-    let Some(mut backend) = backend() else {
+    let Some(mut backend) = backend(64) else {
         return;
     };
     for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {

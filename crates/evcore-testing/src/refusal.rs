@@ -1,0 +1,54 @@
+//! Kernel interfaces that a machine may lack or forbid.
+
+use std::{fmt::Display, io};
+
+use crate::not_run;
+
+/// Returns what was opened. If the kernel refuses it, reports the calling test as
+/// [not run](not_run), and returns `None`.
+///
+/// Only `ENOSYS` and `EPERM` are refusals: the kernel lacks the call, or forbids it.
+///
+/// # Panics
+///
+/// If it failed for any other reason, because then it is broken.
+#[track_caller]
+pub fn unless_refused<T, E: Display + Into<io::Error>>(opened: Result<T, E>) -> Option<T> {
+    match opened {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            let message = error.to_string();
+            assert!(is_refusal(&error.into()), "not a refusal: {message}");
+            not_run(&message);
+            None
+        }
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    [Some(libc::ENOSYS), Some(libc::EPERM)].contains(&error.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_or_forbidden_call_is_a_refusal() {
+        for errno in [libc::ENOSYS, libc::EPERM] {
+            assert!(is_refusal(&io::Error::from_raw_os_error(errno)));
+        }
+        assert_eq!(unless_refused(Ok::<_, io::Error>(7)), Some(7));
+    }
+
+    #[test]
+    fn any_other_error_is_a_failure() {
+        let errors = [libc::EINVAL, libc::ENOMEM, libc::EMFILE, libc::EACCES];
+        let errors = errors.map(io::Error::from_raw_os_error);
+        for error in errors.into_iter().chain([io::Error::other("no errno")]) {
+            let opened = || unless_refused(Err::<(), _>(error));
+            let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(opened));
+            assert!(opened.is_err());
+        }
+    }
+}

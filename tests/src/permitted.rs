@@ -1,0 +1,18 @@
+//! Backends that the kernel of this machine may refuse.
+
+use std::thread;
+
+use evcore_poller::{BackendKind, Poller};
+use evcore_testing::unless_refused;
+
+/// Returns whether the running kernel permits `kind`. If not, reports the calling test as not run.
+///
+/// # Panics
+///
+/// If it cannot be opened for any reason other than a [refusal](unless_refused).
+#[must_use]
+pub fn is_permitted(kind: BackendKind) -> bool {
+    // When a ring is closed, the kernel interrupts the thread that has opened it.
+    let opened = thread::spawn(move || Poller::with(kind).map(drop)).join();
+    unless_refused(opened.expect("opening a poller does not panic")).is_some()
+}
