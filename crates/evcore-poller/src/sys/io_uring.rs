@@ -26,6 +26,15 @@
 //!   while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS` are
 //!   refused with `EALREADY` then, and a call submits before it does deferred work: the usual case
 //!   under load.) So a removal goes on calling while deferred work is left.
+//! - A request lets go of its file when its work is done, even if the completion queue is full: what
+//!   then waits outside of the queue is a copy of the completion. It moves into the queue after others
+//!   were taken, in a later call. So a removal does not call for it.
+//! - Completions keep the order in which they were made, also through the overflow. A call makes those
+//!   of new requests first, and then does deferred work. So a wait with a full batch does the work that
+//!   is left: otherwise the next wait's requests for what is still ready would come before wake-ups that
+//!   nothing has reported, and the next removal would do all of that work.
+//! - A cancellation by `IORING_ASYNC_CANCEL_ALL` looks from the start for each request. So a poller that
+//!   is dropped cancels each by its name.
 //! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.
 //!   A cancellation that finds no request completes itself, and the request has completed before.
 //! - A change is a cancellation and a new request, which go with the wait.
@@ -40,7 +49,11 @@
 //! - Only the thread that opened the ring may enter it, and its requests end with that thread. If the
 //!   poller has moved to another thread, its next call opens a new ring and makes all requests
 //!   again.
-//! - A child shares the memory of the queues. It must not touch them.
+//! - A ring that is closed ends its requests a moment later, on a thread of the kernel. This lets go of
+//!   the files of a poller that is dropped in another thread than its ring's, of a ring that is left
+//!   behind by a move, and of a process that exits without a drop. It takes linear time, since it goes
+//!   through all requests once.
+//! - A child shares the memory of the queues. It must not touch them, so it does not cancel either.
 
 use std::{
     fmt,
@@ -129,7 +142,7 @@ impl IoUring {
     /// Queues all changes.
     #[inline(never)]
     fn queue_changes(&mut self) -> Result<(), Errno> {
-        self.queue_cancellations()?;
+        self.queue_cancellations(usize::MAX)?;
         let ring = &mut self.ring;
         if !self.wake_is_watched {
             ring.make_room()?;
@@ -148,14 +161,15 @@ impl IoUring {
         })
     }
 
-    fn queue_cancellations(&mut self) -> Result<(), Errno> {
-        while self.table.has_cancelled() {
+    /// Queues at most `most` cancellations.
+    fn queue_cancellations(&mut self, most: usize) -> Result<(), Errno> {
+        let count = most.min(self.table.cancelled());
+        for _ in 0..count {
             self.ring.make_room()?;
-            if let Some(target) = self.table.next_cancelled() {
-                let name = CANCEL;
-                self.ring.push(Request::Cancel { name, target });
-                self.owed += 1;
-            }
+            let target = self.table.next_cancelled().expect("there are as many");
+            let name = CANCEL;
+            self.ring.push(Request::Cancel { name, target });
+            self.owed += 1;
         }
         Ok(())
     }
@@ -164,8 +178,8 @@ impl IoUring {
     fn leave(&mut self, old: &Registration) -> Result<()> {
         self.table.leave(old);
         // A full batch may have ended the last wait before the work of its cancellations was done.
-        let is_pending = self.owed > 0 && self.ring.has_more();
-        let holds_file = self.table.has_cancelled() || is_pending;
+        let is_pending = self.owed > 0 && self.ring.has_work();
+        let holds_file = self.table.cancelled() > 0 || is_pending;
         if !holds_file || self.fork_guard.is_in_child() {
             return Ok(());
         }
@@ -179,15 +193,35 @@ impl IoUring {
         }
     }
 
+    /// Cancels the requests of all registrations, which lets go of their files.
+    ///
+    /// The kernel looks for a request in one of some hundred lists, from the newest on, and passes those
+    /// that were cancelled until their work is done. So the newest go first, as many at a time as a call
+    /// does the work of.
+    fn cancel_all(&mut self) -> Result<(), Errno> {
+        self.table.cancel_all();
+        while self.table.cancelled() > 0 {
+            self.queue_cancellations(WORK_OF_CALL)?;
+            self.ring.enter(0, None)?;
+        }
+        self.finish_work()
+    }
+
     /// Submits the cancellations, and does the deferred work until they have ended their requests.
     fn finish_cancellations(&mut self) -> Result<(), Errno> {
-        self.queue_cancellations()?;
+        self.queue_cancellations(usize::MAX)?;
         self.ring.enter(0, None)?;
+        self.finish_work()
+    }
+
+    /// Does the deferred work that there is. Completions that wait outside of the queue stay there: no
+    /// call can move them while the queue is full, and they hold no file.
+    fn finish_work(&mut self) -> Result<(), Errno> {
         // The work is done in the order in which it came, and each request has one piece at most. So
         // this bound is enough, whatever peers add behind it.
         let requests = self.table.len() + self.owed as usize;
         let mut calls = 0..1 + requests.div_ceil(WORK_OF_CALL);
-        while self.ring.has_more() && calls.next().is_some() {
+        while self.ring.has_work() && calls.next().is_some() {
             self.ring.enter(0, None)?;
         }
         Ok(())
@@ -291,6 +325,11 @@ impl IoUring {
             }
         }
         self.check_readiness(events);
+        if events.remaining() == 0 {
+            // The next wait's requests for what was reported come behind it, and so do removals. If it
+            // fails, the next call does it.
+            let _ = self.finish_work();
+        }
         #[cfg(test)]
         self.table.verify();
         if was_woken {
@@ -508,10 +547,8 @@ impl Drop for IoUring {
         if self.fork_guard.is_in_child() {
             return;
         }
-        if self.ring.make_room().is_ok() {
-            self.ring.push(Request::CancelAll { name: CANCEL });
-            let _ = self.ring.enter(0, None);
-        }
+        // If it fails, the kernel does it after a while.
+        let _ = self.cancel_all();
     }
 }
 

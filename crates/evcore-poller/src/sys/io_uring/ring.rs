@@ -22,11 +22,11 @@ use std::{
 use rustix::{
     io::Errno,
     io_uring::{
-        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringAsyncCancelFlags, IoringCqeFlags,
-        IoringEnterFlags, IoringOp, IoringPollFlags, IoringSetupFlags, IoringSqFlags,
-        IoringSqeFlags, addr_or_splice_off_in_union, io_uring_cqe, io_uring_enter,
-        io_uring_enter_arg, io_uring_getevents_arg, io_uring_params, io_uring_ptr, io_uring_setup,
-        io_uring_sqe, len_union, op_flags_union,
+        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringCqeFlags, IoringEnterFlags, IoringOp,
+        IoringPollFlags, IoringSetupFlags, IoringSqFlags, IoringSqeFlags,
+        addr_or_splice_off_in_union, io_uring_cqe, io_uring_enter, io_uring_enter_arg,
+        io_uring_getevents_arg, io_uring_params, io_uring_ptr, io_uring_setup, io_uring_sqe,
+        len_union, op_flags_union,
     },
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
@@ -48,8 +48,6 @@ pub(super) enum Request {
     /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
     /// `ECANCELED`. This one completes only if there is no such request.
     Cancel { name: u64, target: u64 },
-    /// `IORING_OP_ASYNC_CANCEL` of every request.
-    CancelAll { name: u64 },
 }
 
 /// The result of a request.
@@ -306,6 +304,11 @@ impl Ring {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
     }
 
+    /// Whether there is deferred work: wake-ups and cancellations that have made no completion yet.
+    pub(super) fn has_work(&self) -> bool {
+        self.has_flag(IoringSqFlags::TASKRUN)
+    }
+
     /// Whether completions wait outside of the queue, which is full.
     pub(super) fn has_overflowed(&self) -> bool {
         self.has_flag(IoringSqFlags::CQ_OVERFLOW)
@@ -468,14 +471,6 @@ impl From<Request> for io_uring_sqe {
                 flags: IoringSqeFlags::CQE_SKIP_SUCCESS,
                 addr_or_splice_off_in: addr_or_splice_off_in_union {
                     user_data: target.into(),
-                },
-                user_data: name.into(),
-                ..none
-            },
-            Request::CancelAll { name } => Self {
-                opcode: IoringOp::AsyncCancel,
-                op_flags: op_flags_union {
-                    cancel_flags: IoringAsyncCancelFlags::ALL | IoringAsyncCancelFlags::ANY,
                 },
                 user_data: name.into(),
                 ..none

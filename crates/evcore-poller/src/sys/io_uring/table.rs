@@ -106,6 +106,15 @@ impl Table {
         }
     }
 
+    /// Ends all registrations, and lists their requests for cancellation: the newest last, which is
+    /// cancelled first. The kernel finds it first, too.
+    pub(super) fn cancel_all(&mut self) {
+        for id in 0..self.rows.len() {
+            self.cancel(id);
+        }
+        self.cancelled.sort_unstable();
+    }
+
     /// The next wait makes a request of it.
     fn arm(&mut self, id: usize, was_spent: bool) {
         let row = &mut self.rows[id];
@@ -167,9 +176,9 @@ impl Table {
         !(self.cancelled.is_empty() && self.changed.is_empty() && self.spent.is_empty())
     }
 
-    /// Whether there are requests to cancel.
-    pub(super) fn has_cancelled(&self) -> bool {
-        !self.cancelled.is_empty()
+    /// Number of requests to cancel.
+    pub(super) fn cancelled(&self) -> usize {
+        self.cancelled.len()
     }
 
     /// A request to cancel.

@@ -15,6 +15,7 @@ use super::*;
 use crate::{Interest, Poller};
 
 mod silent_completions;
+mod storms;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -466,7 +467,9 @@ fn an_edge_that_another_ring_wakes_goes_on() {
     backend.ring.enter(0, None).expect("submitted");
     assert!(backend.ring.first().is_none(), "nothing is ready");
 
-    other.push(Request::CancelAll { name: CANCEL });
+    // There is no such request, so it completes itself.
+    let (name, target) = (CANCEL, 1);
+    other.push(Request::Cancel { name, target });
     other.enter(0, None).expect("submitted");
     assert!(other.first().is_some(), "a completion, which wakes");
     backend
