@@ -13,7 +13,10 @@
 //!   second one of the other kind would complete at once, for ever.
 //! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
 //!   without another call. It ends when the completion queue is full, or when the wake-up comes from
-//!   another ring, and is then made again. It also ends at once if nothing wakes the file.
+//!   another ring, and is then made again. It also ends if nothing can wake the file, because its
+//!   `poll` names no wait queue: each such request completes while it is submitted. All others complete
+//!   by deferred work. So if the request that is made again has completed by a call that does no such
+//!   work, the file is reported no more.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
 //!   data claims priority data too. What may be out of date is checked by one `poll` for all of
@@ -142,6 +145,8 @@ impl IoUring {
     /// Queues all changes.
     #[inline(never)]
     fn queue_changes(&mut self) -> Result<(), Errno> {
+        let has_ended_edges = self.table.take_ended_edges();
+        let start = self.ring.completions_end();
         self.queue_cancellations(usize::MAX)?;
         let ring = &mut self.ring;
         if !self.wake_is_watched {
@@ -158,7 +163,17 @@ impl IoUring {
             ring.make_room()?;
             ring.push(request);
             Ok(())
-        })
+        })?;
+        if has_ended_edges {
+            self.ring.submit()?;
+            for completion in self.ring.completions_since(start) {
+                let is_evaluated = matches!(completion.result, Ok(_) | Err(Errno::INVAL));
+                if is_evaluated && !completion.more {
+                    self.table.rest(completion.name);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Queues at most `most` cancellations.
@@ -287,11 +302,9 @@ impl IoUring {
     /// Takes completions, as many as there is room for. Returns whether a waker was among them.
     fn gather(&mut self, events: &mut Events, before: Before) -> bool {
         let mut was_woken = false;
-        let mut has_overflowed = false;
         // A peer that never pauses must not keep this going for ever.
         let mut calls = 0..64 + events.capacity();
         loop {
-            has_overflowed |= self.ring.has_overflowed();
             while events.remaining() > self.unchecked.len() {
                 let Some(completion) = self.ring.first() else {
                     break;
@@ -299,7 +312,7 @@ impl IoUring {
                 self.ring.drop_first();
                 if let Some(id) = self.table.id_of(completion.name) {
                     if !self.take_hint(id, &completion, events) {
-                        self.take(id, &completion, events, before, has_overflowed);
+                        self.take(id, &completion, events, before);
                     }
                 } else if completion.name == WAKE {
                     self.wake_is_watched = completion.more;
@@ -356,14 +369,7 @@ impl IoUring {
 
     /// Takes the completion of a registration's request.
     #[inline(never)]
-    fn take(
-        &mut self,
-        id: usize,
-        completion: &Completion,
-        events: &mut Events,
-        before: Before,
-        has_overflowed: bool,
-    ) {
+    fn take(&mut self, id: usize, completion: &Completion, events: &mut Events, before: Before) {
         let is_new = self.table.is_new(completion.name);
         if !completion.more {
             self.table.end_request(id);
@@ -388,10 +394,9 @@ impl IoUring {
             Mode::Level => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
             Mode::Edge if completion.more => {}
-            // Nothing wakes it. Otherwise another ring has; an edge too many is a hint, one too few
-            // would be lost.
-            Mode::Edge if is_new && !has_overflowed && !raw_fd::may_be_woken_by_ring(row.fd) => {}
-            Mode::Edge => self.table.arm_again(id),
+            // The queue was full, another ring has woken it, or nothing ever does. An edge too many is a
+            // hint, one too few would be lost.
+            Mode::Edge => self.table.arm_edge_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
         if is_out_of_date || ready.is_priority() {

@@ -157,7 +157,20 @@ impl Ring {
     ///
     /// As for [`enter`](Self::enter).
     pub(super) fn make_room(&mut self) -> Result<(), Errno> {
-        while self.queued() == self.params.sq_entries {
+        if self.queued() == self.params.sq_entries {
+            self.submit()?;
+        }
+        Ok(())
+    }
+
+    /// Submits what is queued, and does no deferred work. So each completion that this makes is of a
+    /// request that completed while it was submitted.
+    ///
+    /// # Errors
+    ///
+    /// As for [`enter`](Self::enter).
+    pub(super) fn submit(&mut self) -> Result<(), Errno> {
+        while self.queued() > 0 {
             self.call(self.queued(), 0, IoringEnterFlags::empty(), None)?;
         }
         Ok(())
@@ -248,31 +261,46 @@ impl Ring {
 
     /// How many completions are in the queue.
     fn completed(&self) -> u32 {
+        self.completions_end().wrapping_sub(self.completion_head)
+    }
+
+    /// The number of the next completion that the kernel writes.
+    pub(super) fn completions_end(&self) -> u32 {
         let tail = self.word(self.shared.completion_tail);
         // Acquire: the kernel has written the completions before the tail.
         tail.load(Ordering::Acquire)
-            .wrapping_sub(self.completion_head)
+    }
+
+    /// The completions from the one with the number `start` on, which was not taken.
+    pub(super) fn completions_since(&self, start: u32) -> impl Iterator<Item = Completion> + '_ {
+        let count = self.completions_end().wrapping_sub(start);
+        assert!(count <= self.completed(), "they were not taken");
+        (0..count).map(move |nth| self.completion(start.wrapping_add(nth)))
     }
 
     /// The first completion.
     #[inline]
     pub(super) fn first(&mut self) -> Option<Completion> {
         if self.completion_head == self.completion_tail {
-            let tail = self.word(self.shared.completion_tail);
-            // Acquire: the kernel has written the completions before the tail.
-            self.completion_tail = tail.load(Ordering::Acquire);
+            self.completion_tail = self.completions_end();
             if self.completion_head == self.completion_tail {
                 return None;
             }
         }
-        let index = self.completion_head & (self.params.cq_entries - 1);
+        Some(self.completion(self.completion_head))
+    }
+
+    /// The completion with this number, which is in the queue.
+    #[inline]
+    fn completion(&self, number: u32) -> Completion {
+        let index = number & (self.params.cq_entries - 1);
         // SAFETY: the place is in the mapping: the index is less than the queue's length, which is a
         // power of two.
         let entry = unsafe { self.shared.completions.add(index as usize) };
         // SAFETY: the kernel has aligned and written this entry, and does not reuse it before the
         // head moves.
         let entry = unsafe { entry.read() };
-        Some(entry.into())
+        entry.into()
     }
 
     /// Takes the first completion. The kernel reuses its place after the next call.
@@ -310,6 +338,7 @@ impl Ring {
     }
 
     /// Whether completions wait outside of the queue, which is full.
+    #[cfg(test)]
     pub(super) fn has_overflowed(&self) -> bool {
         self.has_flag(IoringSqFlags::CQ_OVERFLOW)
     }

@@ -29,6 +29,8 @@ pub(super) struct Table {
     /// Ids that need a request, because theirs has ended. Behind those that have changed, so that
     /// what is ready and what the kernel refuses take turns.
     spent: Vec<u32>,
+    /// Edges are among them whose request has ended.
+    has_ended_edges: bool,
     // Invariant: an id is in one of the two lists exactly if its row is `listed`, and only once.
     /// Requests to cancel.
     cancelled: Vec<u64>,
@@ -51,6 +53,8 @@ pub(super) struct Row {
     pub(super) mode: Mode,
     /// Each wake-up makes a completion, and the request goes on.
     pub(super) is_multishot: bool,
+    /// It is an edge that was reported, and whose request has then ended.
+    has_ended: bool,
     /// It needs a request.
     unarmed: bool,
     listed: bool,
@@ -133,6 +137,30 @@ impl Table {
     /// The request of `id` has ended, and another one is needed.
     pub(super) fn arm_again(&mut self, id: usize) {
         self.arm(id, true);
+    }
+
+    /// The request of an edge has ended with a report, and another one is needed: unless it completes
+    /// while it is submitted, for then [nothing wakes](Self::rest) the file.
+    pub(super) fn arm_edge_again(&mut self, id: usize) {
+        self.rows[id].has_ended = true;
+        self.has_ended_edges = true;
+        self.arm_again(id);
+    }
+
+    /// Whether such edges need a request. Resets it.
+    #[inline]
+    pub(super) fn take_ended_edges(&mut self) -> bool {
+        std::mem::take(&mut self.has_ended_edges)
+    }
+
+    /// A request has completed while it was submitted, and has ended. If it is that of an edge which was
+    /// reported before, no other one is made before the registration changes.
+    pub(super) fn rest(&mut self, request: u64) {
+        if let Some(id) = self.id_of(request) {
+            if self.rows[id].has_ended {
+                self.end_request(id);
+            }
+        }
     }
 
     /// The request of `id`, if it goes on, is cancelled, and another one is needed.
@@ -259,6 +287,7 @@ impl Row {
         flags: 0,
         mode: Mode::Level,
         is_multishot: false,
+        has_ended: false,
         unarmed: false,
         listed: false,
     };
