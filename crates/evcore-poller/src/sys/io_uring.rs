@@ -7,7 +7,7 @@
 //! - A request without `IORING_POLL_ADD_MULTI` completes once: with what is ready when it is
 //!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests; that of a `Level`
 //!   is made again by the wait after its report, and completes at once if the descriptor is still
-//!   ready. (`IORING_POLL_ADD_LEVEL` is something else: it leaves out what is ready already.)
+//!   ready. (`IORING_POLL_ADD_LEVEL` is in the kernel's header alone: a request with it is refused.)
 //! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), asked for or not. A
 //!   `Level` or a `Oneshot` to which that is nothing to report goes on with a multishot request: a
 //!   second one of the other kind would complete at once, for ever.
@@ -45,6 +45,9 @@
 //!   completions then than it was to wait for, and the clock tells the two apart.
 //! - Completions that report nothing may end a call. Then the wait goes on for the time that is left.
 //!   So it reads the clock before a call that may block for a limited time.
+//! - A call may be refused for now: with `EAGAIN` if there is no memory for a request, with `EBUSY`
+//!   (by no kernel that has been tried) if completions have to be taken first. It is made again, for
+//!   about a second.
 //! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
 //! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their worker
 //!   is busy, where an epoll set passes it to one that waits. So there is no
@@ -203,7 +206,7 @@ impl IoUring {
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
-                result.map_err(Error::os("io_uring_enter"))
+                result.map_err(ring::failed)
             }
         }
     }
@@ -273,7 +276,11 @@ impl IoUring {
         let mut at_once = before.had_news;
         loop {
             if self.table.has_changes() || !self.wake_is_watched {
-                self.queue_changes()?;
+                match self.queue_changes() {
+                    // Completions have to be taken first. The next call submits what is left.
+                    Err(Errno::BUSY) if self.ring.first().is_some() => {}
+                    queued => queued?,
+                }
                 self.drop_stale();
             }
             at_once |= self.ring.first().is_some() || clock.is_zero();
@@ -527,7 +534,7 @@ impl Backend for IoUring {
         };
         waited.map_err(|errno| match errno {
             Errno::INTR => Error::Interrupted,
-            other => Error::os("io_uring_enter")(other),
+            other => ring::failed(other),
         })
     }
 

@@ -81,6 +81,10 @@ const COMPLETIONS: u32 = 4096;
 /// nanoseconds of 64 bits.
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
+/// Milliseconds between the tries of a call that the kernel refuses for now, because it has no memory for
+/// a request, or no room for more completions. They are a second in all.
+const PAUSES_MS: [u64; 11] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
 pub(super) struct Ring {
     fd: OwnedFd,
     /// Both queues, in which `shared` points.
@@ -98,6 +102,9 @@ pub(super) struct Ring {
     /// How many calls were made.
     #[cfg(test)]
     pub(super) calls: u32,
+    /// What the next calls return, the last first.
+    #[cfg(test)]
+    pub(super) refusals: Vec<Errno>,
 }
 
 /// Where the parts of the queues are.
@@ -147,6 +154,8 @@ impl Ring {
             completion_tail: 0,
             #[cfg(test)]
             calls: 0,
+            #[cfg(test)]
+            refusals: Vec::new(),
             params,
         })
     }
@@ -168,7 +177,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// As for [`enter`](Self::enter).
+    /// As for [`enter`](Self::enter). [`Errno::BUSY`]: the completions have to be taken first.
     pub(super) fn submit(&mut self) -> Result<(), Errno> {
         while self.queued() > 0 {
             self.call(self.queued(), 0, IoringEnterFlags::empty(), None)?;
@@ -205,7 +214,8 @@ impl Ring {
     /// # Errors
     ///
     /// [`Errno::EXIST`]: another thread opened the ring. [`Errno::INTR`]: a signal came.
-    /// [`Errno::BADR`]: completions were lost, because the kernel had no memory.
+    /// [`Errno::BADR`]: completions were lost, because the kernel had no memory. [`Errno::AGAIN`]: the
+    /// kernel had no memory for a request, for all of the [pauses](PAUSES_MS).
     pub(super) fn enter(
         &mut self,
         least: u32,
@@ -217,6 +227,8 @@ impl Ring {
             let queued = self.queued();
             match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
+                // What is queued goes with the call after the completions were taken.
+                Err(Errno::BUSY) if self.completed() > 0 => return Ok(Entered::Completed),
                 // Without memory, the kernel takes some, and then does not wait.
                 Ok(submitted) if submitted < queued => {}
                 Ok(_) if self.completed() < least.min(self.params.cq_entries) => {
@@ -227,10 +239,35 @@ impl Ring {
         }
     }
 
-    /// Makes the call for all requests, of which so many are queued, and gives back the places of the
-    /// completions that were taken. Returns how many requests the kernel has taken.
+    /// Makes the call for all requests, `queued` of them, and gives back the places of the completions
+    /// that were taken. Returns how many requests the kernel has taken.
     #[inline]
     fn call(
+        &mut self,
+        queued: u32,
+        least: u32,
+        flags: IoringEnterFlags,
+        timeout: Option<Duration>,
+    ) -> Result<u32, Errno> {
+        let result = self.call_once(queued, least, flags, timeout);
+        let Err(mut refusal @ (Errno::AGAIN | Errno::BUSY)) = result else {
+            return result;
+        };
+        for pause in PAUSES_MS {
+            if refusal == Errno::BUSY && self.completed() > 0 {
+                break;
+            }
+            pause_for(Duration::from_millis(pause));
+            match self.call_once(queued, least, flags, timeout) {
+                Err(again @ (Errno::AGAIN | Errno::BUSY)) => refusal = again,
+                result => return result,
+            }
+        }
+        Err(refusal)
+    }
+
+    #[inline]
+    fn call_once(
         &mut self,
         queued: u32,
         least: u32,
@@ -240,6 +277,9 @@ impl Ring {
         #[cfg(test)]
         {
             self.calls += 1;
+            if let Some(refusal) = self.refusals.pop() {
+                return Err(refusal);
+            }
         }
         let head = self.word(self.shared.completion_head);
         // Release: the completions were read first.
@@ -439,6 +479,22 @@ fn queues_len(params: &io_uring_params) -> usize {
     let completions = params.cq_off.cqes as usize + entries;
     let array = params.sq_entries as usize * size_of::<u32>();
     completions.max(params.sq_off.array as usize + array)
+}
+
+#[cold]
+fn pause_for(time: Duration) {
+    #[expect(clippy::disallowed_methods, reason = "memory may come back meanwhile")]
+    std::thread::sleep(time);
+}
+
+/// The failure of a call on a ring.
+pub(super) fn failed(errno: Errno) -> Error {
+    match errno {
+        Errno::AGAIN | Errno::BUSY => {
+            Error::os("io_uring_enter (tried again for a second: the system lacks memory)")(errno)
+        }
+        _ => Error::os("io_uring_enter")(errno),
+    }
 }
 
 /// The refusal of a ring.

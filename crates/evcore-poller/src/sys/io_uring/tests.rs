@@ -14,6 +14,7 @@ use evcore_testing::not_run;
 use super::*;
 use crate::{Interest, Poller};
 
+mod refusals;
 mod silent_completions;
 mod storms;
 mod unwakeable;

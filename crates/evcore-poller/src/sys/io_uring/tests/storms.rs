@@ -62,7 +62,8 @@ impl Crowd {
         self.events.clear();
         let waited = self.backend.wait((&mut self.events).into(), NOW);
         waited.expect("no signal comes");
-        let ids = self.events.iter().map(|event| event.key as usize);
+        let id = |key| usize::try_from(key).expect("a small number");
+        let ids = self.events.iter().map(|event| id(event.key));
         ids.collect()
     }
 
