@@ -261,6 +261,8 @@ impl IoUring {
     fn count_stale(&mut self, stale: &Completion) {
         // Each cancellation makes one of the two.
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
+            // Saturating: the kernel may also cancel a request by itself, if its driver frees the wait
+            // queue (`POLLFREE`). The cancellation of that request then completes as well.
             self.owed = self.owed.saturating_sub(1);
         }
     }

@@ -355,6 +355,53 @@ fn a_change_with_a_pending_wake_up_leaves_no_request() {
     }
 }
 
+/// The wait cancels it, so nobody has to remove it.
+#[test]
+fn a_registration_for_nothing_holds_no_file_after_the_wait() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let (mut near, far) = pair();
+        poller.add(&far, 1, Interest::READ, mode).expect("add");
+        assert_eq!(keys(&mut poller, 8), []);
+        poller.modify(1, Interest::NONE).expect("registered");
+        assert_eq!(keys(&mut poller, 8), []);
+        drop(far);
+        assert_closed(&mut near, &mode);
+        poller.remove(1).expect("registered");
+    }
+}
+
+/// A wait is for one completion more than there are cancellations to come; those of the old ring do not
+/// come any more.
+#[test]
+fn a_cancellation_of_the_old_ring_is_not_waited_for() {
+    let Ok(ring) = Ring::with_room_for(64) else {
+        return not_run("no ring");
+    };
+    let mut backend = IoUring::over(ring).expect("a descriptor is left");
+    let mut events = Events::bounded(8);
+    let (_near, far) = pair();
+    let read = registration(&far, Mode::Edge);
+    backend.add(&read).expect("add");
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    let both = Registration {
+        interest: Interest::BOTH,
+        ..read
+    };
+    backend.modify(&both).expect("modify");
+    backend.queue_changes().expect("room");
+    backend.ring.submit().expect("submitted");
+    assert_eq!(backend.owed, 1, "its completion was not taken");
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            backend.wait((&mut events).into(), NOW).expect("a wait");
+            assert_eq!((events.len(), backend.owed), (1, 0));
+        });
+    });
+}
+
 #[test]
 fn a_cancelled_request_ends_no_later_wait() {
     let Some(mut poller) = poller(64) else {
