@@ -215,8 +215,11 @@ impl IoUring {
     ///
     /// The kernel looks for a request in one of some hundred lists, from the newest on, and passes those
     /// that were cancelled until their work is done. So the newest go first, as many at a time as a call
-    /// does the work of.
+    /// does the work of. A forked child cancels nothing.
     fn cancel_all(&mut self) -> Result<(), Errno> {
+        if self.fork_guard.is_in_child() {
+            return Ok(());
+        }
         self.table.cancel_all();
         while self.table.cancelled() > 0 {
             self.queue_cancellations(WORK_OF_CALL)?;
@@ -558,10 +561,7 @@ fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
 /// Lets go of all files, which closing the ring does only after a while.
 impl Drop for IoUring {
     fn drop(&mut self) {
-        if self.fork_guard.is_in_child() {
-            return;
-        }
-        // If it fails, the kernel does it after a while.
+        // It fails in another thread than the ring's. Then closing the ring does it.
         let _ = self.cancel_all();
     }
 }

@@ -469,6 +469,44 @@ fn a_dropped_poller_holds_no_file() {
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
+/// Closing the ring lets go of the file a moment later.
+#[test]
+fn a_poller_that_is_dropped_in_another_thread_holds_no_file_for_long() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let (mut near, far) = pair();
+    poller
+        .add(&far, 1, Interest::READ, Mode::Edge)
+        .expect("add");
+    assert_eq!(keys(&mut poller, 8), []);
+    let dropped = std::thread::spawn(|| drop(poller));
+    dropped.join().expect("it does not panic");
+    drop(far);
+    near.set_nonblocking(false).expect("blocking");
+    assert_eq!(near.read(&mut [0]).expect("the end"), 0);
+}
+
+/// The queues are its parent's.
+#[test]
+fn a_drop_in_a_forked_child_touches_no_queue() {
+    let Ok(ring) = Ring::with_room_for(8) else {
+        return not_run("no ring");
+    };
+    let mut backend = IoUring::over(ring).expect("a descriptor is left");
+    let (_near, far) = pair();
+    backend.add(&registration(&far, Mode::Edge)).expect("add");
+    let mut events = Events::bounded(8);
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    let (here, calls) = (backend.fork_guard, backend.ring.calls);
+    backend.fork_guard = ForkGuard::of_a_parent();
+    backend.cancel_all().expect("nothing to do");
+    assert_eq!((backend.ring.queued(), backend.ring.calls), (0, calls));
+    backend.fork_guard = here;
+    backend.cancel_all().expect("submitted");
+    assert!(backend.ring.calls > calls);
+}
+
 /// The kernel ends each request at once with `EPOLLRDHUP`, which is nothing to report to a writer.
 #[test]
 fn a_half_close_that_is_not_watched_ends_no_wait() {
