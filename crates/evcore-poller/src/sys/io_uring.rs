@@ -149,7 +149,7 @@ impl IoUring {
     #[inline(never)]
     fn queue_changes(&mut self) -> Result<(), Errno> {
         let has_ended_edges = self.table.take_ended_edges();
-        let start = self.ring.completions_end();
+        let start = has_ended_edges.then(|| self.ring.completions_end());
         self.queue_cancellations(usize::MAX)?;
         let ring = &mut self.ring;
         if !self.wake_is_watched {
@@ -167,13 +167,19 @@ impl IoUring {
             ring.push(request);
             Ok(())
         })?;
-        if has_ended_edges {
-            self.ring.submit()?;
-            for completion in self.ring.completions_since(start) {
-                let is_evaluated = matches!(completion.result, Ok(_) | Err(Errno::INVAL));
-                if is_evaluated && !completion.more {
-                    self.table.rest(completion.name);
-                }
+        start.map_or(Ok(()), |start| self.rest_edges(start))
+    }
+
+    /// Submits the requests, and finds edges that nothing can wake: their requests have ended by that.
+    /// `start` is the number of the first completion since these requests were queued.
+    #[cold]
+    fn rest_edges(&mut self, start: u32) -> Result<(), Errno> {
+        self.ring.submit()?;
+        for completion in self.ring.completions_since(start) {
+            // Not ready, or ready. Other errors are reported.
+            let is_unwakeable = matches!(completion.result, Err(Errno::INVAL) | Ok(_));
+            if is_unwakeable && !completion.more {
+                self.table.rest(completion.name);
             }
         }
         Ok(())

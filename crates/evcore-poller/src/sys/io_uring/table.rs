@@ -29,9 +29,9 @@ pub(super) struct Table {
     /// Ids that need a request, because theirs has ended. Behind those that have changed, so that
     /// what is ready and what the kernel refuses take turns.
     spent: Vec<u32>,
-    /// Edges are among them whose request has ended.
-    has_ended_edges: bool,
     // Invariant: an id is in one of the two lists exactly if its row is `listed`, and only once.
+    /// Some of them are edges that were reported, and whose request has ended.
+    has_ended_edges: bool,
     /// Requests to cancel.
     cancelled: Vec<u64>,
     /// The number of the last request.
@@ -110,8 +110,7 @@ impl Table {
         }
     }
 
-    /// Ends all registrations, and lists their requests for cancellation: the newest last, which is
-    /// cancelled first. The kernel finds it first, too.
+    /// Lists all requests for cancellation. The newest is the last, which is cancelled first.
     pub(super) fn cancel_all(&mut self) {
         for id in 0..self.rows.len() {
             self.cancel(id);
@@ -139,15 +138,15 @@ impl Table {
         self.arm(id, true);
     }
 
-    /// The request of an edge has ended with a report, and another one is needed: unless it completes
-    /// while it is submitted, for then [nothing wakes](Self::rest) the file.
+    /// The request of an edge has ended with a report, and another one is needed. If that one completes
+    /// while it is submitted, the edge [rests](Self::rest).
     pub(super) fn arm_edge_again(&mut self, id: usize) {
         self.rows[id].has_ended = true;
         self.has_ended_edges = true;
         self.arm_again(id);
     }
 
-    /// Whether such edges need a request. Resets it.
+    /// Whether there are such edges since the last call.
     #[inline]
     pub(super) fn take_ended_edges(&mut self) -> bool {
         std::mem::take(&mut self.has_ended_edges)
@@ -274,6 +273,7 @@ impl Table {
             let has_request = row.request != NO_REQUEST;
             assert!(!(has_request && row.unarmed), "id {id}: {row:?}");
             assert!(!has_request || row.flags != 0, "id {id}: {row:?}");
+            assert!(!row.has_ended || row.mode == Mode::Edge, "id {id}: {row:?}");
         }
     }
 }
