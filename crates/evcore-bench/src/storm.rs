@@ -40,7 +40,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         run.rounds(&format!("storm: {count} registrations"), || {
             for &(name, kind) in peers.iter().flatten() {
                 let mut longest = 0;
-                let all = storm(kind, &files, |poller, key| remove(poller, key));
+                let all = storm(kind, &files, remove);
                 storm(kind, &files, |poller, key| {
                     let before = cpu_ns();
                     remove(poller, key);
@@ -60,7 +60,7 @@ fn open() -> OwnedFd {
     eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor is left")
 }
 
-/// Returns a poller to which the kernel's side of all registrations is known.
+/// Returns a poller whose registrations are all known to the kernel.
 fn watching(kind: BackendKind, files: &[OwnedFd]) -> Poller {
     let mut poller = Poller::with(kind).expect("there was one before");
     for (key, file) in (0..).zip(files) {
