@@ -3,6 +3,7 @@
 use std::{fs::File, io::Write, os::fd::AsRawFd, path::Path};
 
 use evcore_poller::{Error, Interest, Mode};
+use evcore_testing::not_run;
 
 use crate::{
     expectations::Backend,
@@ -16,6 +17,7 @@ crate::scenarios! {
     of kernels alone:
     a_file_without_readiness_is_refused_or_always_ready,
     a_descriptor_beyond_the_sets_is_refused_or_watched,
+    a_terminal_that_has_hung_up_is_an_edge_once,
 }
 
 /// Here backends differ: epoll accepts only files with readiness; a kqueue or a port may
@@ -111,5 +113,22 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(fixture: &mut Fixture) {
     } else {
         added.expect("add");
         fixture.expect(&[(1, WRITABLE), (2, WRITABLE)]);
+    }
+}
+
+/// Nothing can wake such a file, and it is always ready.
+fn a_terminal_that_has_hung_up_is_an_edge_once(fixture: &mut Fixture) {
+    let Some(terminal) = kernel::hung_up_terminal() else {
+        return not_run("how a terminal hangs up was not tried on this system");
+    };
+    fixture.add(&terminal, 1, Interest::READ, Mode::Edge);
+    for _ in 0..2 {
+        let trace = fixture.now();
+        assert!(matches!(trace[..], [(1, _)]), "{}: {trace:?}", fixture.name);
+        for _ in 0..3 {
+            fixture.expect_nothing();
+        }
+        fixture.expect_silence();
+        fixture.reregister(1);
     }
 }

@@ -146,6 +146,28 @@ pub(crate) fn pair() -> (UnixStream, UnixStream) {
     (near, far)
 }
 
+/// A terminal whose other side has been closed. `None` where nobody has tried what that does.
+#[cfg(target_os = "linux")]
+pub(crate) fn hung_up_terminal() -> Option<OwnedFd> {
+    use rustix::{
+        fs::{Mode, OFlags, open},
+        pty::{OpenptFlags, openpt, ptsname, unlockpt},
+    };
+
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).expect("the system has terminals");
+    unlockpt(&master).expect("it is new");
+    let name = ptsname(&master, Vec::new()).expect("it has a name");
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let terminal = open(name, flags, Mode::empty());
+    Some(terminal.expect("it is unlocked"))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn hung_up_terminal() -> Option<OwnedFd> {
+    None
+}
+
 /// Only Linux reports a half-close by a flag of its own.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const HALF_CLOSED: PollFlags = PollFlags::RDHUP;

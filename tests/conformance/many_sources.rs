@@ -1,6 +1,9 @@
 //! Many descriptors, and buffers that are too small for them.
 
-use std::{collections::BTreeMap, io::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+};
 
 use evcore_poller::{Events, Interest, Mode};
 
@@ -15,6 +18,7 @@ crate::scenarios! {
     five_thousand_descriptors,
     a_few_ready_among_many_idle,
     nothing_starves_with_a_small_buffer,
+    all_are_seen_soon_if_all_become_ready_at_once,
     a_small_buffer_loses_no_one_shot,
     a_buffer_of_one_serves_all_in_turn,
     sources_are_removed_in_any_order,
@@ -91,6 +95,27 @@ fn nothing_starves_with_a_small_buffer(fixture: &mut Fixture) {
         least.min() >= Some(ROUNDS - 1),
         "{}: reported so many times: {times:?}",
         fixture.name
+    );
+}
+
+/// What is still ready comes after what was not reported yet.
+fn all_are_seen_soon_if_all_become_ready_at_once(fixture: &mut Fixture) {
+    const ROOM: u32 = 100;
+    let count = at_most(1000, fixture);
+    let sockets = many_sockets(fixture, count, Mode::Level);
+    fixture.events = Events::bounded(ROOM as usize);
+    sockets.fill();
+    fixture.expect_nothing();
+    sockets.drain();
+    let enough = 2 * count.div_ceil(ROOM.into());
+    let seen: BTreeSet<_> = (0..enough)
+        .flat_map(|_| fixture.now())
+        .map(|it| it.0)
+        .collect();
+    let (seen, name) = (seen.len() as u64, &fixture.name);
+    assert!(
+        seen == count,
+        "{name}: {seen} of {count} after {enough} waits"
     );
 }
 

@@ -50,6 +50,10 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "terminals",
+        &["a_terminal_that_has_hung_up_is_an_edge_once"],
+    ),
+    (
         "which numbers select's sets hold",
         &["a_descriptor_beyond_the_sets_is_refused_or_watched"],
     ),

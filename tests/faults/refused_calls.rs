@@ -82,6 +82,37 @@ fn a_forbidden_client_does_not_suspend_the_listener() {
     }
 }
 
+/// The kernel has no memory for a request for now, or wants completions to be taken first.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
+    use evcore_poller::BackendKind;
+
+    if !strace_works() {
+        not_run("strace is not installed, or may not trace");
+        return;
+    }
+    if !BackendKind::usable().contains(&BackendKind::IoUring) {
+        not_run("this kernel permits no io_uring");
+        return;
+    }
+    for error in ["EAGAIN", "EBUSY"] {
+        let server = Server::start(&["--workers", "2", "--poller", "io_uring"]);
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        clients.iter_mut().for_each(assert_served);
+        let workers = server.worker_pids();
+        let inject = format!("inject=io_uring_enter:error={error}:when=1+3");
+        let strace = Strace::attach_all(&workers, &["-e", "trace=io_uring_enter", "-e", &inject]);
+        for _ in 0..3 {
+            clients.iter_mut().for_each(assert_served);
+            assert_served(&mut server.connect());
+        }
+        drop(strace);
+        clients.iter_mut().for_each(assert_served);
+        assert_eq!(server.worker_pids(), workers, "{error}");
+    }
+}
+
 fn assert_served(client: &mut Client) {
     assert_eq!(client.get("/").status, 200);
 }

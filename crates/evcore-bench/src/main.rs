@@ -19,6 +19,7 @@ mod report;
 mod requests;
 mod run;
 mod server;
+mod storm;
 mod targets;
 mod timers;
 mod tools;
@@ -105,6 +106,7 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "timers" => timers::measure,
         "clock" => clock::measure,
         "memory" => memory::measure,
+        "storm" => storm::measure,
         "whole" => whole::measure,
         "proxies" => whole::measure_proxies,
         "datagrams" => whole::measure_datagrams,

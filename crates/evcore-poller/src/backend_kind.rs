@@ -45,10 +45,11 @@ pub enum BackendKind {
     /// system call for up to some twenty wake-ups. The cost of a wait grows with what is ready. Use it with
     /// [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not choose it.
     ///
-    /// A watched file stays open until it is removed, also if its descriptor is closed; and for a
-    /// moment after its process was killed. When a poller is dropped, the kernel interrupts its thread
-    /// once, a moment later: a call that it does not restart (such as another `epoll_wait`) fails with
-    /// `EINTR`. A [`wait`](crate::Poller::wait) goes on.
+    /// A watched file stays open until it is removed, also if its descriptor is closed, or until the
+    /// poller is dropped; and for a moment after its process has ended. If the poller is dropped in
+    /// another thread than that of its last wait, it takes a moment too. When a poller is dropped, the
+    /// kernel interrupts its thread once, a moment later: a call that it does not restart (such as
+    /// another `epoll_wait`) fails with `EINTR`. A [`wait`](crate::Poller::wait) goes on.
     ///
     /// It has no [exclusive registrations](crate::Poller::add_exclusive): a connection wakes every
     /// worker that watches the listener, and all but one of them call `accept` for nothing. With four

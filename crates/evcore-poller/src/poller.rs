@@ -282,8 +282,8 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. One system call on epoll. On `io_uring` one for up to some twenty wake-ups that
-    /// no wait has taken yet; none if the registration has just reported and is not [`Mode::Edge`].
+    /// Stops watching. One system call on epoll. On `io_uring` one for up to some twenty wake-ups since
+    /// the last wait; none if the registration has just reported and is not [`Mode::Edge`].
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high half
     /// of their key.
@@ -331,9 +331,9 @@ impl Poller {
     ///
     /// Costs one system call, plus one for each registration that was changed; on backends other
     /// than epoll and `io_uring`, plus one if a waker ended it. On `io_uring` the changes go with the
-    /// wait, which is one call for up to some twenty wake-ups, because a call does the deferred work
-    /// of so many. A signal does not end the wait (see
-    /// [`return_on_signal`](Self::return_on_signal)).
+    /// wait, which is one call for up to some twenty wake-ups, also those that do not fit into
+    /// `events`, because a call does the deferred work of about twenty. A signal does not end the wait
+    /// (see [`return_on_signal`](Self::return_on_signal)).
     ///
     /// It never ends before its timeout, with one exception: the kernel still reports a file that
     /// was [removed before a close](Self::remove_before_close), and no descriptor is left to

@@ -40,6 +40,14 @@ impl ForkGuard {
         }
     }
 
+    /// Another process, as if this one were its forked child.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(crate) fn of_a_parent() -> Self {
+        let here = Self::new();
+        let forks = here.forks.wrapping_sub(1);
+        Self { forks, ..here }
+    }
+
     /// Whether this is a forked child of that process. A load and a comparison.
     #[inline]
     pub(crate) fn is_in_child(self) -> bool {

@@ -7,7 +7,7 @@
 //! - A request without `IORING_POLL_ADD_MULTI` completes once: with what is ready when it is
 //!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests; that of a `Level`
 //!   is made again by the wait after its report, and completes at once if the descriptor is still
-//!   ready. (`IORING_POLL_ADD_LEVEL` is something else: it leaves out what is ready already.)
+//!   ready. (`IORING_POLL_ADD_LEVEL` is in the kernel's header alone: a request with it is refused.)
 //! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), asked for or not. A
 //!   `Level` or a `Oneshot` to which that is nothing to report goes on with a multishot request: a
 //!   second one of the other kind would complete at once, for ever.
@@ -16,7 +16,10 @@
 //!   data that is not watched for is nothing to report, as the end of the peer's side.
 //! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
 //!   without another call. It ends when the completion queue is full, or when the wake-up comes from
-//!   another ring, and is then made again. It also ends at once if nothing wakes the file.
+//!   another ring, and is then made again. It also ends if nothing can wake the file, because its
+//!   `poll` names no wait queue: each such request completes while it is submitted. All others complete
+//!   by deferred work. So if the request that is made again has completed by a call that does no such
+//!   work, the file is reported no more.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
 //!   data claims priority data too. What may be out of date is checked by one `poll` for all of
@@ -29,6 +32,15 @@
 //!   while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS` are
 //!   refused with `EALREADY` then, and a call submits before it does deferred work: the usual case
 //!   under load.) So a removal goes on calling while deferred work is left.
+//! - A request lets go of its file when its work is done, even if the completion queue is full: what
+//!   then waits outside of the queue is a copy of the completion. It moves into the queue after others
+//!   were taken, in a later call. So a removal does not call for it.
+//! - Completions keep the order in which they were made, also through the overflow. A call makes those
+//!   of new requests first, and then does deferred work. So a wait with a full batch does the work that
+//!   is left: otherwise the next wait's requests for what is still ready would come before wake-ups that
+//!   nothing has reported, and the next removal would do all of that work.
+//! - A cancellation by `IORING_ASYNC_CANCEL_ALL` looks from the start for each request. So a poller that
+//!   is dropped cancels each by its name.
 //! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.
 //!   A cancellation that finds no request completes itself, and the request has completed before.
 //! - A change is a cancellation and a new request, which go with the wait.
@@ -36,6 +48,9 @@
 //!   completions then than it was to wait for, and the clock tells the two apart.
 //! - Completions that report nothing may end a call. Then the wait goes on for the time that is left.
 //!   So it reads the clock before a call that may block for a limited time.
+//! - A call may be refused for now: with `EAGAIN` if there is no memory for a request, with `EBUSY`
+//!   (by no kernel that has been tried) if completions have to be taken first. It is made again, for
+//!   about a second.
 //! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
 //! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their worker
 //!   is busy, where an epoll set passes it to one that waits. So there is no
@@ -43,10 +58,14 @@
 //! - Only the thread that opened the ring may enter it, and its requests end with that thread. If the
 //!   poller has moved to another thread, its next call opens a new ring and makes all requests
 //!   again.
-//! - A child shares the memory of the queues. It must not touch them.
+//! - A ring that is closed ends its requests a moment later, on a thread of the kernel. This lets go of
+//!   the files of a poller that is dropped in another thread than its ring's, of a ring that is left
+//!   behind by a move, and of a process that exits without a drop. It takes linear time, since it goes
+//!   through all requests once.
+//! - A child shares the memory of the queues. It must not touch them, so it does not cancel either.
 
 use std::{
-    fmt,
+    fmt, mem,
     os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
@@ -68,7 +87,7 @@ mod tests;
 
 use countdown::Countdown;
 use ring::{Completion, Entered, Request, Ring};
-use table::{Row, Table};
+use table::Table;
 
 /// The name of the waker's request. It is not that of a registration's: the number is too high.
 const WAKE: u64 = u64::MAX;
@@ -132,7 +151,9 @@ impl IoUring {
     /// Queues all changes.
     #[inline(never)]
     fn queue_changes(&mut self) -> Result<(), Errno> {
-        self.queue_cancellations()?;
+        let has_ended_edges = self.table.take_ended_edges();
+        let start = has_ended_edges.then(|| self.ring.completions_end());
+        self.queue_cancellations(usize::MAX)?;
         let ring = &mut self.ring;
         if !self.wake_is_watched {
             ring.make_room()?;
@@ -148,17 +169,34 @@ impl IoUring {
             ring.make_room()?;
             ring.push(request);
             Ok(())
-        })
+        })?;
+        start.map_or(Ok(()), |start| self.rest_edges(start))
     }
 
-    fn queue_cancellations(&mut self) -> Result<(), Errno> {
-        while self.table.has_cancelled() {
-            self.ring.make_room()?;
-            if let Some(target) = self.table.next_cancelled() {
-                let name = CANCEL;
-                self.ring.push(Request::Cancel { name, target });
-                self.owed += 1;
+    /// Submits the requests, and finds edges that nothing can wake: their requests have ended by that.
+    /// `start` is the number of the first completion since these requests were queued.
+    #[cold]
+    fn rest_edges(&mut self, start: u32) -> Result<(), Errno> {
+        self.ring.submit()?;
+        for completion in self.ring.completions_since(start) {
+            // Not ready, or ready. Other errors are reported.
+            let is_unwakeable = matches!(completion.result, Err(Errno::INVAL) | Ok(_));
+            if is_unwakeable && !completion.more {
+                self.table.rest(completion.name);
             }
+        }
+        Ok(())
+    }
+
+    /// Queues at most `most` cancellations.
+    fn queue_cancellations(&mut self, most: usize) -> Result<(), Errno> {
+        let count = most.min(self.table.cancelled());
+        for _ in 0..count {
+            self.ring.make_room()?;
+            let target = self.table.next_cancelled().expect("there are as many");
+            let name = CANCEL;
+            self.ring.push(Request::Cancel { name, target });
+            self.owed += 1;
         }
         Ok(())
     }
@@ -167,8 +205,8 @@ impl IoUring {
     fn leave(&mut self, old: &Registration) -> Result<()> {
         self.table.leave(old);
         // A full batch may have ended the last wait before the work of its cancellations was done.
-        let is_pending = self.owed > 0 && self.ring.has_more();
-        let holds_file = self.table.has_cancelled() || is_pending;
+        let is_pending = self.owed > 0 && self.ring.has_work();
+        let holds_file = self.table.cancelled() > 0 || is_pending;
         if !holds_file || self.fork_guard.is_in_child() {
             return Ok(());
         }
@@ -177,20 +215,43 @@ impl IoUring {
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
-                result.map_err(Error::os("io_uring_enter"))
+                result.map_err(ring::failed)
             }
         }
     }
 
+    /// Cancels the requests of all registrations, which lets go of their files.
+    ///
+    /// The kernel looks for a request in one of some hundred lists, from the newest on, and passes those
+    /// that were cancelled until their work is done. So the newest go first, as many at a time as a call
+    /// does the work of. A forked child cancels nothing.
+    fn cancel_all(&mut self) -> Result<(), Errno> {
+        if self.fork_guard.is_in_child() {
+            return Ok(());
+        }
+        self.table.cancel_all();
+        while self.table.cancelled() > 0 {
+            self.queue_cancellations(WORK_OF_CALL)?;
+            self.ring.enter(0, None)?;
+        }
+        self.finish_work()
+    }
+
     /// Submits the cancellations, and does the deferred work until they have ended their requests.
     fn finish_cancellations(&mut self) -> Result<(), Errno> {
-        self.queue_cancellations()?;
+        self.queue_cancellations(usize::MAX)?;
         self.ring.enter(0, None)?;
+        self.finish_work()
+    }
+
+    /// Does the deferred work that there is. Completions that wait outside of the queue stay there: no
+    /// call can move them while the queue is full, and they hold no file.
+    fn finish_work(&mut self) -> Result<(), Errno> {
         // The work is done in the order in which it came, and each request has one piece at most. So
         // this bound is enough, whatever peers add behind it.
         let requests = self.table.len() + self.owed as usize;
         let mut calls = 0..1 + requests.div_ceil(WORK_OF_CALL);
-        while self.ring.has_more() && calls.next().is_some() {
+        while self.ring.has_work() && calls.next().is_some() {
             self.ring.enter(0, None)?;
         }
         Ok(())
@@ -212,6 +273,8 @@ impl IoUring {
     fn count_stale(&mut self, stale: &Completion) {
         // Each cancellation makes one of the two.
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
+            // Saturating: the kernel may also cancel a request by itself, if its driver frees the wait
+            // queue (`POLLFREE`). The cancellation of that request then completes as well.
             self.owed = self.owed.saturating_sub(1);
         }
     }
@@ -227,7 +290,11 @@ impl IoUring {
         let mut at_once = before.had_news;
         loop {
             if self.table.has_changes() || !self.wake_is_watched {
-                self.queue_changes()?;
+                match self.queue_changes() {
+                    // Completions have to be taken first. The next call submits what is left.
+                    Err(Errno::BUSY) if self.ring.first().is_some() => {}
+                    queued => queued?,
+                }
                 self.drop_stale();
             }
             at_once |= self.ring.first().is_some() || clock.is_zero();
@@ -256,11 +323,9 @@ impl IoUring {
     /// Takes completions, as many as there is room for. Returns whether a waker was among them.
     fn gather(&mut self, events: &mut Events, before: Before) -> bool {
         let mut was_woken = false;
-        let mut has_overflowed = false;
         // A peer that never pauses must not keep this going for ever.
         let mut calls = 0..64 + events.capacity();
         loop {
-            has_overflowed |= self.ring.has_overflowed();
             while events.remaining() > self.unchecked.len() {
                 let Some(completion) = self.ring.first() else {
                     break;
@@ -268,7 +333,7 @@ impl IoUring {
                 self.ring.drop_first();
                 if let Some(id) = self.table.id_of(completion.name) {
                     if !self.take_hint(id, &completion, events) {
-                        self.take(id, &completion, events, before, has_overflowed);
+                        self.take(id, &completion, events, before);
                     }
                 } else if completion.name == WAKE {
                     self.wake_is_watched = completion.more;
@@ -294,6 +359,11 @@ impl IoUring {
             }
         }
         self.check_readiness(events);
+        if events.remaining() == 0 {
+            // The next wait's requests for what was reported come behind it, and so do removals. If it
+            // fails, the next call does it.
+            let _ = self.finish_work();
+        }
         #[cfg(test)]
         self.table.verify();
         if was_woken {
@@ -320,14 +390,7 @@ impl IoUring {
 
     /// Takes the completion of a registration's request.
     #[inline(never)]
-    fn take(
-        &mut self,
-        id: usize,
-        completion: &Completion,
-        events: &mut Events,
-        before: Before,
-        has_overflowed: bool,
-    ) {
+    fn take(&mut self, id: usize, completion: &Completion, events: &mut Events, before: Before) {
         let is_new = self.table.is_new(completion.name);
         if !completion.more {
             self.table.end_request(id);
@@ -340,25 +403,24 @@ impl IoUring {
             Err(_) => return self.report(id, Ready::ERROR, events),
         };
         let (mode, ready) = (row.mode, row.readiness(found));
-        // If a multishot request ends in the wait that made it, there was an overflow, or another ring
-        // has woken the file, or nothing wakes the file.
-        let nothing_wakes =
-            |row: &Row| is_new && !has_overflowed && !raw_fd::may_be_woken_by_ring(row.fd);
         if ready.is_empty() {
             // The end of what the peer sends, or data, without an interest in it.
-            if !(completion.more || row.is_multishot && nothing_wakes(row)) {
-                row.is_multishot = true;
-                self.table.arm_again(id);
+            match (completion.more, mem::replace(&mut row.is_multishot, true)) {
+                (true, _) => {}
+                (false, true) => self.table.arm_edge_again(id),
+                (false, false) => self.table.arm_again(id),
             }
             return;
         }
+        // A `Level` is made again after each report, also if it completes while it is submitted.
+        row.has_ended &= mode == Mode::Edge;
         match mode {
             Mode::Level => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
             Mode::Edge if completion.more => {}
-            // An edge too many is a hint, one too few would be lost.
-            Mode::Edge if nothing_wakes(row) => {}
-            Mode::Edge => self.table.arm_again(id),
+            // The queue was full, another ring has woken it, or nothing ever does. An edge too many is a
+            // hint, one too few would be lost.
+            Mode::Edge => self.table.arm_edge_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
         if is_out_of_date || ready.is_priority() {
@@ -489,7 +551,7 @@ impl Backend for IoUring {
         };
         waited.map_err(|errno| match errno {
             Errno::INTR => Error::Interrupted,
-            other => Error::os("io_uring_enter")(other),
+            other => ring::failed(other),
         })
     }
 
@@ -511,13 +573,8 @@ fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
 /// Lets go of all files, which closing the ring does only after a while.
 impl Drop for IoUring {
     fn drop(&mut self) {
-        if self.fork_guard.is_in_child() {
-            return;
-        }
-        if self.ring.make_room().is_ok() {
-            self.ring.push(Request::CancelAll { name: CANCEL });
-            let _ = self.ring.enter(0, None);
-        }
+        // It fails in another thread than the ring's. Then closing the ring does it.
+        let _ = self.cancel_all();
     }
 }
 

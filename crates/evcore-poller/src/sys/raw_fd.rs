@@ -18,31 +18,6 @@ pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
     rustix::io::fcntl_getfd(fd).map(drop)
 }
 
-/// Whether a ring may wake a watcher of the file under `fd`, which is not -1. True if that cannot be
-/// found out now.
-///
-/// Epoll refuses a file that nothing wakes, except for some of `/proc`. Those are regular files, which
-/// nothing wakes or the kernel itself does, but no ring.
-#[cfg(target_os = "linux")]
-#[cold]
-pub(super) fn may_be_woken_by_ring(fd: RawFd) -> bool {
-    use rustix::{event::epoll, fs::FileType};
-
-    // SAFETY: the borrow ends with this function. If the number is not open or another file's, the
-    // answer is about that, and no memory is touched.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let status = rustix::fs::fstat(fd);
-    let kind = status.map(|status| FileType::from_raw_mode(status.st_mode));
-    if kind == Ok(FileType::RegularFile) {
-        return false;
-    }
-    let Ok(set) = epoll::create(epoll::CreateFlags::CLOEXEC) else {
-        return true;
-    };
-    let data = epoll::EventData::new_u64(0);
-    epoll::add(&set, fd, data, epoll::EventFlags::IN) != Err(Errno::PERM)
-}
-
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl crate::Registration {
     /// The descriptor, for one call of the kernel.

@@ -22,11 +22,11 @@ use std::{
 use rustix::{
     io::Errno,
     io_uring::{
-        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringAsyncCancelFlags, IoringCqeFlags,
-        IoringEnterFlags, IoringOp, IoringPollFlags, IoringSetupFlags, IoringSqFlags,
-        IoringSqeFlags, addr_or_splice_off_in_union, io_uring_cqe, io_uring_enter,
-        io_uring_enter_arg, io_uring_getevents_arg, io_uring_params, io_uring_ptr, io_uring_setup,
-        io_uring_sqe, len_union, op_flags_union,
+        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringCqeFlags, IoringEnterFlags, IoringOp,
+        IoringPollFlags, IoringSetupFlags, IoringSqFlags, IoringSqeFlags,
+        addr_or_splice_off_in_union, io_uring_cqe, io_uring_enter, io_uring_enter_arg,
+        io_uring_getevents_arg, io_uring_params, io_uring_ptr, io_uring_setup, io_uring_sqe,
+        len_union, op_flags_union,
     },
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
@@ -48,8 +48,6 @@ pub(super) enum Request {
     /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
     /// `ECANCELED`. This one completes only if there is no such request.
     Cancel { name: u64, target: u64 },
-    /// `IORING_OP_ASYNC_CANCEL` of every request.
-    CancelAll { name: u64 },
 }
 
 /// The result of a request.
@@ -83,6 +81,10 @@ const COMPLETIONS: u32 = 4096;
 /// nanoseconds of 64 bits.
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
+/// Milliseconds between the tries of a call that the kernel refuses for now, because it has no memory for
+/// a request, or no room for more completions. They are a second in all.
+const PAUSES_MS: [u64; 11] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
 pub(super) struct Ring {
     fd: OwnedFd,
     /// Both queues, in which `shared` points.
@@ -100,6 +102,9 @@ pub(super) struct Ring {
     /// How many calls were made.
     #[cfg(test)]
     pub(super) calls: u32,
+    /// What the next calls return, the last first.
+    #[cfg(test)]
+    pub(super) refusals: Vec<Errno>,
 }
 
 /// Where the parts of the queues are.
@@ -150,6 +155,8 @@ impl Ring {
             completion_tail: 0,
             #[cfg(test)]
             calls: 0,
+            #[cfg(test)]
+            refusals: Vec::new(),
             params,
         };
         ring.enter(0, None).map_err(refused_call)?;
@@ -162,7 +169,20 @@ impl Ring {
     ///
     /// As for [`enter`](Self::enter).
     pub(super) fn make_room(&mut self) -> Result<(), Errno> {
-        while self.queued() == self.params.sq_entries {
+        if self.queued() == self.params.sq_entries {
+            self.submit()?;
+        }
+        Ok(())
+    }
+
+    /// Submits what is queued, and does no deferred work. So each completion that this makes is of a
+    /// request that completed while it was submitted.
+    ///
+    /// # Errors
+    ///
+    /// As for [`enter`](Self::enter). [`Errno::BUSY`]: the completions have to be taken first.
+    pub(super) fn submit(&mut self) -> Result<(), Errno> {
+        while self.queued() > 0 {
             self.call(self.queued(), 0, IoringEnterFlags::empty(), None)?;
         }
         Ok(())
@@ -197,7 +217,8 @@ impl Ring {
     /// # Errors
     ///
     /// [`Errno::EXIST`]: another thread opened the ring. [`Errno::INTR`]: a signal came.
-    /// [`Errno::BADR`]: completions were lost, because the kernel had no memory.
+    /// [`Errno::BADR`]: completions were lost, because the kernel had no memory. [`Errno::AGAIN`]: the
+    /// kernel had no memory for a request, for all of the [pauses](PAUSES_MS).
     pub(super) fn enter(
         &mut self,
         least: u32,
@@ -209,6 +230,8 @@ impl Ring {
             let queued = self.queued();
             match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
+                // What is queued goes with the call after the completions were taken.
+                Err(Errno::BUSY) if self.completed() > 0 => return Ok(Entered::Completed),
                 // Without memory, the kernel takes some, and then does not wait.
                 Ok(submitted) if submitted < queued => {}
                 Ok(_) if self.completed() < least.min(self.params.cq_entries) => {
@@ -219,10 +242,35 @@ impl Ring {
         }
     }
 
-    /// Makes the call for all requests, of which so many are queued, and gives back the places of the
-    /// completions that were taken. Returns how many requests the kernel has taken.
+    /// Makes the call for all requests, `queued` of them, and gives back the places of the completions
+    /// that were taken. Returns how many requests the kernel has taken.
     #[inline]
     fn call(
+        &mut self,
+        queued: u32,
+        least: u32,
+        flags: IoringEnterFlags,
+        timeout: Option<Duration>,
+    ) -> Result<u32, Errno> {
+        let result = self.call_once(queued, least, flags, timeout);
+        let Err(mut refusal @ (Errno::AGAIN | Errno::BUSY)) = result else {
+            return result;
+        };
+        for pause in PAUSES_MS {
+            if refusal == Errno::BUSY && self.completed() > 0 {
+                break;
+            }
+            pause_for(Duration::from_millis(pause));
+            match self.call_once(queued, least, flags, timeout) {
+                Err(again @ (Errno::AGAIN | Errno::BUSY)) => refusal = again,
+                result => return result,
+            }
+        }
+        Err(refusal)
+    }
+
+    #[inline]
+    fn call_once(
         &mut self,
         queued: u32,
         least: u32,
@@ -232,6 +280,9 @@ impl Ring {
         #[cfg(test)]
         {
             self.calls += 1;
+            if let Some(refusal) = self.refusals.pop() {
+                return Err(refusal);
+            }
         }
         let head = self.word(self.shared.completion_head);
         // Release: the completions were read first.
@@ -253,31 +304,46 @@ impl Ring {
 
     /// How many completions are in the queue.
     fn completed(&self) -> u32 {
+        self.completions_end().wrapping_sub(self.completion_head)
+    }
+
+    /// The number of the next completion that the kernel writes.
+    pub(super) fn completions_end(&self) -> u32 {
         let tail = self.word(self.shared.completion_tail);
         // Acquire: the kernel has written the completions before the tail.
         tail.load(Ordering::Acquire)
-            .wrapping_sub(self.completion_head)
+    }
+
+    /// The completions from the one with the number `start` on, which was not taken.
+    pub(super) fn completions_since(&self, start: u32) -> impl Iterator<Item = Completion> + '_ {
+        let count = self.completions_end().wrapping_sub(start);
+        assert!(count <= self.completed(), "they were not taken");
+        (0..count).map(move |nth| self.completion(start.wrapping_add(nth)))
     }
 
     /// The first completion.
     #[inline]
     pub(super) fn first(&mut self) -> Option<Completion> {
         if self.completion_head == self.completion_tail {
-            let tail = self.word(self.shared.completion_tail);
-            // Acquire: the kernel has written the completions before the tail.
-            self.completion_tail = tail.load(Ordering::Acquire);
+            self.completion_tail = self.completions_end();
             if self.completion_head == self.completion_tail {
                 return None;
             }
         }
-        let index = self.completion_head & (self.params.cq_entries - 1);
+        Some(self.completion(self.completion_head))
+    }
+
+    /// The completion with this number, which is in the queue.
+    #[inline]
+    fn completion(&self, number: u32) -> Completion {
+        let index = number & (self.params.cq_entries - 1);
         // SAFETY: the place is in the mapping: the index is less than the queue's length, which is a
         // power of two.
         let entry = unsafe { self.shared.completions.add(index as usize) };
         // SAFETY: the kernel has aligned and written this entry, and does not reuse it before the
         // head moves.
         let entry = unsafe { entry.read() };
-        Some(entry.into())
+        entry.into()
     }
 
     /// Takes the first completion. The kernel reuses its place after the next call.
@@ -309,7 +375,13 @@ impl Ring {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
     }
 
+    /// Whether there is deferred work: wake-ups and cancellations that have made no completion yet.
+    pub(super) fn has_work(&self) -> bool {
+        self.has_flag(IoringSqFlags::TASKRUN)
+    }
+
     /// Whether completions wait outside of the queue, which is full.
+    #[cfg(test)]
     pub(super) fn has_overflowed(&self) -> bool {
         self.has_flag(IoringSqFlags::CQ_OVERFLOW)
     }
@@ -412,6 +484,22 @@ fn queues_len(params: &io_uring_params) -> usize {
     completions.max(params.sq_off.array as usize + array)
 }
 
+#[cold]
+fn pause_for(time: Duration) {
+    #[expect(clippy::disallowed_methods, reason = "memory may come back meanwhile")]
+    std::thread::sleep(time);
+}
+
+/// The failure of a call on a ring.
+pub(super) fn failed(errno: Errno) -> Error {
+    match errno {
+        Errno::AGAIN | Errno::BUSY => {
+            Error::os("io_uring_enter (tried again for a second: the system lacks memory)")(errno)
+        }
+        _ => Error::os("io_uring_enter")(errno),
+    }
+}
+
 /// The refusal of a ring.
 fn refused(errno: Errno) -> Error {
     match errno {
@@ -481,14 +569,6 @@ impl From<Request> for io_uring_sqe {
                 flags: IoringSqeFlags::CQE_SKIP_SUCCESS,
                 addr_or_splice_off_in: addr_or_splice_off_in_union {
                     user_data: target.into(),
-                },
-                user_data: name.into(),
-                ..none
-            },
-            Request::CancelAll { name } => Self {
-                opcode: IoringOp::AsyncCancel,
-                op_flags: op_flags_union {
-                    cancel_flags: IoringAsyncCancelFlags::ALL | IoringAsyncCancelFlags::ANY,
                 },
                 user_data: name.into(),
                 ..none

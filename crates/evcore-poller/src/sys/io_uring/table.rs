@@ -30,6 +30,8 @@ pub(super) struct Table {
     /// what is ready and what the kernel refuses take turns.
     spent: Vec<u32>,
     // Invariant: an id is in one of the two lists exactly if its row is `listed`, and only once.
+    /// Some of them are edges that were reported, and whose request has ended.
+    has_ended_edges: bool,
     /// Requests to cancel.
     cancelled: Vec<u64>,
     /// The number of the last request.
@@ -51,6 +53,8 @@ pub(super) struct Row {
     pub(super) mode: Mode,
     /// Each wake-up makes a completion, and the request goes on.
     pub(super) is_multishot: bool,
+    /// Its multishot request has ended, after the report of an edge or with nothing to report.
+    pub(super) has_ended: bool,
     /// It needs a request.
     unarmed: bool,
     listed: bool,
@@ -106,6 +110,14 @@ impl Table {
         }
     }
 
+    /// Lists all requests for cancellation. The newest is the last, which is cancelled first.
+    pub(super) fn cancel_all(&mut self) {
+        for id in 0..self.rows.len() {
+            self.cancel(id);
+        }
+        self.cancelled.sort_unstable();
+    }
+
     /// The next wait makes a request of it.
     fn arm(&mut self, id: usize, was_spent: bool) {
         let row = &mut self.rows[id];
@@ -124,6 +136,30 @@ impl Table {
     /// The request of `id` has ended, and another one is needed.
     pub(super) fn arm_again(&mut self, id: usize) {
         self.arm(id, true);
+    }
+
+    /// The multishot request of a registration has ended, and another one is needed. If that one completes
+    /// while it is submitted, the registration [rests](Self::rest).
+    pub(super) fn arm_edge_again(&mut self, id: usize) {
+        self.rows[id].has_ended = true;
+        self.has_ended_edges = true;
+        self.arm_again(id);
+    }
+
+    /// Whether there are such edges since the last call.
+    #[inline]
+    pub(super) fn take_ended_edges(&mut self) -> bool {
+        std::mem::take(&mut self.has_ended_edges)
+    }
+
+    /// A request has completed while it was submitted, and has ended. If it is that of an edge which was
+    /// reported before, no other one is made before the registration changes.
+    pub(super) fn rest(&mut self, request: u64) {
+        if let Some(id) = self.id_of(request) {
+            if self.rows[id].has_ended {
+                self.end_request(id);
+            }
+        }
     }
 
     /// The request of `id`, if it goes on, is cancelled, and another one is needed.
@@ -167,9 +203,9 @@ impl Table {
         !(self.cancelled.is_empty() && self.changed.is_empty() && self.spent.is_empty())
     }
 
-    /// Whether there are requests to cancel.
-    pub(super) fn has_cancelled(&self) -> bool {
-        !self.cancelled.is_empty()
+    /// Number of requests to cancel.
+    pub(super) fn cancelled(&self) -> usize {
+        self.cancelled.len()
     }
 
     /// A request to cancel.
@@ -237,6 +273,7 @@ impl Table {
             let has_request = row.request != NO_REQUEST;
             assert!(!(has_request && row.unarmed), "id {id}: {row:?}");
             assert!(!has_request || row.flags != 0, "id {id}: {row:?}");
+            assert!(!row.has_ended || row.is_multishot, "id {id}: {row:?}");
         }
     }
 }
@@ -250,6 +287,7 @@ impl Row {
         flags: 0,
         mode: Mode::Level,
         is_multishot: false,
+        has_ended: false,
         unarmed: false,
         listed: false,
     };

@@ -14,7 +14,10 @@ use evcore_testing::unless_refused;
 use super::*;
 use crate::{Interest, Poller};
 
+mod refusals;
 mod silent_completions;
+mod storms;
+mod unwakeable;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -349,6 +352,52 @@ fn a_change_with_a_pending_wake_up_leaves_no_request() {
     }
 }
 
+/// The wait cancels it, so nobody has to remove it.
+#[test]
+fn a_registration_for_nothing_holds_no_file_after_the_wait() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        let (mut near, far) = pair();
+        poller.add(&far, 1, Interest::READ, mode).expect("add");
+        assert_eq!(keys(&mut poller, 8), []);
+        poller.modify(1, Interest::NONE).expect("registered");
+        assert_eq!(keys(&mut poller, 8), []);
+        drop(far);
+        assert_closed(&mut near, &mode);
+        poller.remove(1).expect("registered");
+    }
+}
+
+/// A wait is for one completion more than there are cancellations to come; those of the old ring do not
+/// come any more.
+#[test]
+fn a_cancellation_of_the_old_ring_is_not_waited_for() {
+    let Some(mut backend) = backend(64) else {
+        return;
+    };
+    let mut events = Events::bounded(8);
+    let (_near, far) = pair();
+    let read = registration(&far, Mode::Edge);
+    backend.add(&read).expect("add");
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    let both = Registration {
+        interest: Interest::BOTH,
+        ..read
+    };
+    backend.modify(&both).expect("modify");
+    backend.queue_changes().expect("room");
+    backend.ring.submit().expect("submitted");
+    assert_eq!(backend.owed, 1, "its completion was not taken");
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            backend.wait((&mut events).into(), NOW).expect("a wait");
+            assert_eq!((events.len(), backend.owed), (1, 0));
+        });
+    });
+}
+
 #[test]
 fn a_cancelled_request_ends_no_later_wait() {
     let Some(mut poller) = poller(64) else {
@@ -415,6 +464,43 @@ fn a_dropped_poller_holds_no_file() {
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
+/// Closing the ring lets go of the file a moment later.
+#[test]
+fn a_poller_that_is_dropped_in_another_thread_holds_no_file_for_long() {
+    let Some(mut poller) = poller(64) else {
+        return;
+    };
+    let (mut near, far) = pair();
+    poller
+        .add(&far, 1, Interest::READ, Mode::Edge)
+        .expect("add");
+    assert_eq!(keys(&mut poller, 8), []);
+    let dropped = std::thread::spawn(|| drop(poller));
+    dropped.join().expect("it does not panic");
+    drop(far);
+    near.set_nonblocking(false).expect("blocking");
+    assert_eq!(near.read(&mut [0]).expect("the end"), 0);
+}
+
+/// The queues are its parent's.
+#[test]
+fn a_drop_in_a_forked_child_touches_no_queue() {
+    let Some(mut backend) = backend(8) else {
+        return;
+    };
+    let (_near, far) = pair();
+    backend.add(&registration(&far, Mode::Edge)).expect("add");
+    let mut events = Events::bounded(8);
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    let (here, calls) = (backend.fork_guard, backend.ring.calls);
+    backend.fork_guard = ForkGuard::of_a_parent();
+    backend.cancel_all().expect("nothing to do");
+    assert_eq!((backend.ring.queued(), backend.ring.calls), (0, calls));
+    backend.fork_guard = here;
+    backend.cancel_all().expect("submitted");
+    assert!(backend.ring.calls > calls);
+}
+
 /// The kernel ends each request at once with `EPOLLRDHUP`, which is nothing to report to a writer.
 #[test]
 fn a_half_close_that_is_not_watched_ends_no_wait() {
@@ -446,6 +532,12 @@ fn a_half_close_that_is_not_watched_ends_no_wait() {
 /// The kernel ends a multishot request that another ring wakes, here with its first completion.
 #[test]
 fn an_edge_that_another_ring_wakes_goes_on() {
+    for is_read in [true, false] {
+        another_ring_wakes(is_read);
+    }
+}
+
+fn another_ring_wakes(is_read: bool) {
     let Some(mut backend) = backend(8) else {
         return;
     };
@@ -462,7 +554,9 @@ fn an_edge_that_another_ring_wakes_goes_on() {
     backend.ring.enter(0, None).expect("submitted");
     assert!(backend.ring.first().is_none(), "nothing is ready");
 
-    other.push(Request::CancelAll { name: CANCEL });
+    // There is no such request, so it completes itself.
+    let (name, target) = (CANCEL, 1);
+    other.push(Request::Cancel { name, target });
     other.enter(0, None).expect("submitted");
     assert!(other.first().is_some(), "a completion, which wakes");
     backend
@@ -474,37 +568,16 @@ fn an_edge_that_another_ring_wakes_goes_on() {
     backend.gather(&mut events, before);
     assert_eq!(events.len(), 1);
 
-    rustix::io::read(&eventfd, &mut [0; 8]).expect("read");
-    for _ in 0..2 {
+    if is_read {
+        rustix::io::read(&eventfd, &mut [0; 8]).expect("read");
+    }
+    // The new request completes with what is ready: a hint too many.
+    for expected in [usize::from(!is_read), 0] {
         events.clear();
         backend.wait((&mut events).into(), NOW).expect("a wait");
-        assert_eq!(events.len(), 0);
+        assert_eq!(events.len(), expected);
     }
     rustix::io::write(&eventfd, &1_u64.to_ne_bytes()).expect("write");
     backend.wait((&mut events).into(), NOW).expect("a wait");
     assert_eq!(events.len(), 1, "a new edge");
-}
-
-/// The kernel reports such a file once, and has nothing that could wake it. Epoll accepts the second
-/// one all the same.
-#[test]
-fn a_file_that_nothing_wakes_is_an_edge_once() {
-    let Some(mut poller) = poller(64) else {
-        return;
-    };
-    for path in ["/dev/null", "/proc/uptime", "/proc/self/mounts"] {
-        let file = OwnedFd::from(std::fs::File::open(path).expect("there is one"));
-        for mode in [Mode::Edge, Mode::Oneshot] {
-            poller
-                .add(&file.as_fd(), 1, Interest::READ, mode)
-                .expect("add");
-            assert_eq!(keys(&mut poller, 8), [1], "{path}");
-            for _ in 0..3 {
-                assert_eq!(keys(&mut poller, 8), [], "{path}: {mode:?}");
-            }
-            poller.reregister(1).expect("registered");
-            assert_eq!(keys(&mut poller, 8), [1], "{path}: {mode:?}");
-            poller.remove(1).expect("registered");
-        }
-    }
 }

@@ -1,0 +1,104 @@
+//! The kernel refuses a call for now.
+
+use super::*;
+
+/// How often a call is made before its refusal is returned.
+const TRIES: usize = 12;
+
+#[test]
+fn a_call_that_is_refused_for_now_is_made_again() {
+    let Some(mut backend) = backend(8) else {
+        return;
+    };
+    let mut events = Events::bounded(8);
+    for refusal in [Errno::AGAIN, Errno::BUSY] {
+        for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+            let (mut near, far) = pair();
+            backend.add(&registration(&far, mode)).expect("add");
+            for is_written in [false, true] {
+                if is_written {
+                    near.write_all(b"a").expect("write");
+                }
+                events.clear();
+                backend.ring.refusals = vec![refusal; 3];
+                backend.wait((&mut events).into(), NOW).expect("a wait");
+                assert_eq!(events.len(), usize::from(is_written), "{refusal}, {mode:?}");
+                assert!(backend.ring.refusals.is_empty());
+            }
+            backend.ring.refusals = vec![refusal; 3];
+            backend.remove(&registration(&far, mode)).expect("remove");
+            drop(far);
+            assert_closed(&mut near, &mode);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_is_always_refused_fails_with_its_reason() {
+    let Some(mut backend) = backend(8) else {
+        return;
+    };
+    let mut events = Events::bounded(8);
+    let refusals = vec![Errno::AGAIN; TRIES];
+    backend.ring.refusals.clone_from(&refusals);
+    let error = backend
+        .wait((&mut events).into(), NOW)
+        .expect_err("refused");
+    assert!(
+        backend.ring.refusals.is_empty(),
+        "{:?}",
+        backend.ring.refusals
+    );
+    let message = error.to_string();
+    assert!(message.contains("tried again for a second"), "{message}");
+    assert_eq!(
+        std::io::Error::from(error).raw_os_error(),
+        Some(libc::EAGAIN)
+    );
+    // The next call goes on.
+    let (mut near, far) = pair();
+    backend.add(&registration(&far, Mode::Level)).expect("add");
+    near.write_all(b"a").expect("write");
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    assert_eq!(events.len(), 1);
+}
+
+/// Then a call cannot succeed before they were taken, and nothing is gained by trying.
+#[test]
+fn completions_are_taken_before_a_busy_call_is_made_again() {
+    let Some(mut backend) = backend(8) else {
+        return;
+    };
+    let ((mut near, far), (mut late, other)) = (pair(), pair());
+    backend.add(&registration(&far, Mode::Edge)).expect("add");
+    let mut events = Events::bounded(8);
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    near.write_all(b"a").expect("write");
+    backend.ring.enter(0, None).expect("it takes the wake-up");
+    assert!(backend.ring.first().is_some());
+    // More requests than there is room for.
+    for id in 2..20 {
+        let twin = Registration {
+            key: id,
+            ..registration(&other, Mode::Edge)
+        };
+        backend.add(&twin).expect("add");
+    }
+    backend.ring.refusals = vec![Errno::BUSY; TRIES];
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    assert_eq!(events.len(), 1, "what had completed");
+    assert!(
+        !backend.ring.refusals.is_empty(),
+        "it was not tried again and again"
+    );
+    backend.ring.refusals.clear();
+    late.write_all(b"a").expect("write");
+    let mut found = std::collections::BTreeSet::new();
+    for _ in 0..4 {
+        events.clear();
+        backend.wait((&mut events).into(), NOW).expect("a wait");
+        found.extend(events.iter().map(|event| event.key));
+    }
+    // The requests went with the next calls.
+    assert!(found.iter().copied().eq(2..20), "{found:?}");
+}
