@@ -1,6 +1,6 @@
 //! A worker's server: its event loop and its connections.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use evcore::{
     Accepted, Acceptor, Connections, EventLoop, Interest, Listener, Mode, Ready, Step, Timer,
@@ -107,8 +107,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     ///
     /// # Errors
     ///
-    /// The error of [`EventLoop::next_turn`].
-    pub fn turn(&mut self, stop: Option<Duration>) -> io::Result<bool> {
+    /// The error of [`EventLoop::next_turn`], which names the call that failed. An `io::Error` would not.
+    pub fn turn(&mut self, stop: Option<Duration>) -> evcore::Result<bool> {
         self.shared.stopping |= stop.is_some();
         if !self.next_turn(stop)? {
             // What happened in the last second of the worker is counted too.

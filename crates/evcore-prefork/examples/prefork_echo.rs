@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// A worker: serves until it has to stop. An error means that its loop cannot go on.
-fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> io::Result<()> {
+fn serve(worker: &Worker, listener: Listener, group: &WorkerGroup) -> Result<(), Box<dyn Error>> {
     let mut clients = Connections::new();
     let mut ev = EventLoop::builder()
         .listener(listener)

@@ -128,7 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn work(worker: &Worker, listener: Listener, mut proxy: Proxy) -> io::Result<()> {
+fn work(worker: &Worker, listener: Listener, mut proxy: Proxy) -> Result<(), Box<dyn Error>> {
     let mut ev = EventLoop::builder().listener(listener).build()?;
     worker.wake_fd(ev.handle())?;
     worker.ready();
