@@ -67,6 +67,11 @@ impl Metrics {
         }
     }
 
+    /// Whether both are of one worker. The start tells threads apart, which have one process id.
+    pub fn is_of_same_worker(&self, other: &Self) -> bool {
+        (self.pid, self.started_ms) == (other.pid, other.started_ms)
+    }
+
     pub fn to_array(self) -> [u64; Self::LEN] {
         let (lateness, turn) = (self.lateness, self.turn);
         [

@@ -7,11 +7,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    metrics::{Distribution, Metrics},
+    metrics::Distribution,
     scoreboard::{Scoreboard, WorkerStats, jain},
 };
 
-/// The page. The sums include workers that have ended, as in `/status`. The list does not.
+/// The page. The sums include workers that have ended, as in `/status`. The list does not, and its
+/// counters begin at the start of each worker.
 #[derive(Debug, Serialize)]
 pub struct StatusJson {
     time_ms: i64,
@@ -104,20 +105,23 @@ impl Counts {
 
 impl Worker {
     fn new(stats: &WorkerStats, uptime_ms: u64) -> Self {
-        let WorkerStats {
-            metrics, totals, ..
-        } = stats;
-        let Metrics { pid, .. } = *metrics;
+        let metrics = &stats.metrics;
+        let own = stats.since_start();
         Self {
-            worker: totals.index,
-            pid,
+            worker: stats.totals.index,
+            pid: metrics.pid,
             uptime_ms,
-            counts: Counts::new(stats),
-            turns: totals.turns,
-            events: totals.events,
-            stale_events: totals.stale,
+            counts: Counts {
+                accepted: own.accepted,
+                handled: own.handled,
+                requests: own.requests,
+                ..Counts::new(stats)
+            },
+            turns: own.turns,
+            events: own.events,
+            stale_events: own.stale,
             timers_armed: metrics.timers_armed,
-            timers_fired: totals.timers_fired,
+            timers_fired: own.timers_fired,
             timer_lateness_us: Microseconds::new(metrics.lateness),
             turn_us: Microseconds::new(metrics.turn),
         }
@@ -148,7 +152,10 @@ mod tests {
     use evcore::{balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
-    use crate::metrics::Totals;
+    use crate::{
+        counters::Counters,
+        metrics::{Metrics, Totals},
+    };
 
     #[test]
     fn the_page_lists_living_workers_and_sums_over_all() {
@@ -178,8 +185,14 @@ mod tests {
                 },
                 totals: Totals {
                     index,
-                    turns: 7,
+                    turns: 9,
                     ..Totals::default()
+                },
+                // An earlier worker of the slot has counted this.
+                at_start: Counters {
+                    accepted: 4,
+                    turns: 2,
+                    ..Counters::default()
                 },
                 ..WorkerStats::default()
             };
@@ -201,7 +214,7 @@ mod tests {
                  \"timer_lateness_us\":{{\"mean\":1.002,\"p50\":0.000,\"p99\":30.040,\"max\":0.999}},\
                  \"turn_us\":{{\"mean\":0.000,\"p50\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
                 100 + index,
-                counts(3, 5)
+                counts(3, 1)
             )
         };
         let expected = format!(
