@@ -166,9 +166,34 @@ const CHUNKS: &[Case] = &[
     case("two chunks", CHUNKED, b"5\r\nhello\r\nA\r\n world, wo\r\n0\r\n\r\n", Served(200)),
     case("a size with zeros in front", CHUNKED, b"0005\r\nhello\r\n000\r\n\r\n", Served(200)),
     case("extensions", CHUNKED, b"5;a;b=c;d=\"e;f\"\r\nhello\r\n0;g\r\n\r\n", Served(200)),
-    case("white space before an extension", CHUNKED, b"5 \t;a=b\r\nhello\r\n0\r\n\r\n", Served(200)),
-    // No extension follows. Some clients pad the size, and there is only one way to read it.
-    case("white space after a size", CHUNKED, b"5  \r\nhello\r\n0 \r\n\r\n", Served(200)),
+    // Section 7.1.1 has white space (BWS) there, which a recipient must accept (RFC 9110, section
+    // 5.6.3). An extension with a name has to follow.
+    case("white space before an extension", CHUNKED, b"5 \t;a=b\r\nhello\r\n0 ;a\r\n\r\n", Served(200)),
+    case("white space within an extension", CHUNKED, b"5; a\t= \tb ;\tc ;d=\t\"e\" ; f\r\nhello\r\n0\r\n\r\n", Served(200)),
+    case("a quoted extension with escapes", CHUNKED, b"5;a=\"\\\"\\\\;\xff\";b=\"\"\r\nhello\r\n0\r\n\r\n", Served(200)),
+    case("white space after a size", CHUNKED, b"5  \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("white space after the last size", CHUNKED, b"5\r\nhello\r\n0 \r\n\r\n", Refused(400)),
+    case("a tab after a size", CHUNKED, b"5\t\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a semicolon after a size", CHUNKED, b"5;\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a semicolon and white space after a size", CHUNKED, b"5; \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a semicolon after an extension", CHUNKED, b"5;a;\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("two semicolons", CHUNKED, b"5;;a\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an extension without a name", CHUNKED, b"5;=x\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an extension without a value", CHUNKED, b"5;a=\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an extension with two values", CHUNKED, b"5;a=b=c\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("two words as an extension", CHUNKED, b"5;a b\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("two words as the value of an extension", CHUNKED, b"5;a=b c\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("white space after an extension", CHUNKED, b"5;a \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("white space after a value of an extension", CHUNKED, b"5;a=b \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a comma in the name of an extension", CHUNKED, b"5;a,b\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a byte above 127 in the name of an extension", CHUNKED, b"5;\xe4\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a byte above 127 in the value of an extension", CHUNKED, b"5;a=\xe4\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a quoted name of an extension", CHUNKED, b"5;\"a\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a quote that does not end", CHUNKED, b"5;a=\"b\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an escaped quote that does not end", CHUNKED, b"5;a=\"b\\\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a byte after a quoted value", CHUNKED, b"5;a=\"b\"c\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a quote within a value of an extension", CHUNKED, b"5;a=b\"c\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an escaped NUL in an extension", CHUNKED, b"5;a=\"\\\0\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
     case("a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nA: b\r\n\r\n", Served(200)),
     // Trailers are discarded, so they frame nothing (RFC 9110, section 6.5.1).
     case("a length as a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nContent-Length: 500\r\n\r\n", Served(200)),
@@ -214,8 +239,8 @@ const CHUNKS: &[Case] = &[
     case("a size that wraps to 5 in 64 bits", CHUNKED, b"10000000000000005\r\nhello\r\n0\r\n\r\n", Refused(413)),
     case("the largest size in 64 bits", CHUNKED, b"ffffffffffffffff\r\nhello\r\n0\r\n\r\n", Refused(413)),
     case("a size of minus 2 in 64 bits", CHUNKED, b"fffffffffffffffe\r\nhello\r\n0\r\n\r\n", Refused(413)),
-    // 15 digits are enough for any client.
-    case("a size of 16 digits", CHUNKED, b"0000000000000005\r\nhello\r\n0\r\n\r\n", Refused(413)),
+    case("a size of 17 digits", CHUNKED, b"00000000000000005\r\nhello\r\n00000000000000000\r\n\r\n", Served(200)),
+    case("a size of 17 digits beyond the limit", CHUNKED, b"00000000000100001\r\nhello\r\n0\r\n\r\n", Refused(413)),
 ];
 
 /// RFC 9112, sections 2.2 and 5, and RFC 9110, section 5.5.

@@ -12,7 +12,7 @@
 //! - `server`: the event loop and the connections;
 //! - `connection`: one connection: when to read, write, wait and close; `receiving` and `sending` are
 //!   its two halves;
-//! - `request`, `host`, `body`, `route`, `response`: HTTP, without sockets;
+//! - `request`, `host`, `body`, `chunk_extension`, `route`, `response`: HTTP, without sockets;
 //! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
 //!   bodies; `headroom`: what stays free below a limit on the memory of the process;
@@ -36,6 +36,7 @@ mod access_log;
 mod body;
 mod body_memory;
 mod buckets;
+mod chunk_extension;
 mod connection;
 #[cfg(test)]
 mod connection_tests;
