@@ -299,9 +299,16 @@ const HOSTS_AND_TARGETS: &[Case] = &[
     case("a target of another scheme", "GET https://t/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target without its host", "GET http:/// HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target that is a host", "GET t:80 HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    case("a tunnel", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"\r\n", Served(404)),
+    // What follows may be meant for the other end of the tunnel, so the connection ends.
+    case("a tunnel", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"\r\n", Refused(405)),
+    case("a tunnel to a path", "CONNECT / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(405)),
+    case("a tunnel with a body", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"Content-Length: 5\r\n\r\nhello", Refused(405)),
     case("a target with two slashes", "GET //other/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    case("an asterisk", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
+    // The server as a whole (RFC 9110, section 9.3.7). For other methods it names nothing.
+    case("an asterisk", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(200)),
+    case("an asterisk with a body", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"Content-Length: 5\r\n\r\nhello", Served(200)),
+    case("an asterisk for another method", "GET * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
+    case("the options of a path", "OPTIONS / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(405)),
     case("a target with an encoded line end", "GET /%0d%0aX:y HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a NUL in a target", "GET /a\0b HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("a tab in a target", "GET /a\tb HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(400)),
@@ -316,9 +323,15 @@ const REQUEST_LINES: &[Case] = &[
     case("HTTP/0.9 with fields", "GET /\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("a request line of one word", "GARBAGE\r\n", b"\r\n", Refused(400)),
     case("HTTP/0.9 with its version", "GET / HTTP/0.9\r\n", b"\r\n", Refused(505)),
-    // It should be served as 1.1 (RFC 9110, section 2.5). There is no such version, so no client
-    // sends it, and the parser has no use for it.
-    case("HTTP/1.2", "GET / HTTP/1.2\r\nHost: t\r\n", b"\r\n", Refused(505)),
+    // A later minor version is served as the one that the server has (RFC 9110, section 2.5).
+    case("HTTP/1.2", "GET / HTTP/1.2\r\nHost: t\r\n", b"\r\n", Served(200)),
+    case("HTTP/1.9 after an empty line", "\r\nGET /bytes/1 HTTP/1.9\r\nHost: t\r\n", b"\r\n", Served(200)),
+    case("HTTP/1.2 with a body", "POST /echo HTTP/1.2\r\nHost: t\r\n", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", Served(200)),
+    case("HTTP/1.2 without a host", "GET / HTTP/1.2\r\n", b"\r\n", Refused(400)),
+    case("HTTP/1.2 that is closed", "GET / HTTP/1.2\r\nHost: t\r\n", b"Connection: close\r\n\r\n", Last(200)),
+    case("a space after HTTP/1.2", "GET / HTTP/1.2 \r\nHost: t\r\n", b"\r\n", Refused(400)),
+    case("HTTP/1.20", "GET / HTTP/1.20\r\nHost: t\r\n", b"\r\n", Refused(400)),
+    case("HTTP/0.2", "GET / HTTP/0.2\r\nHost: t\r\n", b"\r\n", Refused(505)),
     case("HTTP/2.0 in a request line", "GET / HTTP/2.0\r\nHost: t\r\n", b"\r\n", Refused(505)),
     case("HTTP/1.10", "GET / HTTP/1.10\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("HTTP/01.1", "GET / HTTP/01.1\r\nHost: t\r\n", b"\r\n", Refused(400)),
