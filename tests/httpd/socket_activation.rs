@@ -17,7 +17,7 @@ use crate::command_line::assert_refusal;
 /// A shell that becomes the server, and passes it a descriptor with the number 3.
 ///
 /// `variables` is what else the shell sets, in its words.
-fn passing(descriptor: impl Into<OwnedFd>, variables: &str) -> Command {
+pub(super) fn passing(descriptor: impl Into<OwnedFd>, variables: &str) -> Command {
     let mut command = Command::new("sh");
     let script =
         format!("export LISTEN_PID=$$ LISTEN_FDS=1\n{variables}\nexec \"$0\" \"$@\" 3>&1 >&2");
