@@ -60,6 +60,32 @@ fn a_passed_socket_is_added_to_the_addresses() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_passed_abstract_socket_is_logged_by_its_name() {
+    use std::{
+        io::{Read, Write},
+        os::{
+            linux::net::SocketAddrExt,
+            unix::net::{SocketAddr, UnixStream},
+        },
+    };
+
+    let name = format!("httpd-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a short name");
+    let listener = UnixListener::bind_addr(&address).expect("a free name");
+    let mut command = passing(listener, "");
+    command.args(["--workers", "1"]);
+    let server = Server::from_command(command, 1);
+    assert_eq!(server.addresses(), [format!("unix:@{name}")]);
+    let mut client = UnixStream::connect_addr(&address).expect("it listens");
+    let request = b"GET / HTTP/1.0\r\n\r\n";
+    client.write_all(request).expect("it is open");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("a text");
+    assert!(answer.ends_with("Hello, World!"), "{answer}");
+}
+
 #[test]
 fn sockets_of_another_process_are_left_alone() {
     let (listener, address) = any_port();

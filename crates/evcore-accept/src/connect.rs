@@ -148,6 +148,7 @@ impl ConnectOptions {
         let connected = match &address {
             Address::Tcp(tcp) => self.connect_tcp(tcp),
             Address::Unix(path) => connect_unix(path),
+            Address::Abstract(_) => Err(Failure::path(PathError::Abstract)),
             Address::Unnamed => Err(Failure::path(PathError::Empty)),
         };
         match connected {

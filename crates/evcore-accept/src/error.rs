@@ -247,6 +247,9 @@ pub enum PathError {
     /// The path is empty.
     #[error("the path is missing; write unix:PATH")]
     Empty,
+    /// An abstract name is not a path.
+    #[error("an abstract name is only taken over from another program; write unix:PATH")]
+    Abstract,
     /// The path contains a zero byte.
     #[error("the path contains a zero byte; choose another")]
     ZeroByte,

@@ -21,6 +21,7 @@ pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Liste
     match address {
         Address::Tcp(_) => open_tcp(options, address),
         Address::Unix(path) => open_unix(options, address, path),
+        Address::Abstract(_) => Err(unusable(address, PathError::Abstract)),
         Address::Unnamed => Err(unusable(address, PathError::Empty)),
     }
 }
