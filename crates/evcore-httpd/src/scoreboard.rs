@@ -348,6 +348,32 @@ mod tests {
     }
 
     #[test]
+    fn each_count_of_two_slots_is_in_the_sum_of_their_index() {
+        let scoreboard = WorkerStats::scoreboard(3).expect("a page");
+        for (slot, factor) in [(0, 1), (1, 1_000)] {
+            let numbers = std::array::from_fn(|at| factor * (at as u64 + 1));
+            let mut stats = WorkerStats::from_array(numbers);
+            stats.totals.index = 0;
+            scoreboard.publish(WorkerId::from_slot(slot), &stats);
+        }
+        let of_index = WorkerStats::by_index(&scoreboard)[0].to_array();
+        let all = WorkerStats::sum_of(&scoreboard).to_array();
+        let connections =
+            (0..WorkerStats::METRICS).chain(WorkerStats::ACCEPTED..WorkerStats::TOTALS);
+        for at in connections.clone() {
+            assert_eq!(all[at], 1_001 * (at as u64 + 1), "number {at} of {all:?}");
+        }
+        // The first of the totals is the index.
+        for at in connections.chain(WorkerStats::TOTALS + 1..WorkerStats::AT_START) {
+            assert_eq!(
+                of_index[at],
+                1_001 * (at as u64 + 1),
+                "number {at} of {of_index:?}"
+            );
+        }
+    }
+
+    #[test]
     fn jains_index_of_one_busy_worker_in_four_is_a_quarter() {
         assert_eq!(jain([0, 0, 0, 7].into_iter()), 0.25);
         assert_eq!(jain([0; 4].into_iter()), 1.0);

@@ -463,6 +463,26 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_stops_publishes_its_last_second() {
+        let time = ManualTimeSource::new();
+        let clock = Clock::with_source(time.clone());
+        let ev = EventLoop::builder().clock(clock).histograms(true).build();
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+        let slot = WorkerId::from_slot(0);
+        let counts = Counts::new(scoreboard.clone(), slot);
+        let mut server = Server::new(ev.expect("a poller"), 0, counts, Options::default());
+        for _ in 0..3 {
+            server.ev.handle().wake();
+            assert!(server.turn(None).expect("a turn"));
+            time.advance(Duration::from_millis(7));
+        }
+        while server.turn(Some(Duration::ZERO)).expect("a turn") {}
+        // The first turn is read at once. The wait after a turn ends it.
+        let turn = scoreboard.read(slot).totals.turn;
+        assert!(turn.sum_ns >= 2 * 6_900_000, "{turn:?}");
+    }
+
+    #[test]
     fn a_worker_without_memory_closes_one_client_and_pauses() {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());

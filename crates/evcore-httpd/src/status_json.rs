@@ -177,6 +177,8 @@ mod tests {
             let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
                 accepted: 5,
+                handled: 15,
+                requests: 25,
                 metrics: Metrics {
                     pid,
                     started_ms: 120,
@@ -186,14 +188,13 @@ mod tests {
                 totals: Totals {
                     index,
                     turns: 9,
+                    events: 19,
+                    stale: 29,
+                    timers_fired: 39,
                     ..Totals::default()
                 },
                 // An earlier worker of the slot has counted this.
-                at_start: Counters {
-                    accepted: 4,
-                    turns: 2,
-                    ..Counters::default()
-                },
+                at_start: Counters::from_array([1, 2, 3, 4, 5, 6, 7]),
                 ..WorkerStats::default()
             };
             scoreboard.publish(WorkerId::from_slot(slot), &stats);
@@ -201,26 +202,27 @@ mod tests {
         time.advance(Duration::from_millis(50));
         clock.update();
         let page = StatusJson::new(&scoreboard, &clock).to_text();
-        let counts = |active, accepted| {
+        let counts = |active, [accepted, handled, requests]: [u64; 3]| {
             format!(
-                "\"active\":{active},\"accepted\":{accepted},\"handled\":0,\"requests\":0,\
+                "\"active\":{active},\"accepted\":{accepted},\"handled\":{handled},\
+                 \"requests\":{requests},\
                  \"reading\":0,\"writing\":0,\"waiting\":0"
             )
         };
         let worker = |index: u64| {
             format!(
-                "{{\"worker\":{index},\"pid\":{},\"uptime_ms\":30,{},\"turns\":7,\"events\":0,\
-                 \"stale_events\":0,\"timers_armed\":0,\"timers_fired\":0,\
+                "{{\"worker\":{index},\"pid\":{},\"uptime_ms\":30,{},\"turns\":5,\"events\":14,\
+                 \"stale_events\":23,\"timers_armed\":0,\"timers_fired\":32,\
                  \"timer_lateness_us\":{{\"mean\":1.002,\"p50\":0.000,\"p99\":30.040,\"max\":0.999}},\
                  \"turn_us\":{{\"mean\":0.000,\"p50\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
                 100 + index,
-                counts(3, 1)
+                counts(3, [4, 13, 22])
             )
         };
         let expected = format!(
             "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,{},\
              \"jain\":1.0000,\"workers\":[{},{}]}}\n",
-            counts(6, 15),
+            counts(6, [15, 45, 75]),
             worker(1),
             worker(0)
         );
