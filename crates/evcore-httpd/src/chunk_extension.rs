@@ -2,7 +2,9 @@
 //!
 //! The grammar is that of RFC 9112, section 7.1.1:
 //!
-//!     chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
+//! ```text
+//! chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
+//! ```
 //!
 //! A name is a token; a value is a token or a quoted string (RFC 9110, section 5.6). White space (BWS)
 //! is allowed exactly where the grammar has it, because a recipient must accept it there (RFC 9110,
