@@ -63,7 +63,7 @@ impl Extension {
         }
     }
 
-    /// Whether the line may end here.
+    /// Returns true if the line may end here.
     pub fn may_end(self) -> bool {
         matches!(self, Self::Name | Self::Value | Self::Unquoted)
     }
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether this may stand between the size of a chunk and the end of the line.
+    /// Returns true if this may stand between the size of a chunk and the end of the line.
     fn is_valid(bytes: &[u8]) -> bool {
         let Some((first, rest)) = bytes.split_first() else {
             return true;

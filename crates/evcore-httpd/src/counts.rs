@@ -191,7 +191,7 @@ mod tests {
         WorkerStats::scoreboard(2).expect("a page")
     }
 
-    /// The requests of the sums, of the series of index 0, and of the worker in the list, if it runs.
+    /// The number of requests in the sums, in the series of index 0, and of the worker that runs.
     fn requests(scoreboard: &Scoreboard) -> (u64, u64, Option<u64>) {
         let mut running = WorkerStats::running(scoreboard);
         let own = running.next().map(|stats| stats.since_start().requests);

@@ -82,7 +82,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     };
     let pid_file = setup.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::prepare).transpose()?;
-    // As the root. No worker inherits it.
+    // Each worker opens its own. A poller that the kernel refuses is an error now, and logged once.
     drop(match setup.options.poller {
         Some(kind) => Poller::with(kind)?,
         None => Poller::new()?,
