@@ -49,10 +49,10 @@ fn decode(bytes: &[u8]) -> Body {
             .take_while(|byte| byte.is_ascii_hexdigit())
             .count();
         let (size, extensions) = line.split_at(digits);
-        // The reader refuses longer ones.
-        if size.is_empty() || size.len() > 15 || !is_extension(extensions) {
+        if size.is_empty() || !are_extensions(extensions) {
             return None;
         }
+        // Beyond 64 bits it is beyond the limit too.
         let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
         if size == 0 {
             break;
@@ -66,18 +66,55 @@ fn decode(bytes: &[u8]) -> Body {
             return Some((body, bytes.len() - rest.len()));
         }
         let name = &line[..line.iter().position(|byte| *byte == b':')?];
-        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-        if name.is_empty() || !name.iter().all(is_name) {
+        if name.is_empty() || !name.iter().all(is_token) {
             return None;
         }
     }
 }
 
-/// Nothing, or white space, or an extension after it.
-fn is_extension(bytes: &[u8]) -> bool {
+/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, for a line without control bytes.
+fn are_extensions(bytes: &[u8]) -> bool {
+    if bytes.is_empty() {
+        return true;
+    }
+    let name = skip_spaces(bytes).strip_prefix(b";").map(skip_spaces);
+    let Some(after_name) = name.and_then(skip_token) else {
+        return false;
+    };
+    let Some(value) = skip_spaces(after_name).strip_prefix(b"=") else {
+        return are_extensions(after_name);
+    };
+    let value = skip_spaces(value);
+    let rest = match value.strip_prefix(b"\"") {
+        Some(quoted) => skip_quoted(quoted),
+        None => skip_token(value),
+    };
+    rest.is_some_and(are_extensions)
+}
+
+fn skip_spaces(bytes: &[u8]) -> &[u8] {
     let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t');
-    let spaces = bytes.iter().take_while(is_space).count();
-    matches!(bytes[spaces..], [] | [b';', ..])
+    &bytes[bytes.iter().take_while(is_space).count()..]
+}
+
+fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
+    let length = bytes.iter().take_while(|byte| is_token(byte)).count();
+    (length > 0).then(|| &bytes[length..])
+}
+
+/// Skips the rest of a quoted string.
+fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        bytes = match bytes {
+            [b'"', rest @ ..] => return Some(rest),
+            [b'\\', _, rest @ ..] | [_, rest @ ..] => rest,
+            [] => return None,
+        };
+    }
+}
+
+fn is_token(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
 /// Takes a line that ends with CR LF and has no control byte.

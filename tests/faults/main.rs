@@ -1,6 +1,7 @@
 //! httpd under faults: workers that die or stop, exhaustion, system calls that fail, slow clients.
 
 mod exhaustion;
+mod failed_waits;
 mod liveness;
 mod refused_calls;
 mod slow_clients;

@@ -166,9 +166,34 @@ const CHUNKS: &[Case] = &[
     case("two chunks", CHUNKED, b"5\r\nhello\r\nA\r\n world, wo\r\n0\r\n\r\n", Served(200)),
     case("a size with zeros in front", CHUNKED, b"0005\r\nhello\r\n000\r\n\r\n", Served(200)),
     case("extensions", CHUNKED, b"5;a;b=c;d=\"e;f\"\r\nhello\r\n0;g\r\n\r\n", Served(200)),
-    case("white space before an extension", CHUNKED, b"5 \t;a=b\r\nhello\r\n0\r\n\r\n", Served(200)),
-    // No extension follows. Some clients pad the size, and there is only one way to read it.
-    case("white space after a size", CHUNKED, b"5  \r\nhello\r\n0 \r\n\r\n", Served(200)),
+    // Section 7.1.1 has white space (BWS) there, which a recipient must accept (RFC 9110, section
+    // 5.6.3). An extension with a name has to follow.
+    case("white space before an extension", CHUNKED, b"5 \t;a=b\r\nhello\r\n0 ;a\r\n\r\n", Served(200)),
+    case("white space within an extension", CHUNKED, b"5; a\t= \tb ;\tc ;d=\t\"e\" ; f\r\nhello\r\n0\r\n\r\n", Served(200)),
+    case("a quoted extension with escapes", CHUNKED, b"5;a=\"\\\"\\\\;\xff\";b=\"\"\r\nhello\r\n0\r\n\r\n", Served(200)),
+    case("white space after a size", CHUNKED, b"5  \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("white space after the last size", CHUNKED, b"5\r\nhello\r\n0 \r\n\r\n", Refused(400)),
+    case("a tab after a size", CHUNKED, b"5\t\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a semicolon after a size", CHUNKED, b"5;\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a semicolon and white space after a size", CHUNKED, b"5; \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a semicolon after an extension", CHUNKED, b"5;a;\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("two semicolons", CHUNKED, b"5;;a\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an extension without a name", CHUNKED, b"5;=x\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an extension without a value", CHUNKED, b"5;a=\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an extension with two values", CHUNKED, b"5;a=b=c\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("two words as an extension", CHUNKED, b"5;a b\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("two words as the value of an extension", CHUNKED, b"5;a=b c\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("white space after an extension", CHUNKED, b"5;a \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("white space after a value of an extension", CHUNKED, b"5;a=b \r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a comma in the name of an extension", CHUNKED, b"5;a,b\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a byte above 127 in the name of an extension", CHUNKED, b"5;\xe4\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a byte above 127 in the value of an extension", CHUNKED, b"5;a=\xe4\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a quoted name of an extension", CHUNKED, b"5;\"a\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a quote that does not end", CHUNKED, b"5;a=\"b\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an escaped quote that does not end", CHUNKED, b"5;a=\"b\\\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a byte after a quoted value", CHUNKED, b"5;a=\"b\"c\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("a quote within a value of an extension", CHUNKED, b"5;a=b\"c\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
+    case("an escaped NUL in an extension", CHUNKED, b"5;a=\"\\\0\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
     case("a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nA: b\r\n\r\n", Served(200)),
     // Trailers are discarded, so they frame nothing (RFC 9110, section 6.5.1).
     case("a length as a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nContent-Length: 500\r\n\r\n", Served(200)),
@@ -214,8 +239,8 @@ const CHUNKS: &[Case] = &[
     case("a size that wraps to 5 in 64 bits", CHUNKED, b"10000000000000005\r\nhello\r\n0\r\n\r\n", Refused(413)),
     case("the largest size in 64 bits", CHUNKED, b"ffffffffffffffff\r\nhello\r\n0\r\n\r\n", Refused(413)),
     case("a size of minus 2 in 64 bits", CHUNKED, b"fffffffffffffffe\r\nhello\r\n0\r\n\r\n", Refused(413)),
-    // 15 digits are enough for any client.
-    case("a size of 16 digits", CHUNKED, b"0000000000000005\r\nhello\r\n0\r\n\r\n", Refused(413)),
+    case("a size of 17 digits", CHUNKED, b"00000000000000005\r\nhello\r\n00000000000000000\r\n\r\n", Served(200)),
+    case("a size of 17 digits beyond the limit", CHUNKED, b"00000000000100001\r\nhello\r\n0\r\n\r\n", Refused(413)),
 ];
 
 /// RFC 9112, sections 2.2 and 5, and RFC 9110, section 5.5.
@@ -274,9 +299,16 @@ const HOSTS_AND_TARGETS: &[Case] = &[
     case("a target of another scheme", "GET https://t/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target without its host", "GET http:/// HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target that is a host", "GET t:80 HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    case("a tunnel", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"\r\n", Served(404)),
+    // What follows may be meant for the other end of the tunnel, so the connection ends.
+    case("a tunnel", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"\r\n", Refused(405)),
+    case("a tunnel to a path", "CONNECT / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(405)),
+    case("a tunnel with a body", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"Content-Length: 5\r\n\r\nhello", Refused(405)),
     case("a target with two slashes", "GET //other/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    case("an asterisk", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
+    // The server as a whole (RFC 9110, section 9.3.7). For other methods it names nothing.
+    case("an asterisk", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(200)),
+    case("an asterisk with a body", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"Content-Length: 5\r\n\r\nhello", Served(200)),
+    case("an asterisk for another method", "GET * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
+    case("the options of a path", "OPTIONS / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(405)),
     case("a target with an encoded line end", "GET /%0d%0aX:y HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a NUL in a target", "GET /a\0b HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("a tab in a target", "GET /a\tb HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(400)),
@@ -291,9 +323,15 @@ const REQUEST_LINES: &[Case] = &[
     case("HTTP/0.9 with fields", "GET /\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("a request line of one word", "GARBAGE\r\n", b"\r\n", Refused(400)),
     case("HTTP/0.9 with its version", "GET / HTTP/0.9\r\n", b"\r\n", Refused(505)),
-    // It should be served as 1.1 (RFC 9110, section 2.5). There is no such version, so no client
-    // sends it, and the parser has no use for it.
-    case("HTTP/1.2", "GET / HTTP/1.2\r\nHost: t\r\n", b"\r\n", Refused(505)),
+    // A later minor version is served as the one that the server has (RFC 9110, section 2.5).
+    case("HTTP/1.2", "GET / HTTP/1.2\r\nHost: t\r\n", b"\r\n", Served(200)),
+    case("HTTP/1.9 after an empty line", "\r\nGET /bytes/1 HTTP/1.9\r\nHost: t\r\n", b"\r\n", Served(200)),
+    case("HTTP/1.2 with a body", "POST /echo HTTP/1.2\r\nHost: t\r\n", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", Served(200)),
+    case("HTTP/1.2 without a host", "GET / HTTP/1.2\r\n", b"\r\n", Refused(400)),
+    case("HTTP/1.2 that is closed", "GET / HTTP/1.2\r\nHost: t\r\n", b"Connection: close\r\n\r\n", Last(200)),
+    case("a space after HTTP/1.2", "GET / HTTP/1.2 \r\nHost: t\r\n", b"\r\n", Refused(400)),
+    case("HTTP/1.20", "GET / HTTP/1.20\r\nHost: t\r\n", b"\r\n", Refused(400)),
+    case("HTTP/0.2", "GET / HTTP/0.2\r\nHost: t\r\n", b"\r\n", Refused(505)),
     case("HTTP/2.0 in a request line", "GET / HTTP/2.0\r\nHost: t\r\n", b"\r\n", Refused(505)),
     case("HTTP/1.10", "GET / HTTP/1.10\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("HTTP/01.1", "GET / HTTP/01.1\r\nHost: t\r\n", b"\r\n", Refused(400)),

@@ -51,6 +51,16 @@ fn minimum(options: &[&str]) -> u32 {
 }
 
 #[test]
+fn another_error_of_the_start_is_still_one_line() {
+    let server = Server::start(&["--workers", "0"]);
+    let address = server.address().to_string();
+    // The limit alone is worth a line, but no error.
+    let options = ["--workers", "2", "--listen", &address];
+    let output = limited(100, &options);
+    assert_refusal(&output, &options, 1, &[&address, "in use"]);
+}
+
+#[test]
 fn enough_descriptors_to_start_are_enough_to_reload() {
     for setup in SETUPS.iter().filter(|setup| setup[1] != "0") {
         let options = [&["--listen", "127.0.0.1:0"], *setup].concat();

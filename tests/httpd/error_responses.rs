@@ -47,6 +47,41 @@ fn an_invalid_host_is_a_400() {
 }
 
 #[test]
+fn the_options_of_the_server_are_its_methods() {
+    let server = server();
+    let mut client = server.connect();
+    client.send("OPTIONS * HTTP/1.1\r\nHost: t\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status, response.text()), (200, ""));
+    let allowed = response.header("allow").expect("the methods");
+    let paths = [
+        ("GET", "/"),
+        ("HEAD", "/"),
+        ("OPTIONS", "*"),
+        ("POST", "/echo"),
+    ];
+    assert_eq!(allowed, paths.map(|(method, _)| method).join(", "));
+    for (method, target) in paths {
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        let status = match method {
+            "HEAD" => client.head_response().0.status,
+            _ => client.response().status,
+        };
+        assert_eq!(status, 200, "{method}");
+    }
+}
+
+#[test]
+fn a_tunnel_is_a_405_that_allows_nothing() {
+    let server = server();
+    let request = "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n\r\n";
+    assert_refused(&server, request, 405);
+    let mut client = server.connect();
+    client.send(request);
+    assert_eq!(client.response().header("allow"), Some(""));
+}
+
+#[test]
 fn a_target_of_more_than_8_kib_is_a_414() {
     let server = server();
     let target = |length: usize| "/".repeat(length);

@@ -184,6 +184,20 @@ fn other_methods_are_not_allowed() {
 }
 
 #[test]
+fn a_later_minor_version_gets_a_part_of_a_file() {
+    let site = Site::start(&[]);
+    site.write("a", "hello");
+    let mut client = site.server.connect();
+    for version in ["1.1", "1.2", "1.9"] {
+        client.send(format!(
+            "GET /files/a HTTP/{version}\r\nHost: t\r\nRange: bytes=1-2\r\n\r\n"
+        ));
+        let response = client.response();
+        assert_eq!((response.status, response.text()), (206, "el"), "{version}");
+    }
+}
+
+#[test]
 fn a_request_with_a_body_is_the_last() {
     let site = Site::start(&[]);
     site.write("a", "hello");

@@ -27,6 +27,7 @@ mod quiet;
 mod refused_syscalls;
 mod request_bodies;
 mod requests;
+mod send_buffer;
 mod socket_activation;
 mod split_requests;
 mod status_pages;

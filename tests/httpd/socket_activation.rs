@@ -17,7 +17,7 @@ use crate::command_line::assert_refusal;
 /// A shell that becomes the server, and passes it a descriptor with the number 3.
 ///
 /// `variables` is what else the shell sets, in its words.
-fn passing(descriptor: impl Into<OwnedFd>, variables: &str) -> Command {
+pub(super) fn passing(descriptor: impl Into<OwnedFd>, variables: &str) -> Command {
     let mut command = Command::new("sh");
     let script =
         format!("export LISTEN_PID=$$ LISTEN_FDS=1\n{variables}\nexec \"$0\" \"$@\" 3>&1 >&2");
@@ -58,6 +58,32 @@ fn a_passed_socket_is_added_to_the_addresses() {
         let address = address.parse().expect("an address and port");
         assert_eq!(Client::connect(address).get("/").status, 200);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_passed_abstract_socket_is_logged_by_its_name() {
+    use std::{
+        io::{Read, Write},
+        os::{
+            linux::net::SocketAddrExt,
+            unix::net::{SocketAddr, UnixStream},
+        },
+    };
+
+    let name = format!("httpd-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a short name");
+    let listener = UnixListener::bind_addr(&address).expect("a free name");
+    let mut command = passing(listener, "");
+    command.args(["--workers", "1"]);
+    let server = Server::from_command(command, 1);
+    assert_eq!(server.addresses(), [format!("unix:@{name}")]);
+    let mut client = UnixStream::connect_addr(&address).expect("it listens");
+    let request = b"GET / HTTP/1.0\r\n\r\n";
+    client.write_all(request).expect("it is open");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("a text");
+    assert!(answer.ends_with("Hello, World!"), "{answer}");
 }
 
 #[test]

@@ -192,6 +192,39 @@ fn workers_that_have_ended_count_only_in_the_sums() {
 }
 
 #[test]
+fn the_counters_of_a_worker_begin_at_its_start() {
+    const REQUESTS: u32 = 100;
+    for option in ["--workers", "--threads"] {
+        let server = Server::start(&[option, "1"]);
+        let mut sums = [0.0; 3];
+        // A later worker uses the place of an earlier one again.
+        for reloads in 1..=4 {
+            let mut client = server.connect();
+            for _ in 0..REQUESTS {
+                assert_eq!(client.get("/").status, 200);
+            }
+            server.signal(Signal::HUP);
+            let (mut page, mut polls) = (Value::Null, 0.0);
+            eventually("only the new worker is left", || {
+                page = server.try_status_json().unwrap_or_default();
+                polls += 1.0;
+                let is_alone = page["workers"]
+                    .as_array()
+                    .is_some_and(|list| list.len() == 1);
+                is_alone && number(&page, "reloads") == f64::from(reloads)
+            });
+            let new = &workers(&page)[0];
+            for (sum, name) in sums.iter_mut().zip(["accepted", "handled", "requests"]) {
+                assert!(number(new, name) <= polls, "{name} after {polls}: {page}");
+                assert!(*sum < number(&page, name), "{name} was {sum}: {page}");
+                *sum = number(&page, name);
+            }
+            assert!(*sums.last().expect("three") > f64::from(reloads * REQUESTS));
+        }
+    }
+}
+
+#[test]
 fn status_json_counts_reloads_and_restarts() {
     for option in ["--workers", "--threads"] {
         let server = Server::start(&[option, "2"]);

@@ -16,8 +16,8 @@ const UNIX_PREFIX: &str = "unix:";
 /// The address of a listener or of a peer.
 ///
 /// Its text form is `127.0.0.1:80`, `[::1]:80` or `unix:/run/server.sock`. It converts from a text,
-/// from a [`SocketAddr`], and from an IP address with a port. Only an address with a path
-/// allocates, and few peers have a path.
+/// from a [`SocketAddr`], and from an IP address with a port. Only an address with a path or an
+/// abstract name allocates, and few peers have one.
 ///
 /// # Examples
 ///
@@ -43,8 +43,12 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket that is bound to a path.
     Unix(PathBuf),
-    /// A Unix socket without a path, such as that of nearly every client. An abstract name of Linux
-    /// counts as no path. The text form is `unix:`.
+    /// A Unix socket that is bound to this abstract name (Linux). Only another program binds to one:
+    /// this crate neither binds nor connects to it, and does not parse it. The text form is
+    /// `unix:@NAME`, in which bytes that are not printable ASCII are escaped.
+    Abstract(Box<[u8]>),
+    /// A Unix socket without a path or a name, such as that of nearly every client. The text form is
+    /// `unix:`.
     Unnamed,
 }
 
@@ -54,7 +58,7 @@ impl Address {
     pub const fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),
-            Self::Unix(_) | Self::Unnamed => None,
+            Self::Unix(_) | Self::Abstract(_) | Self::Unnamed => None,
         }
     }
 
@@ -63,14 +67,14 @@ impl Address {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) => Some(path),
-            Self::Tcp(_) | Self::Unnamed => None,
+            Self::Tcp(_) | Self::Abstract(_) | Self::Unnamed => None,
         }
     }
 
     /// Whether this is the address of a Unix socket.
     #[must_use]
     pub const fn is_unix(&self) -> bool {
-        matches!(self, Self::Unix(_) | Self::Unnamed)
+        matches!(self, Self::Unix(_) | Self::Abstract(_) | Self::Unnamed)
     }
 }
 
@@ -79,6 +83,7 @@ impl fmt::Display for Address {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "{UNIX_PREFIX}{}", path.display()),
+            Self::Abstract(name) => write!(f, "{UNIX_PREFIX}@{}", name.escape_ascii()),
             Self::Unnamed => f.write_str(UNIX_PREFIX),
         }
     }

@@ -148,6 +148,7 @@ impl ConnectOptions {
         let connected = match &address {
             Address::Tcp(tcp) => self.connect_tcp(tcp),
             Address::Unix(path) => connect_unix(path),
+            Address::Abstract(_) => Err(Failure::path(PathError::Abstract)),
             Address::Unnamed => Err(Failure::path(PathError::Empty)),
         };
         match connected {
@@ -160,19 +161,22 @@ impl ConnectOptions {
         const HERE: &str = "on this system";
         const FOR_UNIX: &str = "for Unix sockets";
 
+        // All fields, so that the compiler asks for a decision about a new one.
+        let Self {
+            local_address,
+            nodelay: _,
+            keepalive,
+            fast_open,
+        } = self;
         let is_unix = address.is_unix();
-        let keeps_alive = !self.keepalive.is_zero();
-        let is_bound = self.local_address.is_some();
+        let keeps_alive = !keepalive.is_zero();
+        let is_bound = local_address.is_some();
         let refusals = [
             (is_bound && is_unix, "local_address", FOR_UNIX),
             (keeps_alive && is_unix, "keepalive", FOR_UNIX),
             (keeps_alive && !sys::HAS_KEEPALIVE_IDLE, "keepalive", HERE),
-            (self.fast_open && is_unix, "fast_open", FOR_UNIX),
-            (
-                self.fast_open && FAST_OPEN_CONNECT.is_none(),
-                "fast_open",
-                HERE,
-            ),
+            (*fast_open && is_unix, "fast_open", FOR_UNIX),
+            (*fast_open && FAST_OPEN_CONNECT.is_none(), "fast_open", HERE),
         ];
         Error::of_first_refusal(&refusals, address)
     }

@@ -121,8 +121,16 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The listener is broken, and returns no further connection.
-    #[error("cannot accept on {address}: {source}; close the listener and bind it again")]
+    /// The listener is broken, or a policy of the system forbids accepting.
+    #[error(
+        "cannot accept on {address}: {source}; {}",
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            "a policy of the system (such as SELinux, AppArmor or a sandbox) forbids accept(2); \
+             let it permit that to this program"
+        } else {
+            "close the listener and bind it again"
+        }
+    )]
     Accept {
         /// The address of the listener.
         address: Address,
@@ -239,6 +247,9 @@ pub enum PathError {
     /// The path is empty.
     #[error("the path is missing; write unix:PATH")]
     Empty,
+    /// An abstract name is not a path.
+    #[error("an abstract name is only taken over from another program; write unix:PATH")]
+    Abstract,
     /// The path contains a zero byte.
     #[error("the path contains a zero byte; choose another")]
     ZeroByte,
@@ -317,6 +328,24 @@ mod tests {
             assert!(unix.contains(for_unix), "{unix}");
             assert!(unix.starts_with("cannot listen on unix:/run/a.sock: "));
         }
+    }
+
+    #[test]
+    fn a_policy_that_forbids_accepting_is_not_mended_by_another_listener() {
+        let failed_with = |errno: Errno| {
+            let address = SocketAddr::from(([127, 0, 0, 1], 8080)).into();
+            let source = errno.into();
+            Error::Accept { address, source }.to_string()
+        };
+        let forbidden = failed_with(Errno::ACCESS);
+        assert!(forbidden.starts_with("cannot accept on 127.0.0.1:8080: Permission denied"));
+        assert!(forbidden.contains("SELinux"), "{forbidden}");
+        assert!(!forbidden.contains("bind it again"), "{forbidden}");
+        let broken = failed_with(Errno::INVAL);
+        assert!(
+            broken.ends_with("; close the listener and bind it again"),
+            "{broken}"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub struct ListenerOptions {
     pub(crate) fast_open: u32,
     /// The permissions of the socket's file.
     pub(crate) mode: Option<u32>,
-    retry_in_use: bool,
+    pub(crate) retry_in_use: bool,
 }
 
 impl ListenerOptions {

@@ -21,6 +21,7 @@ pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Liste
     match address {
         Address::Tcp(_) => open_tcp(options, address),
         Address::Unix(path) => open_unix(options, address, path),
+        Address::Abstract(_) => Err(unusable(address, PathError::Abstract)),
         Address::Unnamed => Err(unusable(address, PathError::Empty)),
     }
 }
@@ -30,13 +31,28 @@ fn refuse_unsupported(options: &ListenerOptions, address: &Address) -> Result<()
     const FOR_UNIX: &str = "for Unix sockets";
     const FOR_TCP: &str = "for TCP";
 
+    // All fields, so that the compiler asks for a decision about a new one.
+    let ListenerOptions {
+        backlog: _,
+        reuse_address: _,
+        reuse_port,
+        v6_only,
+        nodelay: _,
+        keepalive,
+        receive_buffer,
+        send_buffer,
+        defer_accept,
+        fast_open,
+        mode,
+        retry_in_use: _,
+    } = options;
     let is_unix = address.is_unix();
     let is_v4 = address.tcp().is_some_and(|address| address.is_ipv4());
-    let is_deferred = !options.defer_accept.is_zero();
-    let is_fast = options.fast_open > 0;
-    let keeps_alive = !options.keepalive.is_zero();
-    let has_receive_buffer = options.receive_buffer.is_some();
-    let has_send_buffer = options.send_buffer.is_some();
+    let is_deferred = !defer_accept.is_zero();
+    let is_fast = *fast_open > 0;
+    let keeps_alive = !keepalive.is_zero();
+    let has_receive_buffer = receive_buffer.is_some();
+    let has_send_buffer = send_buffer.is_some();
     let refusals = [
         (keeps_alive && is_unix, "keepalive", FOR_UNIX),
         (keeps_alive && !sys::HAS_KEEPALIVE_IDLE, "keepalive", HERE),
@@ -46,15 +62,11 @@ fn refuse_unsupported(options: &ListenerOptions, address: &Address) -> Result<()
         (is_deferred && DEFER_ACCEPT.is_none(), "defer_accept", HERE),
         (is_fast && is_unix, "fast_open", FOR_UNIX),
         (is_fast && FAST_OPEN.is_none(), "fast_open", HERE),
-        (options.reuse_port && is_unix, "reuse_port", FOR_UNIX),
-        (
-            options.reuse_port && !sys::HAS_REUSE_PORT,
-            "reuse_port",
-            HERE,
-        ),
-        (!options.v6_only && is_v4, "v6_only(false)", "for IPv4"),
-        (!options.v6_only && is_unix, "v6_only(false)", FOR_UNIX),
-        (options.mode.is_some() && !is_unix, "mode", FOR_TCP),
+        (*reuse_port && is_unix, "reuse_port", FOR_UNIX),
+        (*reuse_port && !sys::HAS_REUSE_PORT, "reuse_port", HERE),
+        (!v6_only && is_v4, "v6_only(false)", "for IPv4"),
+        (!v6_only && is_unix, "v6_only(false)", FOR_UNIX),
+        (mode.is_some() && !is_unix, "mode", FOR_TCP),
     ];
     Error::of_first_refusal(&refusals, address)
 }

@@ -72,6 +72,10 @@ fn unix_address(any: SocketAddrAny) -> io::Result<Address> {
         return Ok(Address::Unnamed);
     }
     let name = SocketAddrUnix::try_from(any)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Some(name) = name.abstract_name().filter(|name| !name.is_empty()) {
+        return Ok(Address::Abstract(name.into()));
+    }
     let Some(path) = name.path_bytes() else {
         return Ok(Address::Unnamed);
     };

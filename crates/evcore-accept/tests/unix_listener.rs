@@ -113,17 +113,34 @@ fn a_peer_with_a_path_that_fills_its_address_is_unnamed() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_listener_with_an_abstract_name_is_unnamed() {
+fn an_inherited_listener_has_its_abstract_name() {
     use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
 
-    let name = format!("evcore-accept-{}", std::process::id());
-    let name = SocketAddr::from_abstract_name(name).unwrap();
+    let text = format!("evcore-accept-{}\0ä", std::process::id());
+    let name = SocketAddr::from_abstract_name(&text).unwrap();
     let inherited = UnixListener::bind_addr(&name).unwrap();
     let listener = Listener::from_fd(inherited.into()).unwrap();
-    assert_eq!(*listener.local_addr(), Address::Unnamed);
-    assert!(listener.file().is_none());
-    let _client = UnixStream::connect_addr(&name).unwrap();
-    accept_one(&listener);
+    let address = listener.local_addr();
+    assert_eq!(*address, Address::Abstract(text.as_bytes().into()));
+    assert!(address.is_unix() && address.path().is_none() && listener.file().is_none());
+    let shown = format!("unix:@{}", text.escape_debug());
+    assert_eq!(
+        address.to_string(),
+        shown.replace("\\0ä", "\\x00\\xc3\\xa4")
+    );
+    let client = UnixStream::connect_addr(&name).unwrap();
+    let (stream, _) = accept_one(&listener);
+    assert_eq!(stream.local_addr().unwrap(), *address);
+    drop(client);
+
+    for refused in [
+        Listener::bind(address).map(drop).unwrap_err(),
+        Stream::connect(address).map(drop).unwrap_err(),
+    ] {
+        let message = refused.to_string();
+        assert!(message.contains("abstract"), "{message}");
+        assert!(message.contains("write unix:PATH"), "{message}");
+    }
 }
 
 #[test]

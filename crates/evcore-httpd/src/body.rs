@@ -1,6 +1,11 @@
 //! An incremental reader of request bodies, by length or chunked.
 
-use crate::{body_memory::BodyMemory, request::MAX_BODY_BYTES, response::Status};
+use crate::{
+    body_memory::BodyMemory,
+    chunk_extension::{Extension, is_text, is_token},
+    request::MAX_BODY_BYTES,
+    response::Status,
+};
 
 /// The memory that a chunked body reserves first, in bytes.
 const FIRST_CHUNKED_RESERVATION: usize = 4096;
@@ -42,7 +47,7 @@ pub struct BodyReader {
     length: u64,
     /// The size of the chunk that begins after this line.
     announced: u64,
-    /// Bytes of chunk extensions and trailers so far, which are bounded too.
+    /// Bytes of long sizes, chunk extensions and trailers so far, which are bounded too.
     overhead: usize,
 }
 
@@ -58,10 +63,8 @@ enum Next {
         so_far: u64,
         digits: u32,
     },
-    /// White space after the size: an extension follows, or the end of the line.
-    SizeSpace,
-    /// An extension after the size, up to the end of the line.
-    Extension,
+    /// The extensions after the size, up to the end of the line.
+    Extension(Extension),
     SizeLf,
     Chunk {
         left: u64,
@@ -77,10 +80,11 @@ enum Next {
     End,
 }
 
-/// The most digits of a chunk's size; the limit on bodies needs six.
-const MAX_SIZE_DIGITS: u32 = 15;
+/// The digits of a chunk's size that every client may send. Further ones, with zeros in front, count
+/// as overhead.
+const USUAL_SIZE_DIGITS: u32 = 15;
 
-/// The most bytes of extensions and trailers together.
+/// The most bytes of further digits, extensions and trailers together.
 const MAX_OVERHEAD: usize = 16 * 1024;
 
 impl BodyReader {
@@ -214,13 +218,12 @@ impl BodyReader {
                 self.announce(so_far)?;
                 Next::SizeLf
             }
-            (Next::Size { so_far, .. }, b';' | b' ' | b'\t') => {
+            (Next::Size { so_far, .. }, byte) => {
                 self.announce(so_far)?;
-                self.after_size(byte)?
+                self.extension(Extension::begin(byte))?
             }
-            (Next::SizeSpace | Next::Extension, b'\r') => Next::SizeLf,
-            (Next::SizeSpace, byte) => self.after_size(byte)?,
-            (Next::Extension, byte) if is_text(byte) => self.over(Next::Extension)?,
+            (Next::Extension(read), b'\r') if read.may_end() => Next::SizeLf,
+            (Next::Extension(read), byte) => self.extension(read.next(byte))?,
             (Next::SizeLf, b'\n') if self.announced == 0 => Next::TrailerStart,
             (Next::SizeLf, b'\n') => Next::Chunk {
                 left: self.announced,
@@ -228,7 +231,7 @@ impl BodyReader {
             (Next::ChunkCr, b'\r') => Next::ChunkLf,
             (Next::ChunkLf, b'\n') => Next::SIZE,
             (Next::TrailerStart, b'\r') => Next::EndLf,
-            (Next::TrailerStart | Next::TrailerName, byte) if is_name(byte) => {
+            (Next::TrailerStart | Next::TrailerName, byte) if is_token(byte) => {
                 self.over(Next::TrailerName)?
             }
             (Next::TrailerName, b':') => self.over(Next::Trailer)?,
@@ -241,23 +244,26 @@ impl BodyReader {
     }
 
     fn size_digit(&mut self, so_far: u64, digits: u32, byte: u8) -> Result<Next, Status> {
-        if digits == MAX_SIZE_DIGITS {
+        // Another digit would only make it larger.
+        if so_far > MAX_BODY_BYTES as u64 {
             return Err(Status::BodyTooLarge);
         }
         let digit = char::from(byte).to_digit(16).ok_or(Status::BadRequest)?;
-        Ok(Next::Size {
+        let next = Next::Size {
             so_far: so_far * 16 + u64::from(digit),
-            digits: digits + 1,
-        })
+            digits: digits.saturating_add(1),
+        };
+        if digits < USUAL_SIZE_DIGITS {
+            Ok(next)
+        } else {
+            self.over(next)
+        }
     }
 
-    /// Consumes white space after a size, or the start of an extension.
-    fn after_size(&mut self, byte: u8) -> Result<Next, Status> {
-        match byte {
-            b' ' | b'\t' => self.over(Next::SizeSpace),
-            b';' => self.over(Next::Extension),
-            _ => Err(Status::BadRequest),
-        }
+    /// Consumes a byte of an extension, which was read with this result.
+    fn extension(&mut self, read: Option<Extension>) -> Result<Next, Status> {
+        let read = read.ok_or(Status::BadRequest)?;
+        self.over(Next::Extension(read))
     }
 
     /// Records the size of the next chunk. A chunk beyond the limit is refused before it is read.
@@ -270,7 +276,7 @@ impl BodyReader {
         }
     }
 
-    /// Counts a byte of an extension or a trailer, or of the white space before.
+    /// Counts a byte of an extension or a trailer, or a digit of a long size.
     fn over(&mut self, next: Next) -> Result<Next, Status> {
         self.overhead += 1;
         if self.overhead > MAX_OVERHEAD {
@@ -279,16 +285,6 @@ impl BodyReader {
             Ok(next)
         }
     }
-}
-
-/// Whether a byte may be in the name of a field (RFC 9110, section 5.6.2).
-fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
-/// Whether a byte may be in a value: no control byte, except a tab (RFC 9110, section 5.5).
-fn is_text(byte: u8) -> bool {
-    byte == b'\t' || !byte.is_ascii_control()
 }
 
 impl Next {
@@ -331,6 +327,8 @@ mod tests {
             b"-1\r\n",
             b"4 \n",
             b"4 5\r\n",
+            b"4 \r\n",
+            b"4;\r\n",
             b"4;a\rb",
             b"4;\0",
             b"0\r\nGET /",
@@ -355,6 +353,21 @@ mod tests {
             let refused = BodyReader::keeping(Framing::Chunked).feed(bad, &mut enough());
             assert_eq!(refused, Err(Status::BodyTooLarge), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn zeros_in_front_of_a_size_are_allowed_up_to_the_overhead() {
+        let chunk = |zeros| [vec![b'0'; zeros], b"3\r\nabc\r\n0\r\n\r\n".to_vec()].concat();
+        let usual = USUAL_SIZE_DIGITS as usize - 1;
+        for zeros in [0, 14, 15, 16, usual + MAX_OVERHEAD] {
+            let mut body = BodyReader::keeping(Framing::Chunked);
+            let chunk = chunk(zeros);
+            assert_eq!(body.feed(&chunk, &mut enough()), Ok(chunk.len()), "{zeros}");
+            assert_eq!(body.into_kept(), b"abc", "{zeros}");
+        }
+        let mut body = BodyReader::keeping(Framing::Chunked);
+        let refused = body.feed(&chunk(usual + MAX_OVERHEAD + 1), &mut enough());
+        assert_eq!(refused, Err(Status::HeadTooLarge));
     }
 
     #[test]

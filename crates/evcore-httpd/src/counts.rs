@@ -1,5 +1,7 @@
 //! The connection counters of a worker, which `/status` sums over all workers.
 
+use std::sync::atomic::{Ordering, fence};
+
 use evcore::{balancer::WorkerId, clock::Clock};
 
 use crate::{
@@ -85,10 +87,20 @@ impl Counts {
     /// Begins the metrics of this worker, which has this index. Returns what earlier workers of the
     /// slot have counted.
     pub fn begin(&mut self, index: usize, clock: &Clock) -> Totals {
+        self.take_over(index);
         self.own.metrics = Metrics::new(clock);
-        self.own.totals.index = index as u64;
         self.publish();
         self.own.totals
+    }
+
+    /// Publishes where the counters of this worker begin. The slot has no process id until then, so no
+    /// page lists the worker with the counts of its predecessors.
+    fn take_over(&mut self, index: usize) {
+        self.own.totals.index = index as u64;
+        self.own.at_start = self.own.counters();
+        self.publish();
+        // Before the process id.
+        fence(Ordering::Release);
     }
 
     /// The metrics of this worker, and the totals of its slot.
@@ -160,5 +172,125 @@ impl Counts {
             Phase::Writing => &mut self.own.writing,
             Phase::Waiting => &mut self.own.waiting,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::atomic::AtomicBool, thread};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slot() -> WorkerId {
+        WorkerId::from_slot(0)
+    }
+
+    fn scoreboard() -> Scoreboard {
+        WorkerStats::scoreboard(2).expect("a page")
+    }
+
+    /// The number of requests in the sums, in the series of index 0, and of the worker that runs.
+    fn requests(scoreboard: &Scoreboard) -> (u64, u64, Option<u64>) {
+        let mut running = WorkerStats::running(scoreboard);
+        let own = running.next().map(|stats| stats.since_start().requests);
+        assert!(running.next().is_none(), "the other slot had no worker");
+        let series = WorkerStats::by_index(scoreboard)[0].requests;
+        (WorkerStats::sum_of(scoreboard).requests, series, own)
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Start,
+        /// A start that ends before the process id is published.
+        StartInVain,
+        Request,
+        Death,
+    }
+
+    proptest! {
+        /// The oracle is two numbers: the requests of all workers, and those of the present one.
+        #[test]
+        fn sums_grow_and_each_worker_counts_from_its_start(
+            events in prop::collection::vec(
+                prop_oneof![
+                    Just(Event::Start),
+                    Just(Event::StartInVain),
+                    Just(Event::Request),
+                    Just(Event::Death),
+                ],
+                1..40,
+            ),
+        ) {
+            let scoreboard = scoreboard();
+            let (mut worker, mut all, mut own) = (None::<Counts>, 0, None);
+            for event in events {
+                match (event, &mut worker) {
+                    (Event::Start, None) => {
+                        let mut counts = Counts::new(scoreboard.clone(), slot());
+                        counts.take_over(0);
+                        // A page that is made between the two steps of a start.
+                        prop_assert_eq!(requests(&scoreboard), (all, all, None));
+                        counts.begin(0, &Clock::system());
+                        (worker, own) = (Some(counts), Some(0));
+                    }
+                    (Event::StartInVain, None) => {
+                        Counts::new(scoreboard.clone(), slot()).take_over(0);
+                        scoreboard.release_dead(slot());
+                    }
+                    (Event::Request, Some(counts)) => {
+                        counts.request();
+                        all += 1;
+                        own = own.map(|own| own + 1);
+                    }
+                    (Event::Death, Some(_)) => {
+                        scoreboard.release_dead(slot());
+                        (worker, own) = (None, None);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(requests(&scoreboard), (all, all, own));
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_mixes_no_two_workers_of_a_slot() {
+        const REQUESTS: u64 = 200;
+        const PAGES: u64 = 5_000;
+        let scoreboard = scoreboard();
+        let reader = scoreboard.clone();
+        let is_enough = AtomicBool::new(false);
+        let mut pages = 0;
+        thread::scope(|threads| {
+            let lives = threads.spawn(|| {
+                let mut lives = 0;
+                while !is_enough.load(Ordering::Relaxed) {
+                    lives += 1;
+                    let mut counts = Counts::new(scoreboard.clone(), slot());
+                    counts.take_over(0);
+                    counts.own.metrics.pid = lives;
+                    counts.publish();
+                    (0..REQUESTS).for_each(|_| counts.request());
+                    scoreboard.release_dead(slot());
+                }
+                lives
+            });
+            let mut last = (0, 0);
+            while pages < PAGES {
+                for stats in WorkerStats::running(&reader) {
+                    let now = (stats.metrics.pid, stats.since_start().requests);
+                    let is_later = last <= now && now.1 <= REQUESTS;
+                    is_enough.store(!is_later, Ordering::Relaxed);
+                    assert!(is_later, "{last:?}, then {now:?}");
+                    last = now;
+                    pages += 1;
+                }
+            }
+            is_enough.store(true, Ordering::Relaxed);
+            let lives = lives.join().expect("it counts");
+            assert_eq!(WorkerStats::sum_of(&reader).requests, lives * REQUESTS);
+        });
     }
 }

@@ -23,20 +23,25 @@ const LIVENESS_PIPE: u64 = 1;
 /// If the limit does not suffice to serve one client and to reload; or the error of a system call.
 pub fn make_room(options: &Options) -> Result<(), Box<dyn Error>> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let allowed = maximum.unwrap_or(u64::MAX);
     let wanted = full_need(options);
     if current.is_some_and(|current| current < wanted) {
-        raise(wanted.min(allowed), maximum)?;
+        raise(wanted.min(maximum.unwrap_or(u64::MAX)), maximum)?;
     }
-    check_available(minimum(options))?;
-    if allowed < wanted {
+    Ok(check_available(minimum(options))?)
+}
+
+/// Logs if the hard limit does not suffice for all connections. Call it when the server starts: if it
+/// does not start, the reason is the only line of the log.
+pub fn log_shortage(options: &Options) {
+    let wanted = full_need(options);
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    if let Some(allowed) = maximum.filter(|maximum| *maximum < wanted) {
         log(format_args!(
             "httpd: the limit is {allowed} descriptors, and --connections {} needs {wanted}: \
              clients and reloads may have to wait",
             options.connections
         ));
     }
-    Ok(())
 }
 
 /// Opens this many descriptors and closes them again. Nothing else shows how many are available,

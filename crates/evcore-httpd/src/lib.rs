@@ -12,13 +12,13 @@
 //! - `server`: the event loop and the connections;
 //! - `connection`: one connection: when to read, write, wait and close; `receiving` and `sending` are
 //!   its two halves;
-//! - `request`, `host`, `body`, `route`, `response`: HTTP, without sockets;
+//! - `request`, `host`, `body`, `chunk_extension`, `route`, `response`: HTTP, without sockets;
 //! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
 //!   bodies; `headroom`: what stays free below a limit on the memory of the process;
 //! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop, with
-//!   `buckets`, its histograms; `server_stats`: what the master counts; `scoreboard`: all of it in
-//!   shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
+//!   `buckets`, its histograms; `counters`: those of one worker alone; `server_stats`: what the master
+//!   counts; `scoreboard`: all of it in shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
 //!   draws it;
 //! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error;
 //!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
@@ -36,9 +36,11 @@ mod access_log;
 mod body;
 mod body_memory;
 mod buckets;
+mod chunk_extension;
 mod connection;
 #[cfg(test)]
 mod connection_tests;
+mod counters;
 pub mod counts;
 mod cpu_masks;
 mod dashboard;

@@ -5,6 +5,7 @@ use std::{env, error::Error, net::SocketAddr};
 
 use evcore::{Listener, accept::Address};
 use evcore_prefork::{LISTEN_FDS, activated, inherited};
+use rustix::net::sockopt;
 
 use crate::{
     log::{log, notice},
@@ -66,8 +67,11 @@ pub fn open(
     passed: Passed,
     files: &mut SocketFiles,
 ) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
-    let spread_by_kernel = options.own_listeners;
-    let sets = if spread_by_kernel { options.workers } else { 1 };
+    let sets = if options.own_listeners {
+        options.workers
+    } else {
+        1
+    };
     let Passed {
         listeners: mut old,
         by_manager,
@@ -78,8 +82,10 @@ pub fn open(
         let claimed = old.claim(&addresses).into_iter();
         let set = claimed.zip(&addresses).map(|(claimed, address)| {
             let is_managed = by_manager && claimed.is_some();
-            let bind = || Listener::builder().reuse_port(spread_by_kernel);
-            let listener = claimed.map_or_else(|| bind().bind(address), Ok)?;
+            let listener = match claimed {
+                Some(listener) => with_options(listener, options)?,
+                None => bind(address, options)?,
+            };
             if !is_managed {
                 files.add(&listener);
             }
@@ -92,6 +98,26 @@ pub fn open(
     }
     old.close(files);
     Ok(all)
+}
+
+fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::accept::Error> {
+    let mut builder = Listener::builder().reuse_port(options.own_listeners);
+    if let Some(bytes) = options.send_buffer {
+        builder = builder.send_buffer(bytes);
+    }
+    builder.bind(address)
+}
+
+/// Sets the options of a listener that another process has opened. Connections that wait in its backlog
+/// are without them.
+fn with_options(listener: Listener, options: &Options) -> Result<Listener, Box<dyn Error>> {
+    options.allow_send_buffer(listener.local_addr())?;
+    if let Some(bytes) = options.send_buffer {
+        let bytes = usize::try_from(bytes)?;
+        sockopt::set_socket_send_buffer_size(&listener, bytes)
+            .map_err(|error| format!("--send-buffer {bytes}: {error}"))?;
+    }
+    Ok(listener)
 }
 
 /// Returns a function that logs the listening addresses on its first call. Call it when a worker is

@@ -67,6 +67,11 @@ impl Metrics {
         }
     }
 
+    /// Returns true if both belong to one worker. The start tells threads apart, which have one process id.
+    pub fn is_of_same_worker(&self, other: &Self) -> bool {
+        (self.pid, self.started_ms) == (other.pid, other.started_ms)
+    }
+
     pub fn to_array(self) -> [u64; Self::LEN] {
         let (lateness, turn) = (self.lateness, self.turn);
         [
@@ -254,9 +259,9 @@ impl Distribution {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 
-    use evcore::clock::ManualTimeSource;
+    use evcore::{Interest, Mode, Step, Timer, clock::ManualTimeSource};
 
     use super::*;
 
@@ -336,6 +341,80 @@ mod tests {
             "one turn above a second each: {long:?}"
         );
         assert!(totals.turn.sum_ns >= 3 * 1_100_000_000);
+    }
+
+    #[test]
+    fn totals_are_what_was_earlier_and_what_the_loop_has_counted() {
+        let time = ManualTimeSource::new();
+        let clock = Clock::with_source(time.clone());
+        let ev = EventLoop::builder().clock(clock).build();
+        let mut ev = ev.expect("a poller");
+        let pairs = [(); 2].map(|()| UnixStream::pair().expect("a pair of sockets"));
+        let tokens = pairs.each_ref().map(|(ours, theirs)| {
+            (&mut &*theirs).write_all(b"x").expect("it is open");
+            let token = ev.add(ours, Interest::READ, Mode::Edge);
+            token.expect("it is not full")
+        });
+        let timer = ev.add_unwatched().expect("it is not full");
+        ev.arm(timer, Timer::READ, Duration::from_millis(1));
+        time.advance(Duration::from_millis(2));
+        ev.wait_at_most(Duration::ZERO).expect("it waits");
+        // One of two events becomes stale.
+        while let Some(step) = ev.next_step() {
+            if let Step::Ready(token, _) = step {
+                let other = tokens.into_iter().find(|other| *other != token);
+                assert!(ev.close(other.expect("there are two")));
+            }
+        }
+        let earlier = Totals {
+            turns: 1_000,
+            events: 2_000,
+            stale: 3_000,
+            timers_fired: 4_000,
+            ..Totals::default()
+        };
+        let mut metrics = Metrics::new(ev.clock());
+        let mut totals = earlier;
+        MetricsCollector::new(earlier).collect(&ev, (&mut metrics, &mut totals));
+        let stats = ev.stats();
+        assert_eq!((stats.events, stats.stale, stats.expired), (2, 1, 1));
+        let expected = [(1, 1_000 + stats.turns), (2, 2_002), (3, 3_001), (4, 4_001)];
+        assert_eq!(totals.of_turn(), expected);
+        assert!(stats.turns > 0);
+    }
+
+    #[test]
+    fn each_counter_of_another_slot_is_added() {
+        let [mut sum, other] = [1, 1_000]
+            .map(|factor| Totals::from_array(std::array::from_fn(|at| factor * (at as u64 + 1))));
+        let before = sum;
+        sum.add(&other);
+        assert_eq!(sum.index, before.index);
+        let numbers = sum.to_array();
+        for (at, number) in numbers.into_iter().enumerate().skip(1) {
+            assert_eq!(
+                number,
+                1_001 * (at as u64 + 1),
+                "number {at} of {numbers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_read_of_a_worker_does_not_wait_for_its_second() {
+        let (mut ev, turn_of) = timed_loop();
+        let mut collector = MetricsCollector::new(Totals::default());
+        let mut metrics = Metrics::new(ev.clock());
+        let mut totals = Totals::default();
+        turn_of(Duration::from_millis(5), &mut ev);
+        assert!(collector.collect(&ev, (&mut metrics, &mut totals)));
+        let first = totals.turn;
+        turn_of(Duration::from_millis(7), &mut ev);
+        assert!(!collector.collect(&ev, (&mut metrics, &mut totals)));
+        assert_eq!(totals.turn, first);
+        collector.read_next();
+        assert!(collector.collect(&ev, (&mut metrics, &mut totals)));
+        assert!(totals.turn.sum_ns >= first.sum_ns + 6_900_000);
     }
 
     #[test]

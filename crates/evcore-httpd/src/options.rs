@@ -1,7 +1,8 @@
 //! The command line.
 
 use std::{
-    ffi::OsString, fmt, os::unix::ffi::OsStrExt, path::PathBuf, str::FromStr, time::Duration,
+    ffi::OsString, fmt, ops::RangeInclusive, os::unix::ffi::OsStrExt, path::PathBuf, str::FromStr,
+    time::Duration,
 };
 
 use evcore::{accept::Address, balancer::Policy, poller::BackendKind};
@@ -53,6 +54,9 @@ Usage: httpd [OPTIONS]
                                                                   [default: 65000]
   --send-timeout MS        time between two successful writes of a response, in
                            milliseconds                           [default: 60000]
+  --send-buffer BYTES      what the kernel may hold of the responses of one
+                           connection; it doubles the number. Not for Unix
+                           sockets                         [default: the system's]
   --shutdown-timeout MS    time for open connections after QUIT, in milliseconds
                                                                   [default: 30000]
   --bodies BYTES           memory of one worker for all unfinished request
@@ -109,6 +113,9 @@ const MAX_WORKERS: usize = 1024;
 /// The maximum of `--open-files`.
 const MAX_OPEN_FILES: u32 = 1 << 20;
 
+/// The range of `--send-buffer`: from a page, because kernels raise very small ones.
+const SEND_BUFFERS: RangeInclusive<u32> = 4096..=1 << 30;
+
 /// The maximum of `--bodies`.
 const MAX_BODIES: usize = usize::MAX;
 
@@ -153,6 +160,9 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     /// The time between two successful writes of a response.
     pub send_timeout: Duration,
+    /// What the kernel may hold of the responses of one connection (`SO_SNDBUF`), in bytes; `None`:
+    /// the system decides.
+    pub send_buffer: Option<u32>,
     /// The time for open connections in a graceful shutdown.
     pub shutdown_timeout: Duration,
     /// The memory of one worker for all unfinished request bodies, in bytes.
@@ -252,6 +262,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
                 options.keepalive_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
             "send-timeout" => options.send_timeout = milliseconds(&name, &value(&mut parser)?)?,
+            "send-buffer" => {
+                let (least, most) = SEND_BUFFERS.into_inner();
+                options.send_buffer = Some(number(&name, &value(&mut parser)?, least, most)?);
+            }
             "shutdown-timeout" => {
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
@@ -282,6 +296,9 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
         let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
         return Err(OptionError(message.to_owned()));
     }
+    if let Some(unix) = options.listen.iter().find(|address| address.is_unix()) {
+        options.allow_send_buffer(unix).map_err(OptionError)?;
+    }
     for (name, is_there) in [
         ("index", options.index.is_some()),
         ("open-files", open_files.is_some()),
@@ -296,6 +313,23 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
     options.policy = accept.policy(delay, options.workers);
     options.own_listeners = matches!(accept, AcceptOption::ReusePort) && options.workers > 1;
     Ok(Command::Serve(Box::new(options)))
+}
+
+impl Options {
+    /// Checks whether a listener at this address can have the [send buffer](Self::send_buffer).
+    ///
+    /// # Errors
+    ///
+    /// If it is a Unix socket, whose connections do not inherit it.
+    pub(crate) fn allow_send_buffer(&self, address: &Address) -> Result<(), String> {
+        if self.send_buffer.is_some() && address.is_unix() {
+            return Err(format!(
+                "--send-buffer is for TCP, and {address} is a Unix socket, whose connections do not \
+                 have it; leave out one of them"
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Options {
@@ -315,6 +349,7 @@ impl Default for Options {
             header_timeout: Duration::from_secs(60),
             keepalive_timeout: Duration::from_secs(65),
             send_timeout: Duration::from_secs(60),
+            send_buffer: None,
             shutdown_timeout: Duration::from_secs(30),
             bodies: 64 * 1024 * 1024,
             access_log: None,

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use evcore::{balancer::WorkerGroup, clock::Clock};
+use evcore::{balancer::WorkerGroup, clock::Clock, poller::Poller};
 use evcore_prefork::Worker;
 use signal_hook::{consts::SIGXFSZ, flag};
 
@@ -82,6 +82,12 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     };
     let pid_file = setup.options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::prepare).transpose()?;
+    // Each worker opens its own. A poller that the kernel refuses is an error now, and logged once.
+    drop(match setup.options.poller {
+        Some(kind) => Poller::with(kind)?,
+        None => Poller::new()?,
+    });
+    descriptors::log_shortage(&setup.options);
     match setup.options.workers {
         0 => serve_here(setup, pid_file),
         _ => master::run(setup, pid_file, &files),

@@ -42,6 +42,8 @@ pub struct Request {
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Route(Route),
+    /// `OPTIONS *`
+    Options,
     NotFound,
     NotAllowed(Route),
 }
@@ -51,7 +53,7 @@ pub enum Action {
 pub enum Version {
     /// HTTP/1.0
     Http10,
-    /// HTTP/1.1
+    /// HTTP/1.1, or a later minor version
     Http11,
 }
 
@@ -85,9 +87,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
             }
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => Parsed::Refused(Status::HeadTooLarge),
-        Err(httparse::Error::Version) if names_a_version(bytes) => {
-            Parsed::Refused(Status::VersionNotSupported)
-        }
+        Err(httparse::Error::Version) => parse_version(bytes),
         Err(_) => Parsed::Refused(Status::BadRequest),
     }
 }
@@ -103,17 +103,36 @@ fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
     length > MAX_TARGET_BYTES
 }
 
-/// Whether the request line has three words, the last of which is a version of HTTP (RFC 9112, section
-/// 2.3). Otherwise it is malformed, and no other version either.
-fn names_a_version(bytes: &[u8]) -> bool {
-    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let mut lines = bytes.split(is_line_end).filter(|line| !line.is_empty());
-    let mut words = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
-    match (words.nth(2), words.next()) {
-        (Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor]), None) => {
-            major.is_ascii_digit() && minor.is_ascii_digit()
+/// Parses a head whose version is not one that the parser has. A later minor version than HTTP/1.1 is
+/// read as HTTP/1.1 (RFC 9110, section 2.5).
+#[cold]
+fn parse_version(bytes: &[u8]) -> Parsed {
+    match minor_version_at(bytes) {
+        Some(at) if bytes[at - 2] == b'1' => {
+            // The rest of a longer head is not read anyway.
+            let mut head = bytes[..bytes.len().min(MAX_HEAD_BYTES + 1)].to_vec();
+            head[at] = b'1';
+            parse(&head)
         }
-        _ => false,
+        Some(_) => Parsed::Refused(Status::VersionNotSupported),
+        None => Parsed::Refused(Status::BadRequest),
+    }
+}
+
+/// Where the minor version is in a request line of three words, the last of which is a version of HTTP
+/// (RFC 9112, section 2.3). `None` if it is malformed.
+fn minor_version_at(bytes: &[u8]) -> Option<usize> {
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = bytes.iter().position(|byte| !is_line_end(byte))?;
+    let line = bytes[start..].split(is_line_end).next()?;
+    let mut words = line.split(|byte| *byte == b' ');
+    match (words.nth(2)?, words.next()) {
+        ([b'H', b'T', b'T', b'P', b'/', major, b'.', minor], None)
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Some(start + line.len() - 1)
+        }
+        _ => None,
     }
 }
 
@@ -134,7 +153,10 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     Ok(Request {
         action: match route(target) {
             Some(route) if route.allows(method) => Action::Route(route),
+            // What the client sends next may be for the other end of the tunnel.
+            _ if method == "CONNECT" => return Err(Status::MethodNotAllowed),
             Some(route) => Action::NotAllowed(route),
+            None if (method, target) == ("OPTIONS", "*") => Action::Options,
             None => Action::NotFound,
         },
         head_only: method == "HEAD",

@@ -21,6 +21,9 @@ pub enum Route {
     Dashboard(Asset),
 }
 
+/// The methods that some endpoint, or the server as a whole, allows.
+pub const METHODS: &str = "GET, HEAD, OPTIONS, POST";
+
 /// The longest time for `/sleep` and `/block`: an hour.
 const LONGEST_MS: u64 = 3_600_000;
 

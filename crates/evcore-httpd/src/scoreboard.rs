@@ -1,6 +1,9 @@
 //! The scoreboard: what the processes of the server publish about themselves, in shared memory.
 
-use std::io;
+use std::{
+    io,
+    sync::atomic::{Ordering, fence},
+};
 
 use evcore::{
     balancer::{self, WorkerGroup, WorkerId},
@@ -8,6 +11,7 @@ use evcore::{
 };
 
 use crate::{
+    counters::Counters,
     metrics::{Metrics, Totals},
     server_stats::ServerStats,
 };
@@ -31,6 +35,25 @@ impl Scoreboard {
     /// What a worker, or its predecessor in the same slot, has published.
     pub fn read(&self, id: WorkerId) -> WorkerStats {
         WorkerStats::from_array(self.workers.read(id))
+    }
+
+    /// What the running worker of a slot has published; `None` if none runs.
+    ///
+    /// The values of a slot are read one by one. If another worker has taken the slot meanwhile, they
+    /// are of two workers, and are read again. A worker publishes its process id after all else, and
+    /// the id is set to 0 before the next worker starts.
+    fn read_running(&self, id: WorkerId) -> Option<WorkerStats> {
+        let mut before = self.read(id).metrics;
+        loop {
+            fence(Ordering::Acquire);
+            let stats = self.read(id);
+            fence(Ordering::Acquire);
+            let after = self.read(id).metrics;
+            if before.is_of_same_worker(&after) {
+                return (after.pid != 0).then_some(stats);
+            }
+            before = after;
+        }
     }
 
     /// Publishes all values of a worker. Only the worker itself may call this.
@@ -108,6 +131,8 @@ pub struct WorkerStats {
     pub requests: u64,
     /// What the event loops of the slot have counted so far.
     pub totals: Totals,
+    /// The counters of the slot when its present worker started.
+    pub at_start: Counters,
 }
 
 impl WorkerStats {
@@ -115,7 +140,7 @@ impl WorkerStats {
     /// the next worker of the slot continues them.
     const GAUGES: usize = Self::METRICS + Metrics::LEN;
     /// The number of values in a slot.
-    pub const LEN: usize = Self::TOTALS + Totals::LEN;
+    pub const LEN: usize = Self::AT_START + Counters::LEN;
 
     // The places of single values in a slot.
     pub(crate) const ACTIVE: usize = 0;
@@ -127,6 +152,7 @@ impl WorkerStats {
     pub(crate) const HANDLED: usize = Self::GAUGES + 1;
     pub(crate) const REQUESTS: usize = Self::GAUGES + 2;
     pub(crate) const TOTALS: usize = Self::GAUGES + 3;
+    const AT_START: usize = Self::TOTALS + Totals::LEN;
 
     /// Creates a scoreboard for this many workers.
     pub fn scoreboard(workers: usize) -> io::Result<Scoreboard> {
@@ -145,8 +171,26 @@ impl WorkerStats {
 
     /// The slots of running workers.
     pub fn running(scoreboard: &Scoreboard) -> impl Iterator<Item = Self> {
-        let slots = scoreboard.iter();
-        slots.filter(|stats| stats.metrics.pid != 0)
+        let slots = (0..scoreboard.workers.workers()).map(WorkerId::from_slot);
+        slots.filter_map(|id| scoreboard.read_running(id))
+    }
+
+    /// The counters of the slot: of all workers that it has had.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            accepted: self.accepted,
+            handled: self.handled,
+            requests: self.requests,
+            turns: self.totals.turns,
+            events: self.totals.events,
+            stale: self.totals.stale,
+            timers_fired: self.totals.timers_fired,
+        }
+    }
+
+    /// The counters of the present worker alone.
+    pub fn since_start(&self) -> Counters {
+        self.counters().since(&self.at_start)
     }
 
     /// The sums over all workers of each index, including those that have ended. The index is the
@@ -194,7 +238,8 @@ impl WorkerStats {
         numbers[Self::ACCEPTED] = self.accepted;
         numbers[Self::HANDLED] = self.handled;
         numbers[Self::REQUESTS] = self.requests;
-        numbers[Self::TOTALS..].copy_from_slice(&self.totals.to_array());
+        numbers[Self::TOTALS..Self::AT_START].copy_from_slice(&self.totals.to_array());
+        numbers[Self::AT_START..].copy_from_slice(&self.at_start.to_array());
         numbers
     }
 
@@ -210,6 +255,7 @@ impl WorkerStats {
             handled: numbers[Self::HANDLED],
             requests: numbers[Self::REQUESTS],
             totals: Totals::from_array(std::array::from_fn(|at| numbers[Self::TOTALS + at])),
+            at_start: Counters::from_array(std::array::from_fn(|at| numbers[Self::AT_START + at])),
         }
     }
 }
@@ -261,6 +307,7 @@ mod tests {
             handled: stats.handled,
             requests: stats.requests,
             totals: stats.totals,
+            at_start: stats.at_start,
             ..WorkerStats::default()
         };
         assert_eq!(scoreboard.read(one), left);
@@ -298,6 +345,32 @@ mod tests {
         assert_eq!(after[0].totals, before[0].totals);
         assert_eq!(after[0].requests, before[0].requests);
         assert_eq!(after[0].active, once.active);
+    }
+
+    #[test]
+    fn each_count_of_two_slots_is_in_the_sum_of_their_index() {
+        let scoreboard = WorkerStats::scoreboard(3).expect("a page");
+        for (slot, factor) in [(0, 1), (1, 1_000)] {
+            let numbers = std::array::from_fn(|at| factor * (at as u64 + 1));
+            let mut stats = WorkerStats::from_array(numbers);
+            stats.totals.index = 0;
+            scoreboard.publish(WorkerId::from_slot(slot), &stats);
+        }
+        let of_index = WorkerStats::by_index(&scoreboard)[0].to_array();
+        let all = WorkerStats::sum_of(&scoreboard).to_array();
+        let connections =
+            (0..WorkerStats::METRICS).chain(WorkerStats::ACCEPTED..WorkerStats::TOTALS);
+        for at in connections.clone() {
+            assert_eq!(all[at], 1_001 * (at as u64 + 1), "number {at} of {all:?}");
+        }
+        // The first of the totals is the index.
+        for at in connections.chain(WorkerStats::TOTALS + 1..WorkerStats::AT_START) {
+            assert_eq!(
+                of_index[at],
+                1_001 * (at as u64 + 1),
+                "number {at} of {of_index:?}"
+            );
+        }
     }
 
     #[test]

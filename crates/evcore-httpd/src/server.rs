@@ -1,6 +1,6 @@
 //! A worker's server: its event loop and its connections.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use evcore::{
     Accepted, Acceptor, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token, TokenMap,
@@ -107,8 +107,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     ///
     /// # Errors
     ///
-    /// The error of [`EventLoop::next_turn`].
-    pub fn turn(&mut self, stop: Option<Duration>) -> io::Result<bool> {
+    /// The error of [`EventLoop::next_turn`], which names the call that failed. An `io::Error` would not.
+    pub fn turn(&mut self, stop: Option<Duration>) -> evcore::Result<bool> {
         self.shared.stopping |= stop.is_some();
         if !self.next_turn(stop)? {
             // What happened in the last second of the worker is counted too.
@@ -460,6 +460,26 @@ mod tests {
         assert!(turn(&mut server, 0, true));
         assert!(turn(&mut server, 9_000, false));
         assert!(!turn(&mut server, 11_002, false));
+    }
+
+    #[test]
+    fn a_worker_that_stops_publishes_its_last_second() {
+        let time = ManualTimeSource::new();
+        let clock = Clock::with_source(time.clone());
+        let ev = EventLoop::builder().clock(clock).histograms(true).build();
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+        let slot = WorkerId::from_slot(0);
+        let counts = Counts::new(scoreboard.clone(), slot);
+        let mut server = Server::new(ev.expect("a poller"), 0, counts, Options::default());
+        for _ in 0..3 {
+            server.ev.handle().wake();
+            assert!(server.turn(None).expect("a turn"));
+            time.advance(Duration::from_millis(7));
+        }
+        while server.turn(Some(Duration::ZERO)).expect("a turn") {}
+        // The first turn is read at once. The wait after a turn ends it.
+        let turn = scoreboard.read(slot).totals.turn;
+        assert!(turn.sum_ns >= 2 * 6_900_000, "{turn:?}");
     }
 
     #[test]

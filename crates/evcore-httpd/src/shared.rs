@@ -16,7 +16,7 @@ use crate::{
     receiving::MAX_OUTPUT_BYTES,
     request::{Action, MAX_BODY_BYTES, Request, Version},
     response::{Head, Status, TextHead, error_body},
-    route::Route,
+    route::{self, Route},
 };
 
 /// The size of a read. A shorter read means that the socket is empty.
@@ -202,6 +202,13 @@ impl Shared {
                 self.reply_as(request, clock, prometheus::CONTENT_TYPE, body.as_bytes());
             }
             Action::Route(Route::Dashboard(asset)) => self.dashboard(request, clock, asset),
+            Action::Options => {
+                let head = Head {
+                    allow: Some(route::METHODS),
+                    ..self.head(request, clock)
+                };
+                self.write(head, request.head_only, b"");
+            }
             Action::NotFound => self.reply_error(request, clock, Status::NotFound, None),
             Action::NotAllowed(Route::Files) if self.files.is_none() => {
                 self.reply_error(request, clock, Status::NotFound, None);
@@ -254,8 +261,11 @@ impl Shared {
 
     /// Responds with the error that ends the connection.
     pub fn refuse(&mut self, status: Status, head_only: bool, clock: &Clock) {
+        // Only CONNECT gets a 405 here. The other end of a tunnel allows nothing.
+        let allow = (status == Status::MethodNotAllowed).then_some("");
         let head = Head {
             status,
+            allow,
             ..Head::new(clock, Version::Http11, false)
         };
         self.write(head, head_only, error_body(status).as_bytes());

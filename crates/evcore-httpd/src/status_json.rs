@@ -7,11 +7,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    metrics::{Distribution, Metrics},
+    metrics::Distribution,
     scoreboard::{Scoreboard, WorkerStats, jain},
 };
 
-/// The page. The sums include workers that have ended, as in `/status`. The list does not.
+/// The page. The sums include workers that have ended, as in `/status`. The list does not, and its
+/// counters begin at the start of each worker.
 #[derive(Debug, Serialize)]
 pub struct StatusJson {
     time_ms: i64,
@@ -104,20 +105,23 @@ impl Counts {
 
 impl Worker {
     fn new(stats: &WorkerStats, uptime_ms: u64) -> Self {
-        let WorkerStats {
-            metrics, totals, ..
-        } = stats;
-        let Metrics { pid, .. } = *metrics;
+        let metrics = &stats.metrics;
+        let own = stats.since_start();
         Self {
-            worker: totals.index,
-            pid,
+            worker: stats.totals.index,
+            pid: metrics.pid,
             uptime_ms,
-            counts: Counts::new(stats),
-            turns: totals.turns,
-            events: totals.events,
-            stale_events: totals.stale,
+            counts: Counts {
+                accepted: own.accepted,
+                handled: own.handled,
+                requests: own.requests,
+                ..Counts::new(stats)
+            },
+            turns: own.turns,
+            events: own.events,
+            stale_events: own.stale,
             timers_armed: metrics.timers_armed,
-            timers_fired: totals.timers_fired,
+            timers_fired: own.timers_fired,
             timer_lateness_us: Microseconds::new(metrics.lateness),
             turn_us: Microseconds::new(metrics.turn),
         }
@@ -148,7 +152,10 @@ mod tests {
     use evcore::{balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
-    use crate::metrics::Totals;
+    use crate::{
+        counters::Counters,
+        metrics::{Metrics, Totals},
+    };
 
     #[test]
     fn the_page_lists_living_workers_and_sums_over_all() {
@@ -170,6 +177,8 @@ mod tests {
             let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
                 accepted: 5,
+                handled: 15,
+                requests: 25,
                 metrics: Metrics {
                     pid,
                     started_ms: 120,
@@ -178,9 +187,14 @@ mod tests {
                 },
                 totals: Totals {
                     index,
-                    turns: 7,
+                    turns: 9,
+                    events: 19,
+                    stale: 29,
+                    timers_fired: 39,
                     ..Totals::default()
                 },
+                // An earlier worker of the slot has counted this.
+                at_start: Counters::from_array([1, 2, 3, 4, 5, 6, 7]),
                 ..WorkerStats::default()
             };
             scoreboard.publish(WorkerId::from_slot(slot), &stats);
@@ -188,26 +202,27 @@ mod tests {
         time.advance(Duration::from_millis(50));
         clock.update();
         let page = StatusJson::new(&scoreboard, &clock).to_text();
-        let counts = |active, accepted| {
+        let counts = |active, [accepted, handled, requests]: [u64; 3]| {
             format!(
-                "\"active\":{active},\"accepted\":{accepted},\"handled\":0,\"requests\":0,\
+                "\"active\":{active},\"accepted\":{accepted},\"handled\":{handled},\
+                 \"requests\":{requests},\
                  \"reading\":0,\"writing\":0,\"waiting\":0"
             )
         };
         let worker = |index: u64| {
             format!(
-                "{{\"worker\":{index},\"pid\":{},\"uptime_ms\":30,{},\"turns\":7,\"events\":0,\
-                 \"stale_events\":0,\"timers_armed\":0,\"timers_fired\":0,\
+                "{{\"worker\":{index},\"pid\":{},\"uptime_ms\":30,{},\"turns\":5,\"events\":14,\
+                 \"stale_events\":23,\"timers_armed\":0,\"timers_fired\":32,\
                  \"timer_lateness_us\":{{\"mean\":1.002,\"p50\":0.000,\"p99\":30.040,\"max\":0.999}},\
                  \"turn_us\":{{\"mean\":0.000,\"p50\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
                 100 + index,
-                counts(3, 5)
+                counts(3, [4, 13, 22])
             )
         };
         let expected = format!(
             "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,{},\
              \"jain\":1.0000,\"workers\":[{},{}]}}\n",
-            counts(6, 15),
+            counts(6, [15, 45, 75]),
             worker(1),
             worker(0)
         );

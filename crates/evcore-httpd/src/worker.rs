@@ -1,6 +1,6 @@
 //! A worker: its event loop, by the options, and its reaction to signals.
 
-use std::{io, mem, os::fd::AsFd};
+use std::{mem, os::fd::AsFd};
 
 use evcore::{
     Budgets, Builder, EventLoop, Listener,
@@ -105,7 +105,7 @@ pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::erro
 /// # Errors
 ///
 /// The error of [`Server::turn`].
-pub fn run(mut server: Server, worker: &Worker) -> io::Result<()> {
+pub fn run(mut server: Server, worker: &Worker) -> evcore::Result<()> {
     // Not the current count: a signal may have arrived since the log was opened.
     let mut reopen_count = 0;
     loop {

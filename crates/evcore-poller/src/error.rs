@@ -13,8 +13,9 @@ pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK,
 
 /// Why a call of a poller failed.
 ///
-/// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. Every other
-/// variant is wrapped into one of a fitting kind.
+/// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. That error does
+/// not name the call any more, so log this one before you convert it. Every other variant is wrapped
+/// into an `io::Error` of a fitting kind.
 ///
 /// ```
 /// use evcore_poller::{Error, Poller};

@@ -93,7 +93,8 @@ pub struct ListenerError {
     pub source: Error,
 }
 
-/// Keeps the kind and the message.
+/// Keeps the kind and the message. Of a system call that the poller made, it keeps the error number
+/// instead, and the name of the call is lost: log the [`Error`] itself.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {

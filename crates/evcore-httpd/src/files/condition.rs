@@ -49,10 +49,9 @@ pub fn range_applies(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> 
     let Some(value) = fields.if_range() else {
         return true;
     };
-    match Tags(value).next() {
-        Some(tag) => tag.is_strong() && tag.is(etag),
-        None => modified.is_some() && unix_seconds(value) == modified,
-    }
+    // One tag or one date, not a list. The tag of the file is strong.
+    let value = value.trim_ascii();
+    value == etag.as_bytes() || (modified.is_some() && unix_seconds(value) == modified)
 }
 
 /// Whether a list of entity tags has one that matches, or is `*`.
@@ -242,9 +241,16 @@ mod tests {
         assert!(applies(""));
         for (value, expected) in [
             (ETAG, true),
+            (" \"a,b\"\t", true),
             ("W/\"a,b\"", false),
             ("\"x\"", false),
             ("*", false),
+            // It is one tag, not a list.
+            ("\"a,b\", \"a,b\"", false),
+            ("\"a,b\", \"x\"", false),
+            ("\"a,b\",", false),
+            (",\"a,b\"", false),
+            ("\"a,b\" x", false),
             (BEFORE, false),
             (EXACTLY, true),
             (AFTER, false),

@@ -17,6 +17,7 @@
 
 use std::{
     collections::VecDeque,
+    io,
     os::unix::fs::FileExt,
     sync::{
         Arc,
@@ -41,6 +42,9 @@ const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
 
 /// The time before threads that could not start are tried again, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
+
+/// What a thread reads by one call.
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The most chunks that are read, or wait for a thread. It keeps the threads busy until the loop takes
 /// their results. Further connections wait.
@@ -93,10 +97,14 @@ struct Piece {
 impl Piece {
     /// Reads the bytes, and waits for the disk. Errors are left to the call that sends them.
     fn read(&self) {
+        self.read_by(|buffer, offset| self.file.file.read_at(buffer, offset));
+    }
+
+    fn read_by(&self, read_at: impl Fn(&mut [u8], u64) -> io::Result<usize>) {
         let (mut offset, end) = (self.offset, self.offset + self.count);
-        let mut buffer = vec![0; 64 * 1024];
+        let mut buffer = vec![0; BUFFER_BYTES];
         while offset < end {
-            match self.file.file.read_at(&mut buffer, offset) {
+            match read_at(&mut buffer, offset) {
                 Ok(n) if n > 0 => offset += n as u64,
                 _ => return,
             }
@@ -216,6 +224,7 @@ impl DiskReads {
 #[cfg(test)]
 mod tests {
     use std::{
+        cell::Cell,
         fs::File,
         sync::{Mutex, PoisonError},
     };
@@ -393,6 +402,38 @@ mod tests {
         assert_eq!(file.in_memory.0.load(Relaxed), 0);
         assert!(file.is_in_memory(0, file.size));
         assert_eq!(file.in_memory.0.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn a_thread_reads_the_whole_piece() {
+        let piece = Piece {
+            file: open_file(),
+            offset: 3 * CHUNK_BYTES + 7,
+            count: CHUNK_BYTES - 7,
+        };
+        // The longest and shorter reads, and a file that ends early.
+        for (most, length) in [
+            (usize::MAX, piece.count),
+            (10_000, piece.count),
+            (usize::MAX, 3 * BUFFER_BYTES as u64 + 5),
+        ] {
+            let end = piece.offset + length;
+            let next = Cell::new(piece.offset);
+            piece.read_by(|buffer, offset| {
+                assert_eq!(offset, next.get(), "nothing is left out");
+                let left = usize::try_from(end.saturating_sub(offset)).expect("a piece");
+                let read = left.min(buffer.len()).min(most);
+                next.set(offset + read as u64);
+                Ok(read)
+            });
+            assert_eq!(next.get(), end);
+        }
+        let tries = Cell::new(0);
+        piece.read_by(|_, _| {
+            tries.set(tries.get() + 1);
+            Err(io::ErrorKind::Other.into())
+        });
+        assert_eq!(tries.get(), 1, "the call that sends meets the error");
     }
 
     #[test]

@@ -3,8 +3,6 @@
 //! They are read from the bytes of the head, a second time: so requests for other routes do nothing
 //! for them.
 
-use std::mem::MaybeUninit;
-
 use crate::request::MAX_HEADERS;
 
 /// The target and the fields. A field may have several lines.
@@ -24,17 +22,25 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Reads a head that was parsed before, so it fails for no request.
+    ///
+    /// The version in the request line is not looked at: the parser takes only some of those that the
+    /// server accepts.
     pub fn parse(head: &'a [u8]) -> Option<Self> {
-        let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
-        let mut parsed = httparse::Request::new(&mut []);
-        httparse::ParserConfig::default()
-            .parse_request_with_uninit_headers(&mut parsed, head, &mut headers)
-            .ok()?;
+        let start = head
+            .iter()
+            .position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+        let end = start + head[start..].iter().position(|byte| *byte == b'\n')?;
+        let target = head[start..end].split(|byte| *byte == b' ').nth(1)?;
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let (_, parsed) = match httparse::parse_headers(&head[end + 1..], &mut headers).ok()? {
+            httparse::Status::Complete(parsed) => parsed,
+            httparse::Status::Partial => return None,
+        };
         let mut fields = Self {
-            target: parsed.path?,
+            target: std::str::from_utf8(target).ok()?,
             ..Self::default()
         };
-        for header in parsed.headers {
+        for header in parsed {
             fields.add(header.name, header.value);
         }
         Some(fields)
@@ -80,5 +86,59 @@ fn single<'a>(values: &[&'a [u8]]) -> Option<&'a [u8]> {
     match values {
         [one] => Some(one),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many values each field has.
+    fn counts(head: &str) -> [usize; 6] {
+        let fields = Fields::parse(head.as_bytes()).expect("a head");
+        assert_eq!(fields.target, "/files/a?b");
+        [
+            &fields.if_match,
+            &fields.if_none_match,
+            &fields.if_modified_since,
+            &fields.if_unmodified_since,
+            &fields.if_range,
+            &fields.range,
+        ]
+        .map(Vec::len)
+    }
+
+    #[test]
+    fn each_field_is_read_by_its_name_alone() {
+        let names = [
+            "If-Match",
+            "If-None-Match",
+            "If-Modified-Since",
+            "If-Unmodified-Since",
+            "If-Range",
+            "Range",
+        ];
+        for (at, name) in names.into_iter().enumerate() {
+            let mut one = [0; 6];
+            one[at] = 1;
+            // Another field of the same length changes nothing.
+            let other = "x".repeat(name.len());
+            for name in [name.to_owned(), name.to_uppercase(), name.to_lowercase()] {
+                let head = format!("GET /files/a?b HTTP/1.1\r\n{other}: 1\r\n{name}: 2\r\n\r\n");
+                assert_eq!(counts(&head), one, "{head}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_of_each_version_is_read() {
+        for start in ["", "\r\n", "\n\r\n"] {
+            for version in ["1.0", "1.1", "1.2", "1.9"] {
+                let head = format!("{start}GET /files/a?b HTTP/{version}\r\nRange: 2\r\n\r\n");
+                assert_eq!(counts(&head), [0, 0, 0, 0, 0, 1], "{head:?}");
+            }
+        }
+        let bare = "GET /files/a?b HTTP/1.1\nRange: 2\n\n";
+        assert_eq!(counts(bare), [0, 0, 0, 0, 0, 1]);
     }
 }

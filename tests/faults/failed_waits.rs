@@ -1,0 +1,51 @@
+//! The kernel refuses to wait for events. A worker cannot go on without it, so it ends, and its last
+//! line names the call.
+
+use evcore_tests::{Client, Server, Strace, eventually, not_run, strace_works};
+
+/// Each poller, the system calls by which it may wait, and the name of the call in an error.
+const WAITS: [(&str, &str, &str); 2] = [
+    ("epoll", "epoll_wait,epoll_pwait,epoll_pwait2", "epoll_wait"),
+    ("poll", "poll,ppoll", "poll"),
+];
+
+/// Ends a wait that has begun before it could fail. If there was none, the server has ended, and
+/// refuses the client.
+fn wake(server: &Server) {
+    let _ = Client::try_connect(server.address());
+}
+
+#[test]
+fn the_last_line_of_a_worker_names_the_call_that_failed() {
+    if !strace_works() {
+        not_run("strace is not installed, or may not trace");
+        return;
+    }
+    for (poller, calls, name) in WAITS {
+        let failed = format!("{name} failed: Input/output error (os error 5)");
+        let known = calls.split(',').map(|call| format!("?{call}"));
+        let trace = format!("trace={}", known.collect::<Vec<_>>().join(","));
+        let inject = format!("inject={}:error=EIO:when=1", &trace["trace=".len()..]);
+
+        let server = Server::start(&["--workers", "1", "--poller", poller]);
+        let worker = server.worker_pids()[0];
+        let strace = Strace::attach(worker, &["-e", &trace, "-e", &inject]);
+        wake(&server);
+        let line = format!("httpd: worker failed: {failed}\n");
+        eventually("the worker logs why it ends", || {
+            server.log().contains(&line)
+        });
+        drop(strace);
+
+        let mut alone = Server::start(&["--workers", "0", "--poller", poller]);
+        let strace = Strace::attach(alone.pid(), &["-e", &trace, "-e", &inject]);
+        wake(&alone);
+        let status = alone.wait();
+        drop(strace);
+        assert_eq!(status.code(), Some(1));
+        let line = format!("httpd: {failed}\n");
+        eventually("the server logs why it ends", || {
+            alone.log().contains(&line)
+        });
+    }
+}
