@@ -27,6 +27,7 @@ mod post_next;
 mod posting;
 mod random_programs;
 mod resolution;
+mod script;
 mod shutdown;
 mod starving;
 mod tokens;

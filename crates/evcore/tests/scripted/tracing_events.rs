@@ -12,7 +12,7 @@ use tracing::{
     subscriber::with_default,
 };
 
-use crate::flight_recorder::script;
+use crate::script::script;
 
 /// Collects events as lines: level, target, message, and fields.
 #[derive(Clone)]
