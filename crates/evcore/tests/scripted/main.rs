@@ -31,7 +31,5 @@ mod script;
 mod shutdown;
 mod starving;
 mod tokens;
-#[cfg(feature = "tracing")]
-mod tracing_events;
 mod wait_length;
 mod watchdog;
