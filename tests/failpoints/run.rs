@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{PATIENCE, signal_to, within};
+use evcore_tests::{Moment, PATIENCE, signal_to, within};
 use rustix::process::Signal;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     two_workers,
 };
 
-/// The guarantee of the balancer: another worker accepts within the delay and one turn.
+/// No client waits longer for an answer, on any machine.
 const SERVED_WITHIN: Duration = within(DELAY);
 
 /// The number of clients that connect at most until a worker has died or left.
@@ -82,12 +82,13 @@ enum Event {
     Left,
 }
 
-/// Connects until a worker serves. A client loses its connection if its worker dies.
+/// Connects until a worker serves. A client loses its connection if its worker dies. The guarantee of
+/// the balancer: another worker accepts within the delay and one turn.
 fn served_client(server: &mut Server) -> Result<TcpStream, String> {
-    let deadline = Instant::now() + SERVED_WITHIN;
+    let (came, deadline) = (Moment::now(), Instant::now() + SERVED_WITHIN);
     loop {
         match echo(server.address, deadline) {
-            Ok(client) => return Ok(client),
+            Ok(client) => return came.kept(DELAY).map(|()| client),
             Err(_) if server.has_ended() => return Err(server.last_lines()),
             Err(error) if Instant::now() > deadline => {
                 return Err(format!("not served within {SERVED_WITHIN:?}: {error}"));
