@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Moment, Server, assert_within, eventually};
+use evcore_tests::{Client, Server, assert_within, eventually};
 use rustix::process::Signal;
 
 const LIMIT: u32 = 64;
@@ -141,7 +141,7 @@ fn a_full_worker_leaves_clients_in_the_backlog() {
         // A client that is served leaves, and makes room.
         served[0].send("Host: test\r\n\r\n");
         assert_eq!(served[0].response().status, 200);
-        let left = Moment::now();
+        let left = Instant::now();
         drop(served.remove(0));
         assert_eq!(waiting.response().status, 200);
         assert_within(accept, DELAY, left);

@@ -3,9 +3,9 @@
 //! The guarantee of the balancer: another worker accepts within the delay and one turn. A client that
 //! is not served by then is a failure. There is no second try.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use evcore_tests::{Moment, Server, assert_within, eventually, signal_to};
+use evcore_tests::{Server, assert_within, eventually, signal_to};
 use rustix::process::Signal;
 
 /// The ways in which the workers of httpd share listeners.
@@ -49,7 +49,7 @@ fn when_the_accepting_worker_is_killed_another_accepts() {
             // The worker that has just accepted listens, or holds the lock, when it waits again.
             let killed = server.connect().worker();
             signal_to(killed, Signal::KILL);
-            let killed_at = Moment::now();
+            let killed_at = Instant::now();
             // A client that the dying worker has accepted loses its connection, and connects again.
             eventually("another worker accepts", || {
                 server.connect().try_worker().is_ok()
@@ -71,7 +71,7 @@ fn when_the_accepting_worker_is_stopped_another_accepts() {
         let has_own_listener = policy == "reuseport";
         for _ in 0..STOPS {
             let stopped = Stopped::stop(server.connect().worker());
-            let stopped_at = Moment::now();
+            let stopped_at = Instant::now();
             let mut client = server.connect();
             client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
             let stopped = (!has_own_listener).then_some(stopped);

@@ -1,11 +1,13 @@
 //! The kernel refuses to register a listener, or to accept a client. Connections are still served,
 //! and the listener is tried again.
 
-use std::{fs, net::SocketAddr, time::Duration};
-
-use evcore_tests::{
-    Client, Moment, Server, Strace, assert_within, eventually, not_run, strace_works,
+use std::{
+    fs,
+    net::SocketAddr,
+    time::{Duration, Instant},
 };
+
+use evcore_tests::{Client, Server, Strace, assert_within, eventually, not_run, strace_works};
 
 /// The policies under which workers register their listeners repeatedly.
 const POLICIES: [&str; 3] = ["least-loaded", "mutex", "exclusive"];
@@ -48,7 +50,7 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
             });
             drop(straces);
             clients.iter_mut().for_each(assert_served);
-            let came = Moment::now();
+            let came = Instant::now();
             assert_served(&mut server.connect());
             assert_within("the listener is back", SUSPENDED, came);
             assert_eq!(server.worker_pids(), workers, "{policy}, {error}");

@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeSet,
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Moment, Server, assert_within, eventually, signal_to};
+use evcore_tests::{Client, Server, assert_within, eventually, signal_to};
 use rustix::process::Signal;
 
 /// A connection to each of the two workers: while one is blocked, the other accepts.
@@ -71,7 +71,7 @@ fn clients_of_other_workers_do_not_notice_a_kill() {
             let _raised_at_the_end = RaiseOnDrop(&stop);
             scope.spawn(|| {
                 while !stop.is_raised() {
-                    let asked = Moment::now();
+                    let asked = Instant::now();
                     assert_eq!(other.get("/").status, 200);
                     assert_within("the other worker answers", Duration::ZERO, asked);
                 }
@@ -101,7 +101,7 @@ fn the_accept_mutex_is_not_stuck_with_a_dead_worker() {
             // A worker that has just accepted holds the lock while it waits for the next client.
             let killed = server.connect().worker();
             signal_to(killed, Signal::KILL);
-            let killed_at = Moment::now();
+            let killed_at = Instant::now();
             assert_eq!(server.connect().get("/").status, 200);
             assert_within("another worker accepts", DELAY, killed_at);
         }
@@ -146,7 +146,7 @@ fn after_a_crash_loop_the_next_worker_serves_in_time() {
     for workers in [1, 2] {
         let server = Server::start(&["--workers", &workers.to_string()]);
         kill_as_they_appear(&server, KILLS * workers, &[]);
-        let unserved = Moment::now();
+        let unserved = Instant::now();
         eventually("a worker answers", || server.connect().try_get("/").is_ok());
         assert_within("a worker answers", UNSERVED_MAX, unserved);
     }
@@ -157,7 +157,7 @@ fn a_reuseport_listener_is_served_again_in_time() {
     let server = Server::start(&["--workers", "2", "--accept", "reuseport"]);
     let spared = server.connect().worker();
     kill_as_they_appear(&server, KILLS, &[spared]);
-    let unserved = Moment::now();
+    let unserved = Instant::now();
     // Enough clients for the kernel to give some to each listener. One that the last victim had
     // accepted is lost.
     let answers = (0..32).map(|_| server.connect().try_get("/"));

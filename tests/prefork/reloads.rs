@@ -8,9 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{
-    Client, Moment, Scratch, Server, assert_within, eventually, not_run, signal_to,
-};
+use evcore_tests::{Client, Scratch, Server, assert_within, eventually, not_run, signal_to};
 use rustix::process::Signal;
 
 use crate::{
@@ -25,7 +23,7 @@ const DELAY: Duration = Duration::from_millis(500);
 pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
     let mut visits = 0;
     while !stop.is_raised() {
-        let came = Moment::now();
+        let came = Instant::now();
         let mut client = Client::try_connect(address).expect("no client is refused");
         client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
         let response = client.try_response().expect("no client is reset");
@@ -76,13 +74,13 @@ fn keep_busy(address: SocketAddr, stop: &Stop) -> (u32, u32) {
     // Before the last answer: when its request was sent, or the connection opened.
     let mut last = Instant::now();
     while !stop.is_raised() {
-        let (sent, asked) = (Instant::now(), Moment::now());
+        let sent = Instant::now();
         client.send_lossy("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         let pause = last.elapsed();
         match client.try_response() {
             Ok(response) => {
                 assert_eq!(response.status, 200);
-                assert_within("a request is served", DELAY, asked);
+                assert_within("a request is served", DELAY, sent);
                 last = sent;
                 if !response.closes() {
                     continue;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use evcore_tests::{Client, Moment, Server, assert_within, eventually, in_time};
+use evcore_tests::{Client, Server, assert_within, eventually, in_time};
 use rustix::process::Signal;
 
 const SETUPS: [&[&str]; 3] = [
@@ -152,7 +152,7 @@ fn quit_gives_up_after_its_timeout() {
         let options = ["--workers", workers, "--shutdown-timeout", "200"];
         let mut server = Server::start(&options);
         let mut sleeper = sleeper(&server, 3_600_000);
-        let asked = Moment::now();
+        let asked = Instant::now();
         server.signal(Signal::QUIT);
         assert!(server.wait().success());
         assert_within("it stops", Duration::from_millis(200), asked);
@@ -181,7 +181,7 @@ fn term_and_int_stop_at_once() {
         for signal in [Signal::TERM, Signal::INT] {
             let mut server = Server::start(setup);
             let mut sleeper = sleeper(&server, 3_600_000);
-            let asked = Moment::now();
+            let asked = Instant::now();
             server.signal(signal);
             assert!(server.wait().success());
             assert_within("it stops", Duration::ZERO, asked);
@@ -198,7 +198,7 @@ fn term_makes_a_graceful_stop_fast() {
         let _sleeper = sleeper(&server, 3_600_000);
         server.signal(Signal::QUIT);
         assert!(idle.is_closed());
-        let asked = Moment::now();
+        let asked = Instant::now();
         server.signal(Signal::TERM);
         assert!(server.wait().success());
         assert_within("it stops", Duration::ZERO, asked);
