@@ -71,7 +71,7 @@ fn slow_clients_delay_a_request_by_few_turns() {
         let mut slow = kind.connect_all(&server, &directory.file("socket"));
         let mut client = server.connect();
         let worker = server.worker_pids()[0];
-        let mut ask = || turns(&client.get("/status.json").text());
+        let mut ask = || turns(client.get("/status.json").text());
         let mut before = ask();
         eventually("the worker has nothing else to do", || {
             let last = mem::replace(&mut before, ask());
@@ -82,7 +82,7 @@ fn slow_clients_delay_a_request_by_few_turns() {
         slow.iter_mut().for_each(Slow::act_much);
         client.send("GET /status.json HTTP/1.1\r\nHost: t\r\n\r\n");
         signal_to(worker, Signal::CONT);
-        let took = turns(&client.response().text()) - before;
+        let took = turns(client.response().text()) - before;
         println!("{kind:?}: {took} turns");
         assert!(took <= TURNS_MAX, "{kind:?}: {took} of {TURNS_MAX} turns");
         // All of them were there, and have moved the worker.
@@ -109,15 +109,15 @@ fn has_descriptors() -> bool {
     has
 }
 
-/// What the slow clients of a test do.
+/// What the clients of a test are slow with.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    SlowHeads,
-    SlowBodies,
-    SlowReaders,
+    Heads,
+    Bodies,
+    Readers,
 }
 
-const KINDS: [Kind; 3] = [Kind::SlowHeads, Kind::SlowBodies, Kind::SlowReaders];
+const KINDS: [Kind; 3] = [Kind::Heads, Kind::Bodies, Kind::Readers];
 
 impl Kind {
     /// Connects all slow clients, and waits until the server has them.
@@ -129,9 +129,9 @@ impl Kind {
 
     fn connect(self, server: &Server, socket: &Path) -> Slow {
         let request = match self {
-            Self::SlowHeads => "GET / HTTP/1.1\r\nX: ",
-            Self::SlowBodies => "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n",
-            Self::SlowReaders => {
+            Self::Heads => "GET / HTTP/1.1\r\nX: ",
+            Self::Bodies => "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n",
+            Self::Readers => {
                 // The kernel keeps some MB for each TCP connection to this machine, and less for these.
                 let mut stream = UnixStream::connect(socket).expect("the server listens");
                 let request = b"GET /bytes/1000000000 HTTP/1.1\r\nHost: t\r\n\r\n";
