@@ -91,7 +91,7 @@ fn served_client(server: &mut Server) -> Result<TcpStream, String> {
     loop {
         match echo(server.address, deadline) {
             Ok(client) => {
-                assert_within("another worker accepts", DELAY, came);
+                assert_within("not served within the delay", DELAY, came);
                 return Ok(client);
             }
             Err(_) if server.has_ended() => return Err(server.last_lines()),
