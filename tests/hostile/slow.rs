@@ -1,10 +1,13 @@
-//! 2,000 clients that are slow, and what they cost the others.
+//! 2,000 clients that are slow, and what they cost the others: delay, and time of the worker.
 //!
-//! A server with the slow clients and one without them get the same requests, in alternating rounds.
+//! The delay is counted in turns. All slow clients act while the worker is stopped, and then a request
+//! comes. The worker, when it continues, must answer it as soon as all that came before is handled once.
+//!
+//! The time is measured. A server with the slow clients and one without them get the same requests, in alternating rounds.
 //! Before each request, to whichever server, one slow client sends a byte, or reads a little. So what
 //! that does to the machine's caches and sleeps is the same in all rounds.
 //!
-//! What is measured is the time that the worker runs from one response to the next. A worker has one
+//! What is compared is the time that the worker runs from one response to the next. A worker has one
 //! thread, so a request waits for nothing else in the server; and other processes of the machine do not
 //! change it. The time on the clock does depend on them: on a busy machine, its 99th percentile was 50
 //! times as long beside the slow clients in one round, and a tenth in another.
@@ -16,14 +19,18 @@
 //! [`RATIO_MAX`]. There is no second try.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Read, Write},
+    mem,
     os::unix::{fs::FileExt, net::UnixStream},
     path::Path,
     process::Command,
 };
 
-use evcore_tests::{Scratch, Server, Status, allow_many_descriptors, httpd, not_run};
+use evcore_tests::{
+    Client, Scratch, Server, Status, allow_many_descriptors, eventually, httpd, not_run, signal_to,
+};
+use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 const SLOW: usize = 2000;
@@ -46,48 +53,152 @@ const RATIO_MAX: f64 = 4.0;
 /// Longer than the test, because a slow client must stay.
 const TIMEOUT_MS: &str = "3600000";
 
+/// The most events of a turn, by default.
+const EVENTS_MAX: u64 = 256;
+
+/// The most turns for what 2,000 slow clients do at once, and the request: as many as have their
+/// events, and one more at each end.
+const TURNS_MAX: u64 = (SLOW as u64).div_ceil(EVENTS_MAX) + 2;
+
 #[test]
-fn slow_clients_do_not_delay_others() {
-    if allow_many_descriptors() < DESCRIPTORS {
-        not_run("2,000 clients need a higher hard limit on descriptors (`ulimit -Hn`)");
+fn slow_clients_delay_a_request_by_few_turns() {
+    if !has_descriptors() {
+        return;
+    }
+    for kind in KINDS {
+        let directory = Scratch::new("slow-clients");
+        let server = start(&directory.file("socket"));
+        let mut slow = kind.connect_all(&server, &directory.file("socket"));
+        let mut client = server.connect();
+        let worker = server.worker_pids()[0];
+        let mut ask = || turns(client.get("/status.json").text());
+        let mut before = ask();
+        eventually("the worker has nothing else to do", || {
+            let last = mem::replace(&mut before, ask());
+            before - last == 1
+        });
+        signal_to(worker, Signal::STOP);
+        eventually("the worker has stopped", || is_stopped(worker));
+        slow.iter_mut().for_each(Slow::act_much);
+        client.send("GET /status.json HTTP/1.1\r\nHost: t\r\n\r\n");
+        signal_to(worker, Signal::CONT);
+        let took = turns(client.response().text()) - before;
+        println!("{kind:?}: {took} turns");
+        assert!(took <= TURNS_MAX, "{kind:?}: {took} of {TURNS_MAX} turns");
+        // All of them were there, and have moved the worker.
+        assert!(took * EVENTS_MAX >= SLOW as u64, "{kind:?}: {took} turns");
+        let status = server.status();
+        assert!(held(&status), "{kind:?}: a slow client is lost: {status:?}");
+    }
+}
+
+#[test]
+fn slow_clients_cost_others_little_time_of_the_worker() {
+    if !has_descriptors() {
         return;
     }
     stay_on_one_cpu();
-    compare("slow heads", &|server, _| {
-        let mut client = server.connect();
-        client.send("GET / HTTP/1.1\r\nX: ");
-        Box::new(move || client.send("x"))
-    });
-    compare("slow bodies", &|server, _| {
-        let mut client = server.connect();
-        client.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n");
-        Box::new(move || client.send("x"))
-    });
-    compare("slow readers", &|_, socket| {
-        // The kernel keeps some MB for each TCP connection to this machine, and less for these.
-        let mut stream = UnixStream::connect(socket).expect("the server listens");
-        let request = "GET /bytes/1000000000 HTTP/1.1\r\nHost: t\r\n\r\n";
-        stream.write_all(request.as_bytes()).expect("there is room");
-        Box::new(move || stream.read_exact(&mut [0; 1024]).expect("there is more"))
-    });
+    KINDS.into_iter().for_each(compare);
 }
 
-/// What a slow client does next.
-type Act = Box<dyn FnMut()>;
+fn has_descriptors() -> bool {
+    let has = allow_many_descriptors() >= DESCRIPTORS;
+    if !has {
+        not_run("2,000 clients need a higher hard limit on descriptors (`ulimit -Hn`)");
+    }
+    has
+}
 
-/// Compares a server with slow clients, which `connect` makes, and one without them.
-fn compare(kind: &str, connect: &dyn Fn(&Server, &Path) -> Act) {
+/// What the clients of a test are slow with.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Heads,
+    Bodies,
+    Readers,
+}
+
+const KINDS: [Kind; 3] = [Kind::Heads, Kind::Bodies, Kind::Readers];
+
+impl Kind {
+    /// Connects all slow clients, and waits until the server has them.
+    fn connect_all(self, server: &Server, socket: &Path) -> Vec<Slow> {
+        let slow = (0..SLOW).map(|_| self.connect(server, socket)).collect();
+        server.wait_for_status("the slow clients are there", held);
+        slow
+    }
+
+    fn connect(self, server: &Server, socket: &Path) -> Slow {
+        let request = match self {
+            Self::Heads => "GET / HTTP/1.1\r\nX: ",
+            Self::Bodies => "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n",
+            Self::Readers => {
+                // The kernel keeps some MB for each TCP connection to this machine, and less for these.
+                let mut stream = UnixStream::connect(socket).expect("the server listens");
+                let request = b"GET /bytes/1000000000 HTTP/1.1\r\nHost: t\r\n\r\n";
+                stream.write_all(request).expect("there is room");
+                return Slow::Reader(stream);
+            }
+        };
+        let mut client = server.connect();
+        client.send(request);
+        Slow::Sender(client)
+    }
+}
+
+fn held(status: &Status) -> bool {
+    status.reading + status.writing > SLOW as u64
+}
+
+/// A slow client.
+enum Slow {
+    Sender(Client),
+    Reader(UnixStream),
+}
+
+impl Slow {
+    /// Sends a byte, or reads a little.
+    fn act(&mut self) {
+        match self {
+            Self::Sender(client) => client.send("x"),
+            Self::Reader(stream) => stream.read_exact(&mut [0; 1024]).expect("there is more"),
+        }
+    }
+
+    /// Sends a byte, or reads all that is there, so that the server can send.
+    fn act_much(&mut self) {
+        let Self::Reader(stream) = self else {
+            return self.act();
+        };
+        stream.set_nonblocking(true).expect("it is open");
+        let mut buffer = [0; 64 * 1024];
+        while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
+        stream.set_nonblocking(false).expect("it is open");
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    stat.contains(") T ")
+}
+
+/// The turns of the only worker, on `/status.json`.
+fn turns(page: &str) -> u64 {
+    let number = page.split("\"turns\":").nth(1);
+    let number = number.and_then(|rest| rest.split(',').next()?.parse().ok());
+    number.expect("the worker has a number of turns")
+}
+
+/// Compares a server with slow clients, and one without them.
+fn compare(kind: Kind) {
     let directory = Scratch::new("slow-clients");
-    let [socket, other] = ["with", "without"].map(|name| directory.path().join(name));
+    let [socket, other] = ["with", "without"].map(|name| directory.file(name));
     let (with, without) = (start(&socket), start(&other));
-    let mut slow: Vec<_> = (0..SLOW).map(|_| connect(&with, &socket)).collect();
-    let held = |status: &Status| status.reading + status.writing > SLOW as u64;
-    with.wait_for_status("the slow clients are there", held);
+    let mut slow = kind.connect_all(&with, &socket);
 
     let mut ratios = [Vec::new(), Vec::new()];
     let mut acts = 0;
     let mut act = || {
-        slow[acts % SLOW]();
+        slow[acts % SLOW].act();
         acts += 1;
     };
     for _ in 0..ROUNDS {
@@ -96,13 +207,16 @@ fn compare(kind: &str, connect: &dyn Fn(&Server, &Path) -> Act) {
         ratios[0].push(beside.mean / alone.mean);
         ratios[1].push(beside.late / alone.late);
     }
-    println!("{kind}: mean, 99th percentile: {ratios:.2?}");
+    println!("{kind:?}: mean, 99th percentile: {ratios:.2?}");
     for (of, ratios) in ["mean", "99th percentile"].iter().zip(ratios) {
         let median = median(ratios.clone());
-        assert!(median <= RATIO_MAX, "{kind}: {of}: {median} of {ratios:?}");
+        assert!(
+            median <= RATIO_MAX,
+            "{kind:?}: {of}: {median} of {ratios:?}"
+        );
     }
     let status = with.status();
-    assert!(held(&status), "{kind}: a slow client is lost: {status:?}");
+    assert!(held(&status), "{kind:?}: a slow client is lost: {status:?}");
 }
 
 fn start(socket: &Path) -> Server {

@@ -21,6 +21,10 @@ pub(crate) struct TestClient {
     expected: Vec<u8>,
     /// It ends the connection before it has received all answers.
     leaves: bool,
+    /// It requests the end of its connection.
+    closes: bool,
+    /// How often it requests that another connection is replaced.
+    replaces: usize,
     /// It may be silent, or not read, for longer than the server allows.
     may_expire: bool,
 }
@@ -56,6 +60,10 @@ pub(crate) struct Circumstances {
     pub(crate) clock_jumps: bool,
     /// A listener may have been closed while clients waited there.
     pub(crate) may_refuse: bool,
+    /// There were more connections than a worker may have, or a worker has shut down.
+    pub(crate) may_evict: bool,
+    /// A worker has shut down while clients were connected.
+    pub(crate) stops_worker: bool,
 }
 
 impl TestClient {
@@ -66,6 +74,8 @@ impl TestClient {
             client: sim.client(ADDRESS.into(), builder.script),
             expected: builder.expected,
             leaves: builder.leaves,
+            closes: builder.closes,
+            replaces: builder.replaces,
             may_expire: builder.silence_max + SILENCE_SLACK >= IDLE_TIMEOUT
                 || builder.stall_max + STALL_SLACK >= SEND_TIMEOUT,
         }
@@ -80,10 +90,22 @@ impl TestClient {
                 None => circumstances.may_refuse && self.is_refused(),
                 Some(Reason::ClientEnded | Reason::Failed) => false,
                 Some(Reason::Expired) => circumstances.clock_jumps || self.may_expire,
-                Some(Reason::Requested | Reason::Replaced | Reason::Evicted | Reason::ShutDown) => {
-                    true
-                }
+                Some(Reason::Requested) => self.closes,
+                // `Served::check` counts them.
+                Some(Reason::Replaced) => true,
+                Some(Reason::Evicted) => circumstances.may_evict,
+                Some(Reason::ShutDown) => circumstances.stops_worker,
             }
+    }
+
+    /// Whether it wants all its answers: it neither leaves nor requests the end of its connection.
+    pub(crate) fn stays(&self) -> bool {
+        !self.leaves && !self.closes
+    }
+
+    /// How many connections of others it replaces at most.
+    pub(crate) fn replaces(&self) -> usize {
+        self.replaces
     }
 
     /// Why the server has ended its connection. `None` if it was not accepted, or its worker died.
@@ -132,6 +154,8 @@ struct ScriptBuilder<'a> {
     /// The number of the next request, which no other request has.
     number: u64,
     leaves: bool,
+    closes: bool,
+    replaces: usize,
     /// How long it sends nothing complete, at most.
     silence_max: Duration,
     /// How long it has sent nothing complete so far, at most.
@@ -150,6 +174,8 @@ impl<'a> ScriptBuilder<'a> {
             expected: Vec::new(),
             last: Vec::new(),
             leaves: false,
+            closes: false,
+            replaces: 0,
             silence_max: Duration::ZERO,
             silence: Duration::ZERO,
             stall_max: Duration::ZERO,
@@ -271,6 +297,8 @@ impl<'a> ScriptBuilder<'a> {
             1 if self.behaviour == Behaviour::Any => "close",
             choice => ["now", "post", "post_next", "handle", "timer"][(choice % 5) as usize],
         };
+        self.closes |= method == "close";
+        self.replaces += usize::from(method == "replace");
         let number = self.number;
         self.number += 1;
         self.last = answer(number, length);

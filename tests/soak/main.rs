@@ -2,7 +2,8 @@
 //! lost.
 //!
 //! Each load of another program lasts a second, and [`mixed`] lasts 10 seconds, or as long as a
-//! variable requests:
+//! variable requests. For each second at least [`A_SECOND`] workers are killed, or reloads are done: a
+//! load is repeated until there were enough.
 //!
 //!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- --nocapture --test-threads 1
 
@@ -34,8 +35,16 @@ fn proxy(to: SocketAddr, workers: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-fn seconds() -> String {
-    env::var("SOAK_SECONDS").unwrap_or_else(|_| "1".to_owned())
+/// The least number of kills or reloads for each second of a load. At rest there are some five.
+const A_SECOND: usize = 2;
+
+/// A load is repeated at most this often. On a busy machine a kill may take a second.
+const LOADS_MAX: usize = 20;
+
+/// How long a load lasts.
+fn seconds() -> usize {
+    let seconds = env::var("SOAK_SECONDS");
+    seconds.map_or(1, |it| it.parse().expect("a number of seconds"))
 }
 
 fn random(below: usize) -> usize {
@@ -43,29 +52,48 @@ fn random(below: usize) -> usize {
     usize::try_from(random % below as u64).expect("it is below a `usize`")
 }
 
-/// Calls `act` at random moments until the load has ended. Returns what the load sends then.
-fn until_end<T>(ended: &Receiver<T>, mut act: impl FnMut()) -> T {
-    loop {
-        let moment = Duration::from_millis(random(300) as u64);
-        match ended.recv_timeout(moment) {
-            Ok(result) => return result,
-            Err(RecvTimeoutError::Timeout) => act(),
-            Err(RecvTimeoutError::Disconnected) => panic!("the load has failed"),
-        }
+/// Runs loads that `start` starts, and calls `act` at random moments meanwhile, which returns how often
+/// it has acted so far. Returns what each load sends at its end, or `None` if there is no such load.
+///
+/// # Panics
+///
+/// If [`LOADS_MAX`] loads did not suffice for [`A_SECOND`] times the seconds of one.
+fn disturbed<T>(
+    start: impl Fn() -> Option<Receiver<T>>,
+    mut act: impl FnMut() -> usize,
+) -> Option<Vec<T>> {
+    let (mut reports, mut acted) = (Vec::new(), 0);
+    let least = A_SECOND * seconds();
+    while acted < least {
+        assert!(reports.len() < LOADS_MAX, "{acted} kills or reloads only");
+        let load = start()?;
+        reports.push(loop {
+            let moment = Duration::from_millis(random(300) as u64);
+            match load.recv_timeout(moment) {
+                Ok(report) => break report,
+                Err(RecvTimeoutError::Timeout) => acted = act(),
+                Err(RecvTimeoutError::Disconnected) => panic!("the load has failed"),
+            }
+        });
     }
+    Some(reports)
 }
 
 fn wrk_loses_sessions_of_the_dead_only(options: &[&str]) {
     let upstream = Server::start(&["--workers", "3"]);
     let proxy = proxy(upstream.address(), "3");
-    let Some(wrk) = tools::wrk(proxy.address(), &seconds(), options) else {
+    let mut killed = Killed::default();
+    let reports = disturbed(
+        || tools::wrk(proxy.address(), seconds(), options),
+        || killed.kill_one_of(&[&proxy, &upstream]),
+    );
+    let Some(reports) = reports else {
         return;
     };
-    let mut killed = Killed::default();
-    let report = until_end(&wrk, || killed.kill_one_of(&[&proxy, &upstream]));
-    println!("wrk {options:?}: {report:?}; {killed:?}");
-    assert!(report.requests > 0);
-    assert!(report.errors <= killed.sessions, "{report:?}, {killed:?}");
+    println!("wrk {options:?}: {reports:?}; {killed:?}");
+    assert!(reports.iter().all(|report| report.requests > 0));
+    let errors: u64 = reports.iter().map(|report| report.errors).sum();
+    assert!(errors <= killed.sessions, "{errors} errors, {killed:?}");
 }
 
 #[test]
@@ -85,18 +113,22 @@ fn iperf3_loses_nothing_while_other_workers_are_killed() {
         return;
     };
     let proxy = proxy(server.address, "12");
-    let iperf3 = tools::iperf3(proxy.address(), &seconds());
     let mut killed = Killed::default();
-    let report = until_end(&iperf3, || killed.kill_an_idle_one_of(&proxy));
-    println!("iperf3 -P 8: {report:?}; {killed:?}");
-    assert_eq!(report.error, None);
+    let reports = disturbed(
+        || Some(tools::iperf3(proxy.address(), seconds())),
+        || killed.kill_an_idle_one_of(&proxy),
+    );
+    println!("iperf3 -P 8: {reports:?}; {killed:?}");
     // At the end its server does not read what is still on the way.
     let most = 8 * tools::bytes_on_the_way();
-    let missing = report.sent - report.received;
-    assert!(
-        report.received > 0 && missing <= most,
-        "{missing} of {most}"
-    );
+    for report in reports.expect("it is installed") {
+        assert_eq!(report.error, None);
+        let missing = report.sent - report.received;
+        assert!(
+            report.received > 0 && missing <= most,
+            "{missing} of {most}"
+        );
+    }
 }
 
 #[test]
@@ -105,40 +137,49 @@ fn bulk_streams_of_the_living_go_on_while_others_die() {
     command.arg("127.0.0.1:0");
     let upstream = Server::from_command(command, 1);
     let proxy = proxy(upstream.address(), "4");
-    let time = Duration::from_secs(seconds().parse().expect("a number of seconds"));
-    let streams = streams::start(proxy.address(), 8, time);
     let mut killed = Killed::default();
-    let report = until_end(&streams, || killed.kill_one_of(&[&proxy, &upstream]));
-    println!("8 streams: {report:?}; {killed:?}");
-    assert!(report.mib > 0);
-    assert!(report.ended <= killed.sessions, "{report:?}, {killed:?}");
+    let reports = disturbed(
+        || Some(streams::start(proxy.address(), 8, seconds())),
+        || killed.kill_one_of(&[&proxy, &upstream]),
+    );
+    let reports = reports.expect("it is no other program");
+    println!("8 streams: {reports:?}; {killed:?}");
+    assert!(reports.iter().all(|report| report.mib > 0));
+    let ended = reports.iter().map(|report| report.ended).sum();
+    assert!(
+        (1..=killed.sessions).contains(&ended),
+        "{ended} streams have ended, {killed:?}"
+    );
 }
 
 fn reloads_lose_nothing(load: impl Fn(SocketAddr) -> Option<Receiver<HttpReport>>) {
     for policy in ["off", "mutex", "exclusive", "least-loaded", "reuseport"] {
         let server = Server::start(&["--workers", "2", "--accept", policy]);
-        let Some(load) = load(server.address()) else {
-            return;
-        };
         let mut reloads = 0;
-        let report = until_end(&load, || {
-            reloads += 1;
-            server.signal(Signal::HUP);
-            eventually("the reload is done", || {
-                server.log().matches("reload: Done").count() == reloads
-            });
-        });
-        println!("{policy}: {report:?}; {reloads} reloads");
-        assert!(report.requests > 0 && report.errors == 0, "{report:?}");
+        let reports = disturbed(
+            || load(server.address()),
+            || {
+                reloads += 1;
+                server.signal(Signal::HUP);
+                eventually("the reload is done", || {
+                    server.log().matches("reload: Done").count() == reloads
+                });
+                reloads
+            },
+        );
+        println!("{policy}: {reports:?}; {reloads} reloads");
+        for report in reports.into_iter().flatten() {
+            assert!(report.requests > 0 && report.errors == 0, "{report:?}");
+        }
     }
 }
 
 #[test]
 fn reloads_under_wrk_lose_no_request() {
-    reloads_lose_nothing(|server| tools::wrk(server, &seconds(), &[]));
+    reloads_lose_nothing(|server| tools::wrk(server, seconds(), &[]));
 }
 
 #[test]
 fn reloads_under_ab_lose_no_request() {
-    reloads_lose_nothing(|server| tools::ab(server, &seconds()));
+    reloads_lose_nothing(|server| tools::ab(server, seconds()));
 }

@@ -41,7 +41,7 @@ use signal_hook::{
 };
 
 use self::{
-    checks::{Checks, check_growth},
+    checks::{Checks, Seen, check_growth},
     random::Random,
     session::{Target, visit},
     site::Site,
@@ -51,6 +51,18 @@ use self::{
 const CLIENTS: u64 = 12;
 
 const ROUND: Duration = Duration::from_secs(60);
+
+/// What the second server gets in each round at least, when its time is over at the latest.
+const DUE: [Disturbance; 3] = [Disturbance::Kill, Disturbance::Kill, Disturbance::Reload];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disturbance {
+    Kill,
+    Reload,
+    Upgrade,
+    /// The access log is rotated, or a worker is stopped for some time.
+    Little,
+}
 
 /// A server and its checks.
 type Watched = (Site, Checks);
@@ -124,7 +136,7 @@ impl Soak {
             }
             Ok::<_, String>(())
         })?;
-        self.finish(sites, &targets)
+        self.finish(rounds, sites, &targets)
     }
 
     fn start(&mut self, name: &'static str) -> (Site, Target) {
@@ -150,8 +162,11 @@ impl Soak {
     ) -> Result<(), String> {
         let end = self.time.mul_f64(round as f64 / rounds as f64);
         let mut pause_ms = 300..600;
-        let mut upgrades = u32::from(round % 2 == 1 && round <= rounds.div_ceil(2));
-        while self.begun.elapsed() < end {
+        let mut due = DUE.to_vec();
+        if is_upgraded_in(round, rounds) {
+            due.insert(0, Disturbance::Upgrade);
+        }
+        while self.begun.elapsed() < end || !due.is_empty() {
             self.random.pause(pause_ms.clone());
             pause_ms = 300..(self.time.as_millis() as usize / 10).clamp(600, 4000);
             if self.interrupted.load(Relaxed) {
@@ -161,17 +176,21 @@ impl Soak {
                 let of_site = |what| format!("{}: {what}", site.name);
                 target.ledger.failure().map_err(of_site)?;
             }
-            let at = self.random.within(0..sites.len());
-            let ((site, _), target) = (&mut sites[at], &targets[at]);
-            let disturbed = match site.name {
-                "steady" => self.disturb_a_little(site),
-                _ if upgrades > 0 => {
-                    upgrades -= 1;
-                    site.upgrade(target, &mut self.random)
-                }
-                _ => self.disturb(site, target),
+            let is_over = self.begun.elapsed() >= end;
+            let at = match is_over {
+                true => sites.len() - 1,
+                false => self.random.within(0..sites.len()),
             };
-            disturbed.map_err(|what| format!("{}: {what}", site.name))?;
+            let ((site, _), target) = (&mut sites[at], &targets[at]);
+            let disturbance = match site.name {
+                "steady" => Disturbance::Little,
+                _ => self.choose(&due, is_over),
+            };
+            self.disturb(disturbance, site, target)
+                .map_err(|what| format!("{}: {what}", site.name))?;
+            if let Some(done) = due.iter().position(|due| *due == disturbance) {
+                due.remove(done);
+            }
         }
         for (target, (site, checks)) in targets.iter().zip(sites) {
             let _no_client = target.ledger.gate.write().expect("no client panics");
@@ -182,20 +201,32 @@ impl Soak {
         Ok(())
     }
 
-    fn disturb_a_little(&mut self, site: &mut Site) -> Result<(), String> {
-        if self.random.once_in(3) {
-            return site.rotate();
+    /// What happens next to the server that is killed, reloaded and upgraded.
+    fn choose(&mut self, due: &[Disturbance], is_over: bool) -> Disturbance {
+        match due.first() {
+            Some(first) if is_over || *first == Disturbance::Upgrade => *first,
+            _ => match self.random.within(0..10) {
+                0..=4 => Disturbance::Kill,
+                5..=6 => Disturbance::Reload,
+                _ => Disturbance::Little,
+            },
         }
-        site.stop_for(50..1000, &mut self.random);
-        Ok(())
     }
 
-    fn disturb(&mut self, site: &mut Site, target: &Target) -> Result<(), String> {
-        match self.random.within(0..10) {
-            0..=4 => site.kill(target, &mut self.random),
-            5..=6 => site.reload(target, &mut self.random),
-            _ => self.disturb_a_little(site),
+    fn disturb(
+        &mut self,
+        disturbance: Disturbance,
+        site: &mut Site,
+        target: &Target,
+    ) -> Result<(), String> {
+        match disturbance {
+            Disturbance::Kill => site.kill(target, &mut self.random)?,
+            Disturbance::Reload => site.reload(target, &mut self.random)?,
+            Disturbance::Upgrade => site.upgrade(target, &mut self.random)?,
+            Disturbance::Little if self.random.once_in(3) => site.rotate()?,
+            Disturbance::Little => site.stop_for(50..1000, &mut self.random),
         }
+        Ok(())
     }
 
     /// A line a round.
@@ -218,7 +249,7 @@ impl Soak {
         println!("{line}");
     }
 
-    fn finish(&self, sites: Vec<Watched>, targets: &[Target]) -> Result<(), String> {
+    fn finish(&self, rounds: u64, sites: Vec<Watched>, targets: &[Target]) -> Result<(), String> {
         let mut most = [0; 2];
         for ((mut site, checks), target) in sites.into_iter().zip(targets) {
             let name = site.name;
@@ -231,13 +262,40 @@ impl Soak {
             }
             site.signal(Signal::QUIT);
             site.wait_for_end("the server ends").map_err(of_site)?;
-            checks.check_end(&site, target).map_err(of_site)?;
+            let seen = checks.check_end(&site, target).map_err(of_site)?;
+            if name != "steady" {
+                check_seen(seen, rounds).map_err(of_site)?;
+            }
         }
         println!(
             "soak: all is right after {} s",
             self.begun.elapsed().as_secs()
         );
         Ok(())
+    }
+}
+
+/// Whether the server is upgraded in a round: in every other one of the first half.
+fn is_upgraded_in(round: u64, rounds: u64) -> bool {
+    round % 2 == 1 && round <= rounds.div_ceil(2)
+}
+
+/// Compares what the server has logged with what is [`DUE`] in this many rounds.
+fn check_seen(seen: Seen, rounds: u64) -> Result<(), String> {
+    let due = |disturbance| DUE.iter().filter(|due| **due == disturbance).count() as u64 * rounds;
+    let least = Seen {
+        deaths: due(Disturbance::Kill),
+        reloads: due(Disturbance::Reload),
+        upgrades: (1..=rounds)
+            .filter(|round| is_upgraded_in(*round, rounds))
+            .count() as u64,
+    };
+    match seen.deaths >= least.deaths
+        && seen.reloads >= least.reloads
+        && seen.upgrades >= least.upgrades
+    {
+        true => Ok(()),
+        false => Err(format!("it has logged {seen:?}, of {least:?} at least")),
     }
 }
 

@@ -23,11 +23,11 @@ pub(super) struct Report {
     pub(super) ended: u64,
 }
 
-/// Sends on this many streams for a time.
-pub(super) fn start(server: SocketAddr, streams: usize, time: Duration) -> Receiver<Report> {
+/// Sends on this many streams for some seconds.
+pub(super) fn start(server: SocketAddr, streams: usize, seconds: usize) -> Receiver<Report> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        let over = Instant::now() + time;
+        let over = Instant::now() + Duration::from_secs(seconds as u64);
         let run = |_| thread::spawn(move || run(server, over));
         let runs: Vec<_> = (0..streams).map(run).collect();
         let mut all = Report::default();

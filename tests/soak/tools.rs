@@ -29,11 +29,11 @@ pub(super) struct Iperf3Report {
 /// Starts wrk with 32 connections; `None` if it is not installed.
 pub(super) fn wrk(
     server: SocketAddr,
-    seconds: &str,
+    seconds: usize,
     options: &[&str],
 ) -> Option<Receiver<HttpReport>> {
     let mut command = installed("wrk")?;
-    command.args(["-t1", "-c32", "--timeout", "60", "-d", seconds]);
+    command.args(["-t1", "-c32", "--timeout", "60", "-d", &seconds.to_string()]);
     command.args(options).arg(format!("http://{server}/"));
     Some(report(command, |text| HttpReport {
         requests: number_in(text, " requests in ").expect("wrk has run"),
@@ -45,10 +45,10 @@ pub(super) fn wrk(
 }
 
 /// Starts ab with 20 kept connections; `None` if it is not installed. It fails at the first reset.
-pub(super) fn ab(server: SocketAddr, seconds: &str) -> Option<Receiver<HttpReport>> {
+pub(super) fn ab(server: SocketAddr, seconds: usize) -> Option<Receiver<HttpReport>> {
     let mut command = installed("ab")?;
     // It allocates memory for this many requests at its start.
-    command.args(["-q", "-k", "-c20", "-n20000000", "-t", seconds]);
+    command.args(["-q", "-k", "-c20", "-n20000000", "-t", &seconds.to_string()]);
     command.arg(format!("http://{server}/"));
     Some(report(command, |text| HttpReport {
         requests: number_in(text, "Complete requests:").expect("ab has run to its end"),
@@ -106,7 +106,7 @@ impl Drop for Iperf3Server {
 }
 
 /// Starts the sending side of iperf3, with 8 streams.
-pub(super) fn iperf3(server: SocketAddr, seconds: &str) -> Receiver<Iperf3Report> {
+pub(super) fn iperf3(server: SocketAddr, seconds: usize) -> Receiver<Iperf3Report> {
     let mut command = Command::new("iperf3");
     command.args([
         "-c",
@@ -114,7 +114,7 @@ pub(super) fn iperf3(server: SocketAddr, seconds: &str) -> Receiver<Iperf3Report
         "-p",
         &server.port().to_string(),
     ]);
-    command.args(["-P", "8", "-J", "-t", seconds]);
+    command.args(["-P", "8", "-J", "-t", &seconds.to_string()]);
     report(command, |text| {
         // The sums of the end are the last ones.
         let bytes = |name| {

@@ -15,30 +15,39 @@ pub(super) struct Killed {
 }
 
 impl Killed {
-    /// Kills a random worker of one of the servers, and waits for its replacement.
-    pub(super) fn kill_one_of(&mut self, servers: &[&Server]) {
+    /// Kills a random worker with a session of one of the servers, if there is one, and waits for its
+    /// replacement. Returns how many were killed so far.
+    pub(super) fn kill_one_of(&mut self, servers: &[&Server]) -> usize {
         let server = servers[random(servers.len())];
-        let pids = server.worker_pids();
-        if !pids.is_empty() {
-            self.kill(server, pids[random(pids.len())], |_| true);
-        }
+        self.kill_first(server, |sessions| sessions > 0)
     }
 
-    /// Kills a random worker, if it has no session.
-    pub(super) fn kill_an_idle_one_of(&mut self, server: &Server) {
-        let pids = server.worker_pids();
-        if !pids.is_empty() {
-            self.kill(server, pids[random(pids.len())], |sessions| sessions == 0);
-        }
+    /// Kills a random worker without a session, if there is one. Returns how many were killed so far.
+    pub(super) fn kill_an_idle_one_of(&mut self, server: &Server) -> usize {
+        self.kill_first(server, |sessions| sessions == 0)
     }
 
-    fn kill(&mut self, server: &Server, pid: u32, may_die: impl Fn(u64) -> bool) {
+    /// Kills the first worker that may die, of all in a random order.
+    fn kill_first(&mut self, server: &Server, may_die: fn(u64) -> bool) -> usize {
+        let mut pids = server.worker_pids();
+        while !pids.is_empty() {
+            let pid = pids.swap_remove(random(pids.len()));
+            if self.kill(server, pid, may_die) {
+                break;
+            }
+        }
+        self.workers
+    }
+
+    /// Returns whether it was killed.
+    fn kill(&mut self, server: &Server, pid: u32, may_die: fn(u64) -> bool) -> bool {
         // A stopped worker accepts no further client, so the number is exact.
         signal_to(pid, Signal::STOP);
         eventually("the worker has stopped", || state(pid) == Some('T'));
         let sessions = sessions(pid, server.address().port());
         if !may_die(sessions) {
-            return signal_to(pid, Signal::CONT);
+            signal_to(pid, Signal::CONT);
+            return false;
         }
         let workers = server.worker_pids().len();
         signal_to(pid, Signal::KILL);
@@ -48,6 +57,7 @@ impl Killed {
         });
         self.workers += 1;
         self.sessions += sessions;
+        true
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use evcore_testing::SLICE;
+use evcore_testing::SLICES_MAX;
 use rustix::process::Signal;
 
 use crate::signal_to;
@@ -70,7 +70,7 @@ impl Strace {
     /// If strace has ended before.
     pub fn finish(mut self) {
         signal_to(self.child.id(), Signal::TERM);
-        let deadline = Instant::now() + SLICE;
+        let deadline = Instant::now() + SLICES_MAX;
         while self.child.try_wait().expect("it is our child").is_none() {
             if Instant::now() > deadline {
                 return;

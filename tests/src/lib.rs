@@ -1,7 +1,7 @@
 //! What the tests of the whole share: the programs as processes, and an HTTP client.
 //!
 //! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`], or
-//! after the time that was promised and a slice (`assert_within`).
+//! after the time that was promised and a slice, or some on a busy machine (`assert_within`).
 
 mod browser;
 mod client;
@@ -23,7 +23,7 @@ pub use browser::{Browser, Scheme, Screen};
 pub use client::{Client, Response};
 pub use descriptor_limit::allow_many_descriptors;
 pub use evcore_testing::{
-    PATIENCE, Scratch, assert_within, eventually, in_time, not_run, strace_works, within,
+    PATIENCE, Scratch, assert_within, eventually, in_time, not_run, strace_works,
 };
 pub use httpd_process::{Server, httpd_limited, limited, signal_to, try_signal_to};
 pub use injected_failures::Strace;

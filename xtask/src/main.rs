@@ -17,6 +17,7 @@ mod counts;
 mod deny;
 mod documents;
 mod fuzz;
+mod installed;
 mod layers;
 mod loom;
 mod mutants;
@@ -59,7 +60,7 @@ fn run(words: &[&str]) -> Result {
     let plan = match words {
         ["test"] => test::plan(ws)?,
         ["test", "--quick"] => test::quick(ws)?,
-        ["test", "--ci"] => test::ci(ws)?,
+        ["test", "--ci"] => return installed::check(&test::ci(ws)?.run(ws)?),
         ["nightly"] => nightly::plan(ws).and(nightly::beyond_the_toolchain(ws)?),
         ["injection"] => nightly::injection(),
         ["layers"] => return layers::check(ws),
@@ -84,7 +85,7 @@ fn run(words: &[&str]) -> Result {
         ["screenshots"] => return attended::demo(ws, "--screenshots docs/dashboard"),
         _ => return Err(format!("no task `{}`\n{}", words.join(" "), help()).into()),
     };
-    plan.run(ws)
+    plan.run(ws).map(drop)
 }
 
 /// The list of tasks in the README.

@@ -75,12 +75,12 @@ impl Plan {
         self
     }
 
-    /// Runs the steps.
+    /// Runs the steps. Returns a line for each part that did not run.
     ///
     /// # Errors
     ///
     /// The first step that fails, with the line that runs it alone.
-    pub(crate) fn run(self, workspace: &Workspace) -> Result {
+    pub(crate) fn run(self, workspace: &Workspace) -> Result<Vec<String>> {
         let start = Instant::now();
         let (mut waiting, mut running) = (self.steps.iter().collect(), Vec::new());
         let (mut passed, mut not_run, mut failed) = (0, self.left_out, None);
@@ -118,8 +118,11 @@ impl Plan {
         if let Some(Step { name, line }) = failed {
             return Err(format!("`{name}` failed; to run it alone: {line}").into());
         }
-        print_summary(passed, not_run, start);
-        Ok(())
+        // A test may be part of several steps.
+        not_run.sort();
+        not_run.dedup();
+        print_summary(passed, &not_run, start);
+        Ok(not_run)
     }
 }
 
@@ -186,11 +189,8 @@ fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     }
 }
 
-fn print_summary(passed: usize, mut not_run: Vec<String>, start: Instant) {
+fn print_summary(passed: usize, not_run: &[String], start: Instant) {
     println!("{:<56}{:8.1} s", "all", start.elapsed().as_secs_f64());
-    // A test may be part of several steps.
-    not_run.sort();
-    not_run.dedup();
     not_run.iter().for_each(|it| println!("not run: {it}"));
     if passed > 0 {
         // In cargo's form, for tools that read it.

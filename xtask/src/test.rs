@@ -20,7 +20,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
 
 /// The steps that build in the common directory run in this order; the others beside them.
 fn most(workspace: &Workspace) -> Plan {
-    let some = "cargo test --workspace --all-features --test scripted --test log_level";
+    let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
     first()
         .command(
             "docs",

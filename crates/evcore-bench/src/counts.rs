@@ -48,7 +48,8 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
             if report.absent.is_empty() {
                 return Err(format!("{LIMITS}: there is no such count: {cell}").into());
             }
-            println!("not run: {cell}: its tool is not installed");
+            let tools: Vec<_> = report.absent.keys().map(String::as_str).collect();
+            println!("not run: {cell}: {} not installed", tools.join(", "));
             continue;
         };
         let most = limit.parse::<f64>()?;

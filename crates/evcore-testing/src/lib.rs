@@ -13,7 +13,7 @@ pub use counting::{
 };
 pub use eventually::{PATIENCE, eventually};
 pub use not_run::not_run;
-pub use promised_time::{SLICE, assert_within, in_time, within};
+pub use promised_time::{SLICE, SLICES_MAX, assert_within, in_time};
 pub use refusal::unless_refused;
 pub use scratch::Scratch;
 pub use strace_available::strace_works;

@@ -17,7 +17,14 @@ use evcore::{
     accept::SplicePipe, poller::BackendKind,
 };
 use evcore_testing::PATIENCE;
-use rustix::net::{self, AddressFamily, SocketType};
+use rustix::net::{
+    self, AddressFamily, SocketType,
+    sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size},
+};
+
+/// The size of the buffers of both sockets. The kernel grows a buffer whose size nobody has set, up to
+/// tens of MB, and then an `EdgeStream` reaches its 32 calls a turn before it fills them.
+const BUFFER: usize = 64 * 1024;
 
 /// A stream that counts its calls.
 #[derive(Debug)]
@@ -75,6 +82,8 @@ impl Fixture {
         let Some(Step::Accepted(new)) = ev.next_step() else {
             panic!("a client has connected");
         };
+        set_socket_send_buffer_size(&new.stream, BUFFER).unwrap();
+        set_socket_recv_buffer_size(&client, BUFFER).unwrap();
         let stream = Counting {
             stream: new.stream,
             calls: Cell::new(0),
@@ -116,6 +125,24 @@ impl Fixture {
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::WouldBlock);
                     return (received, false);
+                }
+            }
+        }
+    }
+
+    /// Sends `bytes` again and again until the sockets' buffers are full. Returns how much they took.
+    fn fill(&mut self, bytes: &[u8]) -> usize {
+        let mut sent = 0;
+        loop {
+            match self.stream.send(&mut self.ev, bytes) {
+                Ok(n) => sent += n,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    assert!(
+                        !self.stream.is_writable(),
+                        "there is room after {sent} bytes"
+                    );
+                    return sent;
                 }
             }
         }
@@ -263,15 +290,7 @@ fn a_full_socket_is_writable_again_when_the_peer_reads() {
         let bytes = vec![0; 256 * 1024];
         for _ in 0..2 {
             fixture.wait_until(EdgeStream::is_writable);
-            let mut sent = 0;
-            let blocked = loop {
-                match fixture.stream.send(&mut fixture.ev, &bytes) {
-                    Ok(n) => sent += n,
-                    Err(error) => break error,
-                }
-            };
-            assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
-            assert!(!fixture.stream.is_writable());
+            let sent = fixture.fill(&bytes);
             fixture.calls();
             let blocked = fixture.stream.send(&mut fixture.ev, &bytes).unwrap_err();
             assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
@@ -289,10 +308,7 @@ fn data_that_waits_while_sending_blocks_stays_readable() {
         // The program sends first, and that blocks.
         let bytes = vec![0; 256 * 1024];
         fixture.wait_until(EdgeStream::is_writable);
-        let mut sent = 0;
-        while let Ok(n) = fixture.stream.send(&mut fixture.ev, &bytes) {
-            sent += n;
-        }
+        let sent = fixture.fill(&bytes);
         fixture.client.read_exact(&mut vec![0; sent]).unwrap();
         fixture.wait_until(EdgeStream::is_writable);
         assert!(fixture.stream.is_readable());

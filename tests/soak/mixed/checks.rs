@@ -25,10 +25,12 @@ const LINES_OF_A_KILL: u64 = 64 * 1024 / 60;
 const EXPECTED_LINES: [&str; 5] = [
     "listening on ",
     "httpd: reload: Started",
-    "httpd: reload: Done",
+    RELOADED,
     "httpd: the new binary is about to be started",
-    "httpd: the new binary is process",
+    UPGRADED,
 ];
+const RELOADED: &str = "httpd: reload: Done";
+const UPGRADED: &str = "httpd: the new binary is process";
 
 /// What the checks of one server compare with.
 #[derive(Debug)]
@@ -41,9 +43,17 @@ pub(super) struct Checks {
     lines: u64,
     /// The bytes of the server's log that were looked at.
     seen_of_log: usize,
-    deaths: u64,
+    seen: Seen,
     /// Anonymous memory in KiB of master and largest worker, at each check.
     pub(super) memory: Vec<[u64; 2]>,
+}
+
+/// Disturbances that a server has logged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) deaths: u64,
+    pub(super) reloads: u64,
+    pub(super) upgrades: u64,
 }
 
 /// What the clients have counted.
@@ -87,7 +97,7 @@ impl Checks {
             before_binary: Counts::default(),
             lines: 0,
             seen_of_log: 0,
-            deaths: 0,
+            seen: Seen::default(),
             memory: Vec::new(),
         })
     }
@@ -182,15 +192,18 @@ impl Checks {
         let end = log.rfind('\n').map_or(0, |at| at + 1);
         for line in log[self.seen_of_log..end].lines() {
             let is_death = line.contains("signal: 9");
-            self.deaths += u64::from(is_death);
+            self.seen.deaths += u64::from(is_death);
+            self.seen.reloads += u64::from(line.starts_with(RELOADED));
+            self.seen.upgrades += u64::from(line.starts_with(UPGRADED));
             if !is_death && !EXPECTED_LINES.iter().any(|it| line.starts_with(it)) {
                 return Err(format!("an unexpected line: {line}"));
             }
         }
         self.seen_of_log = end;
         let kills = target.ledger.kills.count();
-        if self.deaths > kills {
-            return Err(format!("{} workers died by {kills} kills", self.deaths));
+        let deaths = self.seen.deaths;
+        if deaths > kills {
+            return Err(format!("{deaths} workers died by {kills} kills"));
         }
         Ok(())
     }
@@ -201,8 +214,8 @@ impl Checks {
         self.memory.push([master, workers.max().unwrap_or(0)]);
     }
 
-    /// Checks what is left after the end of the server.
-    pub(super) fn check_end(mut self, site: &Site, target: &Target) -> Result<(), String> {
+    /// Checks what is left after the end of the server. Returns what it has logged.
+    pub(super) fn check_end(mut self, site: &Site, target: &Target) -> Result<Seen, String> {
         wait_until("all processes have ended", || site.processes().is_empty())?;
         if Wire::tcp(target.tcp).is_ok() {
             return Err("somebody listens after the end".to_owned());
@@ -216,7 +229,7 @@ impl Checks {
         let most = counted.requests + counted.uncounted_requests;
         let allowed = counted.requests.saturating_sub(lost)..=most;
         match allowed.contains(&self.lines) {
-            true => Ok(()),
+            true => Ok(self.seen),
             false => Err(format!(
                 "{} lines of the access log, not {allowed:?}",
                 self.lines

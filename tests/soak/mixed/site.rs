@@ -111,10 +111,11 @@ impl Site {
 
     /// Kills a random worker, and waits until it is gone.
     pub(super) fn kill(&self, target: &Target, random: &mut Random) -> Result<(), String> {
-        let workers = self.workers();
-        if workers.is_empty() {
-            return Ok(());
-        }
+        let mut workers = Vec::new();
+        wait_until("there is a worker", || {
+            workers = self.workers();
+            !workers.is_empty()
+        })?;
         let pid = *random.pick(&workers);
         target.ledger.will_be_killed(pid);
         target.ledger.kills.begin();

@@ -27,10 +27,9 @@ mod post_next;
 mod posting;
 mod random_programs;
 mod resolution;
+mod script;
 mod shutdown;
 mod starving;
 mod tokens;
-#[cfg(feature = "tracing")]
-mod tracing_events;
 mod wait_length;
 mod watchdog;

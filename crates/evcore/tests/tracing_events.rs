@@ -1,8 +1,24 @@
 //! The events of the feature `tracing`, for a subscriber that collects them.
+//!
+//! A program of its own, because `tracing` decides once for the whole process whether anybody wants an
+//! event: when a thread first meets it. If that is the thread of another test, without a subscriber,
+//! the event is off for all threads. For the same reason these tests run one at a time.
+
+#[allow(dead_code, reason = "the program `scripted` uses the rest")]
+#[path = "scripted/fake_backend.rs"]
+mod fake_backend;
+#[allow(dead_code, reason = "the program `scripted` uses the rest")]
+#[path = "scripted/fake_member.rs"]
+mod fake_member;
+#[allow(dead_code, reason = "the program `scripted` uses the rest")]
+#[path = "scripted/fixture.rs"]
+mod fixture;
+#[path = "scripted/script.rs"]
+mod script;
 
 use std::{
     fmt::{self, Write},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tracing::{
@@ -12,7 +28,7 @@ use tracing::{
     subscriber::with_default,
 };
 
-use crate::flight_recorder::script;
+use crate::script::script;
 
 /// Collects events as lines: level, target, message, and fields.
 #[derive(Clone)]
@@ -61,14 +77,18 @@ impl Visit for Line {
     }
 }
 
+/// Held while a loop of this program runs.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// The events of the script, for a subscriber of this level.
 fn events(level: Level) -> Vec<String> {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = Arc::default();
     let collector = Collector {
         level,
         lines: Arc::clone(&lines),
     };
-    with_default(collector, || script(|builder| builder));
+    with_default(collector, || drop(script(|builder| builder)));
     let lines = lines.lock().unwrap();
     lines.clone()
 }

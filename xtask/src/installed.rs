@@ -1,0 +1,69 @@
+//! What `cargo xtask test --ci` must have run: all that needs a program that `.ci/run` has installed.
+
+use std::env;
+
+use crate::Result;
+
+/// `.ci/run` sets it: the packages that are installed, with spaces between them.
+const INSTALLED: &str = "EVCORE_CI_INSTALLED";
+
+/// Packages, and the programs of theirs that have another name.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("apache2-utils", "ab"),
+    ("chromium-driver", "chromedriver"),
+    ("prometheus", "promtool"),
+];
+
+/// Checks the lines of what did not run.
+///
+/// # Errors
+///
+/// A line names a program as not installed, or as of no use, whose package is installed.
+pub(crate) fn check(not_run: &[String]) -> Result {
+    let packages = env::var(INSTALLED).unwrap_or_default();
+    let wrong = contradicted(not_run, &packages);
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(format!("did not run, but is installed:\n{}", wrong.join("\n")).into()),
+    }
+}
+
+fn contradicted<'a>(not_run: &'a [String], packages: &str) -> Vec<&'a str> {
+    let packages: Vec<&str> = packages.split_whitespace().collect();
+    let is_here = |word: &str| {
+        let of_package = PROGRAMS.iter().find(|(_, program)| *program == word);
+        packages.contains(&of_package.map_or(word, |(package, _)| package))
+    };
+    let lines = not_run.iter().map(String::as_str);
+    lines
+        .filter(|line| line.contains("not installed") && words(line).any(is_here))
+        .collect()
+}
+
+/// The words of a line, without what follows them directly.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let word = |letter: char| letter.is_alphanumeric() || letter == '-';
+    line.split(move |letter| !word(letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lacks_an_installed_program_is_contradicted() {
+        let lines = [
+            "requests: strace is not installed, or may not trace",
+            "load: ab is not installed",
+            "shown: chromium is not installed",
+            "activation: systemd-socket-activate is not installed",
+            "targets: Debian's packages rustc-web cargo-web rust-web-src are not installed",
+            "strace: left to `cargo xtask nightly`",
+        ]
+        .map(str::to_owned);
+        let packages = "strace apache2-utils rust-web-src chromium-driver";
+        let wrong = contradicted(&lines, packages);
+        assert_eq!(wrong, [0, 1, 4].map(|at| lines[at].as_str()));
+        assert!(contradicted(&lines, "").is_empty());
+    }
+}
