@@ -60,6 +60,7 @@ use crate::queue::{self, TimerQueue};
 pub struct TimerTree {
     /// The timers that were not overdue when they were armed.
     tree: RedBlackTree,
+    /// By node, not by id.
     // Invariant: of timers with equal deadlines, those in the tree were armed before these.
     overdue: Overdue,
     /// The latest `now` so far. What is armed for a tick at or before it is overdue.
@@ -135,9 +136,7 @@ impl TimerTree {
     fn first_due(&self, now: u64) -> Option<(u32, u64)> {
         let in_tree = self.tree.first();
         let in_tree = in_tree.map(|node| (node, self.tree.deadline(node)));
-        let overdue = self.overdue.first_due();
-        let overdue = overdue.and_then(|(id, deadline)| Some((self.tree.find(id)?, deadline)));
-        let first = match (in_tree, overdue) {
+        let first = match (in_tree, self.overdue.first_due()) {
             (Some(in_tree), Some(overdue)) if overdue.1 < in_tree.1 => Some(overdue),
             (in_tree, overdue) => in_tree.or(overdue),
         };
@@ -159,14 +158,14 @@ impl TimerQueue for TimerTree {
         if deadline > self.horizon {
             self.tree.insert(node, deadline);
         } else {
-            self.overdue.insert(id, deadline, &mut self.tree);
+            self.overdue.insert(node, deadline, &mut self.tree);
         }
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         if self.phase.is_some_and(|now| deadline <= now) {
-            self.remove_or_count(id);
-            self.overdue.insert_in_phase(id, deadline, &mut self.tree);
+            let node = self.remove_or_count(id);
+            self.overdue.insert_in_phase(node, deadline, &mut self.tree);
         } else {
             self.arm(id, deadline);
         }
@@ -258,7 +257,7 @@ impl TimerTree {
 
     /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        let place_of = |id| match self.tree.spot(self.tree.find(id)?) {
+        let place_of = |node| match self.tree.spot(node) {
             Spot::OnHeap(place) => Some(place),
             _ => None,
         };

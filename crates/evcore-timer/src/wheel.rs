@@ -201,6 +201,22 @@ impl TimerWheel {
         self.insert(id, deadline);
     }
 
+    /// Disarms a timer whose id is far above the others, if the table holds it.
+    #[cold]
+    #[inline(never)]
+    fn disarm_far(&mut self, id: u32) -> bool {
+        let Some(node) = self.nodes.get(id) else {
+            return false;
+        };
+        let spot = node.spot;
+        if !spot.is_armed() {
+            return false;
+        }
+        self.release(id);
+        self.take_off(spot);
+        true
+    }
+
     /// Takes a timer off its list or heap, or counts it as armed. Its spot is left as it was.
     fn detach(&mut self, id: u32) {
         let spot = self.nodes.at_mut(id).spot;
@@ -267,7 +283,7 @@ impl TimerQueue for TimerWheel {
         // This is the hot path. It calls a function only where it ends, because saving registers for
         // a call would cost as much as all the rest.
         if self.fits(deadline) {
-            if let Some(node) = self.nodes.get_mut(id) {
+            if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));
                 if old.is_in_slot() {
                     let slot = slot_of(deadline, self.position);
@@ -301,8 +317,8 @@ impl TimerQueue for TimerWheel {
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        let Some(node) = self.nodes.get_mut(id) else {
-            return false;
+        let Some(node) = self.nodes.near_mut(id) else {
+            return self.disarm_far(id);
         };
         let spot = node.spot;
         if !spot.is_armed() {
