@@ -6,6 +6,7 @@ mod not_run;
 mod promised_time;
 mod scratch;
 mod strace_available;
+mod valgrind;
 
 pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
@@ -15,3 +16,4 @@ pub use not_run::not_run;
 pub use promised_time::{SLICE, assert_within, in_time, within};
 pub use scratch::Scratch;
 pub use strace_available::strace_works;
+pub use valgrind::under_valgrind;
