@@ -74,6 +74,11 @@ pub struct EdgeStream<S = Stream> {
 impl<S: Transport + Source> EdgeStream<S> {
     /// Makes the loop watch both sides of a stream under a new token.
     ///
+    /// Keep it in [`Connections`](crate::Connections) by [`insert`](crate::Connections::insert), and
+    /// end it by [`Connections::close`](crate::Connections::close). Dropping an `EdgeStream` closes
+    /// its descriptor and does not close its token: without a call of [`EventLoop::close`] that token
+    /// keeps its slot and counts as a connection until the loop ends.
+    ///
     /// # Errors
     ///
     /// Those of [`EventLoop::add`]. The stream is dropped then, which closes it.
