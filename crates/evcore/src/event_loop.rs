@@ -1,11 +1,11 @@
 //! The loop's state, and the calls that its user makes between steps.
 
-use std::{fmt, time::Duration};
+use std::{fmt, os::fd::AsRawFd, time::Duration};
 
 use evcore_accept::Listener;
 use evcore_balancer::Load;
 use evcore_clock::Clock;
-use evcore_poller::{Interest, Mode, Poller, Source};
+use evcore_poller::{Interest, Mode, Poller, Source, Target};
 use evcore_token::Token;
 
 use crate::{
@@ -218,8 +218,15 @@ impl<L: Acceptor> EventLoop<L> {
         let token = self.slots.next_token().ok_or(full)?;
         self.poller.add(fd, self.keys.key(token), interest, mode)?;
         self.slots.begin(token, true);
-        let watched = true;
-        self.record(Record::Registered { token, watched });
+        let descriptor = match fd.target() {
+            Target::Descriptor(fd) => Some(fd.as_raw_fd()),
+            Target::Simulated(_) => None,
+        };
+        self.record(Record::Registered {
+            token,
+            watched: true,
+            descriptor,
+        });
         Ok(token)
     }
 
@@ -233,8 +240,11 @@ impl<L: Acceptor> EventLoop<L> {
         let limit = self.keys.index_max();
         let token = self.slots.next_token().ok_or(Error::Full { limit })?;
         self.slots.begin(token, false);
-        let watched = false;
-        self.record(Record::Registered { token, watched });
+        self.record(Record::Registered {
+            token,
+            watched: false,
+            descriptor: None,
+        });
         Ok(token)
     }
 

@@ -1,6 +1,6 @@
 //! The records of what the loop does, and the flight recorder that keeps the last of them.
 
-use std::time::Duration;
+use std::{os::fd::RawFd, time::Duration};
 
 use evcore::{
     Builder, Ready, Record, Timer, Token,
@@ -9,13 +9,16 @@ use evcore::{
 
 use crate::{fake_backend::Recorded, fixture::Fixture};
 
+type Tokens = [(Token, Option<RawFd>); 3];
+
 /// Three turns with a record of each kind, of a worker with an accept lock. Returns the loop and its
-/// tokens: two connections, and one without a descriptor.
-pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, [Token; 3]) {
+/// tokens, two connections and one without a descriptor, with the descriptors.
+pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, Tokens) {
     let mut fixture = Fixture::built(1, |builder, backend| {
         build(builder.policy(Policy::mutex()).group(backend.clone()))
     });
     let tokens @ [a, b, c] = [fixture.join(), fixture.join(), fixture.begin()];
+    let tokens = tokens.map(|token| (token, (token != c).then(|| fixture.fd(token))));
     fixture.arm_ms(c, Timer::WRITE, 1);
     fixture.arm_ms(a, Timer::READ, 60_000);
     assert!(fixture.ev.disarm(a, Timer::READ));
@@ -40,8 +43,13 @@ pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, [Token
 }
 
 /// The records of the script.
-fn expected([a, b, c]: [Token; 3]) -> Vec<Record> {
-    let registered = |token, watched| Record::Registered { token, watched };
+fn expected(tokens: Tokens) -> Vec<Record> {
+    let registered = |(token, descriptor): (Token, Option<RawFd>)| Record::Registered {
+        token,
+        watched: descriptor.is_some(),
+        descriptor,
+    };
+    let [a, b, c] = tokens.map(|(token, _)| token);
     let armed = |token, timer, deadline_ms| Record::Armed {
         token,
         timer,
@@ -63,9 +71,9 @@ fn expected([a, b, c]: [Token; 3]) -> Vec<Record> {
         took_ns: took_ms * 1_000_000,
     };
     vec![
-        registered(a, true),
-        registered(b, true),
-        registered(c, false),
+        registered(tokens[0]),
+        registered(tokens[1]),
+        registered(tokens[2]),
         armed(c, Timer::WRITE, 1),
         armed(a, Timer::READ, 60_000),
         Record::Disarmed(a, Timer::READ),
