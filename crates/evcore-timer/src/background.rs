@@ -16,7 +16,8 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 ///
 /// # Memory
 ///
-/// One bit for each id up to the highest that was marked, in addition to the queue.
+/// One bit for each id, in blocks of 4,096 ids that have marks or are between them, in addition to the
+/// queue.
 ///
 /// # Example
 ///

@@ -31,8 +31,9 @@ use crate::queue::TimerQueue;
 ///
 /// # Memory
 ///
-/// 8 bytes for each id up to the highest that was armed, in addition to the queue.
-/// The table grows by 4 KiB, copies nothing, and does not shrink.
+/// 8 bytes for each id, in blocks of 512 ids, in addition to the queue. The table grows by 4 KiB,
+/// copies nothing, and does not shrink. Ids far above the others are as in
+/// [`TimerWheel`](crate::TimerWheel#memory).
 ///
 /// # Example
 ///

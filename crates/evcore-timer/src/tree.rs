@@ -40,8 +40,12 @@ use crate::queue::{self, TimerQueue};
 ///
 /// # Memory
 ///
-/// 24 bytes for each id up to the highest that was armed, so ids must be dense, and 24 for each timer
-/// that was overdue when it was armed. The table grows by 3 KiB, copies nothing, and does not shrink.
+/// 24 bytes for each id, in runs of 128 ids, and 24 for each timer that was overdue when it was armed.
+/// The table grows by 3 KiB, copies no timer, and does not shrink.
+///
+/// Ids that come into use nearly one after the other, or that [`with_capacity`](Self::with_capacity)
+/// has made room for, are found by a comparison. An id that is more than four runs above all others
+/// allocates one run, and from then on each new run of ids is found by a look into a table.
 ///
 /// # Example
 ///
@@ -74,7 +78,7 @@ pub struct TimerTree {
 }
 
 impl TimerTree {
-    /// The highest id that can be armed, 2²⁷ − 1. A table of that size takes 3 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. With all ids in use the table takes 3 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
     /// Creates an empty tree, which grows as ids are armed.

@@ -78,11 +78,14 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// # Memory
 ///
-/// 8 bytes for each id up to the highest that was armed, so ids must be dense. Some 6 for each armed
-/// timer, because up to 14 timers of one slot share 64 bytes; a timer that is alone in its slot takes
-/// all of them. 16 KiB beside that, and at most 128 KiB for slots that timers have left, of which each
-/// keeps 64 bytes, or 128, until it is reached.
-/// The tables grow by 4 KiB, copy nothing, and do not shrink.
+/// 8 bytes for each id, in blocks of 512 ids. Some 6 for each armed timer, because up to 14 timers of
+/// one slot share 64 bytes; a timer that is alone in its slot takes all of them. 16 KiB in addition,
+/// and at most 128 KiB for slots that timers have left, of which each keeps 64 bytes, or 128, until it
+/// is reached.
+///
+/// The tables grow by 4 KiB, copy nothing, and do not shrink. An id far above the others allocates one
+/// block, and each call for it takes a search in a map, until about half of the blocks below it are in
+/// use. So keep ids dense.
 ///
 /// # Example
 ///
@@ -135,7 +138,7 @@ pub struct TimerWheel {
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
-    /// The highest id that can be armed, 2²⁷ − 1. A table of that size takes 1 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. With all ids in use the table takes 1 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
     /// Creates an empty wheel, which grows as ids are armed.

@@ -54,6 +54,14 @@ fn the_period_of_any_id_takes_a_few_blocks() {
 }
 
 #[test]
+fn the_first_period_takes_a_few_blocks_however_many_ids_were_armed() {
+    let mut timers = TimerHeap::new();
+    (0..100_000).for_each(|id| timers.arm(id, 10));
+    let (_, bytes) = allocated_by(|| timers.arm_periodic(99_999, 10, 5));
+    assert!(bytes <= 3 * BLOCK_BYTES, "{bytes} bytes");
+}
+
+#[test]
 fn the_mark_of_any_id_takes_a_few_blocks() {
     let mut timers = WithBackground::new(TimerWheel::new());
     let (_, bytes) = allocated_by(|| timers.set_background(ID_MAX, true));

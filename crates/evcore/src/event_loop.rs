@@ -289,8 +289,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`timer_resolution`](Builder::timer_resolution)). A timer that the handler of another timer
     /// arms expires in the next turn at the earliest.
     ///
-    /// The first timer of an index may allocate, and the process aborts if no memory is left (see
-    /// [`Connections`](crate::Connections)).
+    /// A timer that was never armed before may allocate some 10 KiB. If no memory is left, the process
+    /// aborts, as with any collection of the standard library.
     ///
     /// # Panics
     ///
