@@ -9,10 +9,10 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::stamp::{self, Stamp};
-use crate::time_source::{SystemTimeSource, TimeSource};
+use crate::time_source::{SystemTimeSource, TimeSource, instant_now};
 
 /// A cached clock: it shows the time of the last [`update`](Self::update).
 ///
@@ -38,6 +38,8 @@ use crate::time_source::{SystemTimeSource, TimeSource};
 pub struct Clock {
     // Invariant: never less than before.
     monotonic_ns: u64,
+    /// An instant and the monotonic time that was read right after it.
+    instant: Cell<Option<(Instant, u64)>>,
     /// Wall time was read since the last update.
     has_wall_time: Cell<bool>,
     unix_seconds: Cell<i64>,
@@ -61,6 +63,7 @@ impl Clock {
     pub fn with_source(source: impl TimeSource + 'static) -> Self {
         Self {
             monotonic_ns: source.monotonic_ns(),
+            instant: Cell::new(None),
             has_wall_time: Cell::new(false),
             unix_seconds: Cell::new(0),
             unix_ms: Cell::new(0),
@@ -109,6 +112,41 @@ impl Clock {
     #[must_use]
     pub fn monotonic_ms(&self) -> u64 {
         self.monotonic_ns / 1_000_000
+    }
+
+    /// Monotonic time as an [`Instant`], for libraries that take one.
+    ///
+    /// Two results are as far apart as the two values of [`monotonic_ns`](Self::monotonic_ns), also
+    /// with a source of virtual time. With the system's source the result is never after
+    /// `Instant::now()`, and behind the time that the clock shows by what passed between the two
+    /// readings of the first call: less than a microsecond, unless the thread was interrupted.
+    /// (On systems whose `Instant` counts the time of a suspended machine and whose monotonic clock
+    /// does not, or the other way round, the two drift apart by that time. On Linux they are one
+    /// clock.)
+    ///
+    /// The first call reads both clocks; each further call is an addition.
+    ///
+    /// ```
+    /// # use evcore_clock::{Clock, ManualTimeSource};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualTimeSource::at(0);
+    /// let mut clock = Clock::with_source(time.clone());
+    /// let before = clock.instant();
+    /// time.advance(Duration::from_secs(60));
+    /// clock.update();
+    /// assert_eq!(clock.instant() - before, Duration::from_secs(60));
+    /// ```
+    #[must_use]
+    pub fn instant(&self) -> Instant {
+        let (instant, read_ns) = get_or_make(&self.instant, || {
+            let instant = instant_now();
+            (instant, self.monotonic_ns_now())
+        });
+        let ahead = Duration::from_nanos(self.monotonic_ns.saturating_sub(read_ns));
+        let behind = Duration::from_nanos(read_ns.saturating_sub(self.monotonic_ns));
+        // Before the first instant that this system can represent there is none.
+        (instant + ahead).checked_sub(behind).unwrap_or(instant)
     }
 
     /// The time from now until `deadline_ms`, a moment on the scale of

@@ -3,6 +3,7 @@
 //! A source only reads. The clock caches what it read and keeps monotonic time from going back.
 
 use std::fmt;
+use std::time::Instant;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -80,6 +81,11 @@ impl WallTime {
             .saturating_mul(1_000)
             .saturating_add(i64::from(self.subsecond_ns / 1_000_000))
     }
+}
+
+/// The present on the scale of the standard library.
+pub(crate) fn instant_now() -> Instant {
+    Instant::now()
 }
 
 /// The clocks of the operating system, and the local time zone.

@@ -33,16 +33,6 @@ impl EventSink<'_> {
         self.events.push(key, ready);
     }
 
-    /// Adds an event with the number of bytes that can be read, if the kernel reports it.
-    ///
-    /// # Panics
-    ///
-    /// If there is no room [remaining](Self::remaining).
-    #[inline]
-    pub fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {
-        self.events.push_with_available(key, ready, available);
-    }
-
     /// Records that a [`Waker`](crate::Waker) ended the wait.
     #[inline]
     pub fn set_woken(&mut self) {

@@ -3,13 +3,9 @@
 //! epoll writes directly into it. What the kernel reports is not copied. It is scanned once, and
 //! becomes an [`Event`] when it is read.
 
-use std::{
-    fmt,
-    iter::{Enumerate, FusedIterator},
-    slice,
-};
+use std::{fmt, iter::FusedIterator, slice};
 
-use crate::{Event, Ready, entry::Entry, event::Available};
+use crate::{Event, Ready, entry::Entry};
 
 /// The highest capacity: epoll refuses a longer list.
 const MAX_CAPACITY: usize = 1 << 27;
@@ -26,9 +22,6 @@ const MAX_CAPACITY: usize = 1 << 27;
 pub struct Events {
     // Invariant: never reallocated, so its capacity is that of the buffer.
     entries: Vec<Entry>,
-    /// By position, up to the last event for which it is known: empty on epoll.
-    // Invariant: at most as long as `entries`.
-    available: Vec<Available>,
     // Invariant: it contains the flags of all `entries`.
     seen: Seen,
 }
@@ -37,13 +30,11 @@ impl Events {
     /// Makes a buffer for at most `capacity` events per wait. What does not fit is reported by the
     /// next wait. More than 2^27 is cut to that.
     ///
-    /// Allocates now: 12 bytes per event on x86-64, otherwise 16, and later 4 more if the kernel
-    /// reports how many bytes [can be read](Event::available). A wait refuses a capacity of zero.
+    /// Allocates now: 12 bytes per event on x86-64, otherwise 16. A wait refuses a capacity of zero.
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
         Self {
             entries: Vec::with_capacity(capacity.min(MAX_CAPACITY)),
-            available: Vec::new(),
             seen: Seen::NOTHING,
         }
     }
@@ -70,20 +61,6 @@ impl Events {
                 true
             }
             _ => false,
-        }
-    }
-
-    /// Adds an event, and how many bytes can be read, if that is known. Panics if there is no room.
-    #[inline]
-    pub(crate) fn push_with_available(&mut self, key: u64, ready: Ready, available: Option<u32>) {
-        let position = self.entries.len();
-        self.push(key, ready);
-        if let Some(bytes) = available {
-            // All at once, so that it is allocated but once.
-            self.available
-                .reserve_exact(self.capacity() - self.available.len());
-            self.available.resize(position, Available::UNKNOWN);
-            self.available.push(bytes.into());
         }
     }
 
@@ -120,7 +97,6 @@ impl Events {
     #[inline]
     pub fn clear(&mut self) {
         self.entries.clear();
-        self.available.clear();
         self.seen = Seen::NOTHING;
     }
 
@@ -141,23 +117,13 @@ impl Events {
     pub(crate) fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Event) -> bool) {
         let mut kept = from;
         for position in from..self.entries.len() {
-            let mut event = self.event(position, self.entries[position]);
+            let mut event = event(self.entries[position]);
             if keep(&mut event) {
-                self.put(kept, event);
+                self.entries[kept] = Entry::new(event.key, event.ready);
                 kept += 1;
             }
         }
         self.entries.truncate(kept);
-        self.available.truncate(kept);
-    }
-
-    /// Overwrites the event at `position` with one from there or behind it.
-    fn put(&mut self, position: usize, event: Event) {
-        self.entries[position] = Entry::new(event.key, event.ready);
-        // Behind the end of the list it is unknown for this position and all later ones.
-        if let Some(available) = self.available.get_mut(position) {
-            *available = event.available;
-        }
     }
 
     /// Returns whether a [`Waker`](crate::Waker) woke the poller.
@@ -198,28 +164,22 @@ impl Events {
     #[must_use]
     #[inline]
     pub fn get(&self, position: usize) -> Option<Event> {
-        let entry = *self.entries.get(position)?;
-        Some(self.event(position, entry))
+        self.entries.get(position).copied().map(event)
     }
 
     /// Iterates over the events in the order of arrival, by value.
     #[must_use]
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        Iter {
-            events: self,
-            entries: self.entries.iter().enumerate(),
-        }
+        Iter(self.entries.iter())
     }
+}
 
-    #[inline]
-    fn event(&self, position: usize, entry: Entry) -> Event {
-        let available = self.available.get(position);
-        Event {
-            key: entry.key(),
-            ready: entry.ready(),
-            available: available.copied().unwrap_or(Available::UNKNOWN),
-        }
+#[inline]
+fn event(entry: Entry) -> Event {
+    Event {
+        key: entry.key(),
+        ready: entry.ready(),
     }
 }
 
@@ -271,23 +231,19 @@ impl fmt::Debug for Events {
 /// assert_eq!(iter.next(), None);
 /// ```
 #[derive(Clone)]
-pub struct Iter<'a> {
-    events: &'a Events,
-    entries: Enumerate<slice::Iter<'a, Entry>>,
-}
+pub struct Iter<'a>(slice::Iter<'a, Entry>);
 
 impl Iterator for Iter<'_> {
     type Item = Event;
 
     #[inline]
     fn next(&mut self) -> Option<Event> {
-        let (position, entry) = self.entries.next()?;
-        Some(self.events.event(position, *entry))
+        self.0.next().copied().map(event)
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.entries.size_hint()
+        self.0.size_hint()
     }
 }
 
@@ -312,53 +268,28 @@ mod tests {
     fn an_event_takes_12_or_16_bytes_as_documented() {
         let documented = if cfg!(target_arch = "x86_64") { 12 } else { 16 };
         assert_eq!(size_of::<Entry>(), documented);
-        assert_eq!(size_of::<Available>(), 4);
-    }
-
-    #[test]
-    fn available_is_reported_if_it_is_known() {
-        let mut events = Events::bounded(4);
-        events.push(0, Ready::READABLE);
-        for bytes in [0, 1, u32::MAX] {
-            events.push_with_available(1, Ready::READABLE, Some(bytes));
-        }
-        let available: Vec<_> = events.iter().map(|event| event.available()).collect();
-        assert_eq!(available, [None, Some(0), Some(1), Some(u32::MAX - 1)]);
-    }
-
-    #[test]
-    fn clear_forgets_what_was_available() {
-        let mut events = Events::bounded(1);
-        events.push_with_available(0, Ready::READABLE, Some(7));
-        events.clear();
-        events.push(1, Ready::READABLE);
-        assert_eq!(events.get(0).map(|event| event.available()), Some(None));
-    }
-
-    /// What `retain_from` should leave, by its definition.
-    fn retained(list: &[(u64, Option<u32>)], from: usize) -> Vec<(u64, Option<u32>)> {
-        let places = list.iter().enumerate();
-        let kept = places.filter(|(place, event)| *place < from || event.0 % 2 == 0);
-        kept.map(|(_, event)| *event).collect()
     }
 
     proptest! {
         #[test]
-        fn retained_events_keep_what_is_available(
-            list in prop::collection::vec((0..9u64, prop::option::of(0..9u32)), 0..20),
+        fn events_are_retained_by_what_the_closure_returns(
+            keys in prop::collection::vec(0..9u64, 0..20),
             from in 0..20usize,
         ) {
             let mut events = Events::bounded(20);
-            for (key, available) in &list {
-                events.push_with_available(*key, Ready::READABLE, *available);
+            for key in &keys {
+                events.push(*key, Ready::READABLE);
             }
-            let from = from.min(list.len());
+            let from = from.min(keys.len());
             events.retain_from(from, |event| {
                 event.ready |= Ready::WRITABLE;
                 event.key % 2 == 0
             });
-            let left: Vec<_> = events.iter().map(|it| (it.key, it.available())).collect();
-            prop_assert_eq!(left, retained(&list, from));
+            let (before, after) = keys.split_at(from);
+            let after = after.iter().filter(|key| *key % 2 == 0);
+            let expected: Vec<u64> = before.iter().chain(after).copied().collect();
+            let left: Vec<u64> = events.iter().map(|event| event.key).collect();
+            prop_assert_eq!(left, expected);
             for (place, event) in events.iter().enumerate() {
                 prop_assert_eq!(event.ready.is_writable(), place >= from, "{:?}", event);
             }

@@ -7,6 +7,7 @@ mod promised_time;
 mod refusal;
 mod scratch;
 mod strace_available;
+mod valgrind;
 
 pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
@@ -17,3 +18,4 @@ pub use promised_time::{SLICE, SLICES_MAX, assert_within, in_time};
 pub use refusal::unless_refused;
 pub use scratch::Scratch;
 pub use strace_available::strace_works;
+pub use valgrind::under_valgrind;

@@ -4,6 +4,7 @@
 //! client. Some do not, such as an hourly job. nginx marks these `cancelable`, and a worker exits
 //! when only such timers are armed. nginx walks its tree to find out; here they are counted.
 
+use crate::blocks::SparseBlocks;
 use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 
 /// Marks timers as background timers, and counts whether any others are armed; wraps any queue.
@@ -15,7 +16,8 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 ///
 /// # Memory
 ///
-/// One bit for each id up to the highest that was marked, in addition to the queue.
+/// One bit for each id, in blocks of 4,096 ids that have marks or are between them, in addition to the
+/// queue.
 ///
 /// # Example
 ///
@@ -31,14 +33,19 @@ use crate::queue::{ID_MAX, TimerQueue, assert_dense};
 /// assert_eq!(timers.pop_expired(60_000), Some((7, 60_000)));
 /// assert!(timers.only_background_left()); // the server may exit
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct WithBackground<Q> {
     queue: Q,
-    /// One bit per id.
-    marks: Vec<u64>,
+    /// One bit per id, in words.
+    marks: SparseBlocks<u64, BLOCK>,
+    /// No id from this one on was ever marked. It spares most ids the look into the table.
+    marked_end: u32,
     // Invariant: the number of marked timers that are armed.
     background_armed: usize,
 }
+
+/// Words of a block: 512 bytes, for 4,096 ids.
+const BLOCK: usize = 64;
 
 impl<Q: TimerQueue> WithBackground<Q> {
     /// The highest id that can be marked.
@@ -49,7 +56,8 @@ impl<Q: TimerQueue> WithBackground<Q> {
     pub fn new(queue: Q) -> Self {
         Self {
             queue,
-            marks: Vec::new(),
+            marks: SparseBlocks::with_len(0, 0),
+            marked_end: 0,
             background_armed: 0,
         }
     }
@@ -65,11 +73,10 @@ impl<Q: TimerQueue> WithBackground<Q> {
             return;
         }
         let (word, bit) = position(id);
-        if word >= self.marks.len() {
-            assert_dense(id);
-            self.marks.resize(word + 1, 0);
-        }
-        self.marks[word] ^= bit;
+        assert_dense(id);
+        self.marks.admit(word, 0);
+        *self.marks.at_mut(word) ^= bit;
+        self.marked_end = self.marked_end.max(id + 1);
         match (self.queue.is_armed(id), background) {
             (true, true) => self.background_armed += 1,
             (true, false) => self.background_armed -= 1,
@@ -81,6 +88,9 @@ impl<Q: TimerQueue> WithBackground<Q> {
     #[inline]
     #[must_use]
     pub fn is_background(&self, id: u32) -> bool {
+        if id >= self.marked_end {
+            return false;
+        }
         let (word, bit) = position(id);
         self.marks.get(word).is_some_and(|marks| marks & bit != 0)
     }
@@ -98,8 +108,14 @@ impl<Q: TimerQueue> WithBackground<Q> {
         &self.queue
     }
 
+    /// Arms a timer that may be marked. Out of line, so that all others pay a comparison.
+    #[inline(never)]
+    fn arm_counted(&mut self, id: u32, deadline: u64) {
+        self.count_arming(id);
+        self.queue.arm(id, deadline);
+    }
+
     /// Counts a timer that will be armed now.
-    #[inline]
     fn count_arming(&mut self, id: u32) {
         if self.is_background(id) && !self.queue.is_armed(id) {
             self.background_armed += 1;
@@ -107,7 +123,6 @@ impl<Q: TimerQueue> WithBackground<Q> {
     }
 
     /// Counts a timer that is no longer armed.
-    #[inline]
     fn count_gone(&mut self, id: u32) {
         if self.is_background(id) {
             self.background_armed -= 1;
@@ -118,14 +133,16 @@ impl<Q: TimerQueue> WithBackground<Q> {
 impl<Q: TimerQueue> TimerQueue for WithBackground<Q> {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        self.count_arming(id);
+        if id < self.marked_end {
+            return self.arm_counted(id, deadline);
+        }
         self.queue.arm(id, deadline);
     }
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
         let was_armed = self.queue.disarm(id);
-        if was_armed {
+        if was_armed && id < self.marked_end {
             self.count_gone(id);
         }
         was_armed
@@ -135,7 +152,7 @@ impl<Q: TimerQueue> TimerQueue for WithBackground<Q> {
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         let (id, deadline) = self.queue.pop_expired(now)?;
         // A periodic timer that was armed before the wrapping is still armed.
-        if !self.queue.is_armed(id) {
+        if id < self.marked_end && !self.queue.is_armed(id) {
             self.count_gone(id);
         }
         Some((id, deadline))
@@ -171,10 +188,16 @@ impl<Q: TimerQueue> TimerQueue for WithBackground<Q> {
     }
 }
 
+impl<Q: TimerQueue + Default> Default for WithBackground<Q> {
+    fn default() -> Self {
+        Self::new(Q::default())
+    }
+}
+
 /// The word of an id, and the id's bit in it.
 #[inline]
-const fn position(id: u32) -> (usize, u64) {
-    ((id / u64::BITS) as usize, 1 << (id % u64::BITS))
+const fn position(id: u32) -> (u32, u64) {
+    (id / u64::BITS, 1 << (id % u64::BITS))
 }
 
 #[cfg(test)]
@@ -193,11 +216,13 @@ mod tests {
 
         fn verify(&self) {
             self.queue.verify();
-            let mut armed = (0..IDS).filter(|&id| self.is_armed(id));
-            assert_eq!(
-                self.only_background_left(),
-                armed.all(|id| self.is_background(id))
-            );
+            let words = self.marks.iter().filter(|(_, marks)| **marks != 0);
+            let marked = words.flat_map(|(word, marks)| {
+                let bits = (0..u64::BITS).filter(move |bit| marks & 1 << bit != 0);
+                bits.map(move |bit| word * u64::BITS + bit)
+            });
+            let armed = marked.filter(|&id| self.is_armed(id)).count();
+            assert_eq!(armed, self.background_armed);
         }
     }
 

@@ -4,7 +4,11 @@
 //! long call, and it takes memory for ids that may never be used. So a table here is a list of
 //! blocks: growing allocates a block, and the rest stays where it is.
 
+mod sparse;
+
 use std::fmt;
+
+pub(crate) use self::sparse::SparseBlocks;
 
 /// Values in blocks of `N`, which must be a power of two. Each block begins with a cache line.
 #[derive(Clone)]
@@ -15,6 +19,24 @@ pub(crate) struct Blocks<T, const N: usize> {
 #[derive(Clone)]
 #[repr(align(64))]
 struct Block<T, const N: usize>([T; N]);
+
+impl<T: Copy, const N: usize> Block<T, N> {
+    fn filled(value: T) -> Box<Self> {
+        Box::new(Self([value; N]))
+    }
+
+    /// The value at an index of the table that is in this block.
+    #[inline]
+    fn at(&self, index: u32) -> &T {
+        &self.0[index as usize % N]
+    }
+
+    /// As [`at`](Self::at).
+    #[inline]
+    fn at_mut(&mut self, index: u32) -> &mut T {
+        &mut self.0[index as usize % N]
+    }
+}
 
 impl<T: Copy, const N: usize> Blocks<T, N> {
     /// The number of values of a block. Indices are split in their own 32 bits, which spares
@@ -30,7 +52,7 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
 
     #[inline]
     fn block_of(index: u32) -> usize {
-        (index / Self::BLOCK) as usize
+        Self::number_of(index) as usize
     }
 
     #[inline]
@@ -96,8 +118,26 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     #[inline(never)] // not `cold`, which is compiled for size
     pub(crate) fn cover(&mut self, len: usize, value: T) {
         while self.len() < len {
-            self.blocks.push(Box::new(Block([value; N])));
+            self.push(Block::filled(value));
         }
+    }
+
+    /// Appends a block.
+    fn push(&mut self, block: Box<Block<T, N>>) {
+        self.blocks.push(block);
+    }
+
+    /// The number of the block that an index is in.
+    #[inline]
+    const fn number_of(index: u32) -> u32 {
+        index / Self::BLOCK
+    }
+
+    /// The number of the block that would be appended next.
+    #[expect(clippy::cast_possible_truncation, reason = "indices have 32 bits")]
+    #[inline]
+    fn next_number(&self) -> u32 {
+        self.blocks.len() as u32
     }
 
     /// Overwrites all values.

@@ -17,9 +17,10 @@ mod tests;
 
 use std::fmt;
 
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, SparseBlocks};
 use crate::overdue::{ADMIT_MAX, Overdue};
-use crate::queue::{self, TimerQueue, assert_dense};
+use crate::queue::{self, TimerQueue};
+use crate::rows::Rows;
 use crate::sorted::{Entry, Heap, Place, Places};
 
 /// A four-ary heap of timers, with exact wake-ups and periodic timers.
@@ -44,10 +45,9 @@ use crate::sorted::{Entry, Heap, Place, Places};
 ///
 /// # Memory
 ///
-/// 24 bytes for each armed timer, 4 for each id up to the highest that was armed, and 8 more for
-/// each id up to the highest that was ever periodic.
-/// The tables grow by 4 KiB and do not shrink. The heap itself doubles, and the `arm` that makes it
-/// grow copies it; see [`with_capacity`](Self::with_capacity).
+/// 24 bytes for each armed timer, 4 for each id, in runs of 128 ids, and 8 more for each periodic one,
+/// in blocks of 512. Ids are found as in [`TimerTree`](crate::TimerTree#memory).
+/// The tables grow by up to 4 KiB, copy no timer, and do not shrink.
 ///
 /// # Example
 ///
@@ -72,9 +72,14 @@ pub struct TimerHeap {
     main: Heap,
     // Invariant: of timers with equal deadlines, those on `main` were armed before these.
     overdue: Overdue,
+    /// All tables and heaps have rows in place of ids.
+    rows: Rows,
+    // Invariant: it holds all rows.
     places: PlaceTable,
-    // Invariant: 0 for ids that are not armed or not periodic; ids beyond its end are neither.
-    periods: Blocks<u64, PERIODS_BLOCK>,
+    // Invariant: 0 for rows that are not armed or not periodic.
+    periods: SparseBlocks<u64, PERIODS_BLOCK>,
+    /// A timer was periodic. If not, no arming looks for its period.
+    has_periods: bool,
     /// The number of insertions, which orders equal deadlines. At one per nanosecond it lasts for
     /// 584 years.
     insertions: u64,
@@ -106,29 +111,20 @@ impl PlaceTable {
     const NONE: u32 = u32::MAX;
 
     #[inline]
-    fn get(&self, id: u32) -> Option<Place> {
-        let bits = *self.0.get(id)?;
+    fn get(&self, row: u32) -> Option<Place> {
+        let bits = *self.0.at(row);
         (bits != Self::NONE).then_some(Place::from_bits(bits))
     }
 
-    /// Makes the table hold the place of `id`.
-    #[inline]
-    fn admit(&mut self, id: u32) {
-        if self.0.get(id).is_none() {
-            assert_dense(id);
-            self.0.cover(id as usize + 1, Self::NONE);
-        }
-    }
-
-    fn release(&mut self, id: u32) {
-        *self.0.at_mut(id) = Self::NONE;
+    fn release(&mut self, row: u32) {
+        *self.0.at_mut(row) = Self::NONE;
     }
 }
 
 impl Places for PlaceTable {
     #[inline]
-    fn set_place(&mut self, id: u32, place: Place) {
-        *self.0.at_mut(id) = place.bits();
+    fn set_place(&mut self, row: u32, place: Place) {
+        *self.0.at_mut(row) = place.bits();
     }
 }
 
@@ -152,12 +148,15 @@ impl TimerHeap {
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
         let mut places = Blocks::new();
-        places.cover(ids, PlaceTable::NONE);
+        let rows = Rows::with_capacity(ids);
+        places.cover(rows.len(), PlaceTable::NONE);
         Self {
             main: Heap::with_capacity(MAIN, ids),
             overdue: Overdue::new(),
+            rows,
             places: PlaceTable(places),
-            periods: Blocks::new(),
+            periods: SparseBlocks::with_len(0, 0),
+            has_periods: false,
             insertions: 0,
             horizon: 0,
             phase: None,
@@ -177,21 +176,50 @@ impl TimerHeap {
             period > 0,
             "timer {id} has period 0: it would never stop firing"
         );
-        self.arm(id, first);
-        self.periods.cover(id as usize + 1, 0);
-        *self.periods.at_mut(id) = period;
+        let row = self.admit(id);
+        self.file(row, first);
+        self.has_periods = true;
+        self.periods.admit(row, 0);
+        *self.periods.at_mut(row) = period;
     }
 
     /// The period of `id`; `None` if its timer is not armed or not periodic.
     #[must_use]
     pub fn period(&self, id: u32) -> Option<u64> {
-        let period = self.periods.get(id).copied();
+        self.period_at(self.rows.find(id)?)
+    }
+
+    fn period_at(&self, row: u32) -> Option<u64> {
+        let period = self.periods.get(row).copied();
         period.filter(|&period| period > 0)
     }
 
+    /// The row of an id. The tables grow to hold it.
     #[inline]
-    fn end_periods(&mut self, id: u32) {
-        if let Some(period) = self.periods.get_mut(id) {
+    fn admit(&mut self, id: u32) -> u32 {
+        match self.rows.find(id) {
+            Some(row) => row,
+            None => self.grow(id),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, id: u32) -> u32 {
+        let row = self.rows.admit(id);
+        self.places.0.cover(self.rows.len(), PlaceTable::NONE);
+        row
+    }
+
+    #[inline]
+    fn end_periods(&mut self, row: u32) {
+        if self.has_periods {
+            self.end_periods_of(row);
+        }
+    }
+
+    #[inline(never)]
+    fn end_periods_of(&mut self, row: u32) {
+        if let Some(period) = self.periods.get_mut(row) {
             *period = 0;
         }
     }
@@ -208,15 +236,15 @@ impl TimerHeap {
 
     /// Puts a timer on the main heap, behind all timers there that are due at or before `deadline`.
     #[inline]
-    fn insert(&mut self, id: u32, deadline: u64) {
+    fn insert(&mut self, row: u32, deadline: u64) {
         self.insertions += 1;
         let entry = Entry {
             deadline,
             sequence: self.insertions,
             minor: 0,
-            id,
+            id: row,
         };
-        match self.places.get(id) {
+        match self.places.get(row) {
             Some(place) if place.heap() == MAIN => {
                 self.main.replace(place.index(), entry, &mut self.places);
             }
@@ -245,13 +273,12 @@ impl TimerHeap {
 
     /// Puts a timer on its heap.
     #[inline]
-    fn file(&mut self, id: u32, deadline: u64) {
-        self.places.admit(id);
+    fn file(&mut self, row: u32, deadline: u64) {
         if deadline > self.horizon {
-            self.insert(id, deadline);
+            self.insert(row, deadline);
         } else {
-            self.take_off_or_count(self.places.get(id));
-            self.overdue.insert(id, deadline, &mut self.places);
+            self.take_off_or_count(self.places.get(row));
+            self.overdue.insert(row, deadline, &mut self.places);
         }
     }
 
@@ -261,7 +288,7 @@ impl TimerHeap {
         self.overdue.begin_phase();
     }
 
-    /// The id and the deadline of the timer that fires next in this phase.
+    /// The row and the deadline of the timer that fires next in this phase.
     fn first_due(&self, now: u64) -> Option<(u32, u64)> {
         let main = self.main.first().map(|first| (first.id, first.deadline));
         let first = match (main, self.overdue.first_due()) {
@@ -272,15 +299,27 @@ impl TimerHeap {
     }
 
     /// Arms a timer that fired for its next period, or removes it.
-    fn rearm_or_remove(&mut self, id: u32, deadline: u64, now: u64) {
+    fn rearm_or_remove(&mut self, row: u32, deadline: u64, now: u64) {
         let next = self
-            .period(id)
+            .period_at(row)
             .and_then(|period| next_on_grid(deadline, period, now));
         if let Some(next) = next {
-            self.file(id, next);
+            self.file(row, next);
         } else {
-            self.disarm(id);
+            self.disarm_row(row);
         }
+    }
+
+    #[inline]
+    fn disarm_row(&mut self, row: u32) -> bool {
+        let Some(place) = self.places.get(row) else {
+            return false;
+        };
+        self.end_periods(row);
+        self.take_off(place);
+        self.places.release(row);
+        self.armed -= 1;
+        true
     }
 
     #[inline]
@@ -294,31 +333,26 @@ impl TimerHeap {
 impl TimerQueue for TimerHeap {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
-        self.end_periods(id);
-        self.file(id, deadline);
+        let row = self.admit(id);
+        self.end_periods(row);
+        self.file(row, deadline);
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
-        self.end_periods(id);
+        let row = self.admit(id);
+        self.end_periods(row);
         if self.phase.is_some_and(|now| deadline <= now) {
-            self.places.admit(id);
-            self.take_off_or_count(self.places.get(id));
-            self.overdue.insert_in_phase(id, deadline, &mut self.places);
+            self.take_off_or_count(self.places.get(row));
+            self.overdue
+                .insert_in_phase(row, deadline, &mut self.places);
         } else {
-            self.file(id, deadline);
+            self.file(row, deadline);
         }
     }
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        let Some(place) = self.places.get(id) else {
-            return false;
-        };
-        self.end_periods(id);
-        self.take_off(place);
-        self.places.release(id);
-        self.armed -= 1;
-        true
+        self.rows.find(id).is_some_and(|row| self.disarm_row(row))
     }
 
     /// Removes one timer that is due at `now`, and returns its id and its deadline.
@@ -333,12 +367,12 @@ impl TimerQueue for TimerHeap {
         if self.has_more {
             return None;
         }
-        let Some((id, deadline)) = self.first_due(now) else {
+        let Some((row, deadline)) = self.first_due(now) else {
             self.phase = None;
             return None;
         };
-        self.rearm_or_remove(id, deadline, now);
-        Some((id, deadline))
+        self.rearm_or_remove(row, deadline, now);
+        Some((self.rows.id(row), deadline))
     }
 
     fn clear(&mut self) {
@@ -351,7 +385,8 @@ impl TimerQueue for TimerHeap {
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        Some(self.deadline_at(self.places.get(id)?))
+        let place = self.places.get(self.rows.find(id)?)?;
+        Some(self.deadline_at(place))
     }
 
     #[inline]
@@ -404,7 +439,7 @@ impl TimerHeap {
 
     /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        let place_of = |id| self.places.get(id);
+        let place_of = |row| self.places.get(row);
         self.main.verify(place_of);
         let timers = self.main.len() + self.overdue.verify(place_of);
         let placed = self
@@ -420,10 +455,10 @@ impl TimerHeap {
                 .all(|deadline| deadline <= self.horizon),
             "a timer is on the wrong heap"
         );
-        for id in (0..).take(self.periods.len()) {
+        for (row, &period) in self.periods.iter() {
             assert!(
-                self.period(id).is_none() || self.is_armed(id),
-                "{id} is periodic and not armed"
+                period == 0 || self.places.get(row).is_some(),
+                "row {row} is periodic and not armed"
             );
         }
     }

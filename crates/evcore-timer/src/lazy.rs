@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::blocks::Blocks;
+use crate::blocks::SparseBlocks;
 use crate::queue::TimerQueue;
 
 /// Makes re-arming to a later deadline one store; wraps any queue. No timer fires early.
@@ -31,8 +31,9 @@ use crate::queue::TimerQueue;
 ///
 /// # Memory
 ///
-/// 8 bytes for each id up to the highest that was armed, in addition to the queue.
-/// The table grows by 4 KiB, copies nothing, and does not shrink.
+/// 8 bytes for each id, in blocks of 512 ids, in addition to the queue. The table grows by 4 KiB,
+/// copies nothing, and does not shrink. Ids far above the others are as in
+/// [`TimerWheel`](crate::TimerWheel#memory).
 ///
 /// # Example
 ///
@@ -55,7 +56,7 @@ pub struct Lazy<Q> {
     queue: Q,
     /// The deadline of each id; [`AS_QUEUED`] if it is the one in the queue, or if no timer is armed.
     // Invariant: a timer with a deadline here is armed in the queue, at that deadline or before.
-    deadlines: Blocks<u64, BLOCK>,
+    deadlines: SparseBlocks<u64, BLOCK>,
     /// The latest `now`. A deadline at or before it may have to wait for the next phase, which only
     /// the queue can decide.
     latest_now: u64,
@@ -95,11 +96,9 @@ impl<Q: TimerQueue> Lazy<Q> {
     #[must_use]
     pub fn with_capacity(queue: Q, ids: usize) -> Self {
         assert!(queue.is_empty(), "the queue already has timers");
-        let mut deadlines = Blocks::new();
-        deadlines.cover(ids, AS_QUEUED);
         Self {
             queue,
-            deadlines,
+            deadlines: SparseBlocks::with_len(ids, AS_QUEUED),
             latest_now: 0,
             moves_max: MOVES_MAX,
             has_more: false,
@@ -124,9 +123,18 @@ impl<Q: TimerQueue> Lazy<Q> {
         self.record(id, if may_wait { deadline } else { AS_QUEUED });
     }
 
+    /// Records that no deadline is in the table, for an id that is far above the others.
+    #[cold]
+    #[inline(never)]
+    fn forget_far(&mut self, id: u32) {
+        if let Some(recorded) = self.deadlines.get_mut(id) {
+            *recorded = AS_QUEUED;
+        }
+    }
+
     fn record(&mut self, id: u32, deadline: u64) {
-        if self.deadlines.get(id).is_none() {
-            self.deadlines.cover(id as usize + 1, AS_QUEUED);
+        if self.deadlines.near(id).is_none() {
+            self.deadlines.admit(id, AS_QUEUED);
         }
         *self.deadlines.at_mut(id) = deadline;
     }
@@ -136,7 +144,7 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
     #[inline]
     fn arm(&mut self, id: u32, deadline: u64) {
         let latest_now = self.latest_now;
-        match self.deadlines.get_mut(id) {
+        match self.deadlines.near_mut(id) {
             // Below the deadline, and no `AS_QUEUED`, which becomes the highest number.
             Some(recorded) if recorded.wrapping_sub(1) < deadline && deadline > latest_now => {
                 *recorded = deadline;
@@ -147,8 +155,9 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        if let Some(recorded) = self.deadlines.get_mut(id) {
-            *recorded = AS_QUEUED;
+        match self.deadlines.near_mut(id) {
+            Some(recorded) => *recorded = AS_QUEUED,
+            None => self.forget_far(id),
         }
         self.queue.disarm(id)
     }

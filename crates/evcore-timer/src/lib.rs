@@ -5,6 +5,8 @@ mod queue;
 
 mod blocks;
 
+mod rows;
+
 mod sorted;
 
 mod overdue;
@@ -20,6 +22,9 @@ mod lazy;
 mod coalesced;
 
 mod background;
+
+#[cfg(test)]
+mod far_apart;
 
 #[cfg(test)]
 mod oracle;

@@ -62,9 +62,14 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// Every `u64` is a deadline, 0 and [`u64::MAX`] included.
     ///
+    /// An id that was never armed before may allocate a few blocks of up to 4 KiB. If the system has
+    /// no memory left, the process aborts, as with any collection of the standard library. A queue's
+    /// `with_capacity` allocates most of it early.
+    ///
     /// # Panics
     ///
-    /// If `id` is above the `ID_MAX` of the queue.
+    /// If `id` is above the `ID_MAX` of the queue. A panic must not leave a function that C calls, and
+    /// aborts the process there: check an id that comes from C first.
     fn arm(&mut self, id: u32, deadline: u64);
 
     /// Disarms the timer of `id`, and returns whether it was armed.
@@ -94,7 +99,7 @@ pub trait TimerQueue: Debug + Send {
     /// If `id` is above the `ID_MAX` of the queue.
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64);
 
-    /// Disarms all timers and keeps the memory. Costs O(highest id that was ever armed).
+    /// Disarms all timers and keeps the memory. Costs O(ids that the tables have room for).
     ///
     /// It does not end the current phase: a timer that is armed in it with a deadline at or before
     /// its `now` still waits for the next phase.
@@ -190,7 +195,7 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 }
 
-/// Panics if `id` is above [`ID_MAX`], because its table would be huge.
+/// Panics if `id` is above [`ID_MAX`]: places on heaps have no more bits.
 pub(crate) fn assert_dense(id: u32) {
     assert!(
         id <= ID_MAX,

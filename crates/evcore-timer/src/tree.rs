@@ -40,8 +40,12 @@ use crate::queue::{self, TimerQueue};
 ///
 /// # Memory
 ///
-/// 24 bytes for each id up to the highest that was armed, so ids must be dense, and 24 for each timer
-/// that was overdue when it was armed. The table grows by 3 KiB, copies nothing, and does not shrink.
+/// 24 bytes for each id, in runs of 128 ids, and 24 for each timer that was overdue when it was armed.
+/// The table grows by 3 KiB, copies no timer, and does not shrink.
+///
+/// Ids that come into use nearly one after the other, or that [`with_capacity`](Self::with_capacity)
+/// has made room for, are found by a comparison. An id that is more than four runs above all others
+/// allocates one run, and from then on each new run of ids is found by a look into a table.
 ///
 /// # Example
 ///
@@ -60,6 +64,7 @@ use crate::queue::{self, TimerQueue};
 pub struct TimerTree {
     /// The timers that were not overdue when they were armed.
     tree: RedBlackTree,
+    /// By node, not by id.
     // Invariant: of timers with equal deadlines, those in the tree were armed before these.
     overdue: Overdue,
     /// The latest `now` so far. What is armed for a tick at or before it is overdue.
@@ -73,7 +78,7 @@ pub struct TimerTree {
 }
 
 impl TimerTree {
-    /// The highest id that can be armed, 2²⁷ − 1. A table of that size takes 3 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. With all ids in use the table takes 3 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
     /// Creates an empty tree, which grows as ids are armed.
@@ -135,9 +140,7 @@ impl TimerTree {
     fn first_due(&self, now: u64) -> Option<(u32, u64)> {
         let in_tree = self.tree.first();
         let in_tree = in_tree.map(|node| (node, self.tree.deadline(node)));
-        let overdue = self.overdue.first_due();
-        let overdue = overdue.and_then(|(id, deadline)| Some((self.tree.find(id)?, deadline)));
-        let first = match (in_tree, overdue) {
+        let first = match (in_tree, self.overdue.first_due()) {
             (Some(in_tree), Some(overdue)) if overdue.1 < in_tree.1 => Some(overdue),
             (in_tree, overdue) => in_tree.or(overdue),
         };
@@ -159,14 +162,14 @@ impl TimerQueue for TimerTree {
         if deadline > self.horizon {
             self.tree.insert(node, deadline);
         } else {
-            self.overdue.insert(id, deadline, &mut self.tree);
+            self.overdue.insert(node, deadline, &mut self.tree);
         }
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         if self.phase.is_some_and(|now| deadline <= now) {
-            self.remove_or_count(id);
-            self.overdue.insert_in_phase(id, deadline, &mut self.tree);
+            let node = self.remove_or_count(id);
+            self.overdue.insert_in_phase(node, deadline, &mut self.tree);
         } else {
             self.arm(id, deadline);
         }
@@ -258,7 +261,7 @@ impl TimerTree {
 
     /// Panics if an invariant does not hold.
     pub(crate) fn verify(&self) {
-        let place_of = |id| match self.tree.spot(self.tree.find(id)?) {
+        let place_of = |node| match self.tree.spot(node) {
             Spot::OnHeap(place) => Some(place),
             _ => None,
         };

@@ -78,11 +78,14 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// # Memory
 ///
-/// 8 bytes for each id up to the highest that was armed, so ids must be dense. Some 6 for each armed
-/// timer, because up to 14 timers of one slot share 64 bytes; a timer that is alone in its slot takes
-/// all of them. 16 KiB beside that, and at most 128 KiB for slots that timers have left, of which each
-/// keeps 64 bytes, or 128, until it is reached.
-/// The tables grow by 4 KiB, copy nothing, and do not shrink.
+/// 8 bytes for each id, in blocks of 512 ids. Some 6 for each armed timer, because up to 14 timers of
+/// one slot share 64 bytes; a timer that is alone in its slot takes all of them. 16 KiB in addition,
+/// and at most 128 KiB for slots that timers have left, of which each keeps 64 bytes, or 128, until it
+/// is reached.
+///
+/// The tables grow by 4 KiB, copy nothing, and do not shrink. An id far above the others allocates one
+/// block, and each call for it takes a search in a map, until about half of the blocks below it are in
+/// use. So keep ids dense.
 ///
 /// # Example
 ///
@@ -135,7 +138,7 @@ pub struct TimerWheel {
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
-    /// The highest id that can be armed, 2²⁷ − 1. A table of that size takes 1 GiB.
+    /// The highest id that can be armed, 2²⁷ − 1. With all ids in use the table takes 1 GiB.
     pub const ID_MAX: u32 = queue::ID_MAX;
 
     /// Creates an empty wheel, which grows as ids are armed.
@@ -199,6 +202,22 @@ impl TimerWheel {
         self.nodes.admit(id);
         self.detach(id);
         self.insert(id, deadline);
+    }
+
+    /// Disarms a timer whose id is far above the others, if the table holds it.
+    #[cold]
+    #[inline(never)]
+    fn disarm_far(&mut self, id: u32) -> bool {
+        let Some(node) = self.nodes.get(id) else {
+            return false;
+        };
+        let spot = node.spot;
+        if !spot.is_armed() {
+            return false;
+        }
+        self.release(id);
+        self.take_off(spot);
+        true
     }
 
     /// Takes a timer off its list or heap, or counts it as armed. Its spot is left as it was.
@@ -267,7 +286,7 @@ impl TimerQueue for TimerWheel {
         // This is the hot path. It calls a function only where it ends, because saving registers for
         // a call would cost as much as all the rest.
         if self.fits(deadline) {
-            if let Some(node) = self.nodes.get_mut(id) {
+            if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));
                 if old.is_in_slot() {
                     let slot = slot_of(deadline, self.position);
@@ -301,8 +320,8 @@ impl TimerQueue for TimerWheel {
 
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
-        let Some(node) = self.nodes.get_mut(id) else {
-            return false;
+        let Some(node) = self.nodes.near_mut(id) else {
+            return self.disarm_far(id);
         };
         let spot = node.spot;
         if !spot.is_armed() {

@@ -120,6 +120,14 @@ impl UpdatePolicy {
         }
     }
 
+    /// Updates the clock within a turn.
+    pub(crate) fn update_now(&mut self, clock: &mut Clock) {
+        clock.update();
+        if let Self::Source { read_ns, .. } = self {
+            *read_ns = clock.monotonic_ns();
+        }
+    }
+
     /// Updates the clock after a wait if it is time to, and returns whether it did.
     pub(crate) fn update(&mut self, clock: &mut Clock, batch: &Batch) -> Result<bool> {
         let ticked = match self {

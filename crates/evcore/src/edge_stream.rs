@@ -77,6 +77,10 @@ pub struct EdgeStream<S = Stream> {
 impl<S: Transport + Source> EdgeStream<S> {
     /// Makes the loop watch both sides of a stream under a new token.
     ///
+    /// [`Connections::add`](crate::Connections::add) calls it, and keeps both. Dropping an `EdgeStream`
+    /// closes its descriptor and does not end its token: without a call of [`EventLoop::close`] that token
+    /// keeps its slot and counts as a connection until the loop ends.
+    ///
     /// # Errors
     ///
     /// Those of [`EventLoop::add`]. The stream is dropped then, which closes it.

@@ -1,11 +1,11 @@
 //! The loop's state, and the calls that its user makes between steps.
 
-use std::{fmt, time::Duration};
+use std::{fmt, os::fd::AsRawFd, time::Duration};
 
 use evcore_accept::Listener;
 use evcore_balancer::Load;
 use evcore_clock::Clock;
-use evcore_poller::{Interest, Mode, Poller, Source};
+use evcore_poller::{Interest, Mode, Poller, Source, Target};
 use evcore_token::Token;
 
 use crate::{
@@ -159,7 +159,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///    turn finds the slots free.
     ///
     /// Each phase has a [budget](Budgets). What exceeds it is carried over to the next turn, which
-    /// then does not wait. The time stands still during a turn; timers are armed from it.
+    /// then does not wait. The time stands still during a turn unless a handler
+    /// [updates](Self::update_clock) it; timers are armed from it.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
         // Most steps are events. Once there is no event left, no phase needs to be looked up for
@@ -216,8 +217,15 @@ impl<L: Acceptor> EventLoop<L> {
         let token = self.slots.next_token().ok_or(full)?;
         self.poller.add(fd, self.keys.key(token), interest, mode)?;
         self.slots.begin(token, true);
-        let watched = true;
-        self.record(Record::Registered { token, watched });
+        let descriptor = match fd.target() {
+            Target::Descriptor(fd) => Some(fd.as_raw_fd()),
+            Target::Simulated(_) => None,
+        };
+        self.record(Record::Registered {
+            token,
+            watched: true,
+            descriptor,
+        });
         Ok(token)
     }
 
@@ -231,8 +239,11 @@ impl<L: Acceptor> EventLoop<L> {
         let limit = self.keys.index_max();
         let token = self.slots.next_token().ok_or(Error::Full { limit })?;
         self.slots.begin(token, false);
-        let watched = false;
-        self.record(Record::Registered { token, watched });
+        self.record(Record::Registered {
+            token,
+            watched: false,
+            descriptor: None,
+        });
         Ok(token)
     }
 
@@ -268,9 +279,17 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Arms a timer, or moves it. Returns false if the token is stale.
     ///
-    /// It expires once, never earlier than `after` from this turn's time. The deadline is rounded up
-    /// to a millisecond (and to a [`timer_resolution`](Builder::timer_resolution)). A timer that the
-    /// handler of another timer arms expires in the next turn at the earliest.
+    /// It expires once, never earlier than `after` from this turn's time, which the
+    /// [clock](Self::clock) shows. That is the time at which the wait ended: a handler that took
+    /// 200 ms and then arms a timer for 100 ms gets a timer that is due. Such a handler calls
+    /// [`update_clock`](Self::update_clock) first, and then the time counts from that call.
+    ///
+    /// The deadline is rounded up to a millisecond (and to a
+    /// [`timer_resolution`](Builder::timer_resolution)). A timer that the handler of another timer
+    /// arms expires in the next turn at the earliest.
+    ///
+    /// A timer that was never armed before may allocate some 10 KiB. If no memory is left, the process
+    /// aborts, as with any collection of the standard library.
     ///
     /// # Panics
     ///
@@ -286,6 +305,32 @@ impl<L: Acceptor> EventLoop<L> {
             self.timers.arm_known(token.index(), timer, now_ns, after);
         }
         is_current
+    }
+
+    /// Makes the present the time of this turn, from which [`arm`](Self::arm) counts.
+    ///
+    /// A handler that has taken long calls it before it arms a timer. It reads the clock once, and
+    /// changes nothing else: what expires in this turn and in which order stays as it is. (libuv:
+    /// `uv_update_time`; nginx: `ngx_time_update`.)
+    ///
+    /// ```
+    /// # use evcore::{EventLoop, Timer};
+    /// use evcore::clock::{Clock, ManualTimeSource};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualTimeSource::at(0);
+    /// let clock = Clock::with_source(time.clone());
+    /// let mut ev = EventLoop::builder().clock(clock).build()?;
+    /// let token = ev.add_unwatched()?;
+    ///
+    /// time.advance(Duration::from_millis(200)); // what the handler takes
+    /// ev.update_clock();
+    /// ev.arm(token, Timer::READ, Duration::from_millis(100));
+    /// assert_eq!(ev.deadline(token, Timer::READ), Some(300));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn update_clock(&mut self) {
+        self.updates.update_now(&mut self.clock);
     }
 
     /// Disarms a timer. Returns false if it was not armed, or if the token is stale.
@@ -339,7 +384,8 @@ impl<L: Acceptor> EventLoop<L> {
         Handle::new(self.poller.waker(), self.remote.requests())
     }
 
-    /// The loop's clock, which shows the time of this turn.
+    /// The loop's clock, which shows the time of this turn. [`Clock::instant`] returns it as an
+    /// [`Instant`](std::time::Instant).
     #[must_use]
     #[inline]
     pub fn clock(&self) -> &Clock {

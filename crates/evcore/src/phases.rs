@@ -44,7 +44,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Updates the clock after a wait, if it is time to, and returns whether it did.
     #[inline]
-    pub(crate) fn update_clock(&mut self) -> Result<bool> {
+    pub(crate) fn update_clock_after_wait(&mut self) -> Result<bool> {
         if self.updates.is_every_wait() {
             self.clock.update();
             return Ok(true);
@@ -140,8 +140,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     pub(crate) fn next_expired(&mut self) -> Option<Step<L::Stream>> {
-        let (left, now_ms) = (&mut self.left.expired, self.clock.monotonic_ms());
-        let (index, timer, due_ms) = self.timers.pop_expired(now_ms, left)?;
+        let (index, timer, due_ms) = self.timers.pop_expired(&mut self.left.expired)?;
         self.stats.expired += 1;
         if let Some(instruments) = &mut self.instruments {
             instruments.timer_was_late(late_ns(self.clock.monotonic_ns(), due_ms));

@@ -19,6 +19,9 @@ pub(crate) struct Timers {
     /// calls of the queue. If a timer was moved to later, the loop may wake up early for it, once.
     // Invariant: at most the queue's next deadline.
     not_before_ms: u64,
+    /// What is due at this tick expires in this turn, also if the clock is updated meanwhile: so a
+    /// timer that the handler of a timer arms waits for the next turn.
+    phase_ms: u64,
     /// A timer was disarmed or has expired since `not_before_ms` was computed.
     is_outdated: bool,
     /// What is added to a deadline before it is rounded down: what rounds it up, and what the clock
@@ -49,6 +52,7 @@ impl Timers {
         Self {
             queue,
             not_before_ms: NEVER,
+            phase_ms: now_ms,
             is_outdated: false,
             added_ns: lag_ns.saturating_add(ROUNDS_UP_NS),
             per_token,
@@ -112,17 +116,20 @@ impl Timers {
         self.not_before_ms <= now_ms
     }
 
-    /// Takes the next timer that has expired, with its deadline.
+    /// From now on, what is due at this tick expires.
+    #[inline]
+    pub(crate) fn begin_phase(&mut self, now_ms: u64) {
+        self.phase_ms = now_ms;
+    }
+
+    /// Takes the next timer that had expired when the phase began, with its deadline.
     ///
     /// `left` is the rest of the turn's budget: a timer takes 1, a pause of the queue
     /// [`PAUSE_COST`]. A turn must sort more than one such piece, or a loop with long turns would
     /// fall behind with its sorting.
     #[inline]
-    pub(crate) fn pop_expired(
-        &mut self,
-        now_ms: u64,
-        left: &mut usize,
-    ) -> Option<(u32, Timer, u64)> {
+    pub(crate) fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
+        let now_ms = self.phase_ms;
         if !self.may_expire(now_ms) {
             return None;
         }

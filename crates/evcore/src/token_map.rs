@@ -10,8 +10,12 @@ use crate::{Acceptor, EventLoop, Result};
 /// A map from the tokens of one [`EventLoop`] to values of the application: descriptors that are not
 /// streams, jobs, timers. [`Connections`](crate::Connections) is one for streams.
 ///
-/// One call adds a value here and its descriptor to the loop, and one call removes both. So a
-/// program cannot forget one of the two, and a stale token never finds the value of a later one.
+/// [`add`](Self::add) adds a value here and its descriptor to the loop, and [`close`](Self::close)
+/// removes both. A stale token never finds the value of a later one.
+///
+/// A token from [`EventLoop::add`], [`EventLoop::add_unwatched`] or
+/// [`EdgeStream::add`](crate::EdgeStream::add) has no value before [`insert`](Self::insert). Such a
+/// token keeps its slot until it is closed, also if its value is dropped.
 ///
 /// A loop may have several of these maps, for values of different types. A token is only in the map
 /// that it was added to. A value takes 4 bytes in addition to its size, and memory is reserved for
@@ -80,6 +84,10 @@ impl<T> TokenMap<T> {
 
     /// Keeps `value` under a token that the loop has given out, and returns the value that the token
     /// had before. This is for values that are made after their token or have no descriptor.
+    ///
+    /// If the program drops the value instead of inserting it, it must close the token by
+    /// [`EventLoop::close`]. Otherwise the token keeps its slot until the loop ends, and counts as a
+    /// connection if it has a descriptor.
     ///
     /// Do not pass a closed token: its index may have a later token by now, whose value it would replace.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {

@@ -96,7 +96,7 @@ impl<L: Acceptor> EventLoop<L> {
         if self.batch.was_woken() {
             self.remote.on_woken();
         }
-        let updated = waited.and_then(|()| self.update_clock());
+        let updated = waited.and_then(|()| self.update_clock_after_wait());
         if updated.is_err() {
             // If only the clock failed, the kernel may not report these events again.
             self.post_batch();
@@ -154,6 +154,7 @@ impl<L: Acceptor> EventLoop<L> {
         if !self.has_later_work() {
             return Phase::Over;
         }
+        self.timers.begin_phase(self.clock.monotonic_ms());
         self.left = self.budgets;
         self.left.accepts = self.accepting.allowance(self.budgets.accepts);
         Phase::ChooseEvictions

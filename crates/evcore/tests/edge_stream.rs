@@ -13,7 +13,7 @@ use std::{
 };
 
 use evcore::{
-    Address, EdgeStream, EventLoop, Listener, Ready, Step, Stream, Timer, Transport,
+    Address, EdgeStream, Error, EventLoop, Listener, Ready, Step, Stream, Timer, Transport,
     accept::SplicePipe, poller::BackendKind,
 };
 use evcore_testing::PATIENCE;
@@ -470,4 +470,20 @@ fn the_first_step_of_a_connecting_stream_is_its_result() {
         let error = connect(&mut ev, &closed).expect("nobody listens");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{kind}");
     }
+}
+
+// Documented, until a container makes it impossible: decision 0006.
+#[test]
+fn a_dropped_stream_keeps_its_slot_until_its_token_is_closed() {
+    let mut ev = EventLoop::builder().connections(1).build().unwrap();
+    let (near, _far) = UnixStream::pair().unwrap();
+    let stream = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(near))).unwrap();
+    let token = stream.token();
+    drop(stream);
+    assert_eq!((ev.status().active, ev.status().limit), (1, 1));
+    let (near, _far) = UnixStream::pair().unwrap();
+    let full = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(near)));
+    assert!(matches!(full, Err(Error::Full { limit: 1 })), "{full:?}");
+    assert!(ev.close(token));
+    assert_eq!(ev.status().active, 0);
 }

@@ -72,6 +72,8 @@ impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         match field.name() {
             "message" => write!(self.message, "{value:?}").unwrap(),
+            // Its number is that of the process.
+            "descriptor" => self.fields.push_str(" descriptor=N"),
             name => write!(self.fields, " {name}={value:?}").unwrap(),
         }
     }
@@ -97,8 +99,8 @@ fn events(level: Level) -> Vec<String> {
 fn a_scripted_turn_emits_the_expected_events() {
     let events = events(Level::TRACE);
     let expected = [
-        "DEBUG evcore::connections: registered token=0v1 watched=true",
-        "DEBUG evcore::connections: registered token=1v1 watched=true",
+        "DEBUG evcore::connections: registered token=0v1 watched=true descriptor=N",
+        "DEBUG evcore::connections: registered token=1v1 watched=true descriptor=N",
         "DEBUG evcore::connections: registered token=2v1 watched=false",
         "TRACE evcore::timer: armed token=2v1 timer=WRITE deadline_ms=1",
         "TRACE evcore::timer: armed token=0v1 timer=READ deadline_ms=60000",

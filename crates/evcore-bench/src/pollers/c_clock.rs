@@ -1,8 +1,8 @@
 //! The C library's clocks, read as directly as the project's own source reads the kernel's, and
 //! counted. To count a reading takes one instruction.
 //!
-//! valgrind cannot run rustix's clocks. The standard library's take more instructions than the work
-//! that is counted.
+//! The standard library's clocks take more instructions than the work that is counted, and those of
+//! rustix cannot be counted.
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 

@@ -22,7 +22,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
         return false;
     };
     let timers = kind == "timers";
-    // valgrind cannot run the system's clock.
+    // Its readings can be counted.
     let setup = Setup {
         timers,
         c_clock: true,

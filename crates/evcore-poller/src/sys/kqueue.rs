@@ -38,7 +38,7 @@
 //!
 //! What differs from epoll: `WRITE_CLOSED` is reported only with an interest in writing, and the
 //! error of a socket that goes on receiving (UDP) only as readiness. A regular file is readable until
-//! its end. For a listener, the available bytes are the connections that wait.
+//! its end.
 //!
 //! Priority data is refused, because `EVFILT_EXCEPT` does not exist on every system. The waker is a
 //! pair of sockets, not `EVFILT_USER`: that does not exist on every system either, and a plain

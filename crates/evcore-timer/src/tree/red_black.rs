@@ -13,7 +13,7 @@
 mod tests;
 
 use crate::blocks::Blocks;
-use crate::queue::assert_dense;
+use crate::rows::Rows;
 use crate::sorted::{Place, Places};
 
 /// The leaf, which stands for every missing child: black, and not a timer.
@@ -34,8 +34,9 @@ const RIGHT: usize = 1;
 /// The table of nodes, and the first node of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct RedBlackTree {
-    // Invariant: `nodes[FIRST_TIMER + id]` is the timer of `id`. The tree is ordered by deadline and
-    // then by insertion; no red node has a red child; all paths down from a node pass the same number
+    /// The timer of an id is `nodes[FIRST_TIMER + row]`.
+    rows: Rows,
+    // Invariant: it holds all rows. The tree is ordered by deadline and then by insertion; no red node has a red child; all paths down from a node pass the same number
     // of black nodes.
     nodes: Blocks<Node, BLOCK>,
     // Invariant: the leftmost node of the tree; `NIL` if it is empty.
@@ -53,20 +54,29 @@ pub(super) enum Spot {
 impl RedBlackTree {
     /// An empty tree, with memory for the timers of `ids` ids.
     pub(super) fn with_capacity(ids: usize) -> Self {
-        let mut nodes = Blocks::new();
-        nodes.cover(ids.saturating_add(FIRST_TIMER as usize), Node::UNLINKED);
-        (*nodes.at_mut(NIL), *nodes.at_mut(HEAD)) = (Node::EMPTY, Node::EMPTY);
-        Self { nodes, first: NIL }
+        let mut tree = Self {
+            rows: Rows::with_capacity(ids),
+            nodes: Blocks::new(),
+            first: NIL,
+        };
+        tree.cover();
+        (*tree.at_mut(NIL), *tree.at_mut(HEAD)) = (Node::EMPTY, Node::EMPTY);
+        tree
+    }
+
+    /// Makes the table hold the nodes of all rows.
+    fn cover(&mut self) {
+        let len = FIRST_TIMER as usize + self.rows.len();
+        self.nodes.cover(len, Node::UNLINKED);
     }
 
     /// The node of a timer, linked or not. The table grows to hold it.
     #[inline]
     pub(super) fn admit(&mut self, id: u32) -> u32 {
-        let node = id.saturating_add(FIRST_TIMER);
-        if self.nodes.get(node).is_none() {
-            self.grow(id);
+        match self.find(id) {
+            Some(node) => node,
+            None => self.grow(id),
         }
-        node
     }
 
     /// Links an unlinked timer, behind all timers that are due at or before `deadline`.
@@ -129,8 +139,7 @@ impl RedBlackTree {
     /// The node of `id`, if the table holds it.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<u32> {
-        let node = id.checked_add(FIRST_TIMER)?;
-        self.nodes.get(node).map(|_| node)
+        Some(self.rows.find(id)? + FIRST_TIMER)
     }
 
     /// Where a timer is.
@@ -148,7 +157,7 @@ impl RedBlackTree {
     #[inline]
     pub(super) fn id(&self, node: u32) -> u32 {
         debug_assert!(node >= FIRST_TIMER, "{node} is not a timer");
-        node - FIRST_TIMER
+        self.rows.id(node - FIRST_TIMER)
     }
 
     /// The deadline of a linked timer.
@@ -363,16 +372,17 @@ impl RedBlackTree {
     }
 
     #[cold]
-    fn grow(&mut self, id: u32) {
-        assert_dense(id);
-        let len = (FIRST_TIMER + id) as usize + 1;
-        self.nodes.cover(len, Node::UNLINKED);
+    fn grow(&mut self, id: u32) -> u32 {
+        let row = self.rows.admit(id);
+        self.cover();
+        row + FIRST_TIMER
     }
 }
 
 impl Places for RedBlackTree {
-    fn set_place(&mut self, id: u32, place: Place) {
-        let node = self.at_mut(id + FIRST_TIMER);
+    /// The heaps of a tree have nodes in place of ids.
+    fn set_place(&mut self, node: u32, place: Place) {
+        let node = self.at_mut(node);
         node.up = Up::ON_HEAP;
         node.children[0] = place.bits();
     }

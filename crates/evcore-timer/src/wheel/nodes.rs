@@ -4,7 +4,7 @@
 //! The high half of the deadline of a timer in a slot is the wheel's own. Timers with another, and
 //! those that are overdue, are on heaps, which have the whole deadline.
 
-use crate::blocks::Blocks;
+use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;
 use crate::sorted::{Place, Places};
 
@@ -82,20 +82,18 @@ const _: () = assert!(Place::MAX | Spot::ON_HEAP < Spot::UNARMED.0);
 
 /// The nodes by id.
 #[derive(Clone, Debug)]
-pub(super) struct Nodes(Blocks<Node, BLOCK>);
+pub(super) struct Nodes(SparseBlocks<Node, BLOCK>);
 
 impl Nodes {
     pub(super) fn with_capacity(ids: usize) -> Self {
-        let mut nodes = Blocks::new();
-        nodes.cover(ids, Node::UNARMED);
-        Self(nodes)
+        Self(SparseBlocks::with_len(ids, Node::UNARMED))
     }
 
     /// Makes the table hold the node of `id`.
     pub(super) fn admit(&mut self, id: u32) {
-        if self.get(id).is_none() {
+        if self.near_mut(id).is_none() {
             assert_dense(id);
-            self.0.cover(id as usize + 1, Node::UNARMED);
+            self.0.admit(id, Node::UNARMED);
         }
     }
 
@@ -105,10 +103,11 @@ impl Nodes {
         self.0.get(id)
     }
 
-    /// As [`get`](Self::get).
+    /// The node of an id that is near the others; `None` if it is far away, or if the table does not
+    /// hold it. It spares the code of a search.
     #[inline]
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Node> {
-        self.0.get_mut(id)
+    pub(super) fn near_mut(&mut self, id: u32) -> Option<&mut Node> {
+        self.0.near_mut(id)
     }
 
     /// The node of an id that the table holds.
@@ -124,12 +123,13 @@ impl Nodes {
 
     #[cfg(test)]
     pub(super) fn armed(&self) -> usize {
-        self.0.iter().filter(|node| node.spot.is_armed()).count()
+        let nodes = self.0.iter();
+        nodes.filter(|(_, node)| node.spot.is_armed()).count()
     }
 
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.0.len()
+        self.0.iter().count()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::TimerWheel;
 use super::deadline_slot::{last_with_slot, level_of, slot_of, start_of, with_low};
+use super::nodes::Spot;
 use crate::overdue::ADMIT_MAX;
 use crate::sorted::Entry;
 
@@ -50,7 +51,7 @@ impl TimerWheel {
                     if level_of(slot) == 0 {
                         if let Some(id) = self.lists.at_front(slot) {
                             self.has_more = false;
-                            return Some(self.fire(slot, id, start));
+                            return self.fire(slot, id, start);
                         }
                     }
                 }
@@ -66,10 +67,23 @@ impl TimerWheel {
 
     /// Fires the timer at the front of a slot.
     #[inline]
-    fn fire(&mut self, slot: u32, id: u32, deadline: u64) -> (u32, u64) {
+    fn fire(&mut self, slot: u32, id: u32, deadline: u64) -> Option<(u32, u64)> {
+        let Some(node) = self.nodes.near_mut(id) else {
+            return self.fire_far(slot, id, deadline);
+        };
+        node.spot = Spot::UNARMED;
+        self.armed -= 1;
+        self.lists.pop_front(slot);
+        Some((id, deadline))
+    }
+
+    /// As [`fire`](Self::fire), for an id that is far above the others.
+    #[cold]
+    #[inline(never)]
+    fn fire_far(&mut self, slot: u32, id: u32, deadline: u64) -> Option<(u32, u64)> {
         self.release(id);
         self.lists.pop_front(slot);
-        (id, deadline)
+        Some((id, deadline))
     }
 
     /// As [`pop_armed`](Self::pop_armed), if timers are on heaps, or the first slot has timers to move
@@ -79,7 +93,7 @@ impl TimerWheel {
         let search = self.first_due();
         self.has_more = matches!(search, Search::Stopped);
         match search {
-            Search::InSlot(slot, id, deadline) => Some(self.fire(slot, id, deadline)),
+            Search::InSlot(slot, id, deadline) => self.fire(slot, id, deadline),
             Search::OnHeap(heap) => {
                 let (id, deadline) = self.pop_from(heap)?;
                 self.release(id);

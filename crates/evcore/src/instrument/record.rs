@@ -1,6 +1,6 @@
 //! What a loop records of itself: the one list that the flight recorder keeps and `tracing` emits.
 
-use std::time::Duration;
+use std::{os::fd::RawFd, time::Duration};
 
 use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
@@ -68,8 +68,11 @@ pub enum Record {
     Registered {
         /// The token.
         token: Token,
-        /// Whether the poller watches a descriptor for it.
+        /// Whether the poller watches a source for it.
         watched: bool,
+        /// The number of the descriptor that is watched, as `ss` and `strace` print it. `None` for a
+        /// token without a source, and for a source of a simulation.
+        descriptor: Option<RawFd>,
     },
     /// A token was closed.
     Closed(Token),

@@ -63,9 +63,11 @@ pub(super) fn emit(record: &Record) {
         }
         Record::Posted(token, ready) => trace!(target: target::POSTED, %token, ?ready, "posted"),
 
-        Record::Registered { token, watched } => {
-            debug!(target: target::CONNECTIONS, %token, watched, "registered");
-        }
+        Record::Registered {
+            token,
+            watched,
+            descriptor,
+        } => debug!(target: target::CONNECTIONS, %token, watched, descriptor, "registered"),
         Record::Closed(token) => debug!(target: target::CONNECTIONS, %token, "closed"),
         Record::Evict(token) => debug!(target: target::CONNECTIONS, %token, "evicted"),
     }

@@ -1,17 +1,26 @@
 //! The records of what the loop does, and the flight recorder that keeps the last of them.
 
-use std::time::Duration;
+use std::{os::fd::RawFd, time::Duration};
 
 use evcore::{
     Ready, Record, Timer, Token,
     balancer::{Leadership, Policy},
 };
 
-use crate::{fake_backend::Recorded, fixture::Fixture, script::script};
+use crate::{
+    fake_backend::Recorded,
+    fixture::Fixture,
+    script::{Tokens, script},
+};
 
 /// The records of the script.
-fn expected([a, b, c]: [Token; 3]) -> Vec<Record> {
-    let registered = |token, watched| Record::Registered { token, watched };
+fn expected(tokens: Tokens) -> Vec<Record> {
+    let registered = |(token, descriptor): (Token, Option<RawFd>)| Record::Registered {
+        token,
+        watched: descriptor.is_some(),
+        descriptor,
+    };
+    let [a, b, c] = tokens.map(|(token, _)| token);
     let armed = |token, timer, deadline_ms| Record::Armed {
         token,
         timer,
@@ -33,9 +42,9 @@ fn expected([a, b, c]: [Token; 3]) -> Vec<Record> {
         took_ns: took_ms * 1_000_000,
     };
     vec![
-        registered(a, true),
-        registered(b, true),
-        registered(c, false),
+        registered(tokens[0]),
+        registered(tokens[1]),
+        registered(tokens[2]),
         armed(c, Timer::WRITE, 1),
         armed(a, Timer::READ, 60_000),
         Record::Disarmed(a, Timer::READ),

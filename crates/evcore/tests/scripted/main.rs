@@ -21,6 +21,7 @@ mod handle;
 mod histograms;
 mod leaving_early;
 mod lock;
+mod long_handlers;
 mod next_turn;
 mod order;
 mod post_next;

@@ -1,18 +1,21 @@
 //! A script of three turns, for the tests of what reports them.
 
-use std::time::Duration;
+use std::{os::fd::RawFd, time::Duration};
 
 use evcore::{Builder, Ready, Timer, Token, balancer::Policy};
 
 use crate::fixture::Fixture;
 
+pub(crate) type Tokens = [(Token, Option<RawFd>); 3];
+
 /// Three turns with a record of each kind, of a worker with an accept lock. Returns the loop and its
-/// tokens: two connections, and one without a descriptor.
-pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, [Token; 3]) {
+/// tokens, two connections and one without a descriptor, with the descriptors.
+pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, Tokens) {
     let mut fixture = Fixture::built(1, |builder, backend| {
         build(builder.policy(Policy::mutex()).group(backend.clone()))
     });
     let tokens @ [a, b, c] = [fixture.join(), fixture.join(), fixture.begin()];
+    let tokens = tokens.map(|token| (token, (token != c).then(|| fixture.fd(token))));
     fixture.arm_ms(c, Timer::WRITE, 1);
     fixture.arm_ms(a, Timer::READ, 60_000);
     assert!(fixture.ev.disarm(a, Timer::READ));

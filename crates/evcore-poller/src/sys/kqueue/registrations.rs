@@ -4,7 +4,7 @@
 //! has, computed when a wait begins. So a change that was taken back makes no difference, and a
 //! change that a failed call did not apply still does. This file makes no call.
 
-use std::{num::NonZeroU32, os::fd::RawFd};
+use std::os::fd::RawFd;
 
 use super::kernel::{Change, Event, Filter, Ident, filters, flag};
 use crate::{EventSink, Interest, Mode, Ready, Registration, growth};
@@ -40,7 +40,6 @@ struct Row {
     spent: bool,
     /// What the kernel has reported, and no wait yet.
     found: Ready,
-    available: Option<NonZeroU32>,
 }
 
 /// No descriptor.
@@ -156,7 +155,6 @@ impl Table {
         let is_wanted = !interest.is_empty() && interest.contains(row.found.answered());
         if !is_wanted && !row.found.is_empty() {
             row.found = Ready::NONE;
-            row.available = None;
             self.news.retain(|news| *news != id);
         }
     }
@@ -182,8 +180,7 @@ impl Table {
         for id in self.news.drain(..count) {
             let row = &mut self.rows[id as usize];
             let ready = std::mem::replace(&mut row.found, Ready::NONE);
-            let available = row.available.take().map(NonZeroU32::get);
-            events.push_with_available(row.key, ready, available);
+            events.push(row.key, ready);
             // A broken pipe has no knote. The next wait must report it too.
             if row.mode == Mode::Level && row.known != row.wanted && !row.dirty {
                 row.dirty = true;
@@ -205,10 +202,6 @@ impl Table {
             });
             return;
         };
-        if event.filter == Filter::Read {
-            // Ready without a byte is an end or an error, which a read must find: no hint.
-            row.available = u32::try_from(event.data).ok().and_then(NonZeroU32::new);
-        }
         row.known = if event.flags & flag::ONESHOT == 0 {
             row.known | side
         } else {
@@ -300,7 +293,6 @@ impl Row {
         dirty: false,
         spent: false,
         found: Ready::NONE,
-        available: None,
     };
 
     fn changes(&self, id: u32, changes: &mut Vec<Change>) {

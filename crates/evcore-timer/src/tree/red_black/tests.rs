@@ -59,7 +59,7 @@ fn a_node_holds_the_place_of_a_timer_that_is_on_a_heap() {
     assert_eq!(tree.spot(node), Spot::InTree);
     tree.remove(node);
     let place = Place::from_bits(Place::MAX);
-    tree.set_place(0, place);
+    tree.set_place(node, place);
     assert_eq!(tree.spot(node), Spot::OnHeap(place));
     assert_eq!(tree.verify(), 1);
     tree.release(node);

@@ -191,20 +191,6 @@ fn both_filters_of_a_key_are_one_event() {
 }
 
 #[test]
-fn the_available_bytes_are_reported() {
-    let mut fixture = Fixture::new();
-    fixture.add(A, 1, Interest::BOTH, Mode::Level).expect("add");
-    fixture.kernel().make_room(A, 9);
-    assert_eq!(fixture.wait_with(4)[0].available(), None, "nothing to read");
-    fixture.kernel().arrive(A, 3);
-    assert_eq!(fixture.wait_with(4)[0].available(), Some(3));
-    fixture.kernel().drain(A);
-    assert_eq!(fixture.wait_with(4)[0].available(), None, "reported afresh");
-    fixture.kernel().end(A);
-    assert_eq!(fixture.wait_with(4)[0].available(), None, "read to meet it");
-}
-
-#[test]
 fn a_half_close_behind_data_reports_both() {
     for mode in MODES {
         let mut fixture = Fixture::new();
@@ -214,7 +200,6 @@ fn a_half_close_behind_data_reports_both() {
         let events = fixture.wait_with(4);
         assert_eq!(events.len(), 1, "{mode:?}");
         assert_eq!(events[0].ready, Ready::READABLE | Ready::READ_CLOSED);
-        assert_eq!(events[0].available(), Some(3), "data before the end");
     }
 }
 

@@ -1,0 +1,89 @@
+//! What a handler that takes long gets of its timers, with and without an update of the clock.
+
+use std::time::Duration;
+
+use evcore::Timer;
+
+use crate::{
+    fake_backend::Recorded,
+    fixture::{Fixture, readable},
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A handler runs for this long.
+const LONG_MS: u64 = 200;
+
+#[test]
+fn without_an_update_a_deadline_counts_from_the_turn() {
+    let mut fixture = Fixture::new();
+    let token = fixture.begin();
+    fixture.pass_ms(LONG_MS);
+    fixture.arm_ms(token, Timer::READ, 100);
+    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(100));
+    fixture.rest();
+    assert_eq!(fixture.turn(), [Recorded::Expired(token, Timer::READ)]);
+}
+
+#[test]
+fn after_an_update_a_deadline_counts_from_the_present() {
+    let mut fixture = Fixture::new();
+    let token = fixture.begin();
+    fixture.pass_ms(LONG_MS);
+    fixture.ev.update_clock();
+    fixture.arm_ms(token, Timer::READ, 100);
+    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(300));
+    fixture.rest();
+    fixture.pass_ms(99);
+    assert_eq!(fixture.turn(), []);
+    fixture.pass_ms(1);
+    assert_eq!(fixture.turn(), [Recorded::Expired(token, Timer::READ)]);
+}
+
+#[test]
+fn between_ticks_a_deadline_counts_from_the_present_too() {
+    let mut fixture = Fixture::built(0, |builder, _| builder.timer_resolution(10 * MS));
+    let token = fixture.begin();
+    fixture.pass_ms(LONG_MS);
+    fixture.ev.update_clock();
+    fixture.arm_ms(token, Timer::READ, 100);
+    // The clock may be behind by the resolution in any handler, so this is added.
+    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(310));
+    fixture.rest();
+    // The next tick is due a whole period after the update.
+    fixture.backend.record();
+    fixture.turn();
+    assert_eq!(fixture.backend.timeouts(), [Some(10 * MS)]);
+}
+
+#[test]
+fn an_update_in_the_handler_of_a_timer_lets_none_expire_in_its_turn() {
+    let mut fixture = Fixture::new();
+    let tokens = [fixture.join(), fixture.join(), fixture.join()];
+    fixture.arm_ms(tokens[0], Timer::READ, 10);
+    fixture.arm_ms(tokens[1], Timer::READ, 10);
+    fixture.arm_ms(tokens[2], Timer::READ, 50);
+    fixture.pass_ms(10);
+    fixture.wait();
+    let expired = |of: usize| Recorded::Expired(tokens[of], Timer::READ);
+    assert_eq!(fixture.step(), Some(expired(0)));
+    fixture.pass_ms(LONG_MS);
+    fixture.ev.update_clock();
+    fixture.arm_ms(tokens[0], Timer::READ, 0);
+    // The other timer of this turn still expires in it, and those that are due by now do not.
+    assert_eq!(fixture.rest(), [expired(1)]);
+    assert_eq!(fixture.turn(), [expired(2), expired(0)]);
+}
+
+#[test]
+fn an_update_in_the_handler_of_an_event_lets_due_timers_expire() {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    fixture.arm_ms(token, Timer::READ, 50);
+    fixture.report_readable(&[token]);
+    fixture.wait();
+    assert_eq!(fixture.step(), Some(readable(token)));
+    fixture.pass_ms(LONG_MS);
+    fixture.ev.update_clock();
+    assert_eq!(fixture.rest(), [Recorded::Expired(token, Timer::READ)]);
+}
