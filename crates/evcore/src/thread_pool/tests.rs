@@ -26,6 +26,16 @@ fn submit(pool: &mut ThreadPool<u32>, token: Token, job: impl FnOnce() -> u32 + 
 
 /// A job that runs until the sender is dropped. Returns when it runs.
 fn submit_blocked(pool: &mut ThreadPool<u32>, token: Token) -> mpsc::Sender<()> {
+    let (unblock, begins) = submit_blocking(pool, token);
+    begins.recv_timeout(PATIENCE).expect("the job begins");
+    unblock
+}
+
+/// A job that runs until the sender is dropped. The receiver gets a value when it begins.
+fn submit_blocking(
+    pool: &mut ThreadPool<u32>,
+    token: Token,
+) -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
     let (unblock, blocked) = mpsc::channel::<()>();
     let (began, begins) = mpsc::channel();
     submit(pool, token, move || {
@@ -33,8 +43,7 @@ fn submit_blocked(pool: &mut ThreadPool<u32>, token: Token) -> mpsc::Sender<()> 
         let _ = blocked.recv();
         0
     });
-    begins.recv_timeout(PATIENCE).expect("the job begins");
-    unblock
+    (unblock, begins)
 }
 
 /// Runs the loop until no job is left.
@@ -82,6 +91,22 @@ fn as_many_jobs_run_at_once_as_there_are_threads() {
     let blocked = [(); 3].map(|()| submit_blocked(&mut pool, token));
     drop(blocked);
     assert_eq!(run(&mut ev, &mut pool).len(), 3);
+}
+
+/// The second job is nearly always queued before a thread has taken the first one. A hundred rounds
+/// make sure that it is.
+#[test]
+fn two_jobs_submitted_together_run_on_two_idle_threads() {
+    let (mut ev, mut pool, token) = fixture(2, 2);
+    for _ in 0..100 {
+        let jobs = [(); 2].map(|()| submit_blocking(&mut pool, token));
+        for (_, begins) in &jobs {
+            let began = begins.recv_timeout(PATIENCE);
+            began.expect("no job waits while a thread is idle");
+        }
+        drop(jobs);
+        assert_eq!(run(&mut ev, &mut pool).len(), 2);
+    }
 }
 
 #[test]
@@ -203,6 +228,18 @@ fn shutdown_waits_for_the_job_that_runs_and_drops_the_others() {
     let results = run(&mut ev, &mut pool);
     assert!(matches!(results[..], [(_, Ok(0))]));
     assert!(pool.submit(token, || 1).is_err());
+}
+
+/// The job that runs ends when the other one, which has not started, is dropped.
+#[test]
+fn shutdown_drops_jobs_before_it_waits_for_threads() {
+    let (_ev, mut pool, token) = fixture(1, 2);
+    let dropped = submit_blocked(&mut pool, token);
+    submit(&mut pool, token, move || {
+        drop(dropped);
+        unreachable!("it has not started");
+    });
+    assert!(pool.shutdown(PATIENCE), "the job waits for the other one");
 }
 
 #[test]
