@@ -6,6 +6,8 @@ mod not_run;
 mod promised_time;
 mod scratch;
 mod strace_available;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod syscall_filter;
 
 pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
@@ -15,3 +17,5 @@ pub use not_run::not_run;
 pub use promised_time::{SLICE, assert_within, in_time, within};
 pub use scratch::Scratch;
 pub use strace_available::strace_works;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use syscall_filter::without;
