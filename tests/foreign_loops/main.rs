@@ -1,7 +1,7 @@
-//! The examples of single crates, as processes: each is an echo server in a loop that is not ours.
+//! The examples of single crates, as processes, in a loop that is not ours: echo servers, and a pool.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, BufRead, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     process::Command,
     thread,
@@ -9,7 +9,7 @@ use std::{
 
 use evcore_tests::{PATIENCE, Server, eventually, example};
 
-/// The package and the name of each example. The balancer's runs on epoll.
+/// The package and the name of each echo server. The balancer's runs on epoll.
 const EXAMPLES: &[(&str, &str)] = &[
     ("evcore-accept", "with_mio"),
     #[cfg(target_os = "linux")]
@@ -101,4 +101,21 @@ fn an_example_without_descriptors_serves_when_one_is_free() {
         }
         served(server.address()).unwrap();
     }
+}
+
+#[test]
+fn a_pool_beside_mio_resolves_all_names_and_ends() {
+    let mut command = Command::new(example("evcore-pool", "resolve_with_mio"));
+    // More than the pool has threads. None of them needs a name server.
+    let names: Vec<String> = (1..=20).map(|n| format!("127.0.0.{n}:0")).collect();
+    let output = command.args(&names).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut lines: Vec<_> = output.stdout.lines().map(Result::unwrap).collect();
+    let mut expected: Vec<_> = names
+        .iter()
+        .map(|name| format!("{name}: [{name}]"))
+        .collect();
+    lines.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
 }

@@ -16,12 +16,12 @@ mod permitted;
 mod programs;
 mod programs_of_others;
 mod status;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod syscall_filter;
 
 pub use browser::{Browser, Scheme, Screen};
 pub use client::{Client, Response};
 pub use descriptor_limit::allow_many_descriptors;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use evcore_testing::without;
 pub use evcore_testing::{
     PATIENCE, Scratch, assert_within, eventually, in_time, not_run, strace_works,
 };
@@ -35,8 +35,6 @@ pub use permitted::is_permitted;
 pub use programs::{echo, example, httpd, prefork_echo};
 pub use programs_of_others::{Running, is_installed};
 pub use status::Status;
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub use syscall_filter::without;
 
 /// The root README's example compiles.
 #[cfg(doctest)]

@@ -70,6 +70,8 @@ pub(crate) const UNSAFE_PLACES: &[&str] = &[
     "crates/evcore-prefork/",
     // An allocator that counts, for tests.
     "crates/evcore-testing/src/counting.rs",
+    // A seccomp filter, for tests.
+    "crates/evcore-testing/src/syscall_filter.rs",
     "tests/",
     // The peers in C, and calls of the C library.
     "crates/evcore-bench/src/memory.rs",

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::io::{Errno, pread, retry_on_intr};
+use rustix::io::{pread, retry_on_intr};
 
 use crate::{Stream, socket};
 
@@ -68,7 +68,7 @@ pub(crate) fn send_file(
     }
     let stream = stream.as_fd();
     match imp::send_file(stream, file, offset, count) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+        Err(errno) if socket::is_refusal(errno) => {
             send_copy(|bytes| socket::send(stream, bytes), file, offset, count)
         }
         result => Ok(result?),
@@ -122,7 +122,7 @@ mod imp {
         _offset: u64,
         _count: usize,
     ) -> rustix::io::Result<usize> {
-        Err(Errno::NOSYS)
+        Err(rustix::io::Errno::NOSYS)
     }
 }
 

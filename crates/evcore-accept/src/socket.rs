@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 use rustix::buffer::spare_capacity;
-use rustix::io::{readv, retry_on_intr};
+use rustix::io::{Errno, readv, retry_on_intr};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, getpeername, getsockname, sockopt};
 
 use crate::{Address, sys};
@@ -90,4 +90,13 @@ pub(crate) fn peer_addr(fd: impl AsFd) -> io::Result<Address> {
 
 pub(crate) fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     Ok(sockopt::socket_error(fd)?.err().map(io::Error::from))
+}
+
+/// Whether the kernel has no such call, or none for this kind of file, or a sandbox denies it. Then the
+/// process moves the bytes itself.
+pub(crate) fn is_refusal(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM
+    )
 }

@@ -7,9 +7,7 @@ use std::mem;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-use rustix::io::Errno;
-
-use crate::socket;
+use crate::socket::{self, is_refusal};
 
 /// The size of the buffer in the process. A call that fills it shows that there is much to move.
 const BUFFER_SIZE: usize = 16 * 1024;
@@ -209,11 +207,6 @@ impl fmt::Debug for SplicePipe {
     }
 }
 
-/// Whether the kernel cannot splice here: there is no such call, or not for this kind of socket.
-fn is_refusal(errno: Errno) -> bool {
-    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
-}
-
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod imp {
     use super::*;
@@ -284,7 +277,7 @@ mod imp {
 
     impl Pipe {
         pub(super) fn new() -> rustix::io::Result<Self> {
-            Err(Errno::NOSYS)
+            Err(rustix::io::Errno::NOSYS)
         }
 
         pub(super) fn len(&self) -> usize {

@@ -108,6 +108,7 @@ mod signal_state;
 mod signals;
 mod sync;
 mod thread_channel;
+mod wake;
 
 pub use activation::{LISTEN_FDS, activated};
 pub use affinity::Affinity;

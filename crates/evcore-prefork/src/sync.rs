@@ -1,4 +1,8 @@
-//! The atomics of `signal_state.rs`, here the standard library's. `tests/loom_signal_state.rs`
-//! replaces them by loom's: the shipped state is a static, and loom's atomics cannot be in one.
+//! The atomics and the lock of `signal_state.rs` and `thread_channel.rs`, here the standard library's.
+//! The models of `tests/loom_*.rs` replace them by loom's: the shipped state of signals is a static,
+//! and loom's atomics cannot be in one.
 
-pub(crate) use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering, fence};
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering, fence},
+};

@@ -1,47 +1,51 @@
 //! What the master and a worker that is a thread report to each other.
+//!
+//! `tests/loom_thread_channel.rs` includes this file, runs it over loom's lock and atomics, and
+//! replaces single steps by wrong ones. That is why the fields are `pub(crate)`, and why it names no
+//! other part of the crate but `exit.rs`, `sync.rs` and `wake.rs`.
 
 use std::{
-    io::Write,
     os::{fd::OwnedFd, unix::net::UnixStream},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
-    },
+    sync::{Arc, PoisonError},
 };
 
-use crate::{ExitCause, Stop};
+use crate::{
+    exit::ExitCause,
+    sync::{AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering},
+    wake::Wake,
+};
 
-/// Shared by one worker and its master.
+/// Shared by one worker, which `W` wakes, and its master, which `M` wakes.
 #[derive(Debug)]
-pub(crate) struct ThreadChannel {
+pub(crate) struct ThreadChannel<W = OwnedFd, M = UnixStream> {
     /// As in `SignalState`: 0 if no stop was requested.
-    severity: AtomicU8,
-    reopen_count: AtomicU32,
+    pub(crate) severity: AtomicU8,
+    pub(crate) reopen_count: AtomicU32,
     /// What wakes the worker. The master stores a request before it takes this lock, the worker
     /// looks for requests after it has released it.
-    wake: Mutex<Option<OwnedFd>>,
-    is_ready: AtomicBool,
+    pub(crate) worker: Mutex<Option<W>>,
+    pub(crate) is_ready: AtomicBool,
     /// How the worker ended. None: it runs, or its end was taken.
-    end: Mutex<Option<ExitCause>>,
+    pub(crate) end: Mutex<Option<ExitCause>>,
     /// Wakes the master.
-    master: Arc<UnixStream>,
+    pub(crate) master: Arc<M>,
 }
 
 /// The master's side.
-impl ThreadChannel {
-    pub(crate) fn new(master: Arc<UnixStream>) -> Self {
+impl<W: Wake, M: Wake> ThreadChannel<W, M> {
+    pub(crate) fn new(master: Arc<M>) -> Self {
         Self {
             severity: AtomicU8::new(0),
             reopen_count: AtomicU32::new(0),
-            wake: Mutex::new(None),
+            worker: Mutex::new(None),
             is_ready: AtomicBool::new(false),
             end: Mutex::new(None),
             master,
         }
     }
 
-    pub(crate) fn stop(&self, stop: Stop) {
-        self.severity.fetch_max(stop.severity(), Ordering::Release);
+    pub(crate) fn stop(&self, severity: u8) {
+        self.severity.fetch_max(severity, Ordering::Release);
         self.wake_worker();
     }
 
@@ -58,16 +62,15 @@ impl ThreadChannel {
         lock(&self.end).take()
     }
 
-    fn wake_worker(&self) {
-        if let Some(fd) = &*lock(&self.wake) {
-            // If it is full, its reader has been woken already.
-            let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+    pub(crate) fn wake_worker(&self) {
+        if let Some(worker) = &*lock(&self.worker) {
+            worker.wake();
         }
     }
 }
 
 /// The worker's side.
-impl ThreadChannel {
+impl<W: Wake, M: Wake> ThreadChannel<W, M> {
     pub(crate) fn severity(&self) -> u8 {
         self.severity.load(Ordering::Acquire)
     }
@@ -76,9 +79,9 @@ impl ThreadChannel {
         self.reopen_count.load(Ordering::Acquire)
     }
 
-    /// From now on each request is written to `fd`, and at once if there was one before.
-    pub(crate) fn set_wake_fd(&self, fd: OwnedFd) {
-        *lock(&self.wake) = Some(fd);
+    /// From now on each request wakes `worker`, and at once if there was one before.
+    pub(crate) fn set_wake(&self, worker: W) {
+        *lock(&self.worker) = Some(worker);
         if self.severity() != 0 || self.reopen_count() != 0 {
             self.wake_worker();
         }
@@ -86,17 +89,12 @@ impl ThreadChannel {
 
     pub(crate) fn ready(&self) {
         self.is_ready.store(true, Ordering::Release);
-        self.wake_master();
+        self.master.wake();
     }
 
     pub(crate) fn end(&self, cause: ExitCause) {
         *lock(&self.end) = Some(cause);
-        self.wake_master();
-    }
-
-    /// If the self-pipe is full, the master has been woken already.
-    fn wake_master(&self) {
-        let _ = (&*self.master).write(&1u64.to_ne_bytes());
+        self.master.wake();
     }
 }
 
@@ -104,11 +102,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use std::io::Read;
 
     use super::*;
+    use crate::worker::Stop;
 
     fn channel() -> (ThreadChannel, UnixStream) {
         let (master, write) = UnixStream::pair().unwrap();
@@ -120,10 +119,10 @@ mod tests {
         let (channel, _master) = channel();
         let pairs = [(); 2].map(|()| UnixStream::pair().unwrap());
         let [(mut early, early_write), (mut late, late_write)] = pairs;
-        channel.set_wake_fd(early_write.into());
-        channel.stop(Stop::Graceful);
+        channel.set_wake(early_write.into());
+        channel.stop(Stop::Graceful.severity());
         early.read_exact(&mut [0; 8]).unwrap();
-        channel.set_wake_fd(late_write.into());
+        channel.set_wake(late_write.into());
         late.read_exact(&mut [0; 8]).unwrap();
         let stop = Stop::from_severity(channel.severity());
         assert_eq!(stop, Some(Stop::Graceful));
@@ -132,8 +131,8 @@ mod tests {
     #[test]
     fn a_stop_becomes_faster_and_never_slower() {
         let (channel, _master) = channel();
-        channel.stop(Stop::Fast);
-        channel.stop(Stop::Graceful);
+        channel.stop(Stop::Fast.severity());
+        channel.stop(Stop::Graceful.severity());
         assert_eq!(Stop::from_severity(channel.severity()), Some(Stop::Fast));
     }
 

@@ -103,11 +103,11 @@ impl Child for Thread {
     }
 
     fn stop(&self, stop: Stop) {
-        self.channel.stop(stop);
+        self.channel.stop(stop.severity());
     }
 
     fn kill(&self) {
-        self.channel.stop(Stop::Fast);
+        self.channel.stop(Stop::Fast.severity());
     }
 
     fn reopen(&self) {

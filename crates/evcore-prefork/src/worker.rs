@@ -273,7 +273,7 @@ impl Worker {
             .try_clone_to_owned()
             .map_err(Error::os("duplicating a descriptor to wake"))?;
         match &self.link {
-            MasterLink::Thread(channel) => channel.set_wake_fd(fd),
+            MasterLink::Thread(channel) => channel.set_wake(fd),
             MasterLink::Solo | MasterLink::Process => signals::set_wake_fd(fd),
         }
         Ok(())

@@ -8,6 +8,8 @@ mod refusal;
 mod scratch;
 mod strace_available;
 mod valgrind;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod syscall_filter;
 
 pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
@@ -19,3 +21,5 @@ pub use refusal::unless_refused;
 pub use scratch::Scratch;
 pub use strace_available::strace_works;
 pub use valgrind::under_valgrind;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use syscall_filter::without;

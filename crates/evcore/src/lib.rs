@@ -102,6 +102,7 @@ pub use evcore_accept as accept;
 pub use evcore_balancer as balancer;
 pub use evcore_clock as clock;
 pub use evcore_poller as poller;
+pub use evcore_pool as pool;
 pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;

@@ -1,0 +1,204 @@
+//! The state that a pool shares with its threads: the jobs that wait, the results that are not taken,
+//! and the rules when to wake a thread and when to wake the loop.
+//!
+//! Each job notifies one thread. It is not enough to notify if the queue was empty: a thread that was
+//! notified may not have taken the first job when the second one is queued, and then another thread,
+//! which is idle, has to run that.
+//!
+//! The result that makes the queue of results non-empty wakes the loop, after the lock is released. The
+//! loop takes the whole queue. So if there are results, the loop has been woken since it last took
+//! some, or a thread is about to wake it.
+//!
+//! This file names no other part of the crate but `sync.rs`: `tests/loom_pool.rs` includes both, runs
+//! them over loom's lock, and replaces single steps by wrong ones to show what each is for. That is
+//! why the fields are `pub(crate)`.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// A job, and the id that its result is returned with.
+pub(crate) type Job<Id, T> = (Id, Box<dyn FnOnce() -> T + Send>);
+
+/// What a job has returned, or the payload of its panic.
+pub(crate) type JobResult<Id, T> = (Id, thread::Result<T>);
+
+/// A job of a pool without threads. It runs when it is called, or panics with the payload.
+pub type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
+
+pub(crate) struct Shared<Id, T> {
+    pub(crate) state: Mutex<State<Id, T>>,
+    /// A job was queued, or the pool was closed.
+    pub(crate) work: Condvar,
+    /// A thread has finished.
+    pub(crate) finished: Condvar,
+    /// Wakes the loop.
+    pub(crate) wake: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The state that the lock protects.
+pub(crate) struct State<Id, T> {
+    pub(crate) jobs: VecDeque<Job<Id, T>>,
+    pub(crate) results: VecDeque<JobResult<Id, T>>,
+    /// No job starts any more.
+    // Invariant: once it is set, `jobs` is empty.
+    pub(crate) closed: bool,
+    /// The pool was dropped, so that nobody takes results.
+    // Invariant: once it is set, `results` is empty.
+    pub(crate) abandoned: bool,
+    /// The threads that have not finished.
+    pub(crate) threads: usize,
+    /// The simulated jobs that have not run.
+    pub(crate) simulated: usize,
+}
+
+impl<Id, T> Shared<Id, T> {
+    pub(crate) fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                jobs: VecDeque::new(),
+                results: VecDeque::new(),
+                closed: false,
+                abandoned: false,
+                threads: 0,
+                simulated: 0,
+            }),
+            work: Condvar::new(),
+            finished: Condvar::new(),
+            wake,
+        }
+    }
+
+    /// No job runs, and none is dropped, under this lock. So a panic cannot leave it half changed.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<Id, T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a job for the next thread that is free.
+    pub(crate) fn push_job(&self, job: Job<Id, T>) {
+        self.lock().jobs.push_back(job);
+        self.work.notify_one();
+    }
+
+    /// Waits for a job. Returns `None` if the pool is closed.
+    pub(crate) fn next_job(&self) -> Option<Job<Id, T>> {
+        let mut state = self.lock();
+        while state.jobs.is_empty() && !state.closed {
+            let woken = self.work.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.jobs.pop_front()
+    }
+
+    /// The life of a thread: runs jobs until the pool is closed.
+    pub(crate) fn run_jobs(&self) {
+        while let Some((id, job)) = self.next_job() {
+            self.push_result((id, panic::catch_unwind(AssertUnwindSafe(job))));
+        }
+    }
+
+    /// Queues a result, and wakes the loop if there was none. Drops it if the pool was dropped.
+    pub(crate) fn push_result(&self, result: JobResult<Id, T>) {
+        let mut state = self.lock();
+        if state.abandoned {
+            drop(state);
+            return drop(result);
+        }
+        state.results.push_back(result);
+        let is_first = state.results.len() == 1;
+        drop(state);
+        if is_first {
+            (self.wake)();
+        }
+    }
+
+    /// Moves all results into a batch, which is empty.
+    pub(crate) fn take_results(&self, batch: &mut VecDeque<JobResult<Id, T>>) {
+        mem::swap(batch, &mut self.lock().results);
+    }
+
+    /// Wakes the loop if there are results.
+    pub(crate) fn wake_for_results(&self) {
+        if !self.lock().results.is_empty() {
+            (self.wake)();
+        }
+    }
+
+    /// Makes the threads finish after the jobs that they run. Returns the jobs that have not started,
+    /// and the number of simulated ones. The caller drops them without the lock.
+    pub(crate) fn close(&self) -> (VecDeque<Job<Id, T>>, usize) {
+        let mut state = self.lock();
+        state.closed = true;
+        let (jobs, simulated) = (mem::take(&mut state.jobs), mem::take(&mut state.simulated));
+        drop(state);
+        self.work.notify_all();
+        (jobs, simulated)
+    }
+
+    /// Drops all further results. Returns those that are queued: the caller drops them without the
+    /// lock.
+    pub(crate) fn abandon(&self) -> VecDeque<JobResult<Id, T>> {
+        let mut state = self.lock();
+        state.abandoned = true;
+        mem::take(&mut state.results)
+    }
+
+    /// Waits until all threads have finished, but not longer than `timeout`. Returns whether they have.
+    pub(crate) fn wait_for_threads(&self, timeout: Duration) -> bool {
+        // Beyond the range of the clock there is no deadline.
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = self.lock();
+        while state.threads > 0 {
+            let left = deadline.map_or(Duration::MAX, |at| {
+                at.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                break;
+            }
+            let woken = self.finished.wait_timeout(state, left);
+            (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.threads == 0
+    }
+}
+
+impl<Id: Send + 'static, T: Send + 'static> Shared<Id, T> {
+    /// Returns a job that runs when the simulator calls it, unless the pool is closed then.
+    pub(crate) fn simulate(self: &Arc<Self>, (id, job): Job<Id, T>) -> SimulatedJob {
+        self.lock().simulated += 1;
+        let shared = Arc::clone(self);
+        Box::new(move |panic| {
+            let mut state = shared.lock();
+            if state.closed {
+                return;
+            }
+            state.simulated -= 1;
+            drop(state);
+            let result = panic.map_or_else(|| panic::catch_unwind(AssertUnwindSafe(job)), Err);
+            shared.push_result((id, result));
+        })
+    }
+}
+
+/// Counts a thread until it has finished, also if it could not be started.
+pub(crate) struct Alive<Id, T>(pub(crate) Arc<Shared<Id, T>>);
+
+impl<Id, T> Alive<Id, T> {
+    pub(crate) fn new(shared: &Arc<Shared<Id, T>>) -> Self {
+        shared.lock().threads += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl<Id, T> Drop for Alive<Id, T> {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+        self.0.finished.notify_all();
+    }
+}

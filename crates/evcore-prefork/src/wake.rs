@@ -1,0 +1,26 @@
+//! How a worker that is a thread and its master end each other's wait.
+
+use std::{
+    io::Write,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+};
+
+/// Something whose reader waits for a wake-up.
+pub(crate) trait Wake {
+    /// Ends the present or the next wait. Fails silently: a full pipe has woken its reader already.
+    fn wake(&self);
+}
+
+/// The descriptor of the worker's loop: an eventfd, a pipe or a socket.
+impl Wake for OwnedFd {
+    fn wake(&self) {
+        let _ = rustix::io::write(self, &1u64.to_ne_bytes());
+    }
+}
+
+/// The master's self-pipe.
+impl Wake for UnixStream {
+    fn wake(&self) {
+        let _ = (&*self).write(&1u64.to_ne_bytes());
+    }
+}
