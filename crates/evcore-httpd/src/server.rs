@@ -331,10 +331,12 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }
+            let exhausted = self.ev.last_exhausted().map(|it| it.to_string());
             log(format_args!(
-                "{} [crit] {}: out of descriptors with {} open connections; new clients wait",
+                "{} [crit] {}: {}; with {} open connections, idle ones are closed, and new clients wait",
                 clock.error_log_time(),
                 std::process::id(),
+                exhausted.unwrap_or_default(),
                 self.ev.status().active
             ));
         }

@@ -41,8 +41,9 @@ pub enum Step<S = Stream> {
     Expired(Token, Timer),
     /// A [handle](crate::Handle::wake) woke the loop, once or several times.
     Woken,
-    /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots are short,
-    /// or the loop [shuts down](crate::EventLoop::shutdown). It no longer counts as idle.
+    /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots or
+    /// descriptors are short, or the loop [shuts down](crate::EventLoop::shutdown). It no longer
+    /// counts as idle.
     ///
     /// It comes only for connections that the program has marked by
     /// [`set_idle`](crate::EventLoop::set_idle). Every pending event has been
