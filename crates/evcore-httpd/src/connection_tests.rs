@@ -34,6 +34,8 @@ struct FakeClient {
     /// How many more bytes the client receives before the stream blocks.
     room: usize,
     taken: Vec<u8>,
+    /// The kernel still has a part of what was taken.
+    is_slow: bool,
 }
 
 /// The stream between the fake client and the server.
@@ -61,6 +63,10 @@ impl Transport for FakeStream {
         client.taken.extend_from_slice(&bytes[..n]);
         client.room -= n;
         Ok(n)
+    }
+
+    fn is_delivered(&self) -> io::Result<bool> {
+        Ok(!self.0.borrow().is_slow)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
@@ -146,6 +152,13 @@ impl Fixture {
         if let Some(wire) = self.wire() {
             wire.room += n;
             self.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+        }
+    }
+
+    /// From now on the client does not get what it takes at once, or it has all.
+    fn set_slow(&mut self, is_slow: bool) {
+        if let Some(wire) = self.wire() {
+            wire.is_slow = is_slow;
         }
     }
 
@@ -424,6 +437,7 @@ fn a_body_releases_its_memory_however_it_ends() {
 enum Op {
     Send(String),
     Receive(usize),
+    SetSlow(bool),
     ShutDown,
     Expire(Timer),
     Evict,
@@ -477,6 +491,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         8 => sends,
         4 => (0..300_000usize).prop_map(Op::Receive),
         2 => Just(Op::Receive(100_000_000)),
+        1 => any::<bool>().prop_map(Op::SetSlow),
         3 => timer.prop_map(Op::Expire),
         1 => Just(Op::ShutDown),
         1 => Just(Op::Evict),
@@ -496,6 +511,7 @@ proptest! {
             match op {
                 Op::Send(text) => fixture.send(&text),
                 Op::Receive(n) => fixture.receive(n),
+                Op::SetSlow(is_slow) => fixture.set_slow(is_slow),
                 Op::ShutDown => fixture.shut_down(),
                 Op::Expire(timer) => {
                     fixture.expire(timer);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::Timer;
+use evcore::{Ready, Timer};
 
 use super::{Fixture, get};
 
@@ -96,4 +96,60 @@ fn a_client_idle_for_over_a_second_is_closed_at_once() {
         fixture.stop();
         assert!(fixture.connection.is_none(), "{request:?}");
     }
+}
+
+/// A connection whose client has not received its last response, and that was idle for this long before
+/// the worker stops.
+fn with_slow_client(idle_ms: u64) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.set_slow(true);
+    fixture.advance(Duration::from_millis(idle_ms));
+    fixture.stop();
+    fixture
+}
+
+#[test]
+fn a_stopping_worker_waits_until_the_client_has_its_response_and_a_second_more() {
+    for idle_ms in [0, 5000] {
+        let mut fixture = with_slow_client(idle_ms);
+        for _ in 0..40 {
+            fixture.advance(Duration::from_millis(250));
+            // The socket has room again, which does not mean that all is delivered.
+            fixture.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+            assert!(fixture.connection.is_some(), "idle for {idle_ms} ms");
+        }
+        fixture.set_slow(false);
+        fixture.advance(Duration::from_millis(999));
+        assert!(fixture.connection.is_some(), "a request may be on its way");
+        // At the next look it has the response, and then another second.
+        fixture.advance(Duration::from_millis(2));
+        fixture.advance(Duration::from_millis(1002));
+        assert!(fixture.connection.is_none());
+    }
+}
+
+#[test]
+fn a_slow_client_of_a_stopping_worker_may_send_one_more() {
+    let mut fixture = with_slow_client(5000);
+    fixture.advance(Duration::from_millis(2500));
+    fixture.set_slow(false);
+    fixture.advance(Duration::from_millis(1500));
+    fixture.send(&get("/"));
+    let taken = fixture.taken();
+    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
+    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_slow_client_is_evicted_if_its_slot_is_needed() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.set_slow(true);
+    fixture.evict();
+    assert!(fixture.connection.is_none(), "the kernel sends the rest");
 }
