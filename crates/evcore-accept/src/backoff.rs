@@ -4,9 +4,9 @@
 //! that keeps watching it spins. Accepting therefore pauses until a descriptor is closed, or until
 //! a fixed time has passed, whichever comes first.
 //!
-//! The clients wait in the backlog meanwhile. A server may close idle connections to make room, or
-//! shed a client so that it learns why it is not served. The type limits how often: a server that
-//! closes descriptors all the time has many short pauses.
+//! The clients wait in the backlog meanwhile. The server may shed one client in the length of a
+//! pause, so that the client learns why it is not served. A server that closes descriptors all the
+//! time would shed more clients needlessly, because each of its pauses is short.
 //!
 //! This file has no clock and no listener. The caller passes the time, stops watching its listeners
 //! when a pause begins, and watches them again when the pause ends.
@@ -36,8 +36,8 @@ use std::time::Duration;
 pub struct Backoff {
     pause: Duration,
     resumes_at: Option<Duration>,
-    /// When [`once_per_pause`](Self::once_per_pause) returns true again.
-    next_at: Duration,
+    /// When the next client may be shed.
+    may_shed_at: Duration,
 }
 
 impl Backoff {
@@ -58,7 +58,7 @@ impl Backoff {
         Self {
             pause,
             resumes_at: None,
-            next_at: Duration::ZERO,
+            may_shed_at: Duration::ZERO,
         }
     }
 
@@ -67,11 +67,10 @@ impl Backoff {
         self.resumes_at = Some(now.saturating_add(self.pause));
     }
 
-    /// Returns true at most once in the length of a pause, however many pauses begin in that time.
+    /// Returns whether the server may shed a client now, with a [`ReserveFd`](crate::ReserveFd).
     ///
-    /// It limits what a server does about an exhaustion at the expense of clients: it closes idle
-    /// connections, or sheds a client with a [`ReserveFd`](crate::ReserveFd). Call it when no
-    /// descriptor is left, before [`pause`](Self::pause).
+    /// It returns true at most once in the length of a pause, however many pauses begin in that
+    /// time. Call it when no descriptor is left, before [`pause`](Self::pause).
     ///
     /// # Examples
     ///
@@ -80,17 +79,17 @@ impl Backoff {
     /// use std::time::Duration;
     ///
     /// let mut backoff = Backoff::new();
-    /// let mut may_shed_at = |ms| backoff.once_per_pause(Duration::from_millis(ms));
+    /// let mut may_shed_at = |ms| backoff.may_shed(Duration::from_millis(ms));
     /// assert!(may_shed_at(1_000));
     /// assert!(!may_shed_at(1_499));
     /// assert!(may_shed_at(1_500));
     /// ```
-    pub fn once_per_pause(&mut self, now: Duration) -> bool {
-        let is_due = now >= self.next_at;
-        if is_due {
-            self.next_at = now.saturating_add(self.pause);
+    pub fn may_shed(&mut self, now: Duration) -> bool {
+        let may_shed = now >= self.may_shed_at;
+        if may_shed {
+            self.may_shed_at = now.saturating_add(self.pause);
         }
-        is_due
+        may_shed
     }
 
     /// Ends the pause because a descriptor was closed. Returns whether there was a pause.
@@ -181,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn once_per_pause_is_true_once_whatever_is_closed() {
+    fn one_client_is_shed_in_each_pause_whatever_is_closed() {
         let mut backoff = Backoff::new();
-        let mut times = 0;
+        let mut shed = 0;
         for now_ms in 0..2_000 {
-            times += u32::from(backoff.once_per_pause(ms(now_ms)));
+            shed += u32::from(backoff.may_shed(ms(now_ms)));
             backoff.pause(ms(now_ms));
             backoff.descriptor_closed();
         }
-        assert_eq!(times, 4);
+        assert_eq!(shed, 4);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! manual describes the same trick.
 //!
 //! [`Backoff`](crate::Backoff) limits how often a client is shed. The event loop of `evcore` sheds none:
-//! it makes room by closing idle connections, and otherwise lets clients wait.
+//! it closes idle connections, and otherwise lets clients wait.
 
 use std::os::fd::OwnedFd;
 

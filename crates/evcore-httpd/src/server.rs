@@ -332,12 +332,15 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 files.close_cached();
             }
             let exhausted = self.ev.last_exhausted().map(|it| it.to_string());
+            let status = self.ev.status();
             log(format_args!(
-                "{} [crit] {}: {}; with {} open connections, idle ones are closed, and new clients wait",
+                "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
+                 idle ones are closed for them",
                 clock.error_log_time(),
                 std::process::id(),
                 exhausted.unwrap_or_default(),
-                self.ev.status().active
+                status.active,
+                status.idle
             ));
         }
         if self

@@ -382,20 +382,16 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Descriptors, buffers or memory have run out: all listeners pause, and idle connections are
-    /// evicted, unless another worker has a free slot and answers.
-    ///
-    /// A closed connection always makes room for a client if the limit is that of this process. The
-    /// other resources may go to another process, so only one batch in the length of a pause is tried.
+    /// Descriptors, buffers or memory have run out: all listeners pause. If the limit is that of this
+    /// process, a closed connection makes room for a client, so idle ones are evicted, unless another
+    /// worker has a free slot and answers. The other resources may go to any process.
     #[cold]
     fn on_exhausted(&mut self, resource: Resource, now_ms: u64, stats: &mut Stats) {
-        let now = Duration::from_millis(now_ms);
-        let is_last_resort = self.coordination.mark_full().least_loaded.is_none();
-        self.needs_evictions =
-            is_last_resort && (resource == Resource::Process || self.backoff.once_per_pause(now));
+        let has_others = self.coordination.mark_full().least_loaded.is_some();
+        self.needs_evictions = resource == Resource::Process && !has_others;
         self.last_exhausted = Some(resource);
         stats.accept_pauses += 1;
-        self.backoff.pause(now);
+        self.backoff.pause(Duration::from_millis(now_ms));
     }
 }
 

@@ -380,10 +380,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// Returns the resource that accepting has last run out of, for the log. `None` if it has not run
     /// out of any since the loop was built. [`Stats::accept_pauses`] counts how often it has.
     ///
-    /// The clients wait in the backlog; the loop sheds none. Unless another worker of the
-    /// [group](Builder::group) has a free slot, the loop [evicts](Step::Evict) connections that have
-    /// been idle for the [grace](Builder::idle_grace). It accepts again when a connection is closed, or
-    /// after 500 ms.
+    /// The clients wait in the backlog; the loop sheds none. If the limit is that of the process, the
+    /// loop [evicts](Step::Evict) connections that have been idle for the
+    /// [grace](Builder::idle_grace), unless another worker of the [group](Builder::group) has a free
+    /// slot. It accepts again when a connection is closed, or after 500 ms.
     ///
     /// ```
     /// # use evcore::EventLoop;

@@ -39,11 +39,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// Then an eighth of the idle connections is evicted in a turn, the oldest first: at least 1 and
     /// at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
     ///
-    /// If descriptors or the kernel's memory for sockets run out, the same part of the idle connections
-    /// is evicted each time that accepting fails, but only those that have been idle for the
+    /// If the process has no descriptor left, the same part of the idle connections is evicted each
+    /// time that accepting fails, but only those that have been idle for the
     /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free slot.
-    /// If the shortage is not one of this process alone, accepting may fail again because another
-    /// process takes what is freed; so there is one such turn in 500 ms.
+    /// For a shortage of the whole system none is evicted, because another process may take what is
+    /// freed.
     ///
     /// Mark a connection when its client has its answer, and nothing of another request has come. If
     /// the protocol has no message ends, mark it only after it has been quiet for a while.
