@@ -1,9 +1,6 @@
-//! Out of descriptors: no worker spins or crashes, and every client is served or shed.
+//! Out of descriptors: no worker spins or crashes, and every client is served.
 
-use std::{
-    io,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use evcore_tests::{Client, Server, assert_within, eventually};
 use rustix::process::Signal;
@@ -11,20 +8,17 @@ use rustix::process::Signal;
 const LIMIT: u32 = 64;
 const CLIENTS: usize = 500;
 
-/// The time after which a worker may shed another client, in ms.
-const PAUSE_MS: u128 = 500;
+/// More than two workers have descriptors for.
+const IDLE_CLIENTS: usize = 150;
 
 /// The default of `--accept-delay`: a worker with room accepts within this time.
 const DELAY: Duration = Duration::from_millis(500);
-
-/// The largest number of workers in a setup.
-const WORKERS: u128 = 2;
 
 /// More turns a second than pauses, delays and notifications make. A loop that spins makes thousands
 /// of times as many.
 const TURNS_A_SECOND: f64 = 100.0;
 
-const SETUPS: [&[&str]; 7] = [
+const SETUPS: [&[&str]; 8] = [
     &["--workers", "1", "--poller", "epoll"],
     &["--workers", "1", "--poller", "poll"],
     &["--workers", "2", "--accept", "mutex"],
@@ -32,63 +26,79 @@ const SETUPS: [&[&str]; 7] = [
     &["--workers", "2", "--accept", "exclusive"],
     &["--workers", "2", "--accept", "reuseport"],
     &["--workers", "2", "--accept", "least-loaded"],
+    &["--threads", "2"],
 ];
 
 /// The policies under which any worker with room can accept any client.
 const SHARED: [&str; 4] = ["off", "mutex", "exclusive", "least-loaded"];
 
 #[test]
-fn without_descriptors_clients_are_served_later_or_shed() {
+fn without_descriptors_clients_wait_until_others_leave() {
     for setup in SETUPS {
         let server = Server::start_limited(LIMIT, setup);
-        let begun = Instant::now();
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
         for client in &mut clients {
-            // A client that was shed may have received the end already.
-            client.send_lossy("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+            client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         }
         // All clients wait at the same time. One that is answered leaves, and makes room.
-        let shed = std::thread::scope(|scope| {
-            let ends: Vec<_> = clients
-                .into_iter()
-                .map(|client| scope.spawn(move || is_shed(client)))
-                .collect();
-            ends.into_iter()
-                .filter_map(|end| end.join().expect("an answer or an end").then_some(()))
-                .count()
+        std::thread::scope(|scope| {
+            for mut client in clients {
+                scope.spawn(move || match client.try_response() {
+                    Ok(response) => assert_eq!(response.status, 200),
+                    Err(error) => panic!("{setup:?}: a client is lost: {error}"),
+                });
+            }
         });
-        let pauses = begun.elapsed().as_millis() / PAUSE_MS + 1;
-        assert!(
-            shed as u128 <= WORKERS * pauses,
-            "{setup:?}: {shed} clients were shed in {pauses} pauses"
+        assert_logged(
+            &server,
+            &["out of descriptors", "new clients wait", "ulimit -n"],
         );
-        eventually("the server has room", || {
-            server
-                .connect()
-                .try_get("/")
-                .is_ok_and(|it| it.status == 200)
-        });
-        eventually("the log reports it", || {
-            server.log().contains("out of descriptors")
-        });
     }
 }
 
-/// Whether the server sheds this client. Otherwise it answers.
-fn is_shed(mut client: Client) -> bool {
-    match client.try_response() {
-        Ok(response) => {
-            assert_eq!(response.status, 200);
-            false
+#[test]
+fn without_descriptors_idle_clients_make_room_for_new_ones() {
+    std::thread::scope(|scope| {
+        for setup in SETUPS {
+            scope.spawn(move || idle_clients_make_room(setup));
         }
-        Err(error) => {
-            let kind = error.kind();
-            let is_closed =
-                kind == io::ErrorKind::UnexpectedEof || kind == io::ErrorKind::ConnectionReset;
-            assert!(is_closed, "{error}");
-            true
+    });
+}
+
+fn idle_clients_make_room(setup: &[&str]) {
+    let server = Server::start_limited(LIMIT, setup);
+    let mut clients: Vec<Client> = Vec::new();
+    // More than have room. Each is served, and stays.
+    for number in 0..IDLE_CLIENTS {
+        let mut client = server.connect();
+        match client.try_get("/") {
+            Ok(response) => assert_eq!(response.status, 200),
+            Err(error) => panic!("{setup:?}: client {number} is lost: {error}"),
         }
+        clients.push(client);
     }
+    let last = clients.last_mut().expect("there are some");
+    assert_eq!(
+        last.get("/").status,
+        200,
+        "{setup:?}: the longest idle are closed"
+    );
+    let evicted = clients
+        .iter_mut()
+        .map(|it| it.try_get("/"))
+        .filter(Result::is_err)
+        .count();
+    assert!(evicted > 0, "{setup:?}: there are more than have room");
+    assert_logged(&server, &["out of descriptors", "idle", "ulimit -n"]);
+}
+
+/// Asserts that the log has a line with all of these words.
+fn assert_logged(server: &Server, words: &[&str]) {
+    eventually("the log reports it", || {
+        let log = server.log();
+        log.lines()
+            .any(|line| words.iter().all(|word| line.contains(word)))
+    });
 }
 
 #[test]

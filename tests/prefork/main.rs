@@ -2,5 +2,6 @@
 
 mod deaths;
 mod reloads;
+mod slow_readers;
 mod stops;
 mod upgrades;

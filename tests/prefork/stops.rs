@@ -30,7 +30,7 @@ fn stops_listening(server: &Server) {
 pub(crate) const LAST_REQUEST: Duration = Duration::from_millis(800);
 
 /// Sends a last request, whose answer must announce the end.
-fn last_answer(client: &mut Client) -> Result<(), String> {
+pub(crate) fn last_answer(client: &mut Client) -> Result<(), String> {
     match client.try_get("/") {
         Ok(answer) if answer.status == 200 && answer.closes() => Ok(()),
         Ok(answer) => Err(format!("{answer:?}")),

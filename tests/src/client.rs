@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
+use rustix::net::{
+    self, AddressFamily, SocketFlags, SocketType, socket_with,
+    sockopt::{set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size},
+};
 
 use crate::PATIENCE;
 
@@ -81,6 +84,23 @@ impl Client {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
         Self::patient(stream)
+    }
+
+    /// Connects with a receive buffer of about as many bytes as the kernel accepts for a client that
+    /// does not read.
+    ///
+    /// # Panics
+    ///
+    /// If the connection is refused.
+    #[must_use]
+    pub fn connect_with_receive_buffer(address: SocketAddr, bytes: usize) -> Self {
+        // The buffer must be set before the connection is made, because its size is announced then.
+        let family = AddressFamily::INET;
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .expect("a descriptor");
+        set_socket_recv_buffer_size(&socket, bytes).expect("a buffer of that size");
+        net::connect(&socket, &address).expect("the server listens");
+        Self::patient(socket.into()).expect("a socket")
     }
 
     /// Connects to the Unix socket at a path.

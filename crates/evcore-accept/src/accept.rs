@@ -91,7 +91,7 @@ impl Accept {
 ///
 /// assert_eq!(
 ///     Resource::Process.to_string(),
-///     "this process has no descriptor left; close some or raise its limit (RLIMIT_NOFILE)",
+///     "this process is out of descriptors; close some or raise its limit (ulimit -n)",
 /// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,10 +109,9 @@ impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Process => {
-                "this process has no descriptor left; \
-                 close some or raise its limit (RLIMIT_NOFILE)"
+                "this process is out of descriptors; close some or raise its limit (ulimit -n)"
             }
-            Self::System => "the system has no descriptor left; raise its limit on open files",
+            Self::System => "the system is out of descriptors; raise its limit on open files",
             Self::Memory => "the kernel has no memory for another socket; close some connections",
         })
     }

@@ -11,6 +11,7 @@ mod socket_file;
 mod accept;
 
 mod connect;
+mod delivery;
 mod socket;
 mod stream;
 

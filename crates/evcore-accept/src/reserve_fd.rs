@@ -5,7 +5,8 @@
 //! client then sees the end of its connection, and can try another server. libev's
 //! manual describes the same trick.
 //!
-//! How often a client is shed is decided by [`Backoff`](crate::Backoff).
+//! [`Backoff`](crate::Backoff) limits how often a client is shed. The event loop of `evcore` sheds none:
+//! it closes idle connections, and otherwise lets clients wait.
 
 use std::os::fd::OwnedFd;
 

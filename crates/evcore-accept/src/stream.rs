@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net;
 
-use crate::{Address, ConnectOptions, Error, socket, sys};
+use crate::{Address, ConnectOptions, Error, delivery, socket, sys};
 
 /// A TCP or Unix connection, non-blocking and close-on-exec. Dropping it closes it.
 ///
@@ -180,6 +180,35 @@ impl Stream {
     /// Those of [`send`](Self::send).
     pub fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         socket::send_vectored(&self.fd, buffers)
+    }
+
+    /// Whether the peer has all that was sent, as far as the system knows. One system call.
+    ///
+    /// `send` returns when the kernel has the bytes; a slow peer gets them later. On Linux, this
+    /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them. What
+    /// waits in the receive buffer of a TCP peer counts as delivered. On other systems it returns true
+    /// in any case.
+    ///
+    /// Ask it before you close an idle connection, for example at a graceful stop: the peer of one that
+    /// is not delivered has had no chance to send its next request.
+    ///
+    /// # Errors
+    ///
+    /// That of ioctl(2), which does not fail for a stream of this crate.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_accept::{Listener, Stream};
+    ///
+    /// let listener = Listener::bind("127.0.0.1:0")?;
+    /// let client = Stream::connect(listener.local_addr())?;
+    /// assert!(client.is_delivered()?, "nothing was sent");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "SIOCOUTQ")]
+    pub fn is_delivered(&self) -> io::Result<bool> {
+        delivery::is_delivered(&self.fd)
     }
 
     /// Ends the sending side, so the peer reads the end. Receiving still works.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::Shutdown;
 
-use crate::{Address, Stream, send_file, socket};
+use crate::{Address, Stream, delivery, send_file, socket};
 
 /// A non-blocking connection: a [`Stream`], a stream of the standard library, or the connection of a
 /// simulator.
@@ -114,6 +114,17 @@ pub trait Transport: fmt::Debug {
         send_file::send_copy(|bytes| self.send(bytes), file, offset, count)
     }
 
+    /// Whether the peer has all that was sent, as far as the system knows.
+    ///
+    /// The default returns true.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stream::is_delivered`].
+    fn is_delivered(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// Ends the sending side, so the peer reads the end. Receiving still works.
     ///
     /// # Errors
@@ -189,6 +200,10 @@ macro_rules! impl_transport {
                 count: usize,
             ) -> io::Result<usize> {
                 send_file::send_file(self, file, offset, count)
+            }
+
+            fn is_delivered(&self) -> io::Result<bool> {
+                delivery::is_delivered(self)
             }
 
             fn shutdown_write(&self) -> io::Result<()> {

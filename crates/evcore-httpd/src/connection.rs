@@ -115,6 +115,8 @@ pub enum ReadTimer {
     Body,
     /// The body waits for body memory.
     Room,
+    /// The worker stops, and the client does not have its last response yet.
+    Delivery,
     Linger,
 }
 
@@ -200,7 +202,7 @@ impl<S: Transport> Connection<S> {
             (Timer::READ, _, ReadTimer::Room) => {
                 self.refuse(Status::ServiceUnavailable, false, cx);
             }
-            (Timer::READ, _, ReadTimer::KeepAlive) if cx.shared.stopping => {
+            (Timer::READ, _, ReadTimer::KeepAlive | ReadTimer::Delivery) if cx.shared.stopping => {
                 // As the loop does before it evicts.
                 cx.ev.set_busy(cx.token);
                 return self.on_evict(cx);
@@ -213,9 +215,24 @@ impl<S: Transport> Connection<S> {
 
     /// Handles eviction of an idle connection: its slot is needed, or the worker is shutting down.
     ///
-    /// The connection is closed unless a request has just arrived.
+    /// The connection is closed unless a request has just arrived. A stopping worker also waits until
+    /// the client has its last response, and then for one more request.
     pub fn on_evict(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
-        self.read_once_more(cx).unwrap_or(Disposition::Close)
+        if let Some(disposition) = self.read_once_more(cx) {
+            return disposition;
+        }
+        self.read_timer = match self.read_timer {
+            _ if cx.shared.stopping && !self.is_delivered() => ReadTimer::Delivery,
+            ReadTimer::Delivery => ReadTimer::KeepAlive,
+            _ => return Disposition::Close,
+        };
+        self.arm_read_timer(cx);
+        Disposition::Keep
+    }
+
+    /// Whether the client has all that was sent. If that cannot be known there is nothing to wait for.
+    fn is_delivered(&self) -> bool {
+        self.stream.is_delivered().unwrap_or(true)
     }
 
     /// Serves what has arrived since the loop's last wait; `None` if nothing has.
@@ -319,10 +336,9 @@ impl<S: Transport> Connection<S> {
             State::Body(_) => (Phase::Reading, ReadTimer::Body),
             State::Queued(_) => (Phase::Reading, ReadTimer::Room),
             State::Head if !self.input.is_empty() => (Phase::Reading, ReadTimer::Header),
-            // The timeout of the first head starts with the connection.
-            State::Head if self.read_timer == ReadTimer::Header && !self.responded_since_armed => {
-                (Phase::Waiting, ReadTimer::Header)
-            }
+            // The timeout of the first head starts with the connection, and delivery is looked at in
+            // intervals.
+            State::Head if self.keeps_read_timer() => (Phase::Waiting, self.read_timer),
             State::Head => (Phase::Waiting, ReadTimer::KeepAlive),
         };
         self.update_idle(phase, cx);
@@ -360,10 +376,18 @@ impl<S: Transport> Connection<S> {
             }
             ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
             ReadTimer::KeepAlive if cx.shared.stopping => limits.keep_alive.min(LAST_CHANCE),
+            ReadTimer::Delivery => LAST_CHANCE,
             ReadTimer::KeepAlive => limits.keep_alive,
             ReadTimer::Linger => LINGER,
         };
         cx.ev.arm(cx.token, Timer::READ, time);
+    }
+
+    /// Whether the read timer, which does not start anew, is still that of a connection without a
+    /// response since.
+    fn keeps_read_timer(&self) -> bool {
+        let lasts = matches!(self.read_timer, ReadTimer::Header | ReadTimer::Delivery);
+        lasts && !self.responded_since_armed
     }
 
     fn is_idle(&self) -> bool {

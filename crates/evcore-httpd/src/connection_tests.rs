@@ -1,5 +1,7 @@
 //! Tests of the connection over a fake stream, in every state that a client can cause.
 
+mod stops;
+
 use std::{
     cell::RefCell,
     io::{self, ErrorKind},
@@ -32,6 +34,8 @@ struct FakeClient {
     /// How many more bytes the client receives before the stream blocks.
     room: usize,
     taken: Vec<u8>,
+    /// The kernel still has a part of what was taken.
+    is_slow: bool,
 }
 
 /// The stream between the fake client and the server.
@@ -59,6 +63,10 @@ impl Transport for FakeStream {
         client.taken.extend_from_slice(&bytes[..n]);
         client.room -= n;
         Ok(n)
+    }
+
+    fn is_delivered(&self) -> io::Result<bool> {
+        Ok(!self.0.borrow().is_slow)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
@@ -144,6 +152,13 @@ impl Fixture {
         if let Some(wire) = self.wire() {
             wire.room += n;
             self.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+        }
+    }
+
+    /// From now on the client does not get what it takes at once, or it has all.
+    fn set_slow(&mut self, is_slow: bool) {
+        if let Some(wire) = self.wire() {
+            wire.is_slow = is_slow;
         }
     }
 
@@ -331,98 +346,6 @@ fn eviction_serves_a_request_that_has_just_arrived() {
     assert!(fixture.connection.is_none());
 }
 
-/// Its timer may expire before the loop has evicted it.
-#[test]
-fn an_idle_connection_of_a_stopping_worker_ends_with_its_timer() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
-    fixture.send(&get("/"));
-    fixture.shared.stopping = true;
-    assert!(fixture.expire(Timer::READ));
-    assert!(fixture.connection.is_none());
-}
-
-#[test]
-fn a_request_that_arrives_before_the_shutdown_is_the_last() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
-    if let Some(wire) = fixture.wire() {
-        wire.sent.extend_from_slice(get("/").as_bytes());
-    }
-    fixture.stop();
-    fixture.advance(Duration::from_secs(1));
-    let wire = fixture.wire().expect("the client may have sent more");
-    assert!(wire.taken.ends_with(b"Hello, World!"));
-    fixture.shut_down();
-    assert!(fixture.connection.is_none());
-}
-
-#[test]
-fn a_new_client_may_send_one_request_after_the_shutdown() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
-    fixture.stop();
-    fixture.send(&get("/"));
-    let wire = fixture.wire().expect("the client may have sent more");
-    assert!(wire.taken.ends_with(b"Hello, World!"));
-    // Sent before the client has read `Connection: close`. A close would reset the connection.
-    fixture.send(&get("/"));
-    let wire = fixture.wire().expect("it is still open");
-    assert_eq!(
-        String::from_utf8_lossy(&wire.taken).matches("200").count(),
-        1
-    );
-    fixture.shut_down();
-    assert!(fixture.connection.is_none());
-    let mut silent = Fixture::new();
-    silent.stop();
-    assert!(silent.connection.is_some());
-    silent.advance(Duration::from_secs(1));
-    assert!(silent.connection.is_none(), "it gets no response");
-}
-
-#[test]
-fn a_client_served_just_before_the_shutdown_may_send_one_more() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
-    fixture.send(&get("/"));
-    fixture.advance(Duration::from_millis(200));
-    fixture.stop();
-    // This request was on its way.
-    fixture.send(&get("/"));
-    let wire = fixture.wire().expect("the client may have sent more");
-    let taken = String::from_utf8_lossy(&wire.taken);
-    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
-    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
-    fixture.shut_down();
-    assert!(fixture.connection.is_none());
-}
-
-#[test]
-fn a_silent_client_is_closed_a_second_after_the_shutdown() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
-    fixture.send(&get("/"));
-    fixture.advance(Duration::from_millis(900));
-    fixture.stop();
-    fixture.advance(Duration::from_millis(999));
-    assert!(fixture.connection.is_some());
-    fixture.advance(Duration::from_millis(2));
-    assert!(fixture.connection.is_none());
-}
-
-#[test]
-fn a_client_idle_for_over_a_second_is_closed_at_once() {
-    for request in ["", &get("/")] {
-        let mut fixture = Fixture::new();
-        fixture.receive(usize::MAX / 2);
-        fixture.send(request);
-        fixture.advance(Duration::from_millis(1125));
-        fixture.stop();
-        assert!(fixture.connection.is_none(), "{request:?}");
-    }
-}
-
 fn post(length: usize) -> String {
     format!("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n")
 }
@@ -514,6 +437,7 @@ fn a_body_releases_its_memory_however_it_ends() {
 enum Op {
     Send(String),
     Receive(usize),
+    SetSlow(bool),
     ShutDown,
     Expire(Timer),
     Evict,
@@ -567,6 +491,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         8 => sends,
         4 => (0..300_000usize).prop_map(Op::Receive),
         2 => Just(Op::Receive(100_000_000)),
+        1 => any::<bool>().prop_map(Op::SetSlow),
         3 => timer.prop_map(Op::Expire),
         1 => Just(Op::ShutDown),
         1 => Just(Op::Evict),
@@ -586,6 +511,7 @@ proptest! {
             match op {
                 Op::Send(text) => fixture.send(&text),
                 Op::Receive(n) => fixture.receive(n),
+                Op::SetSlow(is_slow) => fixture.set_slow(is_slow),
                 Op::ShutDown => fixture.shut_down(),
                 Op::Expire(timer) => {
                     fixture.expire(timer);

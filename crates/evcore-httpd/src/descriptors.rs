@@ -127,8 +127,8 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
 
 /// A worker's own descriptors.
 fn worker(options: &Options) -> u64 {
-    /// The poller, the waker, its copy for signals, and the reserve.
-    const ALWAYS: u64 = 4;
+    /// The poller, the waker, and its copy for signals.
+    const ALWAYS: u64 = 3;
     let log = u64::from(options.access_log.is_some());
     let ticker = u64::from(options.timer_resolution.is_some());
     let root = u64::from(options.root.is_some());

@@ -331,11 +331,16 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }
+            let exhausted = self.ev.last_exhausted().map(|it| it.to_string());
+            let status = self.ev.status();
             log(format_args!(
-                "{} [crit] {}: out of descriptors with {} open connections; new clients wait",
+                "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
+                 idle ones are closed for them",
                 clock.error_log_time(),
                 std::process::id(),
-                self.ev.status().active
+                exhausted.unwrap_or_default(),
+                status.active,
+                status.idle
             ));
         }
         if self

@@ -72,6 +72,26 @@ impl SimStream {
         self.alive()?.send(self.id, bytes)
     }
 
+    /// Whether the peer has all that was sent: it has arrived, or on a Unix socket was read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead.
+    ///
+    /// ```
+    /// # let sim = evcore_sim::Sim::new(7);
+    /// let (near, far) = sim.process().unix_pair();
+    /// near.send(b"hello")?;
+    /// assert!(!near.is_delivered()?);
+    /// far.recv(&mut [0; 8])?;
+    /// assert!(near.is_delivered()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn is_delivered(&self) -> io::Result<bool> {
+        let state = self.alive()?;
+        Ok(state.net.endpoint(self.id.other()).has_taken_all())
+    }
+
     /// Shuts down the sending half: the peer reads the end of the stream, and can still send.
     ///
     /// # Errors
@@ -131,6 +151,10 @@ impl Transport for SimStream {
 
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         Self::send(self, bytes)
+    }
+
+    fn is_delivered(&self) -> io::Result<bool> {
+        Self::is_delivered(self)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {

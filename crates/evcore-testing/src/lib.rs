@@ -7,9 +7,9 @@ mod promised_time;
 mod refusal;
 mod scratch;
 mod strace_available;
-mod valgrind;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod syscall_filter;
+mod valgrind;
 
 pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
@@ -20,6 +20,6 @@ pub use promised_time::{SLICE, SLICES_MAX, assert_within, in_time};
 pub use refusal::unless_refused;
 pub use scratch::Scratch;
 pub use strace_available::strace_works;
-pub use valgrind::under_valgrind;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use syscall_filter::without;
+pub use valgrind::under_valgrind;

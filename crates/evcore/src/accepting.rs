@@ -5,7 +5,7 @@
 
 use std::{mem, time::Duration};
 
-use evcore_accept::{Accept, Backoff, ReserveFd, Resource};
+use evcore_accept::{Accept, Backoff, Resource};
 use evcore_balancer::{Leadership, Load, Plan};
 use evcore_clock::Clock;
 use evcore_poller::{Capabilities, Poller, Ready};
@@ -46,24 +46,18 @@ pub(crate) struct Accepting<L> {
     wakes_at_ns: u64,
     /// The pause for lack of descriptors or memory.
     backoff: Backoff,
-    /// Whether a descriptor is set aside.
-    holds_reserve: bool,
-    reserve: ReserveFd,
+    /// The resource that ran out last.
+    last_exhausted: Option<Resource>,
+    /// Whether this turn's accepts ended for lack of something that closing idle connections frees.
+    needs_evictions: bool,
 }
 
 impl<L: Acceptor> Accepting<L> {
-    /// If clients have descriptors, which those of a simulator have not, one is set aside to shed
-    /// clients with when there is no other.
     pub(crate) fn new(
         listeners: Vec<L>,
         coordination: Coordination,
         capabilities: Capabilities,
     ) -> Self {
-        let holds_reserve = !capabilities.simulated;
-        let mut reserve = ReserveFd::empty();
-        if holds_reserve && !listeners.is_empty() {
-            reserve.acquire();
-        }
         Self {
             listeners: Listeners::new(listeners),
             coordination,
@@ -76,8 +70,8 @@ impl<L: Acceptor> Accepting<L> {
             planned_active: 0,
             wakes_at_ns: NEVER,
             backoff: Backoff::new(),
-            holds_reserve,
-            reserve,
+            last_exhausted: None,
+            needs_evictions: false,
         }
     }
 
@@ -282,12 +276,12 @@ impl<L: Acceptor> Accepting<L> {
                     stats.aborted += 1;
                     self.queue.post(id);
                 }
-                Ok(Accept::WouldBlock) => self.refill_reserve(),
+                Ok(Accept::WouldBlock) => {}
                 Ok(Accept::Exhausted(resource)) => {
                     // A client still waits there: for its sake the next plan notifies another worker.
                     self.queue.post(id);
                     self.plan_stands = false;
-                    self.on_exhausted(id, resource, true_ms(clock), stats);
+                    self.on_exhausted(resource, true_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
@@ -313,6 +307,17 @@ impl<L: Acceptor> Accepting<L> {
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// Whether this turn's accepts need evictions to go on.
+    #[inline]
+    pub(crate) fn take_need_of_evictions(&mut self) -> bool {
+        mem::take(&mut self.needs_evictions)
+    }
+
+    /// The resource that ran out last.
+    pub(crate) fn last_exhausted(&self) -> Option<Resource> {
+        self.last_exhausted
     }
 
     /// Takes the oldest failure of a listener.
@@ -351,7 +356,6 @@ impl<L: Acceptor> Accepting<L> {
         self.coordination.step_down();
         self.queue.clear();
         let closed = self.listeners.close(poller);
-        self.reserve = ReserveFd::empty();
         self.release_lock();
         let others = self.coordination.mark_full();
         // Also if this worker did not lead: the kernel may have woken no other worker for a client.
@@ -378,27 +382,16 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Descriptors, buffers or memory have run out: all listeners pause. One client is shed, unless
-    /// another worker has a free slot and answers.
-    fn on_exhausted(&mut self, listener: u32, resource: Resource, now_ms: u64, stats: &mut Stats) {
-        // No memory is set aside.
-        let reserve_helps = resource != Resource::Memory && self.reserve.is_held();
-        let is_hopeless = reserve_helps && self.coordination.mark_full().least_loaded.is_none();
-        let now = Duration::from_millis(now_ms);
-        if is_hopeless && self.backoff.may_shed(now) {
-            let accept_and_close =
-                || matches!(self.listeners.accept(listener), Ok(Accept::Connection(..)));
-            stats.shed += u64::from(self.reserve.with_released(accept_and_close) == Some(true));
-        }
+    /// Descriptors, buffers or memory have run out: all listeners pause. If the limit is that of this
+    /// process, a closed connection makes room for a client, so idle ones are evicted, unless another
+    /// worker has a free slot and answers. The other resources may go to any process.
+    #[cold]
+    fn on_exhausted(&mut self, resource: Resource, now_ms: u64, stats: &mut Stats) {
+        let has_others = self.coordination.mark_full().least_loaded.is_some();
+        self.needs_evictions = resource == Resource::Process && !has_others;
+        self.last_exhausted = Some(resource);
         stats.accept_pauses += 1;
-        self.backoff.pause(now);
-    }
-
-    /// Sets a descriptor aside again, if the last one was lost. By now every waiting client has one.
-    fn refill_reserve(&mut self) {
-        if self.holds_reserve {
-            self.reserve.acquire();
-        }
+        self.backoff.pause(Duration::from_millis(now_ms));
     }
 }
 

@@ -318,6 +318,8 @@ impl<L: Acceptor> Builder<L> {
     /// passed again. So a client can still send a request that was on its way. The time is measured
     /// in eighths: a connection may have the grace if it was marked up to an eighth longer ago.
     ///
+    /// Connections that were marked within this time are not evicted either when descriptors run out.
+    ///
     /// The shutdown lasts no longer than its timeout for it. With zero, every idle connection is evicted
     /// at once, for example if only the server begins a conversation.
     ///

@@ -2,7 +2,7 @@
 
 use std::{fmt, os::fd::AsRawFd, time::Duration};
 
-use evcore_accept::Listener;
+use evcore_accept::{Listener, Resource};
 use evcore_balancer::Load;
 use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller, Source, Target};
@@ -154,7 +154,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// 5. [`Step::Ready`] for posted work, in this order: left over from the turn before,
     ///    [put off](Self::post_next) to this turn, posted by [other threads](Handle::post), posted
     ///    instead of delivered in phase 1, posted by the handlers of this turn.
-    /// 6. [`Step::Evict`], if a client waits and slots are short, or if the loop
+    /// 6. [`Step::Evict`], if a client waits and slots or descriptors are short, or if the loop
     ///    [shuts down](Self::shutdown). Every pending event has been delivered by then, and the next
     ///    turn finds the slots free.
     ///
@@ -416,6 +416,34 @@ impl<L: Acceptor> EventLoop<L> {
     /// ```
     pub fn take_listener_error(&mut self) -> Option<ListenerError> {
         self.accepting.take_error()
+    }
+
+    /// Returns the resource that accepting has last run out of, for the log. `None` if it has not run
+    /// out of any since the loop was built. [`Stats::accept_pauses`] counts how often it has.
+    ///
+    /// The clients wait in the backlog; the loop sheds none. If the limit is that of the process, the
+    /// loop [evicts](Step::Evict) connections that have been idle for the
+    /// [grace](Builder::idle_grace), unless another worker of the [group](Builder::group) has a free
+    /// slot. It accepts again when a connection is closed, or after 500 ms.
+    ///
+    /// ```
+    /// # use evcore::EventLoop;
+    /// # let mut ev = EventLoop::builder().build()?;
+    /// # ev.handle().wake();
+    /// let mut pauses = 0;
+    /// # for _ in 0..1 {
+    /// ev.wait()?;
+    /// while let Some(step) = ev.next_step() { /* ... */ }
+    /// if let Some(resource) = ev.last_exhausted().filter(|_| ev.stats().accept_pauses > pauses) {
+    ///     pauses = ev.stats().accept_pauses;
+    ///     eprintln!("{resource}; new clients wait");
+    /// }
+    /// # }
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[must_use]
+    pub fn last_exhausted(&self) -> Option<Resource> {
+        self.accepting.last_exhausted()
     }
 
     /// Pauses accepting, because the application lacks what a client needs, for example memory.

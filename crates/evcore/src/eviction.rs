@@ -1,11 +1,13 @@
 //! Eviction: closing idle connections to make room.
 //!
 //! Only the application knows which connections are idle, and marks them. If a client waits and
-//! slots are short, the loop evicts some that have been idle the longest, by nginx's rule. While it
-//! shuts down it evicts all of them, those that became idle just before that after a grace.
+//! slots or descriptors are short, the loop evicts some that have been idle the longest, by nginx's
+//! rule. While it shuts down it evicts all of them, those that became idle just before that after a
+//! grace.
 //!
-//! It chooses before it accepts, so a connection is never evicted in favour of one accepted in the
-//! same turn. It yields them at the end of the turn, when every pending event has been delivered, so
+//! It chooses for slots before it accepts, so a connection is never evicted in favour of one accepted
+//! in the same turn. That descriptors are short shows only when a client is accepted; the grace keeps
+//! the connections of the same turn. The loop yields evictions at the end of the turn, when every pending event has been delivered, so
 //! a connection with a new request is not evicted either.
 
 use std::time::Duration;
@@ -29,13 +31,19 @@ impl<L: Acceptor> EventLoop<L> {
     /// Marks a connection as idle: it waits for its peer, and may be closed to make room. Moves it
     /// to the most-recently-used end, even if it was already idle.
     ///
-    /// The loop yields an idle connection in a [`Step::Evict`] if a client waits and slots are
-    /// short, or if the loop [shuts down](Self::shutdown). Returns false if the token is stale or
+    /// The loop yields an idle connection in a [`Step::Evict`] if a client waits and slots or
+    /// descriptors are short, or if the loop [shuts down](Self::shutdown). Returns false if the token is stale or
     /// has no descriptor, because closing it would free no slot.
     ///
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
     /// Then an eighth of the idle connections is evicted in a turn, the oldest first: at least 1 and
     /// at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
+    ///
+    /// If the process has no descriptor left, the same part of the idle connections is evicted each
+    /// time that accepting fails, but only those that have been idle for the
+    /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free slot.
+    /// For a shortage of the whole system none is evicted, because another process may take what is
+    /// freed.
     ///
     /// Mark a connection when its client has its answer, and nothing of another request has come. If
     /// the protocol has no message ends, mark it only after it has been quiet for a while.
@@ -123,6 +131,22 @@ impl<L: Acceptor> EventLoop<L> {
             self.evictions.choose(count, &self.slots);
         }
         None
+    }
+
+    /// Chooses connections whose descriptors are needed. Those that became idle within the grace stay,
+    /// because their next request may be on the way. Otherwise the clients of a burst would evict each
+    /// other before they are served.
+    #[cold]
+    pub(crate) fn choose_evictions_by_age(&mut self) {
+        if self.evictions.chosen.is_empty() {
+            let count = batch_of(self.evictions.len());
+            let now_ns = self.clock.monotonic_ns();
+            let long_idle = self.evictions.idle.longer_than_grace(now_ns);
+            let chosen = long_idle.take(count as usize);
+            let tokens = chosen.map(|index| self.slots.occupant(index));
+            self.evictions.chosen.extend(tokens);
+            self.evictions.chosen.reverse();
+        }
     }
 
     pub(crate) fn next_eviction(&mut self) -> Option<Step<L::Stream>> {
@@ -250,6 +274,11 @@ fn eviction_count(idle: u32, load: Load) -> u32 {
     if load.free() > load.capacity / SHORT_BELOW_ONE_IN {
         return 0;
     }
+    batch_of(idle)
+}
+
+/// The number of idle connections that one turn evicts.
+fn batch_of(idle: u32) -> u32 {
     (idle / EVICT_ONE_IN).clamp(1, EVICT_MAX).min(idle)
 }
 

@@ -92,6 +92,14 @@ impl IdleList {
         self.list.iter().filter_map(|id| id.checked_sub(MARKS))
     }
 
+    /// Those that became idle longer ago than the grace, the longest idle first. Some that are older by
+    /// up to a period are left out.
+    pub(crate) fn longer_than_grace(&self, now_ns: u64) -> impl Iterator<Item = u32> {
+        let is_recent_mark = move |id: u32| id < MARKS && self.is_recent(id, now_ns);
+        let ids = self.list.iter().take_while(move |id| !is_recent_mark(*id));
+        ids.filter_map(|id| id.checked_sub(MARKS))
+    }
+
     /// Begins a shutdown, after which no mark is set. Returns how long the connections wait that
     /// became idle within the grace; `None` if there is none.
     pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
@@ -229,8 +237,10 @@ mod tests {
                 prop_assert_eq!(list.len() as usize, oracle.len());
             }
             now_ns += later_ns;
+            let longer: Vec<_> = list.longer_than_grace(now_ns).collect();
             list.begin_shutdown(now_ns);
             let evicted = evicted_at_once(&mut list);
+            prop_assert_eq!(&longer, &evicted);
             let (at_once, rest) = oracle.split_at(evicted.len());
             prop_assert_eq!(list.len() as usize, rest.len());
             prop_assert!(at_once.iter().all(|(_, since_ns)| now_ns - since_ns > grace_ns));

@@ -111,8 +111,11 @@ impl<L: Acceptor> EventLoop<L> {
             return None;
         }
         let left = &mut self.left.accepts;
-        let client = self.accepting.next(left, &self.clock, &mut self.stats)?;
-        Some(Step::Accepted(client))
+        let client = self.accepting.next(left, &self.clock, &mut self.stats);
+        if client.is_none() && self.accepting.take_need_of_evictions() {
+            self.choose_evictions_by_age();
+        }
+        client.map(Step::Accepted)
     }
 
     /// A phase without steps.

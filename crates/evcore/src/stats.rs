@@ -42,14 +42,12 @@ pub struct Stats {
     pub full: u64,
     /// Times that this worker notified another one to accept clients.
     pub notifications: u64,
-    /// Times that accepting paused for lack of descriptors or memory.
+    /// Times that accepting ended for lack of descriptors or memory, and paused unless evictions made
+    /// room. [`last_exhausted`](crate::EventLoop::last_exhausted) returns what was lacking.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.
     /// [`take_listener_error`](crate::EventLoop::take_listener_error) returns the errors.
     pub listener_errors: u64,
-    /// Clients that were accepted and closed at once, because descriptors had run out here and at
-    /// every other worker of the group. Not counted in [`accepted`](Self::accepted).
-    pub shed: u64,
     /// Timers that expired.
     pub expired: u64,
     /// Steps from the posted queue, whatever put them there.

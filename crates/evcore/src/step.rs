@@ -41,8 +41,9 @@ pub enum Step<S = Stream> {
     Expired(Token, Timer),
     /// A [handle](crate::Handle::wake) woke the loop, once or several times.
     Woken,
-    /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots are short,
-    /// or the loop [shuts down](crate::EventLoop::shutdown). It no longer counts as idle.
+    /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots or
+    /// descriptors are short, or the loop [shuts down](crate::EventLoop::shutdown). It no longer
+    /// counts as idle.
     ///
     /// It comes only for connections that the program has marked by
     /// [`set_idle`](crate::EventLoop::set_idle). Every pending event has been
@@ -50,7 +51,10 @@ pub enum Step<S = Stream> {
     /// with unread data resets the connection.
     ///
     /// In a shutdown, a connection that became idle just before it comes here only after a
-    /// [grace](crate::Builder::idle_grace), because its next request may be on the way.
+    /// [grace](crate::Builder::idle_grace), because its next request may be on the way. The grace counts
+    /// from [`set_idle`](crate::EventLoop::set_idle), and a slow peer gets its last answer later. If
+    /// [`Stream::is_delivered`](crate::Stream::is_delivered) returns false, arm a timer and look again,
+    /// as `httpd` does.
     ///
     /// If you keep the connection open its slot stays taken, and it is not offered again until you
     /// mark it idle. The waiting client then gets the slot of another connection in the next turn.

@@ -123,6 +123,13 @@ impl Endpoint {
         self.recv_buffer.len()
     }
 
+    /// Whether nothing is left in the peer's send queue. TCP's has what has not arrived here, a Unix
+    /// socket's also what is unread.
+    pub(crate) fn has_taken_all(&self) -> bool {
+        let is_read = self.family == Family::Tcp || self.recv_buffer.is_empty();
+        self.in_flight.is_empty() && is_read
+    }
+
     /// How many bytes the peer may send.
     pub(crate) fn free_space(&self) -> usize {
         self.capacity
@@ -366,6 +373,20 @@ mod tests {
         }
         assert_eq!(seen.len(), 6);
         assert_eq!(&seen[..5], b"abcde");
+    }
+
+    #[test]
+    fn a_unix_socket_has_taken_all_when_all_is_read_and_tcp_when_it_has_arrived() {
+        for (family, takes_unread) in [(Family::Tcp, true), (Family::Unix, false)] {
+            let mut end = Endpoint::new(family, 100);
+            assert!(end.has_taken_all());
+            end.in_flight.extend(b"abc");
+            assert!(!end.has_taken_all());
+            end.on_data(3);
+            assert_eq!(end.has_taken_all(), takes_unread);
+            read(&mut end).unwrap();
+            assert!(end.has_taken_all());
+        }
     }
 
     #[test]
