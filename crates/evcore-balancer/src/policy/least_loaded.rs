@@ -3,11 +3,16 @@
 //! The workers share which of them is the *leader*, the one that must not stop. A worker that starts
 //! to listen becomes leader, so the leader is the worker that has started last, and any other worker
 //! may stop at once. A leader above the limit notifies the least loaded worker, which starts to
-//! listen and becomes leader. Until then the old leader stays registered, and *yields*: for
-//! [`PATIENCE_NS`] it leaves the clients in the backlog to the notified worker, which the system may
-//! not have run yet. It registers edge-triggered meanwhile, so that these clients do not keep it
-//! awake. After that it notifies the next worker. If there is no other, it accepts a few clients in
-//! each further interval, and all of them after [`ANSWER_NS`].
+//! listen and becomes leader.
+//!
+//! Until then the old leader *yields*: it stays registered, and leaves clients that wait to the
+//! notified worker, which the system may not have run yet. It registers edge-triggered, so that these
+//! clients do not keep it awake. After [`PATIENCE_NS`] it notifies the next worker. If there is no
+//! other, it accepts a few clients, twice as many in each further interval, and all of them after
+//! [`ANSWER_NS`]. It also yields to a worker that another one has notified.
+//!
+//! A view is of the moment of a plan, and a worker may sleep long before a client comes. Therefore
+//! the first turn that accepts takes only as many clients as the slack, and the next plan looks again.
 //!
 //! A full worker cannot listen. If it leads, it steps down and notifies the least loaded worker that
 //! has room. If all workers are full, none listens, and the first one that has room again starts by
@@ -15,7 +20,8 @@
 //!
 //! Three rules protect clients from workers that are stopped or blocked:
 //!
-//! - A worker with an unanswered notification is not chosen as the least loaded.
+//! - A worker waits once for a notification to be answered. Then that worker is not chosen as the
+//!   least loaded until it answers.
 //! - A registration lasts for the delay.
 //! - A worker that has not listened for the delay probes: it listens for one turn without waiting,
 //!   and keeps listening if it found a client.
@@ -44,10 +50,11 @@ pub(crate) struct LeastLoaded {
     slack: Slack,
     delay_ns: u64,
     state: State,
-    /// The worker that this leader has notified, and that does not lead yet.
+    /// The notified worker that this leader waits for.
     // Invariant: `None` unless listening.
     awaited: Option<Awaited>,
     /// The notified worker for which this one has waited in vain. It may be stopped.
+    // Invariant: it is the pending worker of the last view.
     ignored: Option<WorkerId>,
     /// The policy on a poller without exclusive wake-ups.
     lock_policy: LockPolicy,
@@ -62,7 +69,8 @@ enum State {
     Away { since_ns: u64 },
     /// It listens for one turn that does not wait, since this time.
     Probing { since_ns: u64 },
-    /// It listens with exclusive wake-ups, and has registered at this time.
+    /// It listens with exclusive wake-ups, and has registered at this time; edge-triggered if it
+    /// yields.
     Listening { since_ns: u64, yields: bool },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
@@ -71,10 +79,10 @@ enum State {
 /// A worker that was notified and has not become leader.
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
-    /// Its identity, and its load at that time.
+    /// Its identity, and its load when the wait began.
     peer: Peer,
     since_ns: u64,
-    /// How many clients the leader has accepted since then.
+    /// Number of clients that the leader has accepted since then.
     accepted: u32,
 }
 
@@ -83,7 +91,7 @@ struct Awaited {
 struct Now<'a> {
     inputs: &'a Inputs,
     view: &'a GroupView,
-    /// The least loaded of the other workers, those included that were notified just now.
+    /// The least loaded of the other workers, unless it is ignored.
     least_loaded: Option<Peer>,
     ns: u64,
     /// The inputs or the view report a notification.
@@ -259,8 +267,7 @@ impl LeastLoaded {
 
     /// Limits what a turn accepts, and makes a leader above the limit yield.
     fn pace(&mut self, plan: Plan, now: Now<'_>) -> Plan {
-        // A view may be old when a client comes, unless the turn before accepted one. So this worker
-        // looks again after the first clients.
+        // The view will be old when a client comes, unless the turn before accepted one.
         let few = (now.inputs.accepted == 0).then(|| self.slack.times(1));
         let State::Listening { since_ns, yields } = self.state else {
             let is_probe = matches!(self.state, State::Probing { .. });
@@ -285,7 +292,7 @@ impl LeastLoaded {
         Plan {
             edge_triggered: is_yielding,
             register_again: plan.register_again || is_yielding != yields,
-            // A client that comes alone has woken this worker, so it accepts that.
+            // A single client has woken this worker, which therefore accepts it.
             accepts_at_most: Some(accepts_at_most.max(u32::from(!is_yielding))),
             wait_at_most: plan.wait_at_most.min(wait(left_ns)),
             ..plan
@@ -315,7 +322,7 @@ impl LeastLoaded {
     }
 
     fn start_or_stay_away(&mut self, now: Now<'_>, since_ns: u64) -> Plan {
-        let is_near = self.slack.is_near(now.inputs.load, now.view.least_loaded);
+        let is_near = self.slack.is_near(now.inputs.load, now.least_loaded);
         if now.notified || is_near || now.view.leader == Leader::None {
             return self.start(now);
         }
