@@ -8,7 +8,7 @@
 //! Until then the old leader *yields*: it stays registered, and leaves clients that wait to the
 //! notified worker, which the system may not have run yet. It registers edge-triggered, so that these
 //! clients do not keep it awake. After [`PATIENCE_NS`] it notifies the next worker. If there is no
-//! other, it accepts a few clients, twice as many in each further interval, and all of them after
+//! other, it accepts as many clients as the slack in each further interval, and all of them after
 //! [`ANSWER_NS`]. It also yields to a worker that another one has notified.
 //!
 //! A view is of the moment of a plan, and a worker may sleep long before a client comes. Therefore
@@ -300,12 +300,12 @@ impl LeastLoaded {
     }
 
     /// How many clients a leader may accept while it waits for an answer, and when that changes:
-    /// none at first, and twice as many as before in each further interval.
+    /// none at first, and as many as the slack in each further interval.
     fn share(&self, awaited: &Awaited, ns: u64) -> (u32, u64) {
         let waited_ns = passed(awaited.since_ns, ns);
-        let intervals = waited_ns / PATIENCE_NS;
-        let share = self.slack.times((1 << intervals) - 1);
-        let left_ns = (intervals + 1) * PATIENCE_NS - waited_ns;
+        let left_ns = PATIENCE_NS - waited_ns % PATIENCE_NS;
+        let intervals = (waited_ns / PATIENCE_NS).try_into().unwrap_or(u32::MAX);
+        let share = self.slack.times(intervals);
         (share.saturating_sub(awaited.accepted), left_ns)
     }
 
