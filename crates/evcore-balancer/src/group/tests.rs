@@ -72,7 +72,7 @@ fn the_least_loaded_is_another_member_with_room_that_answers() {
 
 #[test]
 fn the_pending_member_is_the_least_loaded_that_has_not_answered() {
-    let (_group, [one, two, three, four]) = joined([load(0), load(7), load(5), load(6)]);
+    let (_group, [one, two, _three, four]) = joined([load(0), load(7), load(5), load(6)]);
     assert_eq!(one.sync(load(0)).pending, None);
     one.notify(two.id());
     one.notify(four.id());
