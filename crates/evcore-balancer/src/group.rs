@@ -430,9 +430,12 @@ impl<N: Notify> Shared<N> {
         // The stores must precede the loads. Otherwise a worker that fills up and one that gets room
         // could miss each other, and neither would notify the other.
         fence(Ordering::SeqCst);
+        let leader = self.leader(me);
+        let [least_loaded, pending] = self.least_loaded_of(self.others(me));
         GroupView {
-            leader: self.leader(me),
-            least_loaded: self.least_loaded_of(self.others(me)),
+            leader,
+            least_loaded,
+            pending,
             notified,
             alone: !self.others(me).any(|id| self.has_joined(id)),
         }
@@ -467,7 +470,7 @@ impl<N: Notify> Shared<N> {
 
     /// Notifies the least loaded of all members. The caller is not a member.
     fn notify_least_loaded(&self) {
-        if let Some(least) = self.least_loaded_of(self.ids()) {
+        if let [Some(least), _] = self.least_loaded_of(self.ids()) {
             self.notify(least.id);
         }
     }
@@ -489,14 +492,20 @@ impl<N: Notify> Shared<N> {
         self.words(id).joined.load(Ordering::Relaxed) != 0
     }
 
-    /// The least loaded member that has room and no unanswered notification; the first one if several
-    /// are equal.
-    fn least_loaded_of(&self, ids: impl Iterator<Item = WorkerId>) -> Option<Peer> {
-        ids.filter_map(|id| {
-            let active = self.words(id).available_load()?;
-            Some(Peer { id, active })
-        })
-        .min_by_key(|peer| peer.active)
+    /// The least loaded member that has room and no unanswered notification, and the least loaded
+    /// that has room and an unanswered one; the first one if several are equal.
+    fn least_loaded_of(&self, ids: impl Iterator<Item = WorkerId>) -> [Option<Peer>; 2] {
+        let mut least: [Option<Peer>; 2] = [None; 2];
+        for id in ids {
+            let Some((active, is_pending)) = self.words(id).available_load() else {
+                continue;
+            };
+            let least = &mut least[usize::from(is_pending)];
+            if least.is_none_or(|peer| active < peer.active) {
+                *least = Some(Peer { id, active });
+            }
+        }
+        least
     }
 
     /// All other slots, beginning with the next one. So several members that search among equal
@@ -532,12 +541,11 @@ impl MemberWords {
         replace(&self.notified, 1, 0, Ordering::Acquire)
     }
 
-    /// The number of the member's connections; `None` if it has no room, or has an unanswered
-    /// notification.
-    fn available_load(&self) -> Option<u32> {
+    /// The number of the member's connections, and whether it has an unanswered notification; `None`
+    /// if it has no room.
+    fn available_load(&self) -> Option<(u32, bool)> {
         let active = self.load.load(Ordering::Relaxed).checked_sub(1)?;
-        let answers = self.notified.load(Ordering::Relaxed) == 0;
-        answers.then_some(active)
+        Some((active, self.notified.load(Ordering::Relaxed) != 0))
     }
 }
 

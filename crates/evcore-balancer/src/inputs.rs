@@ -104,6 +104,9 @@ pub struct GroupView {
     pub leader: Leader,
     /// The least loaded of the *other* members that have room and no unanswered notification.
     pub least_loaded: Option<Peer>,
+    /// The least loaded of the other members that have room and have not answered a notification
+    /// yet. Most of them are about to listen. One that is stopped never answers.
+    pub pending: Option<Peer>,
     /// The sync that made this view has answered a notification.
     pub notified: bool,
     /// This worker is the only member of the group.
@@ -117,6 +120,7 @@ impl GroupView {
         Self {
             leader: Leader::None,
             least_loaded: None,
+            pending: None,
             notified: false,
             alone: true,
         }

@@ -55,6 +55,16 @@ pub struct Plan {
     /// only together with [`register_again`](Self::register_again).
     pub exclusive: bool,
 
+    /// Register the listeners edge-triggered. This turn leaves clients in the backlog, and the kernel
+    /// must not report them again and again. It is true only if [`exclusive`](Self::exclusive) is.
+    /// While a worker keeps listening, it changes only together with
+    /// [`register_again`](Self::register_again).
+    ///
+    /// A client that has been reported, and is left in the backlog, counts for the next plan as
+    /// [`Inputs::may_have_left_clients`](crate::Inputs::may_have_left_clients), but need not be
+    /// remembered longer.
+    pub edge_triggered: bool,
+
     /// Register the listeners again even if they are registered. The kernel then wakes this worker
     /// after the others, and reports the clients that wait already.
     pub register_again: bool,
@@ -72,7 +82,7 @@ pub struct Plan {
     pub wait_at_most: Option<Duration>,
 
     /// How many connections this turn may accept; `None` if the balancer sets no limit.
-    /// At least 1 in a plan that listens.
+    /// 0 only if the listeners are [edge-triggered](Self::edge_triggered).
     pub accepts_at_most: Option<u32>,
 
     /// The plan may be used for more turns, without a call of [`Balancer::plan`](crate::Balancer::plan),
@@ -113,6 +123,7 @@ impl Plan {
         Self {
             listening: false,
             exclusive: false,
+            edge_triggered: false,
             register_again: false,
             holds_lock: false,
             wait_at_most,

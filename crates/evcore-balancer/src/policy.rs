@@ -81,9 +81,10 @@ pub enum Policy {
     /// A worker above that limit stops, but never before another worker listens: the
     /// [leader](crate::Leader) notifies the least loaded worker, and stops when that one has become
     /// leader. This spreads connections evenly, also after many connections of one worker have
-    /// ended, with few wake-ups. While the notified worker has not come, the leader accepts one
-    /// client in each turn. So a large burst may go mostly to one worker; clients that connect later
-    /// go to the others. The workers have to be members of a [`WorkerGroup`](crate::WorkerGroup).
+    /// ended, with few wake-ups. While the notified worker has not come, the leader leaves clients in
+    /// the backlog for up to 2 ms, so that a burst is spread too. If no answer comes, it accepts a
+    /// few of them every 2 ms, and after 10 ms all. The workers have to be members of a
+    /// [`WorkerGroup`](crate::WorkerGroup).
     ///
     /// If the leader blocks in a handler, new clients wait until another worker probes the
     /// listeners, at most `delay` later. If a worker is stopped after the kernel has woken it for a

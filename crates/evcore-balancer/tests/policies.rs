@@ -18,6 +18,8 @@ use proptest::prelude::*;
 /// The length of a run, which is at least forty delays.
 const END_MS: u64 = 2_000;
 const DELAY_MS_MAX: u64 = 50;
+/// How long a leader leaves all clients to another worker.
+const YIELDS_MAX: Duration = Duration::from_millis(2);
 /// Handlers that take longer count as hanging.
 const HANDLERS_MS_MAX: u64 = 5;
 
@@ -338,11 +340,13 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
     }
     assert!(plan.listening || !plan.holds_lock && plan.accepts_at_most.is_none());
     assert!(plan.listening || !plan.register_again && !plan.exclusive);
-    assert_ne!(plan.accepts_at_most, Some(0));
+    assert_eq!(plan.edge_triggered, plan.accepts_at_most == Some(0));
+    assert!(plan.exclusive || !plan.edge_triggered);
     assert!(rules.exclusive || !plan.exclusive);
     assert!(plan.leadership != Leadership::Acquire || plan.listening);
     if let Some(before) = before.filter(|before| before.listening && plan.listening) {
-        let is_same = before.exclusive == plan.exclusive;
+        let kind = |plan: &Plan| (plan.exclusive, plan.edge_triggered);
+        let is_same = kind(before) == kind(plan);
         assert!(is_same || plan.register_again, "{before:?}, then {plan:?}");
     }
     if probes {
@@ -369,6 +373,8 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
     // A worker with room plans again in time, unless it listens.
     if let Some(limit) = plan.wait_at_most {
         assert!(limit <= rules.delay(), "waits {limit:?}");
+        let yields_briefly = !plan.edge_triggered || limit <= YIELDS_MAX;
+        assert!(yields_briefly, "accepts nothing for {limit:?}");
     } else if !now.load.is_full() {
         assert!(plan.listening, "does not listen and waits without a limit");
     }

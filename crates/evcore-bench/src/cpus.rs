@@ -13,11 +13,16 @@ const OTHERS: usize = 100;
 pub(crate) fn cpus() -> [usize; 2] {
     static CPUS: OnceLock<[usize; 2]> = OnceLock::new();
     *CPUS.get_or_init(|| {
-        let set = sched_getaffinity(None).expect("a process may ask where it may run");
-        let mut usable = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
-        let first = usable.next().expect("it runs on one");
-        [first, usable.next_back().unwrap_or(first)]
+        let usable = usable();
+        [usable[0], usable[usable.len() - 1]]
     })
+}
+
+/// The CPUs that this thread may use now: at least one.
+pub(crate) fn usable() -> Vec<usize> {
+    let set = sched_getaffinity(None).expect("a process may ask where it may run");
+    let cpus = 0..CpuSet::MAX_CPU;
+    cpus.filter(|cpu| set.is_set(*cpu)).collect()
 }
 
 /// Keeps this thread, and whatever it starts from now on, on the CPU of the clients.

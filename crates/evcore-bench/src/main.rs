@@ -25,7 +25,6 @@ mod timers;
 mod tools;
 mod whole;
 
-use std::error::Error;
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
@@ -36,7 +35,8 @@ use self::run::Run;
 
 const USAGE: &str = include_str!("../usage.txt");
 
-type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
+type Error = Box<dyn std::error::Error>;
+type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     match run() {
@@ -111,6 +111,7 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "proxies" => whole::measure_proxies,
         "datagrams" => whole::measure_datagrams,
         "accept" => accept::measure,
+        "bursts" => accept::bursts,
         "kills" => accept::kills,
         _ => unreachable!("page.json has no other part"),
     }

@@ -74,7 +74,7 @@ impl Report {
     /// that was not measured.
     ///
     /// `table|peer|column` is the median. `|other` after it makes it the ratio to another peer (the
-    /// median of the ratios within each round), `|-other` the difference, and `|max` the greatest value.
+    /// median of the ratios within each round), `|-other` the difference, and `|max` or `|min` the greatest or least value.
     pub(crate) fn figures(&self, cell: &str) -> Vec<Option<f64>> {
         let words: Vec<&str> = cell.split('|').collect();
         let (table, peer, how) = (words[0], words[1], words.get(3).copied());
@@ -87,6 +87,7 @@ impl Report {
             Some(match how.map(|how| (how, how.strip_prefix('-'))) {
                 None => spread.median,
                 Some(("max", _)) => spread.most,
+                Some(("min", _)) => spread.least,
                 Some((_, Some(other))) => spread.median - self.spread(table, other, column)?.median,
                 Some((other, None)) => self.ratio(table, peer, column, other)?,
             })

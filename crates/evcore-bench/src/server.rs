@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use rustix::process::Signal;
 use serde::Deserialize;
 
-use crate::cpus::cpus;
+use crate::cpus::{cpus, usable};
 use crate::report::Report;
 use crate::run::{Run, shell};
 use crate::{pace, process};
@@ -29,6 +29,9 @@ pub(crate) struct Program {
     build: Option<String>,
     /// The command that starts it, and becomes its process.
     run: String,
+    /// The CPUs of the server, as `taskset` lists them; the first one if it is empty.
+    #[serde(skip)]
+    cpus: String,
     #[serde(skip)]
     variables: Vec<(&'static str, OsString)>,
 }
@@ -72,6 +75,12 @@ impl Program {
         self.variables.push((name, value.into()));
     }
 
+    /// Starts it on all CPUs that this thread may use, from here on.
+    pub(crate) fn use_all_cpus(&mut self) {
+        let usable: Vec<String> = usable().iter().map(usize::to_string).collect();
+        self.cpus = usable.join(",");
+    }
+
     fn command(&self, line: &str) -> Command {
         let mut command = shell(line);
         command.envs(self.variables.iter().cloned());
@@ -89,7 +98,7 @@ impl Program {
         }
     }
 
-    /// Starts it on the CPU of the servers, and waits until it serves.
+    /// Starts it on its CPUs, and waits until it serves.
     ///
     /// # Errors
     ///
@@ -112,7 +121,10 @@ impl Program {
     pub(crate) fn launch(&self, workers: usize) -> io::Result<Server> {
         // An address that nothing uses: not every server can print the port that the kernel chose.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let cpu = cpus()[0];
+        let cpu = match &self.cpus {
+            all if all.is_empty() => cpus()[0].to_string(),
+            all => all.clone(),
+        };
         let mut command = self.command(&format!(
             "exec setpriv --pdeathsig TERM taskset -c {cpu} {} </dev/null >\"$FOLDER/$NAME.log\" 2>&1",
             self.run

@@ -180,8 +180,12 @@ impl<L: Acceptor> Accepting<L> {
             self.listeners.deregister(poller, clock, stats);
         }
         if plan.listening && (changed || plan.register_again) {
-            let exclusive = plan.exclusive;
-            self.listeners.register(exclusive, poller, clock, stats);
+            self.listeners.register(plan, poller, clock, stats);
+        }
+        if plan.edge_triggered {
+            // The plan has taken the clients that were reported into account, and leaves them to
+            // another worker.
+            self.queue.clear();
         }
         let followed = self.is_listening() == plan.listening;
         if followed {

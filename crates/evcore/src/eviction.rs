@@ -125,7 +125,8 @@ impl<L: Acceptor> EventLoop<L> {
         if self.grace_is_over() {
             self.end_grace();
         }
-        if self.accepting.has_queued() {
+        // No slot is needed if the plan leaves all clients to another worker.
+        if self.accepting.has_queued() && self.left.accepts > 0 {
             let load = self.load();
             let count = eviction_count(self.evictions.len(), load);
             self.evictions.choose(count, &self.slots);

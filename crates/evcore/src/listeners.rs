@@ -10,6 +10,7 @@
 use std::{collections::VecDeque, mem, ops::Range};
 
 use evcore_accept::{Accept, Backoff};
+use evcore_balancer::Plan;
 use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller};
 
@@ -77,13 +78,13 @@ impl<L: Acceptor> Listeners<L> {
     /// poller refuses is suspended.
     pub(crate) fn register(
         &mut self,
-        exclusive: bool,
+        plan: &Plan,
         poller: &mut Poller,
         clock: &Clock,
         stats: &mut Stats,
     ) {
         for id in self.ids() {
-            let updated = self.entry(id).update(listener_key(id), exclusive, poller);
+            let updated = self.entry(id).update(listener_key(id), plan, poller);
             self.suspend_if_failed(id, updated, clock, stats);
         }
         self.registered = self.all.iter().any(|entry| entry.registered);
@@ -227,15 +228,20 @@ impl<L> Entry<L> {
 
 impl<L: Acceptor> Entry<L> {
     /// Registers it if it is not suspended, and takes it out if it is.
-    fn update(&mut self, key: u64, exclusive: bool, poller: &mut Poller) -> Result<()> {
+    fn update(&mut self, key: u64, plan: &Plan, poller: &mut Poller) -> Result<()> {
         if self.is_suspended() || self.doubted {
             self.deregister(key, poller)?;
         }
         if self.is_suspended() || self.registered {
             return Ok(());
         }
-        if exclusive {
-            poller.add_exclusive(&self.listener, key, Interest::READ, Mode::Level)?;
+        if plan.exclusive {
+            let mode = if plan.edge_triggered {
+                Mode::Edge
+            } else {
+                Mode::Level
+            };
+            poller.add_exclusive(&self.listener, key, Interest::READ, mode)?;
         } else {
             poller.add(&self.listener, key, Interest::READ, Mode::Level)?;
         }

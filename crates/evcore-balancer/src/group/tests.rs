@@ -71,6 +71,20 @@ fn the_least_loaded_is_another_member_with_room_that_answers() {
 }
 
 #[test]
+fn the_pending_member_is_the_least_loaded_that_has_not_answered() {
+    let (_group, [one, two, _three, four]) = joined([load(0), load(7), load(5), load(6)]);
+    assert_eq!(one.sync(load(0)).pending, None);
+    one.notify(two.id());
+    one.notify(four.id());
+    assert_eq!(one.sync(load(0)).pending, peer(3, 6));
+    assert_eq!(one.sync(load(0)).least_loaded, peer(2, 5));
+    let _ = four.sync(FULL);
+    assert_eq!(one.sync(load(0)).pending, peer(1, 7));
+    assert_eq!(two.sync(load(7)).pending, None, "it has answered");
+    assert_eq!(one.sync(load(0)).pending, None);
+}
+
+#[test]
 fn of_members_with_equal_loads_each_notifies_the_next() {
     let (_group, members) = joined([load(1); 4]);
     let least = members.each_ref().map(|it| it.sync(load(1)).least_loaded);

@@ -3,7 +3,16 @@
 //! The workers share which of them is the *leader*, the one that must not stop. A worker that starts
 //! to listen becomes leader, so the leader is the worker that has started last, and any other worker
 //! may stop at once. A leader above the limit notifies the least loaded worker, which starts to
-//! listen and becomes leader. Until then the old leader accepts one client in each turn.
+//! listen and becomes leader.
+//!
+//! Until then the old leader *yields*: it stays registered, and leaves clients that wait to the
+//! notified worker, which the system may not have run yet. It registers edge-triggered, so that these
+//! clients do not keep it awake. After [`PATIENCE_NS`] it notifies the next worker. If there is no
+//! other, it accepts as many clients as the slack in each further interval, and all of them after
+//! [`ANSWER_NS`]. It also yields to a worker that another one has notified.
+//!
+//! A view is of the moment of a plan, and a worker may sleep long before a client comes. Therefore
+//! the first turn that accepts takes only as many clients as the slack, and the next plan looks again.
 //!
 //! A full worker cannot listen. If it leads, it steps down and notifies the least loaded worker that
 //! has room. If all workers are full, none listens, and the first one that has room again starts by
@@ -11,7 +20,8 @@
 //!
 //! Three rules protect clients from workers that are stopped or blocked:
 //!
-//! - A worker with an unanswered notification is not chosen as the least loaded.
+//! - A worker waits once for a notification to be answered. Then that worker is not chosen as the
+//!   least loaded until it answers.
 //! - A registration lasts for the delay.
 //! - A worker that has not listened for the delay probes: it listens for one turn without waiting,
 //!   and keeps listening if it found a client.
@@ -23,10 +33,16 @@
 use std::time::Duration;
 
 use super::{NS_PER_MS, lock::LockPolicy, nanos, slack::Slack, whole_ms};
-use crate::{GroupView, Inputs, Leader, Leadership, Plan};
+use crate::{GroupView, Inputs, Leader, Leadership, Peer, Plan, WorkerId};
 
-/// How long a leader waits for the worker that it has notified, before it notifies another.
-const ANSWER_NS: u64 = 10 * NS_PER_MS;
+/// How long a leader leaves the clients to the worker that it has notified, before it notifies
+/// another. A worker that sleeps begins to run within this time even if all CPUs are busy. In whole
+/// milliseconds, which is the precision of a loop's time, it is one to two.
+const PATIENCE_NS: u64 = 2 * NS_PER_MS;
+
+/// After this time without an answer, and without another worker to notify, a leader accepts all
+/// clients.
+const ANSWER_NS: u64 = 5 * PATIENCE_NS;
 
 /// The state of a worker.
 #[derive(Clone, Debug)]
@@ -34,11 +50,12 @@ pub(crate) struct LeastLoaded {
     slack: Slack,
     delay_ns: u64,
     state: State,
-    /// How many connections the last sync allows before this worker is above the limit.
-    room: Option<u32>,
-    /// Since when this leader waits for the worker that it has notified.
+    /// The notified worker that this leader waits for.
     // Invariant: `None` unless listening.
-    notified_at_ns: Option<u64>,
+    awaited: Option<Awaited>,
+    /// The notified worker for which this one has waited in vain. It may be stopped.
+    // Invariant: it is the pending worker of the last view.
+    ignored: Option<WorkerId>,
     /// The policy on a poller without exclusive wake-ups.
     lock_policy: LockPolicy,
 }
@@ -52,10 +69,21 @@ enum State {
     Away { since_ns: u64 },
     /// It listens for one turn that does not wait, since this time.
     Probing { since_ns: u64 },
-    /// It listens with exclusive wake-ups, and has registered at this time.
-    Listening { since_ns: u64 },
+    /// It listens with exclusive wake-ups, and has registered at this time; edge-triggered if it
+    /// yields.
+    Listening { since_ns: u64, yields: bool },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
+}
+
+/// A worker that was notified and has not become leader.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    /// Its identity, and its load when the wait began.
+    peer: Peer,
+    since_ns: u64,
+    /// Number of clients that the leader has accepted since then.
+    accepted: u32,
 }
 
 /// The inputs of a plan.
@@ -63,6 +91,8 @@ enum State {
 struct Now<'a> {
     inputs: &'a Inputs,
     view: &'a GroupView,
+    /// The least loaded of the other workers, unless it is ignored.
+    least_loaded: Option<Peer>,
     ns: u64,
     /// The inputs or the view report a notification.
     notified: bool,
@@ -74,8 +104,8 @@ impl LeastLoaded {
             slack,
             delay_ns: whole_ms(delay),
             state: State::Out,
-            room: None,
-            notified_at_ns: None,
+            awaited: None,
+            ignored: None,
             lock_policy: LockPolicy::new(slack, delay),
         }
     }
@@ -91,14 +121,41 @@ impl LeastLoaded {
         }
         let ns = nanos(inputs.now);
         let view = sync();
-        self.room = self.slack.room(inputs.load, view.least_loaded);
         let now = Now {
             inputs,
             view: &view,
+            least_loaded: None,
             ns,
             notified: inputs.notified || view.notified,
         };
-        self.decide(now)
+        self.update_awaited(now);
+        let pending = view.pending.filter(|peer| self.ignored != Some(peer.id));
+        let both = [view.least_loaded, pending].into_iter().flatten();
+        let now = Now {
+            least_loaded: both.min_by_key(|peer| peer.active),
+            ..now
+        };
+        let plan = self.decide(now);
+        self.pace(plan, now)
+    }
+
+    /// Ends the wait for a notified worker that leads now, or that need not lead any more.
+    fn update_awaited(&mut self, now: Now<'_>) {
+        let pending = now.view.pending.map(|peer| peer.id);
+        self.ignored = self.ignored.filter(|it| pending == Some(*it));
+        let Some(mut awaited) = self.awaited.take() else {
+            return;
+        };
+        let waited_ns = passed(awaited.since_ns, now.ns);
+        if waited_ns >= PATIENCE_NS {
+            self.ignored = pending.filter(|it| *it == awaited.peer.id);
+        }
+        awaited.accepted = awaited.accepted.saturating_add(now.inputs.accepted);
+        let leads = now.view.leader == Leader::Me && !now.notified;
+        let is_above = !self.slack.is_near(now.inputs.load, Some(awaited.peer));
+        if leads && is_above && waited_ns < ANSWER_NS {
+            self.awaited = Some(awaited);
+        }
     }
 
     /// Whether only the time or another input changes what this worker does.
@@ -112,7 +169,7 @@ impl LeastLoaded {
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,
         };
-        is_settled && self.notified_at_ns.is_none()
+        is_settled && self.awaited.is_none()
     }
 
     fn decide(&mut self, now: Now<'_>) -> Plan {
@@ -133,7 +190,7 @@ impl LeastLoaded {
 
     fn stop_full(&mut self, now: Now<'_>) -> Plan {
         self.state = State::Out;
-        self.notified_at_ns = None;
+        self.awaited = None;
         let leadership = match now.view.leader {
             Leader::Me => Leadership::Release,
             Leader::None | Leader::Other => Leadership::Keep,
@@ -153,18 +210,12 @@ impl LeastLoaded {
         if now.notified {
             return self.start(now);
         }
-        let least_loaded = now.view.least_loaded;
-        let others_listen = now.view.leader == Leader::Other;
-        // The view leaves a notified worker out until it answers. There may be no other worker.
-        let awaits = !others_listen && least_loaded.is_none() && self.awaits_answer(now.ns);
-        if self.slack.is_near(now.inputs.load, least_loaded) && !awaits {
-            self.notified_at_ns = None;
+        if self.slack.is_near(now.inputs.load, now.least_loaded) {
             return self.keep(now);
         }
-        if others_listen {
-            self.stop(now)
-        } else {
-            self.keep_leading(now)
+        match now.view.leader {
+            Leader::Other => self.stop(now),
+            Leader::None | Leader::Me => self.keep_leading(now),
         }
     }
 
@@ -172,10 +223,10 @@ impl LeastLoaded {
     fn keep(&mut self, now: Now<'_>) -> Plan {
         let plan = match self.state {
             State::Alone if now.view.alone => Plan::listen(),
-            State::Listening { since_ns }
+            State::Listening { since_ns, .. }
                 if !now.view.alone && passed(since_ns, now.ns) < self.delay_ns =>
             {
-                self.listening(self.delay_ns - passed(since_ns, now.ns))
+                Self::listening(self.delay_ns - passed(since_ns, now.ns))
             }
             _ => Plan {
                 register_again: true,
@@ -195,27 +246,73 @@ impl LeastLoaded {
     /// Keeps listening above the limit, because no other worker leads, and notifies the one that
     /// should.
     fn keep_leading(&mut self, now: Now<'_>) -> Plan {
-        let awaits = self.awaits_answer(now.ns);
-        if !awaits {
-            self.notified_at_ns = Some(now.ns);
+        let is_patient = |it: &Awaited| passed(it.since_ns, now.ns) < PATIENCE_NS;
+        let mut notify = None;
+        if let Some(peer) = now.least_loaded
+            && !self.awaited.as_ref().is_some_and(is_patient)
+        {
+            self.awaited = Some(Awaited {
+                peer,
+                since_ns: now.ns,
+                accepted: 0,
+            });
+            // Another worker may have notified it already.
+            notify = now.view.least_loaded.filter(|it| it.id == peer.id);
         }
         Plan {
-            accepts_at_most: Some(1),
-            notify: now.view.least_loaded_id().filter(|_| !awaits),
+            notify: notify.map(|peer| peer.id),
             ..self.keep(now)
         }
     }
 
-    /// Whether the worker that this leader has notified may still answer.
-    fn awaits_answer(&self, now_ns: u64) -> bool {
-        self.notified_at_ns
-            .is_some_and(|notified_at_ns| passed(notified_at_ns, now_ns) < ANSWER_NS)
+    /// Limits what a turn accepts, and makes a leader above the limit yield.
+    fn pace(&mut self, plan: Plan, now: Now<'_>) -> Plan {
+        // The view will be old when a client comes, unless the turn before accepted one.
+        let few = (now.inputs.accepted == 0).then(|| self.slack.times(1));
+        let State::Listening { since_ns, yields } = self.state else {
+            let is_probe = matches!(self.state, State::Probing { .. });
+            return Plan {
+                accepts_at_most: few.filter(|_| plan.listening && !is_probe),
+                ..plan
+            };
+        };
+        let batch = self.slack.batch(now.inputs.load, now.least_loaded);
+        let batch = few.map_or(batch, |few| batch.min(few));
+        let (share, left_ns) = match &self.awaited {
+            Some(awaited) => self.share(awaited, now.ns),
+            None => (u32::MAX, u64::MAX),
+        };
+        let accepts_at_most = batch.min(share);
+        let has_clients = yields || now.inputs.may_have_left_clients;
+        let is_yielding = accepts_at_most == 0 && has_clients;
+        self.state = State::Listening {
+            since_ns,
+            yields: is_yielding,
+        };
+        Plan {
+            edge_triggered: is_yielding,
+            register_again: plan.register_again || is_yielding != yields,
+            // A single client has woken this worker, which therefore accepts it.
+            accepts_at_most: Some(accepts_at_most.max(u32::from(!is_yielding))),
+            wait_at_most: plan.wait_at_most.min(wait(left_ns)),
+            ..plan
+        }
+    }
+
+    /// How many clients a leader may accept while it waits for an answer, and when that changes:
+    /// none at first, and as many as the slack in each further interval.
+    fn share(&self, awaited: &Awaited, ns: u64) -> (u32, u64) {
+        let waited_ns = passed(awaited.since_ns, ns);
+        let left_ns = PATIENCE_NS - waited_ns % PATIENCE_NS;
+        let intervals = (waited_ns / PATIENCE_NS).try_into().unwrap_or(u32::MAX);
+        let share = self.slack.times(intervals);
+        (share.saturating_sub(awaited.accepted), left_ns)
     }
 
     /// Stops, because another worker listens. If this worker leaves clients waiting, it notifies
     /// another one, which finds them.
     fn stop(&mut self, now: Now<'_>) -> Plan {
-        self.notified_at_ns = None;
+        self.awaited = None;
         self.state = State::Away { since_ns: now.ns };
         let left_clients = now.inputs.may_have_left_clients;
         Plan {
@@ -225,7 +322,7 @@ impl LeastLoaded {
     }
 
     fn start_or_stay_away(&mut self, now: Now<'_>, since_ns: u64) -> Plan {
-        let is_near = self.slack.is_near(now.inputs.load, now.view.least_loaded);
+        let is_near = self.slack.is_near(now.inputs.load, now.least_loaded);
         if now.notified || is_near || now.view.leader == Leader::None {
             return self.start(now);
         }
@@ -244,7 +341,6 @@ impl LeastLoaded {
     /// Registers, after all others, and becomes leader.
     fn start(&mut self, now: Now<'_>) -> Plan {
         let is_registered = !matches!(self.state, State::Out | State::Away { .. });
-        self.notified_at_ns = None;
         Plan {
             register_again: is_registered,
             leadership: Leadership::Acquire,
@@ -257,17 +353,19 @@ impl LeastLoaded {
             self.state = State::Alone;
             Plan::listen()
         } else {
-            self.state = State::Listening { since_ns: now.ns };
-            self.listening(self.delay_ns)
+            self.state = State::Listening {
+                since_ns: now.ns,
+                yields: false,
+            };
+            Self::listening(self.delay_ns)
         }
     }
 
     /// A turn that listens with exclusive wake-ups. The registration lasts for this long.
-    fn listening(&self, left_ns: u64) -> Plan {
+    fn listening(left_ns: u64) -> Plan {
         Plan {
             exclusive: true,
             wait_at_most: wait(left_ns),
-            accepts_at_most: self.room,
             ..Plan::listen()
         }
     }

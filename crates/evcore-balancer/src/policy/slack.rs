@@ -29,11 +29,30 @@ impl Slack {
         least.map(room)
     }
 
+    /// This many times the slack, without the part that grows with the load.
+    pub(crate) fn times(self, factor: u32) -> u32 {
+        self.0.saturating_mul(factor)
+    }
+
+    /// How many connections a worker may accept before it looks at the others again, because their
+    /// loads change meanwhile: up to the least load, or the slack, or four times the slack if no
+    /// other worker can accept the rest.
+    pub(crate) fn batch(self, load: Load, least: Option<Peer>) -> u32 {
+        let Some(least) = least else {
+            return self.times(4);
+        };
+        let most = least.active.saturating_sub(load.active);
+        let most = most.max(self.width(least));
+        self.room(load, Some(least))
+            .map_or(most, |room| room.min(most))
+    }
+
     /// The highest load that counts as near.
     fn limit(self, least: Peer) -> u32 {
-        least
-            .active
-            .saturating_add(self.0)
-            .saturating_add(least.active / 16)
+        least.active.saturating_add(self.width(least))
+    }
+
+    fn width(self, least: Peer) -> u32 {
+        self.0.saturating_add(least.active / 16)
     }
 }

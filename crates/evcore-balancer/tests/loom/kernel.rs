@@ -33,9 +33,11 @@ struct State {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-struct Registration {
-    slot: usize,
-    exclusive: bool,
+pub(crate) struct Registration {
+    pub(crate) slot: usize,
+    pub(crate) exclusive: bool,
+    /// It reports a client once, and not again while that client waits.
+    pub(crate) edge_triggered: bool,
 }
 
 /// What the kernel keeps of a worker.
@@ -69,8 +71,8 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn register(&self, slot: usize, exclusive: bool) {
-        self.call(|state| state.register(Registration { slot, exclusive }));
+    pub(crate) fn register(&self, new: Registration) {
+        self.call(|state| state.register(new));
     }
 
     /// Ends the registration of a worker that listens on, with another registration.
@@ -184,7 +186,10 @@ impl State {
     /// that does not sleep does not end the search, as with `EPOLLEXCLUSIVE`.
     fn connect(&mut self) {
         self.clients += 1;
-        for Registration { slot, exclusive } in self.queue.clone() {
+        for Registration {
+            slot, exclusive, ..
+        } in self.queue.clone()
+        {
             let worker = &mut self.workers[slot];
             worker.reported = true;
             let slept = std::mem::take(&mut worker.asleep);
@@ -196,10 +201,12 @@ impl State {
 
     fn wait(&mut self, slot: usize, sleeps: bool) -> Woken {
         let by_client = self.has_client_for(slot);
+        let is_edge = |it: &Registration| it.slot == slot && it.edge_triggered;
+        let reports_once = self.queue.iter().any(is_edge);
         let worker = &mut self.workers[slot];
         let by_notification = worker.notified;
-        // Level-triggered: the event is reported again while a client waits.
-        worker.reported = by_client;
+        // Level-triggered, the event is reported again while a client waits.
+        worker.reported = by_client && !reports_once;
         worker.asleep = sleeps && !by_client && !by_notification;
         Woken {
             by_client,

@@ -14,7 +14,7 @@ use crate::{
     balancer::Balancer,
     group::{Member, WorkerGroup},
     inputs::{GroupView, Inputs, Leader, Load},
-    kernel::Kernel,
+    kernel::{Kernel, Registration},
     notify_fd::NotifyFd,
     plan::{Leadership, Plan},
     policy::Policy,
@@ -220,7 +220,11 @@ impl Worker {
             kernel.register_again(self.slot);
         }
         if listening && (!self.is_registered || plan.register_again) {
-            kernel.register(self.slot, plan.exclusive);
+            kernel.register(Registration {
+                slot: self.slot,
+                exclusive: plan.exclusive,
+                edge_triggered: plan.edge_triggered,
+            });
         }
         self.is_registered = listening;
     }

@@ -1,9 +1,11 @@
 //! Accepting: how worker processes share connections, which of them wake up, and how long clients
 //! wait.
 //!
-//! Servers are processes of their own, on the first CPU; the clients are in this one, on the last.
+//! Servers are processes of their own, on the first CPU; the clients are in this one, on the last. In
+//! the part `bursts`, all of them are on all CPUs.
 //! All peers get the same requests from the same clients, and the kernel counts their wakes.
 
+mod bursts;
 mod kills;
 mod patterns;
 
@@ -14,6 +16,7 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::server::{self, Program};
 
+pub(crate) use self::bursts::measure as bursts;
 pub(crate) use self::kills::measure as kills;
 
 /// With how many workers `httpd` runs. One shows the wakes that are needed.

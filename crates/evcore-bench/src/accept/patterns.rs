@@ -96,12 +96,12 @@ fn come(server: &Server, count: usize, pause: fn(&Server)) -> Vec<Connection> {
 
 fn idle(server: &Server, run: &Run) -> (f64, usize) {
     let all = come(server, run.scaled(LONG_LIVED), Server::wait_until_idle);
-    (jain(&shares(&all), server.workers), all.len())
+    (share_index(&shares(&all), server.workers), all.len())
 }
 
 fn single(server: &Server, run: &Run) -> (f64, usize) {
     let all = come(server, run.scaled(LONG_LIVED), |_| ());
-    (jain(&shares(&all), server.workers), all.len())
+    (share_index(&shares(&all), server.workers), all.len())
 }
 
 fn burst(server: &Server, run: &Run) -> (f64, usize) {
@@ -111,7 +111,14 @@ fn burst(server: &Server, run: &Run) -> (f64, usize) {
         all.extend(clients.into_iter().map(answered));
         server.wait_until_idle();
     }
-    (jain(&shares(&all), server.workers), all.len())
+    (share_index(&shares(&all), server.workers), all.len())
+}
+
+/// This many clients at once, which stay until all are answered. Returns Jain's index.
+pub(super) fn at_once(server: &Server, clients: usize) -> f64 {
+    let all: Vec<Client> = (0..clients).map(|_| asking(connect(server))).collect();
+    let all: Vec<Connection> = all.into_iter().map(answered).collect();
+    share_index(&shares(&all), server.workers)
 }
 
 fn halfway(server: &Server, run: &Run) -> (f64, usize) {
@@ -123,7 +130,7 @@ fn halfway(server: &Server, run: &Run) -> (f64, usize) {
     all.retain(|(_, worker)| closed.iter().all(|(pid, _)| pid != worker));
     server.wait_until_idle();
     all.extend(come(server, half, |_| ()));
-    (jain(&shares(&all), server.workers), 2 * half)
+    (share_index(&shares(&all), server.workers), 2 * half)
 }
 
 fn uneven(server: &Server, run: &Run) -> (f64, usize) {
@@ -139,7 +146,10 @@ fn uneven(server: &Server, run: &Run) -> (f64, usize) {
         let lifetime = SHORTEST / (1.0 - random.f64()).powf(1.0 / SHAPE);
         all.push((now + lifetime, answered(asking(connect(server)))));
         if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
-            samples.push(jain(&shares(all.iter().map(|(_, it)| it)), server.workers));
+            samples.push(share_index(
+                &shares(all.iter().map(|(_, it)| it)),
+                server.workers,
+            ));
         }
     }
     let median = Spread::of(&samples).map_or(f64::NAN, |it| it.median);
@@ -155,13 +165,19 @@ fn shares<'a>(all: impl IntoIterator<Item = &'a Connection>) -> BTreeMap<u32, u6
     shares
 }
 
+/// Jain's index of the shares of the workers by their process ids.
+fn share_index(shares: &BTreeMap<u32, u64>, workers: usize) -> f64 {
+    let shares: Vec<u64> = shares.values().copied().collect();
+    jain(&shares, workers)
+}
+
 /// Jain's index of the workers, of which some may have no connection: 1 when all have the same number,
 /// 1 / n when one of n has all. 1 for nothing at all.
 ///
 /// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
-fn jain(shares: &BTreeMap<u32, u64>, workers: usize) -> f64 {
-    let sum = shares.values().sum::<u64>();
-    let squares = shares.values().map(|n| n * n).sum::<u64>();
+pub(super) fn jain(shares: &[u64], workers: usize) -> f64 {
+    let sum = shares.iter().sum::<u64>();
+    let squares = shares.iter().map(|n| n * n).sum::<u64>();
     match sum {
         0 => 1.0,
         _ => each(sum * sum, 1) / (each(squares, 1) * each(workers as u64, 1)),
@@ -196,7 +212,6 @@ mod tests {
 
     #[test]
     fn the_index_is_one_if_all_have_the_same_and_a_share_if_one_has_all() {
-        let jain = |all: &[u64], n| jain(&(0..).zip(all.iter().copied()).collect(), n);
         assert!((jain(&[2, 2], 2) - 1.0).abs() < 1e-9);
         assert!((jain(&[2, 2], 4) - 0.5).abs() < 1e-9);
         assert!((jain(&[3], 8) - 0.125).abs() < 1e-9);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use evcore::{
-    GroupMember, Ready, Timer, Token,
+    GroupMember, Mode, Ready, Timer, Token,
     poller::{Backend, Capabilities, Error, EventSink, Registration, Result, WakeChannel, Waker},
 };
 
@@ -56,6 +56,8 @@ struct Shared {
     keys: HashMap<RawFd, u64>,
     /// Which of them are registered exclusively.
     exclusively: HashSet<RawFd>,
+    /// Which of them are registered edge-triggered.
+    edges: HashSet<RawFd>,
     outcomes: VecDeque<Outcome>,
     /// How many more registrations succeed before one fails.
     adds_until_failure: Option<usize>,
@@ -73,6 +75,7 @@ impl FakeBackend {
             waker: WakeChannel::new().unwrap(),
             keys: HashMap::new(),
             exclusively: HashSet::new(),
+            edges: HashSet::new(),
             outcomes: VecDeque::new(),
             adds_until_failure: None,
             adds_fail: false,
@@ -133,6 +136,11 @@ impl FakeBackend {
         self.watches(fd) && self.shared().exclusively.contains(&fd)
     }
 
+    /// Whether the poller reports a descriptor only when something has changed.
+    pub(crate) fn is_edge_triggered(&self, fd: RawFd) -> bool {
+        self.watches(fd) && self.shared().edges.contains(&fd)
+    }
+
     /// Whether the poller watches a descriptor.
     pub(crate) fn watches(&self, fd: RawFd) -> bool {
         self.shared().keys.contains_key(&fd)
@@ -180,6 +188,10 @@ impl Shared {
         if registration.exclusive {
             self.exclusively.insert(registration.fd);
         }
+        self.edges.remove(&registration.fd);
+        if registration.mode == Mode::Edge {
+            self.edges.insert(registration.fd);
+        }
         Ok(())
     }
 
@@ -220,6 +232,8 @@ impl Backend for FakeBackend {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::default();
         capabilities.exclusive = self.shared().exclusive;
+        // Only epoll has exclusive wake-ups, and it has edges too.
+        capabilities.edge = capabilities.exclusive;
         capabilities
     }
 

@@ -86,6 +86,7 @@ impl FakeMember {
         self.state().view = GroupView {
             leader,
             least_loaded,
+            pending: None,
             notified: false,
             alone: false,
         };

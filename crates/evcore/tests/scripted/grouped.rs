@@ -78,6 +78,40 @@ fn above_the_slack_a_worker_stops_only_when_another_leads() {
 }
 
 #[test]
+fn a_leader_leaves_clients_to_the_worker_it_has_notified() {
+    let (mut fixture, member) = grouped(100);
+    for _ in 0..5 {
+        fixture.join();
+    }
+    member.show(Leader::Me, Some(0));
+    fixture.connect(0, 20);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
+    assert_eq!(member.calls(), [Call::Notify(other())]);
+
+    // The new registration reports the clients that wait, once. No turn spins.
+    let fd = fixture.listener_fd(0);
+    fixture.backend.record();
+    for wait_ms in [2, 1] {
+        fixture.report_listeners(&[0]);
+        assert_eq!(fixture.turn(), []);
+        assert!(fixture.ev.status().listening && fixture.backend.is_edge_triggered(fd));
+        let waits = fixture.backend.timeouts();
+        assert_eq!(waits, [Some(Duration::from_millis(wait_ms))]);
+        fixture.pass_ms(1);
+    }
+
+    // The other one has not come.
+    member.show(Leader::Me, None);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn().len(), 3);
+    assert!(!fixture.backend.is_edge_triggered(fd));
+    assert_eq!(fixture.turn(), []);
+    assert!(fixture.backend.is_edge_triggered(fd));
+    assert_eq!(member.calls(), []);
+}
+
+#[test]
 fn a_notified_worker_listens_and_leads() {
     let (mut fixture, member) = away();
     notify(&mut fixture, &member);

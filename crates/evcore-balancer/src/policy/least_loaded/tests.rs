@@ -25,6 +25,11 @@ fn at(now_ms: u64, active: u32) -> Inputs {
     }
 }
 
+/// The turn before accepted this many clients, so this worker does not look after a sleep.
+fn accepted(accepted: u32, now: Inputs) -> Inputs {
+    Inputs { accepted, ..now }
+}
+
 fn notified(now: Inputs) -> Inputs {
     Inputs {
         notified: true,
@@ -51,6 +56,7 @@ fn view(leader: Leader, least: u32) -> GroupView {
             id: other(),
             active: least,
         }),
+        pending: None,
         notified: false,
         alone: false,
     }
@@ -61,6 +67,7 @@ fn none_left(leader: Leader) -> GroupView {
     GroupView {
         leader,
         least_loaded: None,
+        pending: None,
         notified: false,
         alone: false,
     }
@@ -99,7 +106,7 @@ fn a_new_worker_listens_exclusively_and_becomes_leader() {
         let plan = worker().see(&at(0, 0), leader, 0);
         assert!(starts(&plan) && plan.exclusive && !plan.register_again);
         assert_eq!(plan.wait_at_most, Some(DELAY));
-        assert_eq!(plan.accepts_at_most, Some(5));
+        assert_eq!(plan.accepts_at_most, Some(4));
     }
 }
 
@@ -140,20 +147,128 @@ fn the_leader_notifies_once_and_stays_until_another_leads() {
     assert!(!worker.see(&at(3, 7), Leader::Other, 0).listening);
 }
 
+/// A leader that has just notified the other worker, at 1 ms, and leaves clients waiting.
+fn yielding() -> LeastLoaded {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+    let plan = worker.see(&left_clients(at(1, 5)), Leader::Me, 0);
+    assert_eq!(plan.notify, Some(other()));
+    assert!(plan.listening && plan.edge_triggered && plan.register_again);
+    assert_eq!(
+        (plan.accepts_at_most, plan.wait_at_most),
+        (Some(0), Some(ms(2)))
+    );
+    worker
+}
+
+impl LeastLoaded {
+    /// Sees that the other worker, of this load, has not answered its notification.
+    fn see_pending(&mut self, now: &Inputs, leader: Leader, active: u32) -> Plan {
+        let pending = Some(Peer {
+            id: other(),
+            active,
+        });
+        self.plan(now, no_lock, || GroupView {
+            pending,
+            ..none_left(leader)
+        })
+    }
+}
+
 #[test]
-fn a_leader_that_awaits_an_answer_accepts_one_client_a_turn() {
+fn a_leader_leaves_a_burst_to_the_worker_it_has_notified() {
+    let mut worker = yielding();
+    let plan = worker.see_pending(&left_clients(at(2, 5)), Leader::Me, 0);
+    assert!(plan.listening && plan.edge_triggered && !plan.register_again);
+    assert_eq!((plan.notify, plan.accepts_at_most), (None, Some(0)));
+    assert_eq!(plan.wait_at_most, Some(ms(1)));
+
+    let plan = worker.see(&left_clients(at(2, 5)), Leader::Other, 1);
+    assert!(plan.listening && !plan.edge_triggered && plan.register_again);
+    let plan = worker.see(&left_clients(at(2, 6)), Leader::Other, 1);
+    assert!(!plan.listening);
+}
+
+#[test]
+fn a_leader_without_an_answer_accepts_a_few_in_each_interval() {
+    let mut worker = yielding();
+    let (mut active, mut accepts) = (5, 0);
+    let mut plan_at = |now_ms| {
+        active += accepts;
+        let now = accepted(accepts, left_clients(at(now_ms, active)));
+        let plan = worker.see_pending(&now, Leader::Me, 0);
+        assert!(plan.listening && plan.notify.is_none());
+        assert_eq!(plan.edge_triggered, plan.accepts_at_most == Some(0));
+        accepts = plan.accepts_at_most.expect("there is a limit");
+        accepts
+    };
+    // Until it waits again.
+    let mut interval = |now_ms| -> u32 {
+        let turns = std::iter::repeat_with(|| plan_at(now_ms));
+        turns.take_while(|accepts| *accepts > 0).sum()
+    };
+    assert_eq!([2, 3, 5, 7, 9].map(&mut interval), [0, 4, 4, 4, 4]);
+    // The last interval is over.
+    assert_eq!([11, 12, 400].map(plan_at), [4, 16, 16]);
+}
+
+#[test]
+fn a_leader_without_an_answer_notifies_the_next_worker() {
+    let mut worker = yielding();
+    let next = Peer {
+        id: WorkerId::from_slot(8),
+        active: 0,
+    };
+    let sees = || GroupView {
+        pending: Some(Peer {
+            id: other(),
+            active: 0,
+        }),
+        least_loaded: Some(next),
+        ..none_left(Leader::Me)
+    };
+    let plan = worker.plan(&left_clients(at(2, 5)), no_lock, sees);
+    assert_eq!((plan.notify, plan.accepts_at_most), (None, Some(0)));
+    let plan = worker.plan(&left_clients(at(3, 5)), no_lock, sees);
+    assert_eq!(
+        (plan.notify, plan.accepts_at_most),
+        (Some(next.id), Some(0))
+    );
+}
+
+#[test]
+fn a_leader_waits_once_for_a_worker_that_another_has_notified() {
+    let mut worker = worker();
+    assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
+    for (now_ms, most) in [(1, 0), (2, 0), (11, 16), (13, 16), (400, 16)] {
+        let now = accepted(1, left_clients(at(now_ms, 5)));
+        let plan = worker.see_pending(&now, Leader::Me, 0);
+        assert_eq!((plan.notify, plan.accepts_at_most), (None, Some(most)));
+        assert!(plan.listening);
+    }
+    // It has answered meanwhile.
+    assert!(worker.see(&at(401, 0), Leader::Me, 0).listening);
+    let now = left_clients(at(402, 5));
+    let plan = worker.see_pending(&now, Leader::Me, 0);
+    assert_eq!(plan.accepts_at_most, Some(0));
+}
+
+#[test]
+fn a_client_that_comes_alone_is_accepted_by_a_leader_that_waits() {
     let mut worker = worker();
     assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
     let plan = worker.see(&at(1, 5), Leader::Me, 0);
     assert_eq!(plan.notify, Some(other()));
-    let mut room_at = |now_ms, active| {
-        let plan = worker.see_none_left(&at(now_ms, active), Leader::Me);
-        assert!(plan.listening && plan.notify.is_none());
-        plan.accepts_at_most
-    };
-    assert_eq!(room_at(2, 6), Some(1));
-    assert_eq!(room_at(10, 7), Some(1));
-    assert_eq!(room_at(11, 8), None);
+    assert!(!plan.edge_triggered && !plan.register_again);
+    assert_eq!(plan.accepts_at_most, Some(1));
+}
+
+#[test]
+fn a_notification_ends_the_wait_for_another_worker() {
+    let mut worker = yielding();
+    let plan = worker.see_none_left(&notified(left_clients(at(2, 5))), Leader::Me);
+    assert!(starts(&plan) && plan.register_again && !plan.edge_triggered);
+    assert_eq!(plan.accepts_at_most, Some(4));
 }
 
 #[test]
@@ -162,8 +277,8 @@ fn a_leader_without_an_answer_notifies_again() {
     assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
     let mut notifies_at = |now_ms| worker.see(&at(now_ms, 5), Leader::Me, 0).notify;
     assert_eq!(notifies_at(1), Some(other()));
-    assert_eq!(notifies_at(10), None);
-    assert_eq!(notifies_at(11), Some(other()));
+    assert_eq!(notifies_at(2), None);
+    assert_eq!(notifies_at(3), Some(other()));
 }
 
 #[test]
@@ -202,9 +317,23 @@ fn a_notification_that_only_sync_reports_is_followed() {
 }
 
 #[test]
-fn a_worker_below_all_others_has_room_up_to_their_limit() {
-    let plan = worker().see(&at(0, 10), Leader::Other, 160);
-    assert_eq!(plan.accepts_at_most, Some(165));
+fn a_worker_accepts_up_to_the_least_load_or_the_slack_in_a_turn() {
+    for (active, accepts) in [(10, 150), (150, 14), (160, 14), (170, 5), (174, 1)] {
+        let now = accepted(1, at(0, active));
+        let plan = worker().see(&now, Leader::Other, 160);
+        assert_eq!(plan.accepts_at_most, Some(accepts), "{active}");
+    }
+}
+
+#[test]
+fn after_a_sleep_a_worker_looks_again_after_the_first_clients() {
+    let mut worker = worker();
+    let plan = worker.see(&at(0, 10), Leader::Other, 160);
+    assert_eq!(plan.accepts_at_most, Some(4));
+    let plan = worker.see(&accepted(4, left_clients(at(0, 14))), Leader::Me, 160);
+    assert_eq!(plan.accepts_at_most, Some(146));
+    let plan = self::worker().see_none_left(&at(0, 10), Leader::None);
+    assert_eq!(plan.accepts_at_most, Some(4));
 }
 
 #[test]
@@ -299,11 +428,7 @@ fn a_worker_whose_probe_finds_a_client_keeps_listening() {
     let mut worker = worker();
     assert!(!worker.see(&at(0, 90), Leader::Other, 3).listening);
     assert!(worker.see(&at(500, 90), Leader::Other, 3).listening);
-    let accepted = Inputs {
-        accepted: 1,
-        ..at(501, 91)
-    };
-    for found in [accepted, left_clients(at(501, 90))] {
+    for found in [accepted(1, at(501, 91)), left_clients(at(501, 90))] {
         let plan = worker.clone().see(&found, Leader::Other, 3);
         assert!(starts(&plan));
     }
@@ -323,10 +448,21 @@ fn a_worker_alone_is_not_exclusive_and_waits_without_limit() {
     let mut worker = worker();
     let plan = worker.see_alone(&at(0, 0), Leader::None);
     assert!(starts(&plan) && !plan.exclusive);
-    assert_eq!((plan.wait_at_most, plan.accepts_at_most), (None, None));
+    assert_eq!(plan.wait_at_most, None);
     let plan = worker.see_alone(&at(100_000, 0), Leader::Me);
     assert!(plan.listening && !plan.exclusive && !plan.register_again);
     assert_eq!(plan.wait_at_most, None);
+}
+
+#[test]
+fn a_worker_alone_looks_for_others_after_the_first_clients() {
+    let mut worker = worker();
+    let plan = worker.see_alone(&at(0, 0), Leader::None);
+    assert_eq!(plan.accepts_at_most, Some(4));
+    let plan = worker.see_alone(&accepted(4, left_clients(at(1, 4))), Leader::Me);
+    assert_eq!(plan.accepts_at_most, None);
+    let plan = worker.see_alone(&at(2, 40), Leader::Me);
+    assert_eq!(plan.accepts_at_most, Some(4));
 }
 
 #[test]

@@ -282,6 +282,7 @@ mod in_a_group {
                 id: other(),
                 active,
             }),
+            pending: None,
             notified: false,
             alone: false,
         }

@@ -1,0 +1,85 @@
+//! The first clients of a server at rest, all at once, with the workers on all CPUs.
+//!
+//! This is when connections are least even: the plans of the workers are old, and the first one that
+//! runs finds all clients before another is awake. On one CPU it does not show, because no worker
+//! runs while a client connects.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use super::patterns::{self, jain};
+use crate::report::Report;
+use crate::run::{Run, each};
+use crate::server::{self, Program, Server};
+
+const WORKERS: [usize; 2] = [2, 4];
+const CLIENTS: [usize; 2] = [40, 400];
+
+/// Measures all peers: in each round, one burst and one start of `wrk` for each column.
+pub(crate) fn measure(run: &Run, report: &mut Report) {
+    crate::cpus::most_descriptors();
+    let mut peers = server::programs(run, report, "bursts");
+    for peer in &mut peers {
+        peer.use_all_cpus();
+    }
+    run.rounds("bursts", || {
+        peers.retain(|peer| {
+            let served = round(peer, report);
+            report.or_absent(&peer.name, served).is_some()
+        });
+    });
+}
+
+fn round(peer: &Program, report: &mut Report) -> Result<(), String> {
+    for workers in WORKERS {
+        for clients in CLIENTS {
+            let column = format!("{workers} workers, {clients}");
+            let [even, wakes] = burst(&peer.start(workers)?, clients);
+            report.add("jain burst", &peer.name, &column, even);
+            report.add("wakes burst", &peer.name, &column, wakes);
+            let shares = wrk(&peer.start(workers)?, clients)?;
+            let even_wrk = jain(&shares, workers);
+            report.add("jain wrk", &peer.name, &column, even_wrk);
+            eprintln!(
+                "bursts: {}, {column}: wrk {shares:?}, index {even_wrk:.3}; burst: index {even:.3}, {wakes:.3} wakes a connection",
+                peer.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Jain's index, and the wakes of all workers for each connection.
+fn burst(server: &Server, clients: usize) -> [f64; 2] {
+    let before = server.sleeps();
+    let even = patterns::at_once(server, clients);
+    server.wait_until_idle();
+    [even, each(server.sleeps() - before, clients)]
+}
+
+/// How many connections each worker has accepted: those of `wrk`, which opens one more than it was
+/// asked for, and the one that has found out that the server serves.
+fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
+    let mut wrk = Command::new("wrk");
+    wrk.args([format!("-c{clients}"), "-d1s".to_owned()]);
+    let output = wrk.arg(format!("http://{}/", server.address)).output();
+    output.map_err(|error| format!("wrk: {error}"))?;
+    server.wait_until_idle();
+    accepted(server).map_err(|error| format!("/status.json: {error}"))
+}
+
+/// How many connections each worker has accepted before this one.
+fn accepted(server: &Server) -> Result<Vec<u64>, crate::Error> {
+    let mut stream = TcpStream::connect(server.address)?;
+    stream.write_all(b"GET /status.json HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    let body = response.split("\r\n\r\n").nth(1).unwrap_or_default();
+    let status: serde_json::Value = serde_json::from_str(body)?;
+    let number = |worker: &serde_json::Value, name: &str| worker[name].as_u64().unwrap_or(0);
+    // The worker that answers has this connection.
+    let accepted = |worker| number(worker, "accepted") - number(worker, "writing");
+    let workers = status["workers"].as_array().ok_or("no workers")?;
+    Ok(workers.iter().map(accepted).collect())
+}
