@@ -27,7 +27,7 @@ const RULES: &[Rule] = &[
     (
         // It came with Rust 1.88; `clippy::incompatible_msrv` checks only the library.
         |path| path.ends_with(".rs"),
-        r"(?:^|\s)&& let ",
+        r"(?:^|\s)&& let |\blet [^;{}=]*= [^;{}]*\n\s*&& [^;]*\{$",
         "a let chain is younger than `rust-version`; nest the `if`s",
     ),
     (

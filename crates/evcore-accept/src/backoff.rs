@@ -4,9 +4,7 @@
 //! that keeps watching it spins. Accepting therefore pauses until a descriptor is closed, or until
 //! a fixed time has passed, whichever comes first.
 //!
-//! The clients wait in the backlog meanwhile. The server may shed one client in the length of a
-//! pause, so that the client learns why it is not served. A server that closes descriptors all the
-//! time would shed more clients needlessly, because each of its pauses is short.
+//! The clients wait in the backlog meanwhile.
 //!
 //! This file has no clock and no listener. The caller passes the time, stops watching its listeners
 //! when a pause begins, and watches them again when the pause ends.
@@ -36,8 +34,6 @@ use std::time::Duration;
 pub struct Backoff {
     pause: Duration,
     resumes_at: Option<Duration>,
-    /// When the next client may be shed.
-    may_shed_at: Duration,
 }
 
 impl Backoff {
@@ -58,38 +54,12 @@ impl Backoff {
         Self {
             pause,
             resumes_at: None,
-            may_shed_at: Duration::ZERO,
         }
     }
 
     /// Begins a pause. A pause that has begun before is extended.
     pub fn pause(&mut self, now: Duration) {
         self.resumes_at = Some(now.saturating_add(self.pause));
-    }
-
-    /// Returns whether the server may shed a client now, with a [`ReserveFd`](crate::ReserveFd).
-    ///
-    /// It returns true at most once in the length of a pause, however many pauses begin in that
-    /// time. Call it when no descriptor is left, before [`pause`](Self::pause).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use evcore_accept::Backoff;
-    /// use std::time::Duration;
-    ///
-    /// let mut backoff = Backoff::new();
-    /// let mut may_shed_at = |ms| backoff.may_shed(Duration::from_millis(ms));
-    /// assert!(may_shed_at(1_000));
-    /// assert!(!may_shed_at(1_499));
-    /// assert!(may_shed_at(1_500));
-    /// ```
-    pub fn may_shed(&mut self, now: Duration) -> bool {
-        let may_shed = now >= self.may_shed_at;
-        if may_shed {
-            self.may_shed_at = now.saturating_add(self.pause);
-        }
-        may_shed
     }
 
     /// Ends the pause because a descriptor was closed. Returns whether there was a pause.
@@ -177,18 +147,6 @@ mod tests {
         assert!(backoff.descriptor_closed());
         assert!(!backoff.is_paused(ms(1)));
         assert!(!backoff.descriptor_closed(), "the pause has ended already");
-    }
-
-    #[test]
-    fn one_client_is_shed_in_each_pause_whatever_is_closed() {
-        let mut backoff = Backoff::new();
-        let mut shed = 0;
-        for now_ms in 0..2_000 {
-            shed += u32::from(backoff.may_shed(ms(now_ms)));
-            backoff.pause(ms(now_ms));
-            backoff.descriptor_closed();
-        }
-        assert_eq!(shed, 4);
     }
 
     #[test]

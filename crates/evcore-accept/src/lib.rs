@@ -22,7 +22,6 @@ mod send_file;
 mod splice_pipe;
 
 mod backoff;
-mod reserve_fd;
 
 mod error;
 
@@ -39,7 +38,6 @@ pub use connect::ConnectOptions;
 pub use error::{Error, PathError};
 pub use listener::Listener;
 pub use listener_options::ListenerOptions;
-pub use reserve_fd::ReserveFd;
 pub use send_buffer::SendBuffer;
 pub use socket_file::SocketFile;
 pub use splice_pipe::SplicePipe;

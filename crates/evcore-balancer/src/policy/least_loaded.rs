@@ -248,9 +248,8 @@ impl LeastLoaded {
     fn keep_leading(&mut self, now: Now<'_>) -> Plan {
         let is_patient = |it: &Awaited| passed(it.since_ns, now.ns) < PATIENCE_NS;
         let mut notify = None;
-        if let Some(peer) = now.least_loaded
-            && !self.awaited.as_ref().is_some_and(is_patient)
-        {
+        let is_waiting = self.awaited.as_ref().is_some_and(is_patient);
+        if let Some(peer) = now.least_loaded.filter(|_| !is_waiting) {
             self.awaited = Some(Awaited {
                 peer,
                 since_ns: now.ns,
