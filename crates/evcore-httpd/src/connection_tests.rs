@@ -256,7 +256,7 @@ impl Fixture {
         if call(connection, &mut cx) == Disposition::Close {
             let mut connection = self.connection.take().expect("just called");
             connection.release(self.token, &mut self.shared);
-            self.ev.close(self.token);
+            self.ev.remove(self.token);
         }
     }
 

@@ -363,7 +363,7 @@ mod tests {
         while let Some(step) = ev.next_step() {
             if let Step::Ready(token, _) = step {
                 let other = tokens.into_iter().find(|other| *other != token);
-                assert!(ev.close(other.expect("there are two")));
+                assert!(ev.remove(other.expect("there are two")));
             }
         }
         let earlier = Totals {

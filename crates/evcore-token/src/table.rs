@@ -115,7 +115,7 @@ impl<T> Table<T> {
     /// Removes every value for which `keep` returns false, in the order of their indices.
     ///
     /// Use it to close many connections in one pass: `keep` can pass the token on, for example to
-    /// `EventLoop::close`. Costs O(slots that were ever in use at once).
+    /// `EventLoop::remove`. Costs O(slots that were ever in use at once).
     pub fn retain(&mut self, mut keep: impl FnMut(Token, &mut T) -> bool) {
         for index in 0..self.slots_used() {
             let Some(token) = self.token_at(index) else {

@@ -62,7 +62,7 @@ impl Server {
         match step {
             Step::Accepted(new) => _ = self.open(new.stream, ev), // if it fails, dropped and closed
             Step::Ready(token, _) if token == self.quit => {
-                ev.close(token); // the loop is not shut down while it watches a descriptor
+                ev.remove(token); // the loop is not shut down while it watches a descriptor
                 ev.shutdown(Duration::from_secs(30));
             }
             Step::Ready(token, ready) => {

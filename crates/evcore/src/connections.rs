@@ -112,14 +112,14 @@ impl<T, S> Connections<T, S> {
         Some(both.map(|(stream, value)| (stream, value)))
     }
 
-    /// Ends a connection: ends its token, as [`EventLoop::close`] does, and drops stream and value,
+    /// Closes a connection: removes its token, as [`EventLoop::remove`] does, and drops stream and value,
     /// which closes the descriptor. On epoll that is one system call in all. Returns false if the token
     /// has no connection here.
     pub fn close<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> bool {
         self.map.close(ev, token)
     }
 
-    /// Ends the token of a connection, and returns its stream, which stays open, with its value. `None`
+    /// Removes the token of a connection, and returns its stream, which stays open, with its value. `None`
     /// if the token has no connection here.
     pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<(S, T)> {
         let (stream, value) = self.map.remove(ev, token)?;

@@ -78,7 +78,7 @@ impl<S: Transport + Source> EdgeStream<S> {
     /// Makes the loop watch both sides of a stream under a new token.
     ///
     /// [`Connections::add`](crate::Connections::add) calls it, and keeps both. Dropping an `EdgeStream`
-    /// closes its descriptor and does not end its token: without a call of [`EventLoop::close`] that token
+    /// closes its descriptor and does not end its token: without a call of [`EventLoop::remove`] that token
     /// keeps its slot and counts as a connection until the loop ends.
     ///
     /// # Errors
@@ -347,7 +347,7 @@ impl<S> EdgeStream<S> {
         &self.stream
     }
 
-    /// The stream. The loop watches it until its token is [closed](EventLoop::close).
+    /// The stream. The loop watches it until its token is [closed](EventLoop::remove).
     #[must_use]
     pub fn into_inner(self) -> S {
         self.stream

@@ -197,7 +197,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Watches a descriptor under a new token.
     ///
     /// No token is used twice. Its index is, with another generation. Keep the descriptor open
-    /// until [`close`](Self::close), or let [`Connections`](crate::Connections) or a [`TokenMap`](crate::TokenMap) do both.
+    /// until [`remove`](Self::remove), or let [`Connections`](crate::Connections) or a [`TokenMap`](crate::TokenMap) do both.
     /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life of a connection.
     ///
     /// # Errors

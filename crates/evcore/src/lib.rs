@@ -34,7 +34,6 @@
 // What a user sees.
 mod acceptor;
 mod builder;
-mod close;
 mod connections;
 mod connector;
 mod edge_io;
@@ -43,6 +42,7 @@ mod error;
 mod event_loop;
 mod handle;
 mod posting;
+mod remove;
 mod stats;
 mod step;
 mod thread_pool;

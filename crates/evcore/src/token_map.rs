@@ -85,8 +85,8 @@ impl<T> TokenMap<T> {
     /// Keeps `value` under a token that the loop has given out, and returns the value that the token
     /// had before. This is for values that are made after their token or have no descriptor.
     ///
-    /// If the program drops the value instead of inserting it, it must close the token by
-    /// [`EventLoop::close`]. Otherwise the token keeps its slot until the loop ends, and counts as a
+    /// If the program drops the value instead of inserting it, it must remove the token by
+    /// [`EventLoop::remove`]. Otherwise the token keeps its slot until the loop ends, and counts as a
     /// connection if it has a descriptor.
     ///
     /// Do not pass a closed token: its index may have a later token by now, whose value it would replace.
@@ -100,7 +100,7 @@ impl<T> TokenMap<T> {
         before.filter(|_| generation == Some(token.generation()))
     }
 
-    /// Closes a connection: closes its token, as [`EventLoop::close`] does, and drops the value, which
+    /// Closes a connection: removes its token, as [`EventLoop::remove`] does, and drops the value, which
     /// closes the descriptor. On epoll that is one system call in all. Returns false if the token has
     /// no value here.
     ///
@@ -109,16 +109,16 @@ impl<T> TokenMap<T> {
         let value = self.take(token);
         let is_known = value.is_some();
         if is_known {
-            ev.close_and_drop(token, value);
+            ev.remove_and_drop(token, value);
         }
         is_known
     }
 
-    /// Closes the token of a connection and returns its value, with the descriptor open. `None` if the
+    /// Removes the token of a connection and returns its value, with the descriptor open. `None` if the
     /// token has no value here.
     pub fn remove<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> Option<T> {
         let value = self.take(token)?;
-        ev.close(token);
+        ev.remove(token);
         Some(value)
     }
 

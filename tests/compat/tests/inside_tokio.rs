@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use evcore::{TokenMap, EventLoop, Interest, Listener, Mode, Step, Stream, Timer};
+use evcore::{EventLoop, Interest, Listener, Mode, Step, Stream, Timer, TokenMap};
 use tokio::io::unix::AsyncFd;
 
 /// Ends a test that hangs.

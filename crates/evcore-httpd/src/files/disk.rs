@@ -317,7 +317,7 @@ mod tests {
         }
         assert_eq!(Arc::strong_count(&file), 3);
         reads.cancel(tokens[0]);
-        assert!(ev.close(tokens[0]));
+        assert!(ev.remove(tokens[0]));
         assert_eq!(
             Arc::strong_count(&file),
             2,

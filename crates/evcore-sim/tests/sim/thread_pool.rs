@@ -149,7 +149,7 @@ fn injected_panics_and_delays_occur_and_every_job_has_a_result() {
 fn a_job_whose_token_was_closed_has_no_result() {
     let mut fixture = Fixture::new(7, 1, 100);
     fixture.submit(0..1);
-    assert!(fixture.ev.close(fixture.token));
+    assert!(fixture.ev.remove(fixture.token));
     assert_eq!(fixture.results(), []);
     assert_eq!(fixture.ev.stats().stale, 1);
 }

@@ -154,7 +154,7 @@ impl Responder {
                 self.ev.rearm(token, Interest::READ);
             }
         }
-        self.ev.close(timer);
+        self.ev.remove(timer);
     }
 
     fn answer(&self) {

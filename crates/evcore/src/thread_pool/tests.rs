@@ -86,7 +86,7 @@ fn a_full_pool_hands_the_job_back() {
 fn the_result_of_a_closed_token_is_dropped_and_counted() {
     let (mut ev, mut pool, token) = fixture(1, 10);
     let unblock = submit_blocked(&mut pool, token);
-    ev.close(token);
+    ev.remove(token);
     let reused = ev.add_unwatched().unwrap();
     assert_eq!(reused.index(), token.index());
     submit(&mut pool, reused, || 1);
@@ -105,7 +105,7 @@ fn a_token_closed_within_a_batch_gets_no_result() {
     submit(&mut pool, token, || 1);
     submit(&mut pool, token, || 2);
     assert!(pool.next_result(&mut ev).is_some());
-    ev.close(token);
+    ev.remove(token);
     assert!(pool.next_result(&mut ev).is_none());
     assert!(pool.is_empty());
 }

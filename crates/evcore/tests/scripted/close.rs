@@ -183,7 +183,7 @@ fn every_call_refuses_a_stale_token() {
     fixture.arm_ms(living, Timer::READ, 1);
     fixture.ev.post(living, Ready::WRITABLE);
 
-    assert!(!fixture.ev.close(stale));
+    assert!(!fixture.ev.remove(stale));
     assert!(!fixture.ev.arm(stale, Timer::READ, Duration::ZERO));
     assert!(!fixture.ev.disarm(stale, Timer::READ));
     assert!(!fixture.ev.post(stale, Ready::READABLE));

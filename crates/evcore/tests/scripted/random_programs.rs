@@ -277,7 +277,7 @@ impl Run {
                     self.tokens[at].1 = false;
                     self.watched.remove(&token);
                 } else {
-                    assert!(!self.fixture.ev.close(token));
+                    assert!(!self.fixture.ev.remove(token));
                 }
             }
             Op::Post(which, bit) => {

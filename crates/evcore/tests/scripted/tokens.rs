@@ -29,7 +29,7 @@ fn a_token_that_was_never_given_out_is_stale() {
     let mut fixture = Fixture::listening(2);
     for index in [evcore::poller::MAX_ID, 1 << 31, u32::MAX] {
         let token = Token::new(index, NonZeroU32::MIN);
-        assert!(!fixture.ev.close(token));
+        assert!(!fixture.ev.remove(token));
         assert!(!fixture.ev.post(token, Ready::READABLE));
         assert!(!fixture.ev.disarm(token, Timer::WRITE));
         assert!(!fixture.ev.rearm(token, Interest::NONE));
@@ -82,7 +82,7 @@ fn a_value_ends_with_its_token() {
     assert_eq!(conns.insert(old, "old"), None);
     assert_eq!(conns.insert(old, "older"), Some("old"));
     // Only the loop has closed it; no later token finds the value that is left.
-    fixture.ev.close(old);
+    fixture.ev.remove(old);
     let new = fixture.ev.add_unwatched().unwrap();
     assert_eq!(new.index(), old.index());
     assert_eq!(conns.get(new), None);
@@ -126,6 +126,6 @@ fn a_token_without_a_descriptor_is_no_connection() {
     ];
     assert_eq!(fixture.turn(), expected);
     fixture.backend.record();
-    assert!(fixture.ev.close(token));
+    assert!(fixture.ev.remove(token));
     assert_eq!(fixture.backend.record(), [], "it was never registered");
 }

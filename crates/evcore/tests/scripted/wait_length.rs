@@ -43,7 +43,7 @@ fn it_waits_for_the_earliest_timer_and_not_after_that() {
     assert_eq!(timeout(&mut fixture), Some(20 * MS));
     fixture.ev.disarm(token, Timer::WRITE);
     assert_eq!(timeout(&mut fixture), Some(30 * MS));
-    fixture.ev.close(token);
+    fixture.ev.remove(token);
     assert_eq!(timeout(&mut fixture), None);
 }
 

@@ -6,7 +6,7 @@ use evcore_token::Token;
 use crate::{Acceptor, EventLoop, Result, instrument::record::Record};
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Closes a token: disarms its timers, cancels what was posted for it, removes its descriptor from
+    /// Removes a token: disarms its timers, cancels what was posted for it, removes its descriptor from
     /// the poller, and ends its generation.
     ///
     /// After this no step carries the token, in this turn or a later one, whatever the kernel has
@@ -15,16 +15,16 @@ impl<L: Acceptor> EventLoop<L> {
     /// The descriptor stays open. [`Connections::close`](crate::Connections::close) also closes it,
     /// with one system call in all. Either call ends a pause for lack of descriptors, because one is
     /// about to be free.
-    pub fn close(&mut self, token: Token) -> bool {
+    pub fn remove(&mut self, token: Token) -> bool {
         self.end(token, |poller, key| {
             // If the kernel has lost the registration already, there is nothing to remove.
             let _ = poller.remove(key);
         })
     }
 
-    /// Closes a token as [`close`](Self::close) does, and its descriptor by dropping its `owner`. On
+    /// Removes a token as [`remove`](Self::remove) does, and closes its descriptor by dropping its `owner`. On
     /// epoll the only system call is that of the drop.
-    pub(crate) fn close_and_drop<T>(&mut self, token: Token, owner: T) {
+    pub(crate) fn remove_and_drop<T>(&mut self, token: Token, owner: T) {
         self.end(token, |poller, key| {
             let _ = poller.remove_before_close(key);
         });
