@@ -349,7 +349,7 @@ impl LineServer {
     fn check(&mut self, step: &Step<SimStream>) {
         let token = match step {
             Step::Ready(token, _) | Step::Expired(token, _) | Step::Evict(token) => *token,
-            Step::Accepted(_) | Step::Woken => return,
+            Step::Accepted(_) | Step::Woken | Step::ShuttingDown => return,
         };
         let serial = self.conns.get(token).map(|conn| conn.serial);
         self.invariants.check_token(token, serial);
@@ -384,6 +384,7 @@ impl App for LineServer {
                 self.end(token, Reason::Evicted);
             }
             Step::Woken => panic!("no handle wakes it without a post"),
+            Step::ShuttingDown => assert!(self.ev.status().shutting_down),
         }
         self.posted = self.ev.stats().posted;
     }

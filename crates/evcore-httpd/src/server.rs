@@ -166,6 +166,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             }
             // A signal, for which the caller looks before every turn, or a file.
             Step::Woken => self.take_disk_reads(),
+            Step::ShuttingDown => {} // the loop evicts what is idle
             Step::Evict(token) => self.dispatch(token, Connection::on_evict),
         }
     }

@@ -51,7 +51,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
             (token, result == Err(ErrorKind::WouldBlock))
         }
         Step::Expired(token, _) | Step::Evict(token) => (token, false),
-        Step::Woken => return, // a signal: the next turn looks
+        Step::Woken | Step::ShuttingDown => return, // a signal: the next turn looks
     };
     if stays {
         ev.arm(token, IDLE, IDLE_TIMEOUT);

@@ -67,7 +67,7 @@ impl Proxy {
                 Ok(false) | Err(_) => token,
             },
             Step::Expired(token, _) | Step::Evict(token) => token,
-            Step::Woken => return, // a signal: the next turn looks
+            Step::Woken | Step::ShuttingDown => return, // a signal: the next turn looks
         };
         let (_, side) = self.sides.get(token).expect("it is open");
         for end in side.ends.into_iter().flatten() {

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     (token, result == Err(ErrorKind::WouldBlock))
                 }
                 Step::Expired(token, _) | Step::Evict(token) => (token, false),
-                Step::Woken => continue,
+                Step::Woken | Step::ShuttingDown => continue,
             };
             if stays {
                 ev.arm(token, IDLE, idle);

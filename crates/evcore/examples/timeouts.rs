@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     }
                 }
                 Step::Expired(token, _) | Step::Evict(token) => _ = clients.close(&mut ev, token),
-                Step::Woken => {}
+                Step::Woken | Step::ShuttingDown => {}
             }
         }
         while let Some(error) = ev.take_listener_error() {

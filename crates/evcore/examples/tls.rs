@@ -91,7 +91,7 @@ impl Server {
                 let _ = close(stream, tls, ev);
                 self.clients.close(ev, token);
             }
-            Step::Woken => {}
+            Step::Woken | Step::ShuttingDown => {}
         }
     }
 

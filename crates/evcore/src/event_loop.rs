@@ -149,7 +149,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// 2. [`Step::Accepted`], from the listeners by turns. First the loop chooses the idle
     ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
     ///    of one accepted in the same turn. Afterwards it releases the accept lock.
-    /// 3. [`Step::Woken`], if a [`Handle`] woke the loop.
+    /// 3. [`Step::ShuttingDown`], if a shutdown has begun, and [`Step::Woken`], if a [`Handle`] woke
+    ///    the loop.
     /// 4. [`Step::Expired`] for timers.
     /// 5. [`Step::Ready`] for posted work, in this order: left over from the turn before,
     ///    [put off](Self::post_next) to this turn, posted by [other threads](Handle::post), posted

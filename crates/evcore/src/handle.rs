@@ -47,7 +47,7 @@ impl Handle {
     /// which is also where the timeout begins. It ends the loop's wait.
     ///
     /// If it is called several times, the earliest deadline counts. What this thread did before is
-    /// visible when [`Status::shutting_down`](crate::Status::shutting_down) is true. It makes no
+    /// visible to the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows. It makes no
     /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
     ///
     /// The timeout is rounded up to a millisecond. Takes no lock and allocates nothing, so a signal

@@ -19,7 +19,7 @@
 //!
 //! | target | at `DEBUG` | at `TRACE` | nginx's debug log |
 //! |---|---|---|---|
-//! | `evcore::turn` | | turn began, turn ended, ready, woken | `worker cycle`, `epoll: fd: ev:` |
+//! | `evcore::turn` | | turn began, turn ended, ready, woken, shutting down | `worker cycle`, `epoll: fd: ev:` |
 //! | `evcore::balancer` | planned | accept lock taken, released | `accept mutex locked` |
 //! | `evcore::accept` | accepted | | `accept: fd:` |
 //! | `evcore::poller` | stale | | `epoll: stale event` |

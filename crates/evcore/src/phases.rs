@@ -139,6 +139,9 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     pub(crate) fn next_wake(&mut self) -> Option<Step<L::Stream>> {
+        if self.remote.take_announcement() {
+            return Some(Step::ShuttingDown);
+        }
         self.remote.take_wake().then_some(Step::Woken)
     }
 

@@ -10,7 +10,6 @@
 //! what each is there for. That is why the fields of [`RemoteRequests`] are open.
 
 use std::{
-    mem,
     sync::{
         Arc,
         atomic::Ordering::{AcqRel, Acquire, Release},
@@ -28,8 +27,8 @@ use crate::sync::{AtomicBool, AtomicU64};
 #[derive(Debug)]
 pub(crate) struct Remote {
     requests: Arc<RemoteRequests>,
-    /// A wake-up that is not yet delivered.
-    woken: bool,
+    /// The steps that are not yet delivered: [`WOKEN`] and [`SHUTTING_DOWN`].
+    steps: u8,
     /// A shutdown that has not yet begun.
     shutdown: Option<Duration>,
     /// Whether posts may wait.
@@ -41,7 +40,7 @@ impl Remote {
     pub(crate) fn new() -> Self {
         Self {
             requests: Arc::new(RemoteRequests::new()),
-            woken: false,
+            steps: 0,
             shutdown: None,
             has_posts: false,
         }
@@ -55,7 +54,7 @@ impl Remote {
     /// A waker has ended a wait: takes the requests.
     #[inline(never)]
     pub(crate) fn on_woken(&mut self) {
-        self.woken |= self.requests.take_wake();
+        self.steps |= u8::from(self.requests.take_wake()) * WOKEN;
         // If the wait failed, an earlier request is still there.
         let requested = [self.shutdown, self.requests.take_shutdown()];
         self.shutdown = requested.into_iter().flatten().min();
@@ -80,17 +79,43 @@ impl Remote {
         self.shutdown.take()
     }
 
+    /// A shutdown has begun, by whomever, which is a step.
+    pub(crate) fn announce_shutdown(&mut self) {
+        self.steps |= SHUTTING_DOWN;
+    }
+
+    /// Takes the announcement of a shutdown, if there is one.
+    pub(crate) fn take_announcement(&mut self) -> bool {
+        self.take_step(SHUTTING_DOWN)
+    }
+
     /// Takes the wake-up, if there is one.
     pub(crate) fn take_wake(&mut self) -> bool {
-        mem::take(&mut self.woken)
+        self.take_step(WOKEN)
+    }
+
+    fn take_step(&mut self, step: u8) -> bool {
+        let has_step = self.steps & step != 0;
+        self.steps &= !step;
+        has_step
     }
 
     /// Whether anything is left over, so that the next wait must not sleep.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.woken || self.has_posts
+        self.steps != 0 || self.has_posts
+    }
+
+    /// Whether other threads want anything that is left over.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.steps & WOKEN != 0 || self.has_posts
     }
 }
+
+/// A wake-up, in [`Remote::steps`].
+const WOKEN: u8 = 1;
+/// A shutdown that has begun.
+const SHUTTING_DOWN: u8 = 2;
 
 /// Posts of a loop that is dropped are dropped, too.
 impl Drop for Remote {

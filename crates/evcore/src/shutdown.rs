@@ -94,6 +94,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// the grace has passed again: its next request may be on the way. With a shorter timeout it is not
     /// evicted, because the shutdown is complete before. Busy connections go on as before.
     /// [`is_shut_down`](Self::is_shut_down) returns whether the shutdown is complete.
+    /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes once, before the first eviction.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
     /// shutdown is complete at once. Reads the clock's source.
@@ -132,6 +133,7 @@ impl<L: Acceptor> EventLoop<L> {
             let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
+            self.remote.announce_shutdown();
             // Only once, because it ends the plan. `next_turn` gets here in each turn of a stop. If
             // the poller refuses, its later events of the listeners are dropped.
             let _ = self.close_listeners();
@@ -205,7 +207,9 @@ impl<L: Acceptor> EventLoop<L> {
 
     #[inline(never)]
     fn has_nothing_left(&self) -> bool {
-        self.slots.watched() == 0 && !self.has_work() && self.only_background_timers_are_left()
+        // The step that announces the shutdown keeps no loop that has nothing to do.
+        let has_work = self.has_queued() || self.remote.has_requests();
+        self.slots.watched() == 0 && !has_work && self.only_background_timers_are_left()
     }
 
     fn only_background_timers_are_left(&self) -> bool {

@@ -24,6 +24,7 @@ use crate::Timer;
 ///         Step::Expired(token, timer) => println!("{token}: its timer {timer:?} has expired"),
 ///         Step::Accepted(new) => println!("{} has connected", new.peer),
 ///         Step::Woken => println!("another thread woke the loop"),
+///         Step::ShuttingDown => println!("no client is accepted any more"),
 ///         Step::Evict(token) => println!("{token} is evicted"),
 ///     }
 /// }
@@ -41,6 +42,10 @@ pub enum Step<S = Stream> {
     Expired(Token, Timer),
     /// A [handle](crate::Handle::wake) woke the loop, once or several times.
     Woken,
+    /// The loop [shuts down](crate::EventLoop::shutdown) from now on, by whichever call. It comes once,
+    /// so that the program can say good-bye to its peers. A shutdown that is complete at once makes no
+    /// step.
+    ShuttingDown,
     /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots or
     /// descriptors are short, or the loop [shuts down](crate::EventLoop::shutdown). It no longer
     /// counts as idle.

@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Accepts,
     /// Gives the accept lock back, if this turn holds it.
     ReleaseLock,
-    /// A wake-up from another thread.
+    /// The beginning of a shutdown, and a wake-up from another thread.
     Wakes,
     /// Timers that have expired.
     Timers,
@@ -144,8 +144,13 @@ impl<L: Acceptor> EventLoop<L> {
     /// Whether anything was left over for this turn, which then does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        let queued = self.slots.has_posted() || self.accepting.has_queued();
-        queued || self.remote.has_work() || self.has_evictions()
+        self.has_queued() || self.remote.has_work()
+    }
+
+    /// Whether the loop itself has left something over.
+    #[inline]
+    pub(crate) fn has_queued(&self) -> bool {
+        self.slots.has_posted() || self.accepting.has_queued() || self.has_evictions()
     }
 
     /// Skips the later phases if none of them has anything to do. Otherwise their budgets begin.

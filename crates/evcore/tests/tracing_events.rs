@@ -127,6 +127,7 @@ fn a_scripted_turn_emits_the_expected_events() {
         "TRACE evcore::turn: turn ended took_ns=0",
         "DEBUG evcore::balancer: planned listening=false holds_lock=false leadership=Keep",
         "TRACE evcore::turn: turn began turn=3 at_ns=8000000 events=0",
+        "TRACE evcore::turn: shutting down",
         "DEBUG evcore::connections: evicted token=0v1",
     ];
     assert_eq!(events, expected);

@@ -58,6 +58,8 @@ pub enum Record {
     Expired(Token, Timer),
     /// [`Step::Woken`](crate::Step::Woken) was yielded.
     Woken,
+    /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) was yielded.
+    ShuttingDown,
     /// [`Step::Evict`](crate::Step::Evict) was yielded.
     Evict(Token),
     /// An event, a post or a result was dropped because its token is closed; `None` if its listener
@@ -116,6 +118,7 @@ impl Record {
             Step::Ready(token, ready) => Self::Ready(token, ready),
             Step::Expired(token, timer) => Self::Expired(token, timer),
             Step::Woken => Self::Woken,
+            Step::ShuttingDown => Self::ShuttingDown,
             Step::Evict(token) => Self::Evict(token),
         }
     }

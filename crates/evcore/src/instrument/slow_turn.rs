@@ -102,6 +102,8 @@ pub enum StepKind {
     Expired(Token, Timer),
     /// [`Step::Woken`].
     Woken,
+    /// [`Step::ShuttingDown`].
+    ShuttingDown,
     /// [`Step::Evict`].
     Evict(Token),
 }
@@ -116,6 +118,7 @@ impl StepKind {
             Step::Ready(token, _) => Self::Ready(token),
             Step::Expired(token, timer) => Self::Expired(token, timer),
             Step::Woken => Self::Woken,
+            Step::ShuttingDown => Self::ShuttingDown,
             Step::Evict(token) => Self::Evict(token),
         }
     }

@@ -27,6 +27,7 @@ pub(super) fn emit(record: &Record) {
         Record::TurnEnded { took_ns } => trace!(target: target::TURN, took_ns, "turn ended"),
         Record::Ready(token, ready) => trace!(target: target::TURN, %token, ?ready, "ready"),
         Record::Woken => trace!(target: target::TURN, "woken"),
+        Record::ShuttingDown => trace!(target: target::TURN, "shutting down"),
 
         Record::Planned {
             listening,

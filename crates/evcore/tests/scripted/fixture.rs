@@ -27,6 +27,8 @@ pub(crate) struct Fixture {
     pub(crate) accepted: Vec<Accepted>,
     listeners: Vec<Known>,
     clients: Vec<TcpStream>,
+    /// Number of steps that announced a shutdown.
+    pub(crate) announcements: u32,
 }
 
 impl Fixture {
@@ -76,6 +78,7 @@ impl Fixture {
             accepted: Vec::new(),
             listeners: known,
             clients: Vec::new(),
+            announcements: 0,
         }
     }
 
@@ -144,9 +147,14 @@ impl Fixture {
         self.ev.wait().unwrap();
     }
 
-    /// The next step of this turn, which goes on the record.
+    /// The next step of this turn, which goes on the record. The announcement of a shutdown is only
+    /// counted.
     pub(crate) fn step(&mut self) -> Option<Recorded> {
         let recorded = match self.ev.next_step()? {
+            Step::ShuttingDown => {
+                self.announcements += 1;
+                return self.step();
+            }
             Step::Accepted(new) => {
                 let recorded = Recorded::Accepted(new.listener);
                 self.accepted.push(new);
@@ -164,6 +172,11 @@ impl Fixture {
     /// What is left of this turn.
     pub(crate) fn rest(&mut self) -> Vec<Recorded> {
         std::iter::from_fn(|| self.step()).collect()
+    }
+
+    /// The turn of a shutdown that announces it, and does nothing else.
+    pub(crate) fn announced(&mut self) {
+        assert_eq!((self.turn(), self.announcements), (Vec::new(), 1));
     }
 
     /// A whole turn.

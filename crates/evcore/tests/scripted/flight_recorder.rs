@@ -71,6 +71,7 @@ fn expected(tokens: Tokens) -> Vec<Record> {
         ended(0),
         planned(false),
         began(3, 8, 0),
+        Record::ShuttingDown,
         Record::Evict(a),
     ]
 }

@@ -50,6 +50,7 @@ fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_the_grace() {
     let token = fixture.join_idle();
     fixture.pass_ms(3000);
     fixture.ev.shutdown(ms(30_000));
+    fixture.announced();
     fixture.backend.record();
     assert_eq!(fixture.turn(), []);
     assert_eq!(fixture.backend.timeouts(), [Some(ms(1000))]);
@@ -121,6 +122,7 @@ fn a_shutdown_with_a_shorter_timeout_does_not_wait_for_the_grace() {
     let mut fixture = with_grace();
     fixture.join_idle();
     fixture.ev.shutdown(ms(300));
+    fixture.announced();
     fixture.backend.record();
     assert_eq!(fixture.turn(), []);
     assert_eq!(fixture.backend.timeouts(), [Some(ms(300))]);
@@ -164,6 +166,7 @@ fn a_timer_of_the_grace_does_not_delay_other_timers() {
     let token = fixture.join_idle();
     fixture.arm_ms(token, Timer::READ, 200);
     fixture.ev.shutdown(ms(30_000));
+    fixture.announced();
     fixture.backend.record();
     fixture.turn();
     assert_eq!(fixture.backend.timeouts(), [Some(ms(200))]);

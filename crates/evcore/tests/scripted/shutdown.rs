@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Timer};
+use evcore::{Budgets, Ready, Step, Timer};
 
 use crate::{
     fake_backend::Recorded,
@@ -44,6 +44,7 @@ fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_its_timeout() {
     fixture.join();
     fixture.pass_ms(3000);
     fixture.ev.shutdown(ms(1000));
+    fixture.announced();
     fixture.backend.record();
     fixture.turn();
     assert!(!fixture.ev.is_shut_down(), "the connection is busy");
@@ -165,6 +166,7 @@ fn it_gives_up_when_its_time_is_over_and_waits_no_longer() {
         fixture.arm_ms(token, Timer::READ, 60_000);
         fixture.turn();
         fixture.ev.shutdown(ms(100));
+        fixture.announced();
         fixture.backend.record();
         fixture.pass_ms(40);
         assert_eq!(fixture.turn(), []);
@@ -259,6 +261,7 @@ fn a_timer_without_a_descriptor_keeps_the_loop_alive() {
     let job = fixture.begin();
     fixture.arm_ms(job, Timer::WRITE, 50);
     fixture.ev.shutdown(ms(1000));
+    fixture.announced();
     fixture.backend.record();
     assert_eq!(fixture.turn(), []);
     assert_eq!(fixture.backend.timeouts(), [Some(ms(50))]);
@@ -363,4 +366,35 @@ fn turns_left_early_still_evict_all_idle_connections() {
         assert_eq!(fixture.backend.timeouts(), [waited]);
         assert_eq!(named, tokens.map(Recorded::Evict));
     }
+}
+
+#[test]
+fn a_shutdown_is_announced_once_before_the_first_eviction() {
+    for by_handle in [false, true] {
+        let mut fixture = Fixture::new();
+        let [idle, busy] = [fixture.join_idle(), fixture.join()];
+        for _ in 0..2 {
+            if by_handle {
+                fixture.ev.handle().shutdown(ms(60_000));
+            } else {
+                fixture.ev.shutdown(ms(60_000));
+            }
+        }
+        fixture.wait();
+        assert!(matches!(fixture.ev.next_step(), Some(Step::ShuttingDown)));
+        assert!(fixture.ev.status().shutting_down);
+        assert_eq!(fixture.rest(), [Recorded::Evict(idle)]);
+        fixture.ev.shutdown(ms(50_000));
+        fixture.leave(idle);
+        assert_eq!((fixture.turn(), fixture.announcements), (vec![], 0));
+        fixture.leave(busy);
+        assert!(fixture.ev.is_shut_down());
+    }
+}
+
+#[test]
+fn a_shutdown_that_is_complete_at_once_is_not_announced() {
+    let mut fixture = Fixture::new();
+    fixture.ev.shutdown(ms(60_000));
+    assert!(fixture.ev.is_shut_down(), "there is nothing to do");
 }
