@@ -91,7 +91,7 @@ fn an_example_without_descriptors_serves_when_one_is_free() {
         // None leaves before that, however slow the server is.
         eventually("the log reports that descriptors ran out", || {
             let log = server.log();
-            ["no descriptor left", "Too many open files"]
+            ["out of descriptors", "Too many open files"]
                 .iter()
                 .any(|message| log.contains(message))
         });

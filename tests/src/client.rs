@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
-    self, AddressFamily, SocketFlags, SocketType, socket_with,
+    self, AddressFamily, SocketType,
     sockopt::{set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size},
 };
 
@@ -96,8 +97,8 @@ impl Client {
     pub fn connect_with_receive_buffer(address: SocketAddr, bytes: usize) -> Self {
         // The buffer must be set before the connection is made, because its size is announced then.
         let family = AddressFamily::INET;
-        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .expect("a descriptor");
+        let socket = net::socket(family, SocketType::STREAM, None).expect("a descriptor");
+        fcntl_setfd(&socket, FdFlags::CLOEXEC).expect("an open descriptor");
         set_socket_recv_buffer_size(&socket, bytes).expect("a buffer of that size");
         net::connect(&socket, &address).expect("the server listens");
         Self::patient(socket.into()).expect("a socket")

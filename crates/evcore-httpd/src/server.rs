@@ -279,7 +279,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         let open = self.connections.len();
         if !self.shared.bodies.headroom.allows_connection(open) {
             // It is closed. Further clients wait, or go to a worker that has memory.
-            self.ev.pause_accepting();
+            self.ev.listeners().pause();
             return self.shared.counts.connection_refused();
         }
         // Registered once, edge-triggered, for both sides.
@@ -314,7 +314,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
 
     /// Logs every listener error. A failed listener is suspended for half a second, so there are few.
     fn log_listener_errors(&mut self) {
-        while let Some(error) = self.ev.take_listener_error() {
+        while let Some(error) = self.ev.listeners().take_error() {
             log(format_args!(
                 "{} [alert] {}: {error}",
                 self.ev.clock().error_log_time(),
@@ -332,8 +332,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }
-            let exhausted = self.ev.last_exhausted().map(|it| it.to_string());
             let status = self.ev.status();
+            let exhausted = status.last_exhausted.map(|it| it.to_string());
             log(format_args!(
                 "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
                  idle ones are closed for them",

@@ -48,7 +48,7 @@ impl Worker {
     /// Those of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the supervisor
     /// starts another worker.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
-        while let Some(error) = self.ev.take_listener_error() {
+        while let Some(error) = self.ev.listeners().take_error() {
             (self.on_event)(Event::Listener(self.index(), &error));
         }
         if !mem::replace(&mut self.is_ready, true) {

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 clients.close(&mut ev, token); // no step carries this token any more
             }
         }
-        while let Some(error) = ev.take_listener_error() {
+        while let Some(error) = ev.listeners().take_error() {
             eprintln!("{error}");
         }
     }

@@ -86,6 +86,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
                     }
                 }
                 Step::Expired(token, _) | Step::Evict(token) => _ = clients.close(&mut ev, token),
+                Step::ShuttingDown => {}
             }
             for token in due.drain(..) {
                 let (stream, client) = clients.get_mut(token).expect("open");

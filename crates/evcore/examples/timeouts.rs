@@ -92,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Step::Woken | Step::ShuttingDown => {}
             }
         }
-        while let Some(error) = ev.take_listener_error() {
+        while let Some(error) = ev.listeners().take_error() {
             eprintln!("{error}");
         }
     }

@@ -126,7 +126,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(step) = ev.next_step() {
             server.handle(step, &mut ev);
         }
-        while let Some(error) = ev.take_listener_error() {
+        while let Some(error) = ev.listeners().take_error() {
             eprintln!("{error}");
         }
     }

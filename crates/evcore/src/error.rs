@@ -81,7 +81,7 @@ pub enum Error {
 /// A listener failed and is suspended for half a second; then the loop tries it again.
 ///
 /// The poller refused to register or to remove it, or accepting failed. The other listeners and all
-/// connections go on. [`EventLoop::take_listener_error`](crate::EventLoop::take_listener_error)
+/// connections go on. [`ListenersMut::take_error`](crate::ListenersMut::take_error)
 /// returns it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -2,14 +2,14 @@
 
 use std::{fmt, os::fd::AsRawFd, time::Duration};
 
-use evcore_accept::{Listener, Resource};
+use evcore_accept::Listener;
 use evcore_balancer::Load;
 use evcore_clock::Clock;
 use evcore_poller::{Interest, Mode, Poller, Source, Target};
 use evcore_token::Token;
 
 use crate::{
-    Acceptor, Budgets, Builder, Error, Handle, ListenerError, Result, Stats, Status, Step, Timer,
+    Acceptor, Budgets, Builder, Error, Handle, ListenersMut, Result, Stats, Status, Step, Timer,
     accepting::Accepting,
     batch::Batch,
     clock_updates::UpdatePolicy,
@@ -393,82 +393,10 @@ impl<L: Acceptor> EventLoop<L> {
         &self.clock
     }
 
-    /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
-    /// last error was taken.
-    ///
-    /// A listener fails when the poller refuses to register or to remove it (out of memory, or
-    /// of watches: `fs.epoll.max_user_watches` on Linux), or when accepting fails for a reason that
-    /// concerns no single client. It is suspended for half a second and then tried again. The other
-    /// listeners and all connections go on.
-    ///
-    /// Call it after the steps of a turn. The loop keeps the latest error of each listener;
-    /// [`Stats::listener_errors`] counts all of them.
-    ///
-    /// ```
-    /// # use evcore::EventLoop;
-    /// # let mut ev = EventLoop::builder().build()?;
-    /// # ev.handle().wake();
-    /// ev.wait()?;
-    /// while let Some(step) = ev.next_step() { /* ... */ }
-    /// while let Some(error) = ev.take_listener_error() {
-    ///     eprintln!("{error}");
-    /// }
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn take_listener_error(&mut self) -> Option<ListenerError> {
-        self.accepting.take_error()
-    }
-
-    /// Returns the resource that accepting has last run out of, for the log. `None` if it has not run
-    /// out of any since the loop was built. [`Stats::accept_pauses`] counts how often it has.
-    ///
-    /// The clients wait in the backlog; the loop sheds none. If the limit is that of the process, the
-    /// loop [evicts](Step::Evict) connections that have been idle for the
-    /// [grace](Builder::idle_grace), unless another worker of the [group](Builder::group) has a free
-    /// slot. It accepts again when a connection is closed, or after 500 ms.
-    ///
-    /// ```
-    /// # use evcore::EventLoop;
-    /// # let mut ev = EventLoop::builder().build()?;
-    /// # ev.handle().wake();
-    /// let mut pauses = 0;
-    /// # for _ in 0..1 {
-    /// ev.wait()?;
-    /// while let Some(step) = ev.next_step() { /* ... */ }
-    /// if let Some(resource) = ev.last_exhausted().filter(|_| ev.stats().accept_pauses > pauses) {
-    ///     pauses = ev.stats().accept_pauses;
-    ///     eprintln!("{resource}; new clients wait");
-    /// }
-    /// # }
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
+    /// What few programs ask about the listeners: their errors, and ways to pause and to close them.
     #[must_use]
-    pub fn last_exhausted(&self) -> Option<Resource> {
-        self.accepting.last_exhausted()
-    }
-
-    /// Pauses accepting, because the application lacks what a client needs, for example memory.
-    ///
-    /// The pause ends when a connection is closed, or after 500 ms; that of a lack of descriptors is
-    /// the same. Clients wait in the backlog, and another worker of the [group](Builder::group) is
-    /// notified. [`Stats::accept_pauses`] does not count it. Reads the clock's source.
-    ///
-    /// Call it when you refuse a [`Step::Accepted`]. Otherwise a worker that closes every client has
-    /// the least load, and gets them all.
-    ///
-    /// ```
-    /// use evcore::{EventLoop, Listener};
-    /// use std::time::Duration;
-    ///
-    /// let listener = Listener::bind("127.0.0.1:0")?;
-    /// let mut ev = EventLoop::builder().listener(listener).build()?;
-    /// ev.pause_accepting();
-    /// ev.wait_at_most(Duration::ZERO)?;
-    /// assert!(!ev.status().listening);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn pause_accepting(&mut self) {
-        self.accepting.pause(&self.clock);
+    pub fn listeners(&mut self) -> ListenersMut<'_, L> {
+        ListenersMut::new(self)
     }
 
     /// What the loop has done so far.
@@ -487,6 +415,7 @@ impl<L: Acceptor> EventLoop<L> {
             idle: self.evictions.len(),
             timers_armed: self.timers.len(),
             listening: self.accepting.is_listening(),
+            last_exhausted: self.accepting.last_exhausted(),
             shutting_down: self.is_shutting_down(),
             backend: self.poller.backend().name(),
         }

@@ -28,7 +28,7 @@
 //! | `evcore::connections` | registered, closed, evicted | | `epoll add event`, `reusable connection` |
 //!
 //! Errors are not among them: the loop returns them, by [`EventLoop::wait`] and
-//! [`EventLoop::take_listener_error`].
+//! [`ListenersMut::take_error`].
 #![forbid(unsafe_code)]
 
 // What a user sees.
@@ -41,6 +41,7 @@ mod edge_stream;
 mod error;
 mod event_loop;
 mod handle;
+mod listeners_mut;
 mod posting;
 mod remove;
 mod stats;
@@ -92,6 +93,7 @@ pub use instrument::{
     record::Record,
     slow_turn::{SlowStep, SlowTurn, StepKind},
 };
+pub use listeners_mut::ListenersMut;
 pub use stats::{Stats, Status};
 pub use step::{Accepted, Step};
 pub use thread_pool::ThreadPool;

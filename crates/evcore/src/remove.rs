@@ -3,7 +3,9 @@
 use evcore_poller::Poller;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Result, instrument::record::Record};
+use crate::acceptor::Acceptor;
+use crate::event_loop::EventLoop;
+use crate::instrument::record::Record;
 
 impl<L: Acceptor> EventLoop<L> {
     /// Removes a token: disarms its timers, cancels what was posted for it, removes its descriptor from
@@ -29,23 +31,6 @@ impl<L: Acceptor> EventLoop<L> {
             let _ = poller.remove_before_close(key);
         });
         drop(owner);
-    }
-
-    /// Closes the listeners of this worker for good. [`shutdown`](Self::shutdown) begins with this.
-    ///
-    /// Clients in the backlog wait for the other workers that share it. One of those is notified if
-    /// this worker listened and is in a [group](crate::Builder::group).
-    ///
-    /// # Errors
-    ///
-    /// The poller's. The listeners are closed all the same.
-    pub fn close_listeners(&mut self) -> Result<()> {
-        let held_lock = self.accepting.holds_lock();
-        let closed = self.accepting.close(&mut self.poller, &mut self.stats);
-        if held_lock {
-            self.record(Record::LockReleased);
-        }
-        closed
     }
 
     fn end(&mut self, token: Token, leave: impl FnOnce(&mut Poller, u64)) -> bool {

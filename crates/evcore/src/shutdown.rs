@@ -48,7 +48,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Errors
     ///
     /// Those of [`wait`](Self::wait): the loop cannot go on. A signal that interrupts the wait is no
-    /// error, and neither is a [listener that fails](Self::take_listener_error).
+    /// error, and neither is a [listener that fails](crate::ListenersMut::take_error).
     ///
     /// ```
     /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
@@ -67,7 +67,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///             conns.close(&mut ev, token); // its client has left
     ///         }
     ///     }
-    ///     while let Some(error) = ev.take_listener_error() {
+    ///     while let Some(error) = ev.listeners().take_error() {
     ///         eprintln!("{error}");
     ///     }
     /// }
@@ -136,7 +136,7 @@ impl<L: Acceptor> EventLoop<L> {
             self.remote.announce_shutdown();
             // Only once, because it ends the plan. `next_turn` gets here in each turn of a stop. If
             // the poller refuses, its later events of the listeners are dropped.
-            let _ = self.close_listeners();
+            let _ = self.listeners().close();
         }
         self.shutdown.limit(over_ns);
     }

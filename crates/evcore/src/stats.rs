@@ -1,5 +1,7 @@
 //! What the loop has done, and what it is doing.
 
+use evcore_accept::Resource;
+
 /// Counters since the loop was built. Each count costs one addition.
 ///
 /// Distributions are in the [`Histograms`](crate::Histograms).
@@ -43,10 +45,10 @@ pub struct Stats {
     /// Times that this worker notified another one to accept clients.
     pub notifications: u64,
     /// Times that accepting ended for lack of descriptors or memory, and paused unless evictions made
-    /// room. [`last_exhausted`](crate::EventLoop::last_exhausted) returns what was lacking.
+    /// room. [`Status::last_exhausted`] returns what was lacking.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.
-    /// [`take_listener_error`](crate::EventLoop::take_listener_error) returns the errors.
+    /// [`take_error`](crate::ListenersMut::take_error) returns the errors.
     pub listener_errors: u64,
     /// Timers that expired.
     pub expired: u64,
@@ -87,6 +89,15 @@ pub struct Status {
     pub timers_armed: usize,
     /// Whether this worker's listeners are registered with its poller.
     pub listening: bool,
+    /// The resource that accepting has last run out of, for the log. `None` if it has not run out of
+    /// any since the loop was built. [`Stats::accept_pauses`] counts how often it has.
+    ///
+    /// The clients wait in the backlog. If the limit is that of the process, the loop
+    /// [evicts](crate::Step::Evict) connections that have been idle for the
+    /// [grace](crate::Builder::idle_grace), unless another worker of the
+    /// [group](crate::Builder::group) has a free slot. It accepts again when a connection is closed, or
+    /// after 500 ms.
+    pub last_exhausted: Option<Resource>,
     /// Whether a [shutdown](crate::EventLoop::shutdown) has begun, here or by a
     /// [handle](crate::Handle::shutdown). It stays true.
     pub shutting_down: bool,

@@ -25,7 +25,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// were not delivered are kept, in case you wait again.
     ///
     /// A failure of a single descriptor is no error of the wait. A listener that fails is suspended,
-    /// and [`take_listener_error`](Self::take_listener_error) returns its error. If the kernel
+    /// and [`take_error`](crate::ListenersMut::take_error) returns its error. If the kernel
     /// refuses a [`modify`](Self::modify), the connection gets a
     /// [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
     // Not inlined, so that the caller's loop keeps its registers for the steps.

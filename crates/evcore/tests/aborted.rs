@@ -94,7 +94,7 @@ fn a_listener_that_only_loses_connections_is_suspended() {
     while ev.stats().listener_errors == 0 {
         assert_eq!(turn(&mut ev), 0);
     }
-    let error = ev.take_listener_error().unwrap();
+    let error = ev.listeners().take_error().unwrap();
     assert!(matches!(error.source, Error::Aborted { .. }), "{error}");
     let calls = script.calls.get();
     for _ in 0..3 {

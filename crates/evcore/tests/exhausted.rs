@@ -126,7 +126,7 @@ impl Worker {
                         self.lacking.set(None);
                     }
                 }
-                Step::Woken => {}
+                Step::Woken | Step::ShuttingDown => {}
                 step => panic!("{step:?}"),
             }
         }
@@ -159,7 +159,7 @@ fn an_exhausted_worker_evicts_an_eighth_of_the_idle_and_accepts_at_once() {
     worker.connect(1);
     assert_eq!(worker.turn().evicted, idle[..3]);
     assert_eq!(worker.turn().accepted.len(), 1, "no time has passed");
-    assert_eq!(worker.ev.last_exhausted(), Some(Resource::Process));
+    assert_eq!(worker.ev.status().last_exhausted, Some(Resource::Process));
     let stats = worker.ev.stats();
     assert_eq!((stats.accept_pauses, stats.evictions), (1, 3));
 }
@@ -197,7 +197,7 @@ fn a_shortage_of_the_system_evicts_nothing() {
         worker.connect(1);
         // Another process may take what is freed.
         assert!(worker.turns(10).evicted.is_empty());
-        assert_eq!(worker.ev.last_exhausted(), Some(resource));
+        assert_eq!(worker.ev.status().last_exhausted, Some(resource));
         worker.lacking.set(None);
         worker.time.advance(Duration::from_millis(500));
         assert_eq!(worker.turns(2).accepted.len(), 1);

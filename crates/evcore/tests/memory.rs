@@ -345,7 +345,7 @@ fn turns_allocate_nothing() {
                 Step::Ready(token, ready) if ready.is_readable() => read(&mut ev, token),
                 Step::Ready(token, _) => written(&mut ev, &mut conns, token),
                 Step::Expired(token, timer) => assert!(ev.arm(token, timer, IDLE)),
-                Step::Accepted(_) | Step::Woken | Step::Evict(_) => {
+                Step::Accepted(_) | Step::Woken | Step::ShuttingDown | Step::Evict(_) => {
                     unreachable!("there is no client")
                 }
             }

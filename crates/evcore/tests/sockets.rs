@@ -61,7 +61,7 @@ impl Echo {
                     self.ended += 1;
                 }
                 Step::Expired(..) | Step::Evict(_) => panic!("not within {DEADLINE:?}"),
-                Step::Woken => {}
+                Step::Woken | Step::ShuttingDown => {}
             }
         }
     }

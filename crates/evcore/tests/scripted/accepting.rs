@@ -161,13 +161,13 @@ fn closing_the_listeners_stops_listening_for_good() {
     for mut fixture in [Fixture::listening(2), Fixture::locking(2)] {
         fixture.turn();
         let fds = [fixture.listener_fd(0), fixture.listener_fd(1)];
-        fixture.ev.close_listeners().unwrap();
+        fixture.ev.listeners().close().unwrap();
         assert!(!fixture.ev.status().listening);
         assert!(!fds.iter().any(|fd| fixture.backend.watches(*fd)));
         fixture.backend.record();
         fixture.turn();
         assert_eq!(fixture.backend.record(), [Recorded::Wait(None)]);
-        fixture.ev.close_listeners().unwrap();
+        fixture.ev.listeners().close().unwrap();
     }
 }
 
@@ -184,7 +184,7 @@ fn closing_the_listeners_drops_their_events_of_the_batch() {
         ]);
         fixture.wait();
         fixture.step();
-        fixture.ev.close_listeners().unwrap();
+        fixture.ev.listeners().close().unwrap();
         assert!(!fixture.backend.holds_lock());
         let rest = fixture.rest();
         assert!(rest.is_empty() || rest == [readable(token)], "{rest:?}");
@@ -197,7 +197,7 @@ fn tokens_keep_their_names_when_the_listeners_are_closed() {
     let mut fixture = Fixture::listening(2);
     let before = fixture.join();
     fixture.turn();
-    fixture.ev.close_listeners().unwrap();
+    fixture.ev.listeners().close().unwrap();
     let after = fixture.join();
     fixture.report_readable(&[before, after]);
     assert_eq!(fixture.turn(), [readable(before), readable(after)]);
@@ -263,7 +263,7 @@ fn a_pause_begins_within_the_turn_and_ends_after_its_time() {
     fixture.report_listeners(&[0, 1]);
     fixture.wait();
     assert_eq!(fixture.step(), Some(Recorded::Accepted(0)));
-    fixture.ev.pause_accepting();
+    fixture.ev.listeners().pause();
     assert_eq!(fixture.rest(), [], "the others wait");
     assert_eq!(fixture.ev.stats().accept_pauses, 0, "it is the caller's");
     fixture.turn();
@@ -282,7 +282,7 @@ fn a_pause_begins_within_the_turn_and_ends_after_its_time() {
 fn a_pause_ends_when_a_connection_is_closed() {
     let mut fixture = Fixture::listening(1);
     let served = fixture.join();
-    fixture.ev.pause_accepting();
+    fixture.ev.listeners().pause();
     fixture.turn();
     assert!(!fixture.ev.status().listening);
     fixture.leave(served);

@@ -56,7 +56,7 @@ fn a_listeners_event_that_comes_after_its_end_is_stale() {
     ]);
     fixture.wait();
     fixture.step();
-    fixture.ev.close_listeners().unwrap();
+    fixture.ev.listeners().close().unwrap();
     fixture.rest();
     assert_eq!(fixture.ev.stats().stale, 1);
 }
@@ -113,7 +113,7 @@ fn filling_the_last_slot_with_a_client_waiting_counts_once() {
 fn a_loop_that_does_not_listen_is_never_full() {
     for listeners in [0, 1] {
         let mut fixture = Fixture::built(listeners, |builder, _| builder.connections(1));
-        fixture.ev.close_listeners().unwrap();
+        fixture.ev.listeners().close().unwrap();
         fixture.join();
         fixture.turn();
         assert_eq!(fixture.ev.stats().full, 0);

@@ -44,10 +44,10 @@ fn a_refused_listener_is_suspended_and_the_others_listen() {
             assert!(fixture.ev.status().listening);
             assert_eq!(fixture.suspended(), [refused]);
             assert_eq!(fixture.backend.timeouts(), [Some(SUSPENSION)]);
-            let error = fixture.ev.take_listener_error().unwrap();
+            let error = fixture.ev.listeners().take_error().unwrap();
             assert_eq!(error.listener, refused);
             assert!(matches!(error.source, Error::Poller(_)), "{error}");
-            assert!(fixture.ev.take_listener_error().is_none());
+            assert!(fixture.ev.listeners().take_error().is_none());
             assert_eq!(fixture.ev.stats().listener_errors, 1);
 
             // It is tried again, and the others are left as they are.
@@ -130,7 +130,7 @@ fn a_failed_removal_ends_listening_and_suspends() {
     assert_eq!(fixture.turn(), [readable(token)]);
     assert!(!fixture.ev.status().listening);
     assert_eq!(fixture.suspended(), [0, 1]);
-    let errors = std::iter::from_fn(|| fixture.ev.take_listener_error());
+    let errors = std::iter::from_fn(|| fixture.ev.listeners().take_error());
     assert_eq!(errors.map(|it| it.listener).collect::<Vec<_>>(), [0, 1]);
 
     fixture.leave(token);
@@ -173,11 +173,11 @@ fn listeners_are_closed_even_if_their_removal_fails() {
     let mut fixture = Fixture::listening(2);
     fixture.turn();
     fixture.backend.fail_removals();
-    assert!(fixture.ev.close_listeners().is_err());
+    assert!(fixture.ev.listeners().close().is_err());
     assert!(!fixture.ev.status().listening);
     fixture.turn();
     assert!(
-        fixture.ev.close_listeners().is_ok(),
+        fixture.ev.listeners().close().is_ok(),
         "there is nothing left to fail"
     );
 }
@@ -301,7 +301,7 @@ impl Fixture {
 
     /// The listeners by which accepting has failed since the last call.
     fn take_broken(&mut self) -> Vec<usize> {
-        let errors = std::iter::from_fn(|| self.ev.take_listener_error());
+        let errors = std::iter::from_fn(|| self.ev.listeners().take_error());
         errors
             .map(|error| {
                 assert!(matches!(error.source, Error::Accept(_)), "{error}");

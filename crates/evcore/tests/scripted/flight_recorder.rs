@@ -143,7 +143,7 @@ fn an_event_of_a_closed_listener_is_recorded() {
     fixture.turn();
     fixture.report_listeners(&[0]);
     fixture.wait();
-    fixture.ev.close_listeners().unwrap();
+    fixture.ev.listeners().close().unwrap();
     fixture.rest();
     let last = fixture.ev.flight_records().last();
     assert_eq!(last, Some(Record::Stale(None)));
@@ -158,7 +158,7 @@ fn listeners_that_close_release_the_recorded_lock() {
     fixture.connect(0, 1);
     fixture.report_listeners(&[0]);
     fixture.wait();
-    fixture.ev.close_listeners().unwrap();
+    fixture.ev.listeners().close().unwrap();
     let last = fixture.ev.flight_records().last();
     assert_eq!(last, Some(Record::LockReleased));
 }

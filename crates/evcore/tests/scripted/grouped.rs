@@ -219,7 +219,7 @@ fn a_worker_steps_down_only_if_all_its_listeners_are_suspended() {
 fn closing_the_listeners_passes_a_notification_on_once() {
     let (mut fixture, member) = away();
     member.set_notified(true);
-    fixture.ev.close_listeners().unwrap();
+    fixture.ev.listeners().close().unwrap();
     fixture.turn();
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     assert_eq!(fixture.ev.stats().notifications, 1);
@@ -374,7 +374,7 @@ fn a_worker_that_stops_after_a_full_batch_notifies_another() {
 fn closing_the_listeners_steps_down_and_notifies_another() {
     let (mut fixture, member) = grouped(2);
     member.show(Leader::None, Some(0));
-    fixture.ev.close_listeners().unwrap();
+    fixture.ev.listeners().close().unwrap();
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
 }
 
@@ -499,7 +499,7 @@ fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
 fn a_worker_that_pauses_steps_down_and_notifies_another() {
     let (mut fixture, member) = grouped(100);
     member.show(Leader::Me, Some(0));
-    fixture.ev.pause_accepting();
+    fixture.ev.listeners().pause();
     fixture.turn();
     assert!(!fixture.ev.status().listening);
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);

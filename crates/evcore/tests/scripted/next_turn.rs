@@ -119,7 +119,7 @@ fn neither_a_signal_nor_a_refused_listener_ends_the_worker() {
     for mut fixture in [Fixture::listening(2), Fixture::locking(2)] {
         fixture.backend.fail_add_after(0);
         assert_eq!(turn(&mut fixture, None), Some(vec![]));
-        assert!(fixture.ev.take_listener_error().is_some());
+        assert!(fixture.ev.listeners().take_error().is_some());
         fixture.backend.interrupt();
         assert_eq!(turn(&mut fixture, None), Some(vec![]));
         fixture.pass_ms(500);

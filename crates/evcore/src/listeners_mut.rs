@@ -1,0 +1,103 @@
+//! The view of a loop's listeners.
+
+use std::fmt;
+
+use crate::acceptor::Acceptor;
+use crate::error::{ListenerError, Result};
+use crate::event_loop::EventLoop;
+use crate::instrument::record::Record;
+
+/// The listeners of a loop. [`EventLoop::listeners`] lends it.
+///
+/// ```
+/// use evcore::EventLoop;
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// assert!(ev.listeners().take_error().is_none());
+/// # Ok::<(), evcore::Error>(())
+/// ```
+pub struct ListenersMut<'a, L: Acceptor> {
+    ev: &'a mut EventLoop<L>,
+}
+
+impl<'a, L: Acceptor> ListenersMut<'a, L> {
+    pub(crate) fn new(ev: &'a mut EventLoop<L>) -> Self {
+        Self { ev }
+    }
+
+    /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
+    /// last error was taken.
+    ///
+    /// A listener fails when the poller refuses to register or to remove it (out of memory, or
+    /// of watches: `fs.epoll.max_user_watches` on Linux), or when accepting fails for a reason that
+    /// concerns no single client. It is suspended for half a second and then tried again. The other
+    /// listeners and all connections go on.
+    ///
+    /// Call it after the steps of a turn. The loop keeps the latest error of each listener;
+    /// [`Stats::listener_errors`](crate::Stats::listener_errors) counts all of them.
+    ///
+    /// ```
+    /// # use evcore::EventLoop;
+    /// # let mut ev = EventLoop::builder().build()?;
+    /// # ev.handle().wake();
+    /// ev.wait()?;
+    /// while let Some(step) = ev.next_step() { /* ... */ }
+    /// while let Some(error) = ev.listeners().take_error() {
+    ///     eprintln!("{error}");
+    /// }
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn take_error(&mut self) -> Option<ListenerError> {
+        self.ev.accepting.take_error()
+    }
+
+    /// Pauses accepting, because the application lacks what a client needs, for example memory.
+    ///
+    /// The pause ends when a connection is closed, or after 500 ms; that of a lack of descriptors is
+    /// the same. Clients wait in the backlog, and another worker of the [group](crate::Builder::group) is
+    /// notified. [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count it. Reads the clock's source.
+    ///
+    /// Call it when you refuse a [`Step::Accepted`](crate::Step::Accepted). Otherwise a worker that closes every client has
+    /// the least load, and gets them all.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Listener};
+    /// use std::time::Duration;
+    ///
+    /// let listener = Listener::bind("127.0.0.1:0")?;
+    /// let mut ev = EventLoop::builder().listener(listener).build()?;
+    /// ev.listeners().pause();
+    /// ev.wait_at_most(Duration::ZERO)?;
+    /// assert!(!ev.status().listening);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pause(&mut self) {
+        self.ev.accepting.pause(&self.ev.clock);
+    }
+
+    /// Closes the listeners of this worker for good. [`EventLoop::shutdown`] begins with this.
+    ///
+    /// Clients in the backlog wait for the other workers that share it. One of those is notified if
+    /// this worker listened and is in a [group](crate::Builder::group).
+    ///
+    /// # Errors
+    ///
+    /// The poller's. The listeners are closed all the same.
+    pub fn close(&mut self) -> Result<()> {
+        let held_lock = self.ev.accepting.holds_lock();
+        let closed = self
+            .ev
+            .accepting
+            .close(&mut self.ev.poller, &mut self.ev.stats);
+        if held_lock {
+            self.ev.record(Record::LockReleased);
+        }
+        closed
+    }
+}
+
+impl<L: Acceptor> fmt::Debug for ListenersMut<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ListenersMut").field(&self.ev).finish()
+    }
+}
