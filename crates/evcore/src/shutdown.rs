@@ -112,12 +112,14 @@ impl<L: Acceptor> EventLoop<L> {
     /// while !ev.is_shut_down() {
     ///     ev.wait()?;
     ///     while let Some(step) = ev.next_step() {
-    ///         if let Step::Evict(token) = step {
-    ///             conns.close(&mut ev, token);
+    ///         match step {
+    ///             Step::ShuttingDown => println!("good-bye"), // in the first turn
+    ///             Step::Evict(token) => _ = conns.close(&mut ev, token), // after the grace
+    ///             _ => {}
     ///         }
     ///     }
     /// }
-    /// assert_eq!(ev.stats().turns, 1);
+    /// assert_eq!(ev.stats().turns, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shutdown(&mut self, timeout: Duration) {
