@@ -1,6 +1,10 @@
 //! The loop's state, and the calls that its user makes between steps.
 
-use std::{fmt, os::fd::AsRawFd, time::Duration};
+use std::{
+    fmt,
+    os::fd::AsRawFd,
+    time::{Duration, Instant},
+};
 
 use evcore_accept::Listener;
 use evcore_balancer::Load;
@@ -306,6 +310,36 @@ impl<L: Acceptor> EventLoop<L> {
             self.timers.arm_known(token.index(), timer, now_ns, after);
         }
         is_current
+    }
+
+    /// Arms a timer, or moves it, for a point in time. Returns false if the token is stale.
+    ///
+    /// It expires once, never before `deadline`, whatever time the handler has taken already. A deadline
+    /// that has passed is due at once. Otherwise it is [`arm`](Self::arm). The first call reads the
+    /// clocks.
+    ///
+    /// # Panics
+    ///
+    /// If a token has [no such timer](Builder::timers_per_token).
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Timer};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let token = ev.add_unwatched()?;
+    /// let deadline = Instant::now() + Duration::from_millis(5);
+    /// ev.arm_at(token, Timer::READ, deadline);
+    /// while ev.deadline(token, Timer::READ).is_some() {
+    ///     ev.wait()?;
+    ///     while ev.next_step().is_some() {}
+    /// }
+    /// assert!(Instant::now() >= deadline);
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    pub fn arm_at(&mut self, token: Token, timer: Timer, deadline: Instant) -> bool {
+        let after = deadline.saturating_duration_since(self.clock.instant());
+        self.arm(token, timer, after)
     }
 
     /// Makes the present the time of this turn, from which [`arm`](Self::arm) counts.

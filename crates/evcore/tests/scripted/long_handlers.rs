@@ -87,3 +87,21 @@ fn an_update_in_the_handler_of_an_event_lets_due_timers_expire() {
     fixture.ev.update_clock();
     assert_eq!(fixture.rest(), [Recorded::Expired(token, Timer::READ)]);
 }
+
+#[test]
+fn a_deadline_in_absolute_time_does_not_move_with_the_handler() {
+    let mut fixture = Fixture::new();
+    let [late, soon, past] = [(); 3].map(|()| fixture.begin());
+    let turn = fixture.ev.clock().instant();
+    fixture.pass_ms(LONG_MS);
+    assert!(fixture.ev.arm_at(late, Timer::READ, turn + 300 * MS));
+    assert!(fixture.ev.arm_at(soon, Timer::READ, turn + 100 * MS));
+    assert!(fixture.ev.arm_at(past, Timer::READ, turn - 100 * MS));
+    let due = [late, soon, past].map(|token| fixture.ev.deadline(token, Timer::READ));
+    assert_eq!(due, [Some(300), Some(100), Some(0)]);
+    fixture.ev.update_clock();
+    assert!(fixture.ev.arm_at(late, Timer::READ, turn + 300 * MS));
+    assert_eq!(fixture.ev.deadline(late, Timer::READ), Some(300));
+    fixture.leave(late);
+    assert!(!fixture.ev.arm_at(late, Timer::READ, turn));
+}
