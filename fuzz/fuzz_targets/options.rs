@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use evcore_accept::Address;
+use evcore_net::Address;
 use evcore_httpd::fuzzing::cpu_masks;
 use libfuzzer_sys::fuzz_target;
 

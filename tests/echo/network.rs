@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Stream, accept::ConnectOptions};
+use evcore::{Stream, net::ConnectOptions};
 use evcore_tests::{PATIENCE, eventually, in_own_network};
 use rustix::net::sockopt;
 

@@ -2,8 +2,8 @@
 
 use evcore::{
     Acceptor, GroupMember, Listener, Stream,
-    accept::{Accept, Error},
     balancer::{GroupView, Load, Policy, WorkerId},
+    net::{Accept, Error},
     poller::{Source, Target},
 };
 

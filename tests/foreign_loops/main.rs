@@ -11,7 +11,7 @@ use evcore_tests::{PATIENCE, Server, eventually, example};
 
 /// The package and the name of each echo server. The balancer's runs on epoll.
 const EXAMPLES: &[(&str, &str)] = &[
-    ("evcore-accept", "with_mio"),
+    ("evcore-net", "with_mio"),
     #[cfg(target_os = "linux")]
     ("evcore-balancer", "foreign_loop"),
 ];

@@ -20,8 +20,8 @@ const SHIPS: &[(&str, &str)] = &[
     ("evcore-posted", "parking_lot"),
     ("evcore-pool", ""),
     ("evcore-balancer", "rustix"),
-    ("evcore-accept", "libc rustix thiserror"),
-    ("evcore", "evcore-accept evcore-balancer evcore-clock evcore-poller evcore-pool \
+    ("evcore-net", "libc rustix thiserror"),
+    ("evcore", "evcore-net evcore-balancer evcore-clock evcore-poller evcore-pool \
                 evcore-posted evcore-timer evcore-token hdrhistogram thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),

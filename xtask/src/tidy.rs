@@ -66,7 +66,7 @@ const OTHERS: &[&str] = &["crates/evcore-bench/peers/", "fuzz/", "tests/compat/"
 pub(crate) const UNSAFE_PLACES: &[&str] = &[
     "crates/evcore-poller/",
     "crates/evcore-balancer/",
-    "crates/evcore-accept/",
+    "crates/evcore-net/",
     "crates/evcore-prefork/",
     // An allocator that counts, for tests.
     "crates/evcore-testing/src/counting.rs",

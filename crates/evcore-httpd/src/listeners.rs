@@ -3,7 +3,7 @@
 
 use std::{env, error::Error, net::SocketAddr};
 
-use evcore::{Listener, accept::Address};
+use evcore::{Listener, net::Address};
 use evcore_prefork::{LISTEN_FDS, activated, inherited};
 use rustix::net::sockopt;
 
@@ -100,7 +100,7 @@ pub fn open(
     Ok(all)
 }
 
-fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::accept::Error> {
+fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::net::Error> {
     let mut builder = Listener::builder().reuse_port(options.own_listeners);
     if let Some(bytes) = options.send_buffer {
         builder = builder.send_buffer(bytes);

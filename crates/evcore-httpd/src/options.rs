@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{accept::Address, balancer::Policy, poller::BackendKind};
+use evcore::{balancer::Policy, net::Address, poller::BackendKind};
 use evcore_prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use evcore::{Listener, accept::SocketFile};
+use evcore::{Listener, net::SocketFile};
 use evcore_prefork::{Upgrade, parent_binary_alive};
 
 use crate::log::log;

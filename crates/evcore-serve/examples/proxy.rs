@@ -5,7 +5,7 @@
 //! While one side does not read, the other is not read from. The end of one is passed on to the other.
 //! QUIT stops it gracefully. More options: `--workers N`, `--connect-timeout S`, `--idle-timeout S`.
 use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Step, Stream};
-use evcore::{Ready, Timer, Token, accept::SplicePipe};
+use evcore::{Ready, Timer, Token, net::SplicePipe};
 use evcore_serve::{Server, Worker};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 

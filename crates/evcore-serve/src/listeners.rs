@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::AsFd};
 
-use evcore::accept::{Address, Error, ListenerOptions};
+use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, Listener};
 use evcore_prefork::inherited;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use evcore::accept::{Address, Error, ListenerOptions};
 use evcore::balancer::{Policy, WorkerGroup, WorkerId};
+use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, EventLoop, Listener};
 use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
 

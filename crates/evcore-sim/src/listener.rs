@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use evcore::{
     Acceptor,
-    accept::{Accept, Error},
+    net::{Accept, Error},
     poller::{Source, Target},
 };
 
@@ -16,7 +16,7 @@ use crate::{Sim, SimStream, fd_table, kernel_poller::Object};
 /// socket stays open, because the parent has a descriptor too.
 ///
 /// ```
-/// use evcore::{Acceptor, accept::Accept};
+/// use evcore::{Acceptor, net::Accept};
 /// use evcore_sim::Sim;
 ///
 /// let sim = Sim::new(7);

@@ -4,8 +4,8 @@ use std::{io, net::SocketAddr};
 
 use evcore::{
     Address, Builder, Connector, Handle, ThreadPool,
-    accept::Error,
     clock::{Clock, TimeSource, WallTime},
+    net::Error,
     poller::{Backend, Capabilities},
 };
 

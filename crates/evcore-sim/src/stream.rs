@@ -8,7 +8,7 @@ use std::{
 
 use evcore::{
     Transport,
-    accept::Address,
+    net::Address,
     poller::{Source, Target},
 };
 

@@ -5,9 +5,9 @@
 
 use std::{mem, time::Duration};
 
-use evcore_accept::{Accept, Backoff, Resource};
 use evcore_balancer::{Leadership, Load, Plan};
 use evcore_clock::Clock;
+use evcore_net::{Accept, Backoff, Resource};
 use evcore_poller::{Capabilities, Poller, Ready};
 use evcore_posted::PostedQueue;
 

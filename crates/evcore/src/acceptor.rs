@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evcore_accept::{Accept, Error, Listener, Stream};
+use evcore_net::{Accept, Error, Listener, Stream};
 use evcore_poller::Source;
 
 /// Accepts clients: a [`Listener`], or a simulator's own type.
@@ -11,7 +11,7 @@ use evcore_poller::Source;
 /// same loop as on sockets.
 ///
 /// ```
-/// use evcore::{Builder, Acceptor, Step, accept::{self, Accept}, poller::{Source, Target}};
+/// use evcore::{Builder, Acceptor, Step, net::{self, Accept}, poller::{Source, Target}};
 /// use std::cell::Cell;
 ///
 /// /// One client.
@@ -32,7 +32,7 @@ use evcore_poller::Source;
 /// impl Acceptor for Simulated {
 ///     type Stream = Client;
 ///
-///     fn accept(&self) -> Result<Accept<Client>, accept::Error> {
+///     fn accept(&self) -> Result<Accept<Client>, net::Error> {
 ///         let peer = ([127, 0, 0, 1], 1).into();
 ///         Ok(self.0.take().map_or(Accept::WouldBlock, |client| Accept::Connection(client, peer)))
 ///     }

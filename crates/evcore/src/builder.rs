@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use evcore_accept::Listener;
 use evcore_balancer::Policy;
 use evcore_clock::Clock;
+use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evcore_accept::{Stream, Transport};
+use evcore_net::{Stream, Transport};
 use evcore_poller::{Ready, Source};
 use evcore_token::Token;
 

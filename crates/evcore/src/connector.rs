@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use evcore_accept::{Address, ConnectOptions, Error, Stream, Transport};
+use evcore_net::{Address, ConnectOptions, Error, Stream, Transport};
 use evcore_poller::Source;
 
 /// Connects to servers: [`ConnectOptions`], or a simulator's own type.
@@ -12,7 +12,7 @@ use evcore_poller::Source;
 ///
 /// ```
 /// use evcore::{Acceptor, Address, Connector, EdgeStream, EventLoop, Listener};
-/// use evcore::accept::ConnectOptions;
+/// use evcore::net::ConnectOptions;
 ///
 /// /// Begins to connect. The first step of the stream is the result.
 /// fn connect<L: Acceptor, C: Connector>(

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 
-use evcore_accept::Transport;
+use evcore_net::Transport;
 
 use crate::acceptor::Acceptor;
 use crate::edge_stream::EdgeStream;

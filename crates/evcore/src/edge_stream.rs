@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 
-use evcore_accept::{SplicePipe, Stream, Transport};
+use evcore_net::{SplicePipe, Stream, Transport};
 use evcore_poller::{Interest, Mode, Ready, Source};
 use evcore_token::Token;
 

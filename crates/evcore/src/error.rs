@@ -65,7 +65,7 @@ pub enum Error {
     /// Accepting failed for a reason that concerns the listener itself. No call of the loop returns
     /// this; it is the source of a [`ListenerError`].
     #[error(transparent)]
-    Accept(#[from] evcore_accept::Error),
+    Accept(#[from] evcore_net::Error),
     /// A listener lost many connections in a row before they were accepted. Like
     /// [`Accept`](Self::Accept), it is the source of a [`ListenerError`].
     #[error(

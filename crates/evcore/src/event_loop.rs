@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_accept::Listener;
 use evcore_balancer::Load;
 use evcore_clock::Clock;
+use evcore_net::Listener;
 use evcore_poller::{Interest, Mode, Poller, Source, Target};
 use evcore_token::Token;
 

@@ -100,16 +100,16 @@ pub use thread_pool::ThreadPool;
 pub use timer_slot::Timer;
 pub use token_map::TokenMap;
 
-pub use evcore_accept as accept;
 pub use evcore_balancer as balancer;
 pub use evcore_clock as clock;
+pub use evcore_net as net;
 pub use evcore_poller as poller;
 pub use evcore_pool as pool;
 pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
-pub use evcore_accept::{Address, Listener, SendBuffer, Stream, Transport};
+pub use evcore_net::{Address, Listener, SendBuffer, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;
 

@@ -9,9 +9,9 @@
 
 use std::{collections::VecDeque, mem, ops::Range};
 
-use evcore_accept::{Accept, Backoff};
 use evcore_balancer::Plan;
 use evcore_clock::Clock;
+use evcore_net::{Accept, Backoff};
 use evcore_poller::{Interest, Mode, Poller};
 
 use crate::{

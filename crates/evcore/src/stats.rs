@@ -1,6 +1,6 @@
 //! What the loop has done, and what it is doing.
 
-use evcore_accept::Resource;
+use evcore_net::Resource;
 
 /// Counters since the loop was built. Each count costs one addition.
 ///

@@ -1,6 +1,6 @@
 //! The steps of a turn.
 
-use evcore_accept::{Address, Stream};
+use evcore_net::{Address, Stream};
 use evcore_poller::Ready;
 use evcore_token::Token;
 

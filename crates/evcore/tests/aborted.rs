@@ -11,8 +11,8 @@ use std::{
 
 use evcore::{
     Acceptor, Builder, Error, EventLoop, Step,
-    accept::{self, Accept},
     clock::{Clock, ManualTimeSource},
+    net::{self, Accept},
 };
 
 /// A listener that stays readable, and loses connections.
@@ -39,7 +39,7 @@ impl AsFd for Losing {
 impl Acceptor for Losing {
     type Stream = UnixStream;
 
-    fn accept(&self) -> Result<Accept<UnixStream>, accept::Error> {
+    fn accept(&self) -> Result<Accept<UnixStream>, net::Error> {
         let calls = self.script.calls.get() + 1;
         self.script.calls.set(calls);
         Ok(match self.script.losses.get() {

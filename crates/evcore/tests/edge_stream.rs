@@ -14,7 +14,7 @@ use std::{
 
 use evcore::{
     Address, EdgeStream, Error, EventLoop, Listener, Ready, Step, Stream, Timer, Transport,
-    accept::SplicePipe, poller::BackendKind,
+    net::SplicePipe, poller::BackendKind,
 };
 use evcore_testing::PATIENCE;
 use rustix::net::{

@@ -7,9 +7,9 @@ use std::{cell::Cell, net::TcpStream, rc::Rc, time::Duration};
 
 use evcore::{
     Acceptor, Builder, EventLoop, Interest, Listener, Mode, Step, Stream, Token, TokenMap,
-    accept::{self, Accept, Resource},
     balancer::{Leader, Load, Member, Policy, WorkerGroup, WorkerId},
     clock::{Clock, ManualTimeSource},
+    net::{self, Accept, Resource},
     poller::{Source, Target},
 };
 
@@ -33,7 +33,7 @@ impl Source for Exhaustible {
 impl Acceptor for Exhaustible {
     type Stream = Stream;
 
-    fn accept(&self) -> Result<Accept, accept::Error> {
+    fn accept(&self) -> Result<Accept, net::Error> {
         match self.lacking.get() {
             Some(resource) => Ok(Accept::Exhausted(resource)),
             None => self.listener.accept(),

@@ -8,9 +8,9 @@ use std::{
 use evcore::{
     Acceptor, Builder, EventLoop, Interest, Listener, Mode, Ready, Step, Stream, Timer, Token,
     TokenMap,
-    accept::{Accept, Error},
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::{Clock, ManualTimeSource},
+    net::{Accept, Error},
     poller::{
         Backend, BackendKind, Capabilities, EventSink, Registration, Result, Source, Target,
         WakeChannel, Waker,

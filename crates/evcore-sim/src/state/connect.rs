@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use evcore::accept::{Accept, Resource};
+use evcore::net::{Accept, Resource};
 
 use super::{State, delivery::DELAY_MAX};
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 
 use evcore::{
     Acceptor,
-    accept::{Accept, Resource},
+    net::{Accept, Resource},
 };
 use evcore_sim::{Client, ClientCx, ClientEvent, ClientOutcome, Script, Sim, SimConfig, Workers};
 

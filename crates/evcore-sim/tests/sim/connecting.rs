@@ -4,7 +4,7 @@ use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 
 use evcore::{
     Acceptor, Address, Connector, EventLoop, Interest, Mode, Ready, Step, Timer, TokenMap,
-    accept::{Accept, Error},
+    net::{Accept, Error},
 };
 use evcore_sim::{Fault, Faults, Probability, Process, Sim, SimConfig, SimListener, SimStream};
 

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, io::ErrorKind::WouldBlock, rc::Rc, time::Durati
 
 use evcore::{
     Acceptor, Interest, Mode,
-    accept::Accept,
     balancer::Policy,
+    net::Accept,
     poller::{Error, Events, Poller},
 };
 use evcore_sim::{Faults, Script, Sim, Workers};

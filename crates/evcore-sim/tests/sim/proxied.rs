@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Address, EventLoop, Listener, Step, accept::ConnectOptions, poller::BackendKind};
+use evcore::{Address, EventLoop, Listener, Step, net::ConnectOptions, poller::BackendKind};
 use evcore_sim::{
     App, ClientOutcome, Fault, Faults, Probability, Process, Script, ScriptHandle, Sim,
     SimListener, SimStream, Workers, check,

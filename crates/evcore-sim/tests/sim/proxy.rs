@@ -10,7 +10,7 @@ use std::{
 
 use evcore::{
     Acceptor, Address, Connector, EdgeStream, EventLoop, Ready, Step, Timer, Token, TokenMap,
-    Transport, accept::Error,
+    Transport, net::Error,
 };
 
 /// The timer of a session, at its client's token: first for connecting, then for being idle.

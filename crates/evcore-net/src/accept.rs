@@ -20,7 +20,7 @@ use crate::{Address, Stream};
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{Accept, Listener};
+/// use evcore_net::{Accept, Listener};
 ///
 /// let listener = Listener::bind("127.0.0.1:0")?;
 /// assert!(matches!(listener.accept()?, Accept::WouldBlock), "no client has connected");
@@ -87,7 +87,7 @@ impl Accept {
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::Resource;
+/// use evcore_net::Resource;
 ///
 /// assert_eq!(
 ///     Resource::Process.to_string(),

@@ -7,7 +7,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use evcore_accept::{Accept, Listener, Resource};
+use evcore_net::{Accept, Listener, Resource};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{self, Rlimit, getrlimit, setrlimit};

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::Backoff;
+/// use evcore_net::Backoff;
 /// use std::time::Duration;
 ///
 /// let mut backoff = Backoff::new();

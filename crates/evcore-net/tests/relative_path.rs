@@ -4,7 +4,7 @@
 
 use std::{env, fs, os::unix::net::UnixStream, path::Path};
 
-use evcore_accept::{Address, Listener};
+use evcore_net::{Address, Listener};
 use evcore_testing::Scratch;
 
 #[test]

@@ -29,7 +29,7 @@ use crate::{Address, Error, PathError, Stream, sys};
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{ConnectOptions, Listener};
+/// use evcore_net::{ConnectOptions, Listener};
 /// use std::{net::Ipv4Addr, time::Duration};
 ///
 /// let listener = Listener::bind("127.0.0.1:0")?;
@@ -132,7 +132,7 @@ impl ConnectOptions {
     /// # Examples
     ///
     /// ```
-    /// use evcore_accept::{Error, Stream};
+    /// use evcore_net::{Error, Stream};
     /// use std::io::ErrorKind;
     ///
     /// let error = Stream::connect("unix:/no/such/server.sock").unwrap_err();

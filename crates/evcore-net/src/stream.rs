@@ -20,7 +20,7 @@ use crate::{Address, ConnectOptions, Error, delivery, socket, sys};
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{Accept, Listener};
+/// use evcore_net::{Accept, Listener};
 /// use std::io::{ErrorKind, Read};
 /// use std::net::TcpStream;
 ///
@@ -107,7 +107,7 @@ impl Stream {
     /// If `buffer` has no spare capacity: 0 bytes would mean the end.
     ///
     /// ```
-    /// # use evcore_accept::Stream;
+    /// # use evcore_net::Stream;
     /// # use std::{io::Write, os::{fd::OwnedFd, unix::net::UnixStream}};
     /// let (near, mut far) = UnixStream::pair()?;
     /// let stream = Stream::from(OwnedFd::from(near));
@@ -199,7 +199,7 @@ impl Stream {
     /// # Examples
     ///
     /// ```
-    /// use evcore_accept::{Listener, Stream};
+    /// use evcore_net::{Listener, Stream};
     ///
     /// let listener = Listener::bind("127.0.0.1:0")?;
     /// let client = Stream::connect(listener.local_addr())?;

@@ -20,7 +20,7 @@ use crate::{Accept, Address, Error, ListenerOptions, Stream, sys};
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{Accept, Listener};
+/// use evcore_net::{Accept, Listener};
 ///
 /// let listener = Listener::bind("127.0.0.1:0")?;
 /// println!("listening on {}", listener.local_addr());
@@ -76,7 +76,7 @@ impl Listener {
     /// # Examples
     ///
     /// ```
-    /// use evcore_accept::Listener;
+    /// use evcore_net::Listener;
     /// use std::net::TcpListener;
     ///
     /// let inherited = TcpListener::bind("127.0.0.1:0")?;
@@ -197,7 +197,7 @@ impl Listener {
     /// # Examples
     ///
     /// ```
-    /// use evcore_accept::Listener;
+    /// use evcore_net::Listener;
     /// use std::{os::fd::{AsFd, AsRawFd}, process::Command};
     ///
     /// let listener = Listener::bind("127.0.0.1:0")?;

@@ -24,7 +24,7 @@ use crate::sys;
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{Address, Listener};
+/// use evcore_net::{Address, Listener};
 ///
 /// let path = std::env::temp_dir().join(format!("socket-file-{}", std::process::id()));
 /// let listener = Listener::bind(Address::Unix(path.clone()))?;

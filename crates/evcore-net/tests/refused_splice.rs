@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use evcore_accept::SplicePipe;
+use evcore_net::SplicePipe;
 use evcore_testing::without;
 use libc::{EINVAL, EMFILE, ENOSYS, EOPNOTSUPP, EPERM, SYS_pipe2, SYS_splice};
 use rustix::event::{PollFd, PollFlags, poll};

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use evcore_accept::Stream;
+use evcore_net::Stream;
 use evcore_testing::without;
 use libc::{EINVAL, ENOSYS, EOPNOTSUPP, EPERM, SYS_sendfile};
 

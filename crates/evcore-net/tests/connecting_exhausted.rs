@@ -4,7 +4,7 @@
 
 use std::io;
 
-use evcore_accept::{Error, Listener, Stream};
+use evcore_net::{Error, Listener, Stream};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

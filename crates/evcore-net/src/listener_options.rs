@@ -29,7 +29,7 @@ use crate::{Address, Error, Listener, opening, retry};
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::Listener;
+/// use evcore_net::Listener;
 ///
 /// let listener = Listener::builder()
 ///     .backlog(4096)
@@ -151,7 +151,7 @@ impl ListenerOptions {
     /// whose connections do not inherit it.
     ///
     /// ```
-    /// use evcore_accept::Listener;
+    /// use evcore_net::Listener;
     ///
     /// // On Linux a connection takes at most some 64 KiB of the kernel's memory.
     /// let listener = Listener::builder()
@@ -240,7 +240,7 @@ impl ListenerOptions {
     /// # Examples
     ///
     /// ```
-    /// use evcore_accept::{Error, Listener, ListenerOptions};
+    /// use evcore_net::{Error, Listener, ListenerOptions};
     /// use std::net::{Ipv6Addr, SocketAddr};
     ///
     /// let options = ListenerOptions::new();
@@ -280,7 +280,7 @@ impl ListenerOptions {
     /// # Examples
     ///
     /// ```
-    /// use evcore_accept::{Error, Listener};
+    /// use evcore_net::{Error, Listener};
     /// use std::ops::ControlFlow;
     ///
     /// let other = Listener::bind("127.0.0.1:0")?;

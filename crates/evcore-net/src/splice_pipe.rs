@@ -38,7 +38,7 @@ thread_local! {
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::SplicePipe;
+/// use evcore_net::SplicePipe;
 /// use std::{io::{Read, Write}, os::unix::net::UnixStream};
 ///
 /// let (mut client, from) = UnixStream::pair()?;

@@ -22,7 +22,7 @@ const UNIX_PREFIX: &str = "unix:";
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::Address;
+/// use evcore_net::Address;
 /// use std::path::Path;
 ///
 /// let address: Address = "[::1]:8080".parse()?;
@@ -34,7 +34,7 @@ const UNIX_PREFIX: &str = "unix:";
 ///
 /// let error = "localhost:8080".parse::<Address>().unwrap_err();
 /// assert!(error.to_string().contains("host names are not looked up"));
-/// # Ok::<(), evcore_accept::AddressError>(())
+/// # Ok::<(), evcore_net::AddressError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -198,7 +198,7 @@ impl ToSocketAddrs for Address {
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::Address;
+/// use evcore_net::Address;
 ///
 /// let error = "::1:80".parse::<Address>().unwrap_err();
 /// assert_eq!(

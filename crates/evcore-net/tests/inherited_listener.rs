@@ -16,7 +16,7 @@ use std::{
     process::Command,
 };
 
-use evcore_accept::{Accept, Address, Listener};
+use evcore_net::{Accept, Address, Listener};
 
 /// The environment variables that pass the number and the address of the listener.
 const NUMBER: &str = "EVCORE_ACCEPT_INHERITS";
@@ -24,7 +24,7 @@ const ADDRESS: &str = "EVCORE_ACCEPT_INHERITS_ADDRESS";
 
 #[test]
 fn a_program_that_inherits_a_listener_serves_its_client() {
-    let path = env::temp_dir().join(format!("evcore-accept-{}-inherits", std::process::id()));
+    let path = env::temp_dir().join(format!("evcore-net-{}-inherits", std::process::id()));
     for address in ["127.0.0.1:0".parse().unwrap(), Address::Unix(path)] {
         let listener = Listener::bind(address).unwrap();
         let mut client = connect(listener.local_addr()).unwrap();

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use evcore_accept::{Accept, Address, ConnectOptions, Error, Listener, Stream};
+use evcore_net::{Accept, Address, ConnectOptions, Error, Listener, Stream};
 use evcore_testing::{PATIENCE, Scratch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;

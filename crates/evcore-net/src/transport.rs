@@ -18,7 +18,7 @@ use crate::{Address, Stream, delivery, send_file, socket};
 /// has to be non-blocking (`set_nonblocking`).
 ///
 /// ```
-/// use evcore_accept::Transport;
+/// use evcore_net::Transport;
 /// use std::io;
 ///
 /// /// Sends what fits into the buffer of the connection, and keeps the rest.

@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 /// [`Stream`](crate::Stream), or a session of TLS over one. An empty buffer holds no memory.
 ///
 /// ```
-/// use evcore_accept::{SendBuffer, Stream};
+/// use evcore_net::{SendBuffer, Stream};
 /// use std::{io::{ErrorKind, Read}, os::{fd::OwnedFd, unix::net::UnixStream}};
 ///
 /// let (near, mut far) = UnixStream::pair()?;

@@ -18,7 +18,7 @@ use crate::{Address, AddressError, sys};
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{Error, Listener};
+/// use evcore_net::{Error, Listener};
 ///
 /// let listener = Listener::bind("127.0.0.1:0")?;
 /// let second = Listener::bind(listener.local_addr());
@@ -233,7 +233,7 @@ impl From<Error> for io::Error {
 /// # Examples
 ///
 /// ```
-/// use evcore_accept::{Address, Error, Listener, PathError};
+/// use evcore_net::{Address, Error, Listener, PathError};
 ///
 /// let refused = Listener::bind(Address::Unix("/".into()));
 /// assert!(matches!(

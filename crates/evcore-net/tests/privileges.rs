@@ -4,7 +4,7 @@
 
 use std::{env, fs, net::Ipv4Addr, thread};
 
-use evcore_accept::{Address, Error, Listener};
+use evcore_net::{Address, Error, Listener};
 use evcore_testing::not_run;
 use rustix::{process::Uid, thread::set_thread_uid};
 
@@ -36,7 +36,7 @@ fn a_port_that_needs_privilege_is_refused_with_advice() {
 
 #[test]
 fn a_socket_of_another_user_is_in_use_and_stays() {
-    let name = format!("evcore-accept-{}-closed", std::process::id());
+    let name = format!("evcore-net-{}-closed", std::process::id());
     let address = Address::Unix(env::temp_dir().join(name));
     let options = Listener::builder().mode(0);
     let listener = options.bind(&address).unwrap();

@@ -33,7 +33,7 @@ impl Stream {
     /// # Examples
     ///
     /// ```no_run
-    /// use evcore_accept::Stream;
+    /// use evcore_net::Stream;
     /// use std::{fs::File, io};
     ///
     /// /// Sends on until that blocks. Returns whether the whole file is sent.

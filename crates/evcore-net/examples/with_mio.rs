@@ -1,13 +1,13 @@
-//! An echo server: a listener of evcore-accept in a loop of mio.
+//! An echo server: a listener of evcore-net in a loop of mio.
 //!
-//! `cargo run -p evcore-accept --example with_mio -- 127.0.0.1:0`
+//! `cargo run -p evcore-net --example with_mio -- 127.0.0.1:0`
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 use std::{env, error::Error, io};
 
-use evcore_accept::{Accept, Backoff, Listener, Stream};
+use evcore_net::{Accept, Backoff, Listener, Stream};
 use mio::{Events, Interest, Poll, Registry, Token, unix::SourceFd};
 
 const LISTENER: Token = Token(0);

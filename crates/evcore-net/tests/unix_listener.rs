@@ -14,7 +14,7 @@ use std::{
     path::Path,
 };
 
-use evcore_accept::{Accept, Address, Error, Listener, PathError, Stream};
+use evcore_net::{Accept, Address, Error, Listener, PathError, Stream};
 use evcore_testing::Scratch;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -116,7 +116,7 @@ fn a_peer_with_a_path_that_fills_its_address_is_unnamed() {
 fn an_inherited_listener_has_its_abstract_name() {
     use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
 
-    let text = format!("evcore-accept-{}\0ä", std::process::id());
+    let text = format!("evcore-net-{}\0ä", std::process::id());
     let name = SocketAddr::from_abstract_name(&text).unwrap();
     let inherited = UnixListener::bind_addr(&name).unwrap();
     let listener = Listener::from_fd(inherited.into()).unwrap();
