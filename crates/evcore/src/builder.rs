@@ -234,7 +234,7 @@ impl<L: Acceptor> Builder<L> {
     /// It saves reading a clock per turn. Each update costs a wake-up and a read of a
     /// descriptor, even when the loop has nothing to do. So it is for loops with many short turns.
     ///
-    /// Between two updates the clock and its strings stand still. A timer is still never early: it
+    /// Between two updates the clock and its strings stand still. A timer is never early, counted from that time: it
     /// expires at the first update after it is due, late by at most two resolutions. A
     /// [shutdown](EventLoop::shutdown) also ends at an update, late by at most one.
     ///
