@@ -234,9 +234,9 @@ impl<L: Acceptor> Builder<L> {
     /// It saves reading a clock per turn. Each update costs a wake-up and a read of a
     /// descriptor, even when the loop has nothing to do. So it is for loops with many short turns.
     ///
-    /// Between two updates the clock and its strings stand still. A timer is never early, counted from that time: it
-    /// expires at the first update after it is due, late by at most two resolutions. A
-    /// [shutdown](EventLoop::shutdown) also ends at an update, late by at most one.
+    /// Between two updates the clock and its strings stand still. A timer is never early, counted from
+    /// the time that they show: it expires at the first update after it is due, late by at most two
+    /// resolutions. A [shutdown](EventLoop::shutdown) also ends at an update, late by at most one.
     ///
     /// A [`Ticker`](evcore_clock::Ticker) causes the updates. With a [`backend`](Self::backend) of
     /// your own, and on systems without a ticker, the loop reads the clock's source after every wait
