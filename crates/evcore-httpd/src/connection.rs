@@ -15,6 +15,7 @@ use crate::{
     request::Request,
     response::{CONTINUE, Status},
     shared::Shared,
+    timers::{RECEIVE, SLEEP},
 };
 
 /// The most reads and writes of one step, so that one connection does not delay the others.
@@ -142,7 +143,7 @@ impl<S: Transport> Connection<S> {
     /// connection is idle, like one that is kept alive.
     pub fn new(stream: S, peer: Option<IpAddr>, cx: &mut Cx<'_, impl Acceptor>) -> Self {
         cx.ev.set_idle(cx.token);
-        cx.ev.arm(cx.token, Timer::READ, cx.shared.limits.header);
+        cx.ev.arm(cx.token, RECEIVE, cx.shared.limits.header);
         cx.shared.counts.connection_opened();
         let logged = cx.shared.log.is_some().then(|| {
             Box::new(Logged {
@@ -189,20 +190,20 @@ impl<S: Transport> Connection<S> {
     pub fn on_timer(&mut self, timer: Timer, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
         match (timer, &self.state, self.read_timer) {
             // Only if it is armed: before that, the same timer is the send timeout.
-            (Timer::WRITE, State::Sleeping(sleep), _) if sleep.1 == Sleep::Armed => {
+            (SLEEP, State::Sleeping(sleep), _) if sleep.1 == Sleep::Armed => {
                 let request = sleep.0;
                 cx.shared.respond_after_sleep(&request, cx.ev.clock());
                 self.on_response(&request, cx);
             }
-            (Timer::READ, _, ReadTimer::Header) => self.refuse_partial_head(cx),
-            (Timer::READ, state, ReadTimer::Body) => {
+            (RECEIVE, _, ReadTimer::Header) => self.refuse_partial_head(cx),
+            (RECEIVE, state, ReadTimer::Body) => {
                 let head_only = matches!(state, State::Body(body) if body.0.head_only);
                 self.refuse(Status::RequestTimeout, head_only, cx);
             }
-            (Timer::READ, _, ReadTimer::Room) => {
+            (RECEIVE, _, ReadTimer::Room) => {
                 self.refuse(Status::ServiceUnavailable, false, cx);
             }
-            (Timer::READ, _, ReadTimer::KeepAlive | ReadTimer::Delivery) if cx.shared.stopping => {
+            (RECEIVE, _, ReadTimer::KeepAlive | ReadTimer::Delivery) if cx.shared.stopping => {
                 // As the loop does before it evicts.
                 cx.ev.set_busy(cx.token);
                 return self.on_evict(cx);
@@ -311,7 +312,7 @@ impl<S: Transport> Connection<S> {
         match &mut self.state {
             State::Sleeping(sleep) => {
                 if let Sleep::Pending(time) = mem::replace(&mut sleep.1, Sleep::Armed) {
-                    cx.ev.arm(cx.token, Timer::WRITE, time);
+                    cx.ev.arm(cx.token, SLEEP, time);
                 }
                 Ok(Progress::Blocked)
             }
@@ -371,7 +372,7 @@ impl<S: Transport> Connection<S> {
         let limits = &cx.shared.limits;
         let time = match self.read_timer {
             ReadTimer::None => {
-                cx.ev.disarm(cx.token, Timer::READ);
+                cx.ev.disarm(cx.token, RECEIVE);
                 return;
             }
             ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
@@ -380,7 +381,7 @@ impl<S: Transport> Connection<S> {
             ReadTimer::KeepAlive => limits.keep_alive,
             ReadTimer::Linger => LINGER,
         };
-        cx.ev.arm(cx.token, Timer::READ, time);
+        cx.ev.arm(cx.token, RECEIVE, time);
     }
 
     /// Whether the read timer, which does not start anew, is still that of a connection without a

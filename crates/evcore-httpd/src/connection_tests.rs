@@ -23,6 +23,7 @@ use crate::{
     request::MAX_BODY_BYTES,
     scoreboard::{Scoreboard, WorkerStats},
     shared::Shared,
+    timers::{RECEIVE, SEND, SLEEP},
 };
 
 /// The state of the fake client.
@@ -314,7 +315,7 @@ fn the_send_timeout_is_not_taken_for_the_end_of_a_sleep() {
     let mut fixture = Fixture::new();
     fixture.receive(1);
     fixture.send(&(get("/") + &get("/sleep/1000")));
-    assert!(fixture.expire(Timer::WRITE));
+    assert!(fixture.expire(SEND));
     assert!(fixture.connection.is_none());
 }
 
@@ -323,11 +324,8 @@ fn a_sleep_begins_when_earlier_responses_are_sent() {
     let mut fixture = Fixture::new();
     fixture.send(&(get("/") + &get("/sleep/1000")));
     fixture.receive(usize::MAX / 2);
-    assert!(
-        !fixture.expire(Timer::READ),
-        "a delayed response is not idle"
-    );
-    assert!(fixture.expire(Timer::WRITE));
+    assert!(!fixture.expire(RECEIVE), "a delayed response is not idle");
+    assert!(fixture.expire(SLEEP));
     let wire = fixture.wire().expect("kept alive");
     assert!(wire.taken.ends_with(b"slept\n"));
 }
@@ -413,7 +411,7 @@ fn a_body_releases_its_memory_however_it_ends() {
     type End = fn(&mut Fixture);
     let ends: [End; 3] = [
         Fixture::shut_down,
-        |fixture| assert!(fixture.expire(Timer::READ)),
+        |fixture| assert!(fixture.expire(RECEIVE)),
         |fixture| fixture.send("no chunk"),
     ];
     for (others, end) in [0, BODIES].into_iter().zip([ends, ends]) {
@@ -424,7 +422,7 @@ fn a_body_releases_its_memory_however_it_ends() {
             fixture.send(&post(3).replace("Content-Length: 3", "Transfer-Encoding: chunked"));
             end(&mut fixture);
             // Ends the lingering after an error.
-            fixture.expire(Timer::READ);
+            fixture.expire(RECEIVE);
             fixture.others_hold(0);
             fixture.shut_down();
             assert!(fixture.connection.is_none());
@@ -486,7 +484,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         text.truncate(text.len() * part.min(1_000) / 1_000);
         Op::Send(text)
     });
-    let timer = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
+    let timer = prop_oneof![Just(RECEIVE), Just(SEND)];
     let op = prop_oneof![
         8 => sends,
         4 => (0..300_000usize).prop_map(Op::Receive),

@@ -72,6 +72,7 @@ mod server_stats;
 pub mod shared;
 mod socket_files;
 mod status_json;
+mod timers;
 #[cfg(feature = "tracing")]
 mod trace_log;
 pub mod worker;

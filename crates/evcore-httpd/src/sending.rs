@@ -5,11 +5,12 @@ use std::{
     mem,
 };
 
-use evcore::{Acceptor, Interest, Timer, Transport};
+use evcore::{Acceptor, Interest, Transport};
 
 use crate::{
     connection::{Connection, Cx, Progress, State},
     shared::{PAYLOAD_BYTE, Shared},
+    timers::SEND,
 };
 
 /// The most bytes to discard after the last response; a client that sends more is closed.
@@ -73,7 +74,7 @@ impl<S: Transport> Connection<S> {
             cx.shared.bodies.release(mem::take(&mut self.room));
         }
         if mem::take(&mut self.send_timer_armed) {
-            cx.ev.disarm(cx.token, Timer::WRITE);
+            cx.ev.disarm(cx.token, SEND);
         }
         Ok(())
     }
@@ -100,7 +101,7 @@ impl<S: Transport> Connection<S> {
     pub fn arm_send_timer(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
         if !self.send_timer_armed {
             self.send_timer_armed = true;
-            cx.ev.arm(cx.token, Timer::WRITE, cx.shared.limits.send);
+            cx.ev.arm(cx.token, SEND, cx.shared.limits.send);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evcore::{
-    Accepted, Acceptor, EventLoop, Interest, Listener, Mode, Ready, Step, Timer, Token, TokenMap,
+    Accepted, Acceptor, EventLoop, Interest, Listener, Mode, Ready, Step, Token, TokenMap,
     Transport, clock::Clock,
 };
 
@@ -17,6 +17,7 @@ use crate::{
     metrics::MetricsCollector,
     options::Options,
     shared::Shared,
+    timers::{FLUSH, SWEEP},
 };
 
 /// A worker's loop and its connections, over sockets or over those of a simulator.
@@ -187,7 +188,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             return;
         };
         if log.has_buffered() && !flush.is_armed {
-            flush.is_armed = self.ev.arm(flush.token, Timer::WRITE, FLUSH_AFTER);
+            flush.is_armed = self.ev.arm(flush.token, FLUSH, FLUSH_AFTER);
         }
     }
 
@@ -197,7 +198,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             return;
         };
         if files.has_cached() && !sweep.is_armed {
-            sweep.is_armed = self.ev.arm(sweep.token, Timer::WRITE, SWEEP_AFTER);
+            sweep.is_armed = self.ev.arm(sweep.token, SWEEP, SWEEP_AFTER);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use evcore::{Ready, Timer};
+use evcore::Ready;
 
 use super::{Fixture, get};
+use crate::timers::RECEIVE;
 
 /// Its timer may expire before the loop has evicted it.
 #[test]
@@ -13,7 +14,7 @@ fn an_idle_connection_of_a_stopping_worker_ends_with_its_timer() {
     fixture.receive(usize::MAX / 2);
     fixture.send(&get("/"));
     fixture.shared.stopping = true;
-    assert!(fixture.expire(Timer::READ));
+    assert!(fixture.expire(RECEIVE));
     assert!(fixture.connection.is_none());
 }
 
