@@ -85,17 +85,6 @@ impl PostedQueue {
         self.links.pop(&mut self.list)
     }
 
-    /// Moves all ids of `other` behind this queue, in their order, and leaves `other` empty.
-    ///
-    /// An id that is in both queues keeps its place in this one.
-    /// Costs O(ids moved), because each is linked again in this queue's table.
-    #[inline]
-    pub fn append(&mut self, other: &mut PostedQueue) {
-        while let Some(id) = other.pop() {
-            self.post(id);
-        }
-    }
-
     /// Removes all ids and keeps the table. Costs O(queued ids).
     pub fn clear(&mut self) {
         self.links.clear(&mut self.list);
@@ -204,26 +193,6 @@ mod tests {
     }
 
     #[test]
-    fn append_keeps_the_order_of_both_queues() {
-        let mut queue = queue_of([5, 1]);
-        let mut other = queue_of([3, 9]);
-        queue.append(&mut other);
-        assert!(queue.iter().eq([5, 1, 3, 9]));
-        assert!(other.is_empty());
-        assert!(
-            other.post(3),
-            "the moved id is no longer in the other queue"
-        );
-    }
-
-    #[test]
-    fn append_leaves_an_id_of_both_queues_in_its_place() {
-        let mut queue = queue_of([5, 1]);
-        queue.append(&mut queue_of([3, 5]));
-        assert!(queue.iter().eq([5, 1, 3]));
-    }
-
-    #[test]
     fn a_cleared_queue_accepts_the_same_ids_again() {
         let mut queue = queue_of([5, 1]);
         queue.clear();
@@ -248,7 +217,6 @@ mod tests {
         Post(u32),
         Cancel(u32),
         Pop,
-        Append(Vec<u32>),
         Clear,
     }
 
@@ -258,7 +226,6 @@ mod tests {
             8 => id.clone().prop_map(Operation::Post),
             4 => id.clone().prop_map(Operation::Cancel),
             4 => Just(Operation::Pop),
-            2 => prop::collection::vec(id, 0..10).prop_map(Operation::Append),
             1 => Just(Operation::Clear),
         ]
     }
@@ -290,16 +257,6 @@ mod tests {
                         prop_assert_eq!(queue.cancel(id), queued);
                     }
                     Operation::Pop => prop_assert_eq!(queue.pop(), oracle.pop_front()),
-                    Operation::Append(ids) => {
-                        let mut other = PostedQueue::new();
-                        for id in ids {
-                            other.post(id);
-                            post(&mut oracle, id);
-                        }
-                        queue.append(&mut other);
-                        other.verify();
-                        prop_assert!(other.is_empty());
-                    }
                     Operation::Clear => {
                         queue.clear();
                         oracle.clear();

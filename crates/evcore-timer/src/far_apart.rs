@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 
 use crate::oracle::{IDS, TestedQueue, assert_agrees, scripts};
-use crate::{Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel, WithBackground};
+use crate::{Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
 
 /// Passes each id on as another one, far from the others.
 #[derive(Debug)]
@@ -100,14 +100,5 @@ proptest! {
     #[test]
     fn any_script_over_lazy_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(FarApart(Lazy::new(TimerWheel::new())), &script);
-    }
-
-    #[test]
-    fn any_script_with_marks_agrees_with_the_oracle(script in scripts()) {
-        let mut timers = WithBackground::new(TimerWheel::new());
-        for id in (0..IDS).filter(|id| id % 2 == 0) {
-            timers.set_background(far(id), true);
-        }
-        assert_agrees(FarApart(timers), &script);
     }
 }

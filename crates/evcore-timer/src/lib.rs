@@ -21,15 +21,12 @@ mod lazy;
 
 mod coalesced;
 
-mod background;
-
 #[cfg(test)]
 mod far_apart;
 
 #[cfg(test)]
 mod oracle;
 
-pub use background::WithBackground;
 pub use coalesced::Coalesced;
 pub use heap::TimerHeap;
 pub use lazy::Lazy;

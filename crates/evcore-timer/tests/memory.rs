@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use evcore_testing::{CountingAllocator, allocations, bytes_in_use};
-use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel, WithBackground};
+use evcore_timer::{Coalesced, Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -59,14 +59,6 @@ fn the_first_period_takes_a_few_blocks_however_many_ids_were_armed() {
     (0..100_000).for_each(|id| timers.arm(id, 10));
     let (_, bytes) = allocated_by(|| timers.arm_periodic(99_999, 10, 5));
     assert!(bytes <= 3 * BLOCK_BYTES, "{bytes} bytes");
-}
-
-#[test]
-fn the_mark_of_any_id_takes_a_few_blocks() {
-    let mut timers = WithBackground::new(TimerWheel::new());
-    let (_, bytes) = allocated_by(|| timers.set_background(ID_MAX, true));
-    assert!(bytes <= 2 * BLOCK_BYTES, "{bytes} bytes");
-    assert!(timers.is_background(ID_MAX) && !timers.is_background(ID_MAX - 1));
 }
 
 /// Arms these ids in turn. Expects a few allocations for each call, and from all calls at most three
