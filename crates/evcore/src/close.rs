@@ -3,7 +3,7 @@
 use evcore_poller::Poller;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Result, instrument::record::Record};
+use crate::{Acceptor, EventLoop, Result, instruments::record::Record};
 
 impl<L: Acceptor> EventLoop<L> {
     /// Closes a token: disarms its timers, cancels what was posted for it, removes its descriptor from

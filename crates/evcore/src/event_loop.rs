@@ -15,7 +15,7 @@ use crate::{
     clock_updates::UpdatePolicy,
     eviction::Evictions,
     group::Coordination,
-    instrument::{Instruments, record::Record},
+    instruments::{Instruments, record::Record},
     keys::KeySpace,
     remote::Remote,
     shutdown::Shutdown,

@@ -74,7 +74,7 @@ mod remote;
 mod remote_posts;
 mod sync;
 
-mod instrument;
+mod instruments;
 
 pub use acceptor::Acceptor;
 pub use builder::{Budgets, Builder};
@@ -86,9 +86,7 @@ pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use group::GroupMember;
 pub use handle::Handle;
-pub use instrument::{
-    histogram::Histogram,
-    histograms::Histograms,
+pub use instruments::{
     record::Record,
     slow_turn::{SlowStep, SlowTurn, StepKind},
 };
@@ -101,6 +99,7 @@ pub use token_map::TokenMap;
 pub use evcore_accept as accept;
 pub use evcore_balancer as balancer;
 pub use evcore_clock as clock;
+pub use evcore_instrument as instrument;
 pub use evcore_poller as poller;
 pub use evcore_pool as pool;
 pub use evcore_posted as posted;
@@ -108,6 +107,7 @@ pub use evcore_timer as timer;
 pub use evcore_token as token;
 
 pub use evcore_accept::{Address, Listener, SendBuffer, Stream, Transport};
+pub use evcore_instrument::{Histogram, Histograms};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;
 

@@ -6,22 +6,16 @@
 //! watched, the batch is withheld between two of them, which leads each step to
 //! [`EventLoop::next_watched`].
 
-pub(crate) mod flight_recorder;
-pub(crate) mod histogram;
-pub(crate) mod histograms;
 pub(crate) mod record;
 pub(crate) mod slow_turn;
 #[cfg(feature = "tracing")]
 mod trace;
-pub(crate) mod watchdog;
 
 use std::time::Duration;
 
-use flight_recorder::FlightRecorder;
-use histograms::Histograms;
+use evcore_instrument::{FlightRecorder, Histograms, Watchdog};
 use record::Record;
 use slow_turn::{SlowTurn, StepKind};
-use watchdog::{EndedTurn, Watchdog};
 
 use crate::{Acceptor, EventLoop, Result, Step};
 
@@ -29,8 +23,8 @@ use crate::{Acceptor, EventLoop, Result, Step};
 #[derive(Debug)]
 pub(crate) struct Instruments {
     histograms: Option<Histograms>,
-    watchdog: Option<Watchdog>,
-    recorder: Option<FlightRecorder>,
+    watchdog: Option<Watchdog<StepKind>>,
+    recorder: Option<FlightRecorder<Record>>,
     /// When the current turn began, if it is measured.
     began_ns: Option<u64>,
 }
@@ -98,7 +92,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// A turn ends when the next wait begins, so call this after a wait.
     /// [`Stats::slow_turns`](crate::Stats::slow_turns) counts all slow turns.
     pub fn take_slow_turn(&mut self) -> Option<SlowTurn> {
-        self.instruments.as_mut()?.watchdog.as_mut()?.take_worst()
+        self.instruments
+            .as_mut()?
+            .watchdog
+            .as_mut()?
+            .take_slow_turn()
     }
 
     /// The last records of what this loop did, the oldest first, for the log after something went
@@ -134,7 +132,7 @@ impl<L: Acceptor> EventLoop<L> {
             .instruments
             .as_ref()
             .and_then(|it| it.recorder.as_ref());
-        recorder.into_iter().flat_map(FlightRecorder::iter)
+        recorder.into_iter().flat_map(FlightRecorder::iter).copied()
     }
 
     /// [`wait`](Self::wait), if turns are measured.
@@ -179,7 +177,7 @@ impl<L: Acceptor> EventLoop<L> {
             return;
         };
         if let Some(histograms) = &mut instruments.histograms {
-            histograms.turn_began(self.batch.len(), self.slots.posted());
+            histograms.turn_began(self.batch.len(), self.slots.posted() as usize);
         }
         instruments.began_ns = clock_is_updated.then(|| self.clock.monotonic_ns());
         if let Some(watchdog) = &mut instruments.watchdog {
@@ -205,12 +203,8 @@ impl<L: Acceptor> EventLoop<L> {
             histograms.turn_took(took_ns);
         }
         if let Some(watchdog) = &mut instruments.watchdog {
-            let is_slow = watchdog.end_turn(EndedTurn {
-                turn: self.stats.turns,
-                took: Duration::from_nanos(took_ns),
-                now_ns,
-            });
-            self.stats.slow_turns += u64::from(is_slow);
+            watchdog.end_turn(now_ns);
+            self.stats.slow_turns = watchdog.slow_turns();
         }
         instruments.record(Record::TurnEnded { took_ns });
         // A plan that is made with a fresh time may differ, and records change nothing.
@@ -242,7 +236,10 @@ impl<L: Acceptor> EventLoop<L> {
         self.batch.withhold();
         let instruments = self.instruments.as_mut()?;
         if let Some(watchdog) = &mut instruments.watchdog {
-            watchdog.begin_step(now_ns, step.as_ref().map(StepKind::of));
+            match &step {
+                Some(step) => watchdog.begin_step(now_ns, StepKind::of(step)),
+                None => watchdog.end_step(now_ns),
+            }
         }
         if let Some(step) = &step {
             instruments.record(Record::of_step(step));

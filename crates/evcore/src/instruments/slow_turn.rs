@@ -1,14 +1,13 @@
 //! What the watchdog reports of a turn.
 
-use std::time::Duration;
-
 use evcore_token::Token;
 
 use crate::{Step, Timer};
 
 /// A turn that took longer than the [watchdog](crate::Builder::watchdog)'s limit.
 ///
-/// [`EventLoop::take_slow_turn`](crate::EventLoop::take_slow_turn) returns it.
+/// [`EventLoop::take_slow_turn`](crate::EventLoop::take_slow_turn) returns it. Its number is the one
+/// that [`Stats::turns`](crate::Stats::turns) counts.
 ///
 /// ```
 /// use evcore::{
@@ -37,22 +36,10 @@ use crate::{Step, Timer};
 /// assert_eq!(slow.longest.unwrap().kind, StepKind::Ready(token));
 /// # Ok::<(), evcore::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SlowTurn {
-    /// Its number, as [`Stats::turns`](crate::Stats::turns) counts them: 1 is the first.
-    pub turn: u64,
-    /// The loop's clock when it began, in milliseconds since 1970-01-01T00:00:00 UTC.
-    pub began_unix_ms: i64,
-    /// The time from the end of its wait to the beginning of the next.
-    pub took: Duration,
-    /// The number of its steps.
-    pub steps: u64,
-    /// The step that took the longest, the first of several; `None` if there was none.
-    pub longest: Option<SlowStep>,
-}
+pub type SlowTurn = evcore_instrument::SlowTurn<StepKind>;
 
-/// A step and its duration, from the beginning of the call that returned it to the next call.
+/// A step and its duration, from the beginning of the call that returned it to the next call: the
+/// time that the loop took to find the step, plus the time that the handler took.
 ///
 /// ```
 /// use evcore::{EventLoop, SlowStep};
@@ -69,14 +56,7 @@ pub struct SlowTurn {
 /// println!("{kind:?} took {took:?} of {:?}", turn.took);
 /// # Ok::<(), evcore::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SlowStep {
-    /// Its kind and its token or listener.
-    pub kind: StepKind,
-    /// The time that the loop took to find the step, plus the time that the handler took.
-    pub took: Duration,
-}
+pub type SlowStep = evcore_instrument::SlowStep<StepKind>;
 
 /// The kind of a [`Step`], with its token or listener.
 ///

@@ -6,7 +6,7 @@ use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Step, Timer, instrument::Instruments};
+use crate::{Acceptor, EventLoop, Step, Timer, instruments::Instruments};
 
 /// Something that an [`EventLoop`] did.
 ///
