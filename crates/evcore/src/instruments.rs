@@ -6,22 +6,25 @@
 //! watched, the batch is withheld between two of them, which leads each step to
 //! [`EventLoop::next_watched`].
 
+pub(crate) mod options;
 pub(crate) mod record;
 pub(crate) mod slow_turn;
 #[cfg(feature = "tracing")]
 mod trace;
+pub(crate) mod view;
 
 use std::time::Duration;
 
 use evcore_instrument::{FlightRecorder, Histograms, Watchdog};
+use options::InstrumentOptions;
 use record::Record;
-use slow_turn::{SlowTurn, StepKind};
+use slow_turn::StepKind;
 
 use crate::{Acceptor, EventLoop, Result, Step};
 
 /// The instruments of one loop.
 #[derive(Debug)]
-pub(crate) struct Instruments {
+pub(crate) struct InstrumentSet {
     histograms: Option<Histograms>,
     watchdog: Option<Watchdog<StepKind>>,
     recorder: Option<FlightRecorder<Record>>,
@@ -29,21 +32,18 @@ pub(crate) struct Instruments {
     began_ns: Option<u64>,
 }
 
-impl Instruments {
-    /// `None` if all are off. `limit` is the watchdog's, `records` the length of the recorder.
-    pub(crate) fn new(
-        histograms: bool,
-        limit: Option<Duration>,
-        records: usize,
-    ) -> Option<Box<Self>> {
-        let instruments = Self {
-            histograms: histograms.then(Histograms::new),
-            watchdog: limit.map(Watchdog::new),
+impl InstrumentSet {
+    /// `None` if all are off.
+    pub(crate) fn new(options: InstrumentOptions) -> Option<Box<Self>> {
+        let records = options.flight_records;
+        let set = Self {
+            histograms: options.histograms.then(Histograms::new),
+            watchdog: options.watchdog.map(Watchdog::new),
             recorder: (records > 0).then(|| FlightRecorder::with_capacity(records)),
             began_ns: None,
         };
-        let is_wanted = histograms || instruments.watches_steps();
-        is_wanted.then(|| Box::new(instruments))
+        let is_wanted = set.measures() || set.keeps_records();
+        is_wanted.then(|| Box::new(set))
     }
 
     fn measures(&self) -> bool {
@@ -68,73 +68,6 @@ impl Instruments {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// The distributions of the loop's figures: the length of turns, the lateness of timers, the
-    /// length of queues. `None` without [`Builder::histograms`](crate::Builder::histograms).
-    #[must_use]
-    pub fn histograms(&self) -> Option<&Histograms> {
-        self.instruments.as_ref()?.histograms.as_ref()
-    }
-
-    /// Empties the [histograms](Self::histograms), for example once a minute. It writes 100 KiB.
-    ///
-    /// The current turn is recorded when it ends.
-    pub fn clear_histograms(&mut self) {
-        let instruments = self.instruments.as_mut();
-        if let Some(histograms) = instruments.and_then(|it| it.histograms.as_mut()) {
-            histograms.clear();
-        }
-    }
-
-    /// Takes the slowest of the turns that took longer than the
-    /// [watchdog](crate::Builder::watchdog)'s limit since the last call. `None` if there was none,
-    /// or if there is no watchdog.
-    ///
-    /// A turn ends when the next wait begins, so call this after a wait.
-    /// [`Stats::slow_turns`](crate::Stats::slow_turns) counts all slow turns.
-    pub fn take_slow_turn(&mut self) -> Option<SlowTurn> {
-        self.instruments
-            .as_mut()?
-            .watchdog
-            .as_mut()?
-            .take_slow_turn()
-    }
-
-    /// The last records of what this loop did, the oldest first, for the log after something went
-    /// wrong. Empty without a [flight recorder](crate::Builder::flight_recorder).
-    ///
-    /// After a panic of a handler, read them where the unwinding ends, or in a destructor. (The loop
-    /// belongs to one thread, so a panic hook cannot borrow it.)
-    ///
-    /// ```
-    /// use evcore::{EventLoop, Ready, Record};
-    /// use std::panic::{AssertUnwindSafe, catch_unwind};
-    ///
-    /// let mut ev = EventLoop::builder().flight_recorder(100).build()?;
-    /// let token = ev.add_unwatched()?;
-    /// ev.post(token, Ready::READABLE);
-    ///
-    /// let turn = catch_unwind(AssertUnwindSafe(|| {
-    ///     ev.wait().expect("the loop can go on");
-    ///     while let Some(_step) = ev.next_step() {
-    ///         panic!("a bug in a handler");
-    ///     }
-    /// }));
-    /// assert!(turn.is_err());
-    /// for record in ev.flight_records() {
-    ///     eprintln!("{record:?}");
-    /// }
-    /// let last = ev.flight_records().last();
-    /// assert_eq!(last, Some(Record::Ready(token, Ready::READABLE)));
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn flight_records(&self) -> impl Iterator<Item = Record> {
-        let recorder = self
-            .instruments
-            .as_ref()
-            .and_then(|it| it.recorder.as_ref());
-        recorder.into_iter().flat_map(FlightRecorder::iter).copied()
-    }
-
     /// [`wait`](Self::wait), if turns are measured.
     #[cold]
     #[inline(never)]

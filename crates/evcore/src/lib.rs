@@ -7,7 +7,7 @@
 //! - [`Connections`] keeps the application's streams and values by token.
 //! - [`Builder`] has the settings.
 //!
-//! - [`Builder::flight_recorder`] keeps what the loop did last, to be read after something went wrong.
+//! - [`InstrumentOptions::flight_recorder`] keeps what the loop did last, to be read after something went wrong.
 //!
 //! Each part of the loop is a crate of its own, re-exported here under its last name.
 //!
@@ -87,8 +87,10 @@ pub use event_loop::EventLoop;
 pub use group::GroupMember;
 pub use handle::Handle;
 pub use instruments::{
+    options::InstrumentOptions,
     record::Record,
     slow_turn::{SlowStep, SlowTurn, StepKind},
+    view::Instruments,
 };
 pub use stats::{Stats, Status};
 pub use step::{Accepted, Step};

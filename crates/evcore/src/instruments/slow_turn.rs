@@ -4,14 +4,14 @@ use evcore_token::Token;
 
 use crate::{Step, Timer};
 
-/// A turn that took longer than the [watchdog](crate::Builder::watchdog)'s limit.
+/// A turn that took longer than the [watchdog](crate::InstrumentOptions::watchdog)'s limit.
 ///
-/// [`EventLoop::take_slow_turn`](crate::EventLoop::take_slow_turn) returns it. Its number is the one
+/// [`Instruments::take_slow_turn`](crate::Instruments::take_slow_turn) returns it. Its number is the one
 /// that [`Stats::turns`](crate::Stats::turns) counts.
 ///
 /// ```
 /// use evcore::{
-///     EventLoop, Ready, StepKind,
+///     EventLoop, InstrumentOptions, Ready, StepKind,
 ///     clock::{Clock, ManualTimeSource},
 /// };
 /// use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::{Step, Timer};
 /// let clock = Clock::with_source(time.clone());
 /// let mut ev = EventLoop::builder()
 ///     .clock(clock)
-///     .watchdog(Duration::from_millis(100))
+///     .instruments(InstrumentOptions::new().watchdog(Duration::from_millis(100)))
 ///     .build()?;
 /// let token = ev.add_unwatched()?;
 /// ev.post(token, Ready::READABLE);
@@ -31,7 +31,7 @@ use crate::{Step, Timer};
 /// }
 /// ev.post(token, Ready::READABLE);
 /// ev.wait()?;
-/// let slow = ev.take_slow_turn().expect("the last turn was");
+/// let slow = ev.instruments().take_slow_turn().expect("the last turn was");
 /// assert_eq!(slow.took, Duration::from_secs(3));
 /// assert_eq!(slow.longest.unwrap().kind, StepKind::Ready(token));
 /// # Ok::<(), evcore::Error>(())
@@ -42,16 +42,17 @@ pub type SlowTurn = evcore_instrument::SlowTurn<StepKind>;
 /// time that the loop took to find the step, plus the time that the handler took.
 ///
 /// ```
-/// use evcore::{EventLoop, SlowStep};
+/// use evcore::{EventLoop, InstrumentOptions, SlowStep};
 /// use std::time::Duration;
 ///
-/// let mut ev = EventLoop::builder().watchdog(Duration::ZERO).build()?; // every turn is slow
+/// let every_turn = InstrumentOptions::new().watchdog(Duration::ZERO);
+/// let mut ev = EventLoop::builder().instruments(every_turn).build()?;
 /// ev.handle().wake();
 /// ev.wait()?;
 /// while ev.next_step().is_some() {}
 /// ev.handle().wake();
 /// ev.wait()?;
-/// let turn = ev.take_slow_turn().expect("it took some time");
+/// let turn = ev.instruments().take_slow_turn().expect("it took some time");
 /// let SlowStep { kind, took, .. } = turn.longest.expect("it was woken");
 /// println!("{kind:?} took {took:?} of {:?}", turn.took);
 /// # Ok::<(), evcore::Error>(())
