@@ -13,14 +13,12 @@ pub(crate) mod slow_turn;
 mod trace;
 pub(crate) mod view;
 
-use std::time::Duration;
-
 use evcore_instrument::{FlightRecorder, Histograms, Watchdog};
 use options::InstrumentOptions;
 use record::Record;
 use slow_turn::StepKind;
 
-use crate::{Acceptor, EventLoop, Result, Step};
+use crate::{Acceptor, EventLoop, Step};
 
 /// The instruments of one loop.
 #[derive(Debug)]
@@ -68,44 +66,9 @@ impl InstrumentSet {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// [`wait`](Self::wait), if turns are measured.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn wait_measured(&mut self) -> Result<()> {
-        let timeout = self.plan_measured_turn();
-        let clock_is_updated = self.wait_for_events(timeout)?;
-        self.begin_measured_turn(clock_is_updated);
-        Ok(())
-    }
-
-    /// What comes before the wait, if turns are measured.
-    #[expect(clippy::inline_always, reason = "the wait is one function")]
-    #[inline(always)]
-    pub(crate) fn plan_measured_turn(&mut self) -> Option<Duration> {
-        let now_ns = self.end_measuring();
-        let timeout = self.plan_turn(now_ns);
-        if self.accepting.holds_lock() {
-            self.record(Record::LockTaken);
-        }
-        timeout
-    }
-
-    /// What comes after the wait, if turns are measured. The clock was updated, or was not.
-    #[expect(clippy::inline_always, reason = "the wait is one function")]
-    #[inline(always)]
-    pub(crate) fn begin_measured_turn(&mut self, clock_is_updated: bool) {
-        self.record(Record::TurnBegan {
-            turn: self.stats.turns + 1,
-            at_ns: self.clock.monotonic_ns(),
-            events: u32::try_from(self.batch.len()).unwrap_or(u32::MAX),
-        });
-        self.begin_turn();
-        self.begin_measuring(clock_is_updated);
-    }
-
     /// A turn begins; the clock was updated for it, or was not.
     #[inline]
-    fn begin_measuring(&mut self, clock_is_updated: bool) {
+    pub(crate) fn begin_measuring(&mut self, clock_is_updated: bool) {
         let Some(instruments) = &mut self.instruments else {
             return;
         };
