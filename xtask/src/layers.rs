@@ -19,10 +19,11 @@ const SHIPS: &[(&str, &str)] = &[
     ("evcore-poller", "libc rustix thiserror"),
     ("evcore-posted", "parking_lot"),
     ("evcore-pool", ""),
+    ("evcore-instrument", "hdrhistogram"),
     ("evcore-balancer", "rustix"),
     ("evcore-net", "libc rustix thiserror"),
-    ("evcore", "evcore-net evcore-balancer evcore-clock evcore-poller evcore-pool \
-                evcore-posted evcore-timer evcore-token hdrhistogram thiserror tracing"),
+    ("evcore", "evcore-net evcore-balancer evcore-clock evcore-instrument evcore-poller \
+                evcore-pool evcore-posted evcore-timer evcore-token thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
     ("evcore-serve", "evcore evcore-prefork"),

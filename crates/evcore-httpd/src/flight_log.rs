@@ -24,7 +24,7 @@ impl SlowTurnLog {
     /// each turn.
     pub fn report(&mut self, ev: &mut EventLoop<impl Acceptor>) {
         // Taken also if it is not logged: the records of a later report would be those of other turns.
-        let Some(slow) = ev.take_slow_turn() else {
+        let Some(slow) = ev.instruments().take_slow_turn() else {
             return;
         };
         let now_ms = ev.clock().monotonic_ms();
@@ -45,10 +45,10 @@ impl SlowTurnLog {
 
 /// Logs what went wrong and, if there is a flight recorder, the loop's last records: the newest first,
 /// because a log that takes no more loses the later lines.
-pub fn log_records(what: impl fmt::Display, ev: &EventLoop<impl Acceptor>) {
+pub fn log_records(what: impl fmt::Display, ev: &mut EventLoop<impl Acceptor>) {
     let (time, pid) = (ev.clock().error_log_time(), process::id());
     log(format_args!("{time} [alert] {pid}: {what}"));
-    let records: Vec<_> = ev.flight_records().collect();
+    let records: Vec<_> = ev.instruments().flight_records().collect();
     for (age, record) in records.iter().rev().enumerate() {
         log(format_args!(
             "{time} [alert] {pid}: record -{age}: {record:?}"

@@ -185,7 +185,7 @@ impl MetricsCollector {
     /// second old. Returns whether it has updated that too.
     pub fn collect<L: Acceptor>(
         &mut self,
-        ev: &EventLoop<L>,
+        ev: &mut EventLoop<L>,
         (metrics, totals): (&mut Metrics, &mut Totals),
     ) -> bool {
         let (stats, earlier) = (ev.stats(), &self.earlier);
@@ -194,10 +194,11 @@ impl MetricsCollector {
         totals.stale = earlier.stale + stats.stale;
         totals.timers_fired = earlier.timers_fired + stats.expired;
         metrics.timers_armed = ev.status().timers_armed as u64;
-        let Some(histograms) = ev.histograms() else {
+        let now_ms = ev.clock().monotonic_ms();
+        let Some(histograms) = ev.instruments().histograms() else {
             return false;
         };
-        let is_time = self.is_time_to_read(ev.clock().monotonic_ms());
+        let is_time = self.is_time_to_read(now_ms);
         let mut has_read = false;
         for (distribution, buckets, earlier, histogram) in [
             (
@@ -261,7 +262,7 @@ impl Distribution {
 mod tests {
     use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 
-    use evcore::{Interest, Mode, Step, Timer, clock::ManualTimeSource};
+    use evcore::{InstrumentOptions, Interest, Mode, Step, Timer, clock::ManualTimeSource};
 
     use super::*;
 
@@ -280,7 +281,10 @@ mod tests {
     fn timed_loop() -> (EventLoop, impl Fn(Duration, &mut EventLoop)) {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
-        let ev = EventLoop::builder().clock(clock).histograms(true).build();
+        let ev = EventLoop::builder()
+            .clock(clock)
+            .instruments(InstrumentOptions::new().histograms(true))
+            .build();
         let turn_of = move |time_taken, ev: &mut EventLoop| {
             // The second wait ends the first turn.
             ev.wait_at_most(Duration::ZERO).expect("it waits");
@@ -296,16 +300,16 @@ mod tests {
         let mut collector = MetricsCollector::new(Totals::default());
         let mut metrics = Metrics::new(ev.clock());
         let mut totals = Totals::default();
-        collector.collect(&ev, (&mut metrics, &mut totals));
+        collector.collect(&mut ev, (&mut metrics, &mut totals));
         let none = (metrics.turn.mean_ns, metrics.turn.max_ns);
         assert_eq!(none, (0, 0), "no turn yet");
         turn_of(Duration::from_millis(5), &mut ev);
-        collector.collect(&ev, (&mut metrics, &mut totals));
+        collector.collect(&mut ev, (&mut metrics, &mut totals));
         let first = metrics.turn;
         assert!(first.mean_ns > 0 && first.p99_ns > 0, "{first:?}");
         // The next read is a second later.
         turn_of(Duration::from_millis(50), &mut ev);
-        collector.collect(&ev, (&mut metrics, &mut totals));
+        collector.collect(&mut ev, (&mut metrics, &mut totals));
         let second = metrics.turn;
         assert_eq!(
             (second.mean_ns, second.p50_ns, second.p99_ns),
@@ -325,7 +329,7 @@ mod tests {
             for ms in [0, 2, 7, 1100] {
                 turn_of(Duration::from_millis(ms), &mut ev);
                 collector.read_next();
-                collector.collect(&ev, (&mut metrics, &mut totals));
+                collector.collect(&mut ev, (&mut metrics, &mut totals));
                 for (before, now) in seen.to_array().into_iter().zip(totals.to_array()) {
                     assert!(before <= now, "{seen:?} {totals:?}");
                 }
@@ -375,7 +379,7 @@ mod tests {
         };
         let mut metrics = Metrics::new(ev.clock());
         let mut totals = earlier;
-        MetricsCollector::new(earlier).collect(&ev, (&mut metrics, &mut totals));
+        MetricsCollector::new(earlier).collect(&mut ev, (&mut metrics, &mut totals));
         let stats = ev.stats();
         assert_eq!((stats.events, stats.stale, stats.expired), (2, 1, 1));
         let expected = [(1, 1_000 + stats.turns), (2, 2_002), (3, 3_001), (4, 4_001)];
@@ -407,13 +411,13 @@ mod tests {
         let mut metrics = Metrics::new(ev.clock());
         let mut totals = Totals::default();
         turn_of(Duration::from_millis(5), &mut ev);
-        assert!(collector.collect(&ev, (&mut metrics, &mut totals)));
+        assert!(collector.collect(&mut ev, (&mut metrics, &mut totals)));
         let first = totals.turn;
         turn_of(Duration::from_millis(7), &mut ev);
-        assert!(!collector.collect(&ev, (&mut metrics, &mut totals)));
+        assert!(!collector.collect(&mut ev, (&mut metrics, &mut totals)));
         assert_eq!(totals.turn, first);
         collector.read_next();
-        assert!(collector.collect(&ev, (&mut metrics, &mut totals)));
+        assert!(collector.collect(&mut ev, (&mut metrics, &mut totals)));
         assert!(totals.turn.sum_ns >= first.sum_ns + 6_900_000);
     }
 

@@ -175,7 +175,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Publishes the metrics of this worker's loop on the scoreboard, at the end of a turn.
     pub fn publish(&mut self) {
         let counts = &mut self.shared.counts;
-        if self.metrics.collect(&self.ev, counts.metrics()) {
+        if self.metrics.collect(&mut self.ev, counts.metrics()) {
             counts.publish();
         } else {
             counts.publish_turn();
@@ -387,7 +387,7 @@ impl Background {
 impl<L: Acceptor<Stream: Transport>> Drop for Server<L> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            log_records("the worker panics", &self.ev);
+            log_records("the worker panics", &mut self.ev);
         }
     }
 }
@@ -417,7 +417,7 @@ impl Overload {
 mod tests {
     use std::net::TcpStream;
 
-    use evcore::{balancer::WorkerId, clock::ManualTimeSource};
+    use evcore::{InstrumentOptions, balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
     use crate::{
@@ -473,7 +473,10 @@ mod tests {
     fn a_worker_that_stops_publishes_its_last_second() {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
-        let ev = EventLoop::builder().clock(clock).histograms(true).build();
+        let ev = EventLoop::builder()
+            .clock(clock)
+            .instruments(InstrumentOptions::new().histograms(true))
+            .build();
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
         let slot = WorkerId::from_slot(0);
         let counts = Counts::new(scoreboard.clone(), slot);

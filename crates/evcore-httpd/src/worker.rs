@@ -3,7 +3,7 @@
 use std::{mem, os::fd::AsFd};
 
 use evcore::{
-    Budgets, Builder, EventLoop, Listener,
+    Budgets, Builder, EventLoop, InstrumentOptions, Listener,
     balancer::{WorkerGroup, WorkerId},
     timer::{Lazy, TimerHeap, TimerTree},
 };
@@ -121,9 +121,12 @@ pub fn run(mut server: Server, worker: &Worker) -> evcore::Result<()> {
 
 /// The builder of the event loop, by the options.
 fn configured(options: &Options) -> Builder {
-    let mut builder = EventLoop::builder()
+    let instruments = InstrumentOptions::new()
         .histograms(true)
-        .flight_recorder(options.flight_recorder)
+        .watchdog(options.watchdog)
+        .flight_recorder(options.flight_recorder);
+    let mut builder = EventLoop::builder()
+        .instruments(instruments)
         .connections(options.connections)
         .budgets(Budgets {
             accepts: options.multi_accept,
@@ -137,9 +140,6 @@ fn configured(options: &Options) -> Builder {
     };
     if let Some(kind) = options.poller {
         builder = builder.poller(kind);
-    }
-    if let Some(limit) = options.watchdog {
-        builder = builder.watchdog(limit);
     }
     if let Some(resolution) = options.timer_resolution {
         builder = builder.timer_resolution(resolution);

@@ -8,7 +8,9 @@ use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{Acceptor, EventLoop, GroupMember, Result, clock_updates::UpdatePolicy};
+use crate::{
+    Acceptor, EventLoop, GroupMember, InstrumentOptions, Result, clock_updates::UpdatePolicy,
+};
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.
@@ -95,9 +97,7 @@ pub struct Builder<L = Listener> {
     pub(crate) timer_queue: Box<dyn TimerQueue>,
     pub(crate) timers_per_token: u8,
     pub(crate) resolution: Option<Duration>,
-    pub(crate) histograms: bool,
-    pub(crate) watchdog: Option<Duration>,
-    pub(crate) flight_records: usize,
+    pub(crate) instruments: InstrumentOptions,
     pub(crate) idle_grace: Duration,
     polling: Polling,
 }
@@ -123,9 +123,7 @@ impl<L: Acceptor> Builder<L> {
             timer_queue: Box::new(Lazy::new(TimerWheel::new())),
             timers_per_token: 2,
             resolution: None,
-            histograms: false,
-            watchdog: None,
-            flight_records: 0,
+            instruments: InstrumentOptions::new(),
             idle_grace: DEFAULT_IDLE_GRACE,
             polling: Polling::Best,
         }
@@ -259,55 +257,12 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// Keeps [`Histograms`](crate::Histograms) of the length of turns, the lateness of timers and the
-    /// length of queues. Default: none.
+    /// What the loop measures and records of itself: histograms, slow turns, its last records. Default:
+    /// nothing.
     ///
-    /// They take 100 KiB, a reading of a clock and some 80 instructions for each turn, and 60 for each
-    /// timer that expires. A turn whose number of events is not that of the turn before takes 60 more.
-    ///
-    /// ```
-    /// use evcore::EventLoop;
-    ///
-    /// let mut ev = EventLoop::builder().histograms(true).build()?;
-    /// ev.handle().wake();
-    /// ev.wait()?;
-    /// assert_eq!(ev.histograms().unwrap().events().count(), 1);
-    /// assert!(EventLoop::builder().build()?.histograms().is_none());
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn histograms(mut self, wanted: bool) -> Self {
-        self.histograms = wanted;
-        self
-    }
-
-    /// Reports turns that take longer than a limit, each with its longest step. Default: no report.
-    ///
-    /// [`take_slow_turn`](EventLoop::take_slow_turn) returns the slowest of them, and
-    /// [`Stats::slow_turns`](crate::Stats::slow_turns) counts them. A clock is read for each step,
-    /// which takes some 30 ns. With a limit of zero, every turn that takes any time is reported.
-    ///
-    /// What you do between the last step and the next wait counts for the turn and for no step. A
-    /// turn that does not end is not reported.
-    pub fn watchdog(mut self, limit: Duration) -> Self {
-        self.watchdog = Some(limit);
-        self
-    }
-
-    /// Keeps the last `records` of what the loop does, for the time after something went wrong.
-    /// Default 0: none.
-    ///
-    /// [`flight_records`](EventLoop::flight_records) returns them: turns with their lengths, steps,
-    /// plans, the accept lock, tokens that begin and end, timers, posts, and stale events. A
-    /// connection that sends a request makes four records in a turn or so, so a few hundred records
-    /// cover the last turns of a busy loop.
-    ///
-    /// A record takes 24 bytes, which are allocated here. An event takes some 220 instructions more
-    /// than without a recorder, and a turn with one event some 550, as with a watchdog. Each turn reads
-    /// a clock when it ends. (With a [`timer_resolution`](Self::timer_resolution), only turns that
-    /// begin with a tick do, and have a [length](crate::Record::TurnEnded).) A loop without a
-    /// recorder has a comparison for each call that would make a record, and none for each step.
-    pub fn flight_recorder(mut self, records: usize) -> Self {
-        self.flight_records = records;
+    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments.
+    pub fn instruments(mut self, options: InstrumentOptions) -> Self {
+        self.instruments = options;
         self
     }
 

@@ -19,7 +19,7 @@ use crate::{
     clock_updates::UpdatePolicy,
     eviction::Evictions,
     group::Coordination,
-    instrument::{Instruments, record::Record},
+    instruments::{InstrumentSet, record::Record},
     keys::KeySpace,
     remote::Remote,
     shutdown::Shutdown,
@@ -79,7 +79,7 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pending_step: Option<Step<L::Stream>>,
 
     pub(crate) stats: Stats,
-    pub(crate) instruments: Option<Box<Instruments>>,
+    pub(crate) instruments: Option<Box<InstrumentSet>>,
 }
 
 impl EventLoop {
@@ -106,8 +106,7 @@ impl<L: Acceptor> EventLoop<L> {
         let budgets = builder.budgets.at_least_one();
         let capabilities = poller.backend().capabilities();
         let keys = KeySpace::with_listeners(builder.listeners.len());
-        let instruments =
-            Instruments::new(builder.histograms, builder.watchdog, builder.flight_records);
+        let instruments = InstrumentSet::new(builder.instruments);
         let lag_ns = updates.lag_ns();
         let mut timers = Timers::new(
             builder.timer_queue,

@@ -7,7 +7,7 @@
 //! - [`Connections`] keeps the application's streams and values by token.
 //! - [`Builder`] has the settings.
 //!
-//! - [`Builder::flight_recorder`] keeps what the loop did last, to be read after something went wrong.
+//! - [`InstrumentOptions::flight_recorder`] keeps what the loop did last, to be read after something went wrong.
 //!
 //! Each part of the loop is a crate of its own, re-exported here under its last name.
 //!
@@ -75,7 +75,7 @@ mod remote;
 mod remote_posts;
 mod sync;
 
-mod instrument;
+mod instruments;
 
 pub use acceptor::Acceptor;
 pub use builder::{Budgets, Builder};
@@ -87,11 +87,11 @@ pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use group::GroupMember;
 pub use handle::Handle;
-pub use instrument::{
-    histogram::Histogram,
-    histograms::Histograms,
+pub use instruments::{
+    options::InstrumentOptions,
     record::Record,
     slow_turn::{SlowStep, SlowTurn, StepKind},
+    view::Instruments,
 };
 pub use listeners_mut::ListenersMut;
 pub use stats::{Stats, Status};
@@ -102,6 +102,7 @@ pub use token_map::TokenMap;
 
 pub use evcore_balancer as balancer;
 pub use evcore_clock as clock;
+pub use evcore_instrument as instrument;
 pub use evcore_net as net;
 pub use evcore_poller as poller;
 pub use evcore_pool as pool;
@@ -109,6 +110,7 @@ pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
+pub use evcore_instrument::{Histogram, Histograms};
 pub use evcore_net::{Address, Listener, SendBuffer, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::acceptor::Acceptor;
 use crate::error::{ListenerError, Result};
 use crate::event_loop::EventLoop;
-use crate::instrument::record::Record;
+use crate::instruments::record::Record;
 
 /// The listeners of a loop. [`EventLoop::listeners`] lends it.
 ///

@@ -5,7 +5,7 @@ use evcore_token::Token;
 
 use crate::{
     Acceptor, EventLoop, Result, Step,
-    instrument::record::Record,
+    instruments::record::Record,
     keys::{KeyOwner, KeySpace},
     timers::{NEVER, late_ns},
 };

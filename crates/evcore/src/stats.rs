@@ -56,8 +56,8 @@ pub struct Stats {
     pub posted: u64,
     /// Idle connections that were [evicted](crate::Step::Evict).
     pub evictions: u64,
-    /// Turns that took longer than the limit of the [watchdog](crate::Builder::watchdog); 0 without
-    /// one. [`take_slow_turn`](crate::EventLoop::take_slow_turn) returns the slowest.
+    /// Turns that took longer than the limit of the [watchdog](crate::InstrumentOptions::watchdog); 0 without
+    /// one. [`take_slow_turn`](crate::Instruments::take_slow_turn) returns the slowest.
     pub slow_turns: u64,
 }
 

@@ -6,7 +6,7 @@
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
-use crate::{Acceptor, EventLoop, Result, turn::Phase};
+use crate::{Acceptor, EventLoop, Result, instruments::record::Record, turn::Phase};
 
 impl<L: Acceptor> EventLoop<L> {
     /// Begins a turn: waits until there is something to do, and updates the clock (with a
@@ -32,8 +32,9 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(never)]
     pub fn wait(&mut self) -> Result<()> {
         if self.instruments.is_some() {
-            return self.wait_measured();
+            return self.wait_within(None);
         }
+        // The same as one function, which costs less than a call for each half.
         let timeout = self.plan_turn(None);
         self.wait_for_events(timeout)?;
         self.begin_turn();
@@ -73,8 +74,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
-        let planned = self.plan();
-        self.wait_planned(Some(planned.map_or(limit, |planned| planned.min(limit))))
+        self.wait_within(Some(limit))
     }
 
     /// The first half of [`wait`](Self::wait), up to the wait itself: flushes the poller's changes
@@ -128,35 +128,54 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// The poller's errors of [`wait`](Self::wait).
     pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let timeout = if self.phase == Phase::Prepared {
+        if self.phase == Phase::Prepared {
             self.phase = Phase::Over;
-            timeout
+            self.wait_planned(timeout)
         } else {
-            let planned = self.plan();
-            [planned, timeout].into_iter().flatten().min()
-        };
-        self.wait_planned(timeout)
+            self.wait_within(timeout)
+        }
+    }
+
+    /// A whole wait, for no longer than a limit, with the instruments there are.
+    // Cold, which places the call of `wait` out of the way of loops without instruments.
+    #[cold]
+    #[inline(never)]
+    fn wait_within(&mut self, limit: Option<Duration>) -> Result<()> {
+        let planned = self.plan();
+        self.wait_planned([planned, limit].into_iter().flatten().min())
     }
 
     /// What comes before the wait. Returns how long it may last (`None`: without limit).
-    #[inline(never)]
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {
-        if self.instruments.is_some() {
-            self.plan_measured_turn()
-        } else {
-            self.plan_turn(None)
+        if self.instruments.is_none() {
+            return self.plan_turn(None);
         }
+        let now_ns = self.end_measuring();
+        let timeout = self.plan_turn(now_ns);
+        if self.accepting.holds_lock() {
+            self.record(Record::LockTaken);
+        }
+        timeout
     }
 
     /// The wait itself, and what comes after it.
-    #[inline(never)]
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<()> {
         let clock_is_updated = self.wait_for_events(timeout)?;
-        if self.instruments.is_some() {
-            self.begin_measured_turn(clock_is_updated);
-        } else {
+        if self.instruments.is_none() {
             self.begin_turn();
+            return Ok(());
         }
+        self.record(Record::TurnBegan {
+            turn: self.stats.turns + 1,
+            at_ns: self.clock.monotonic_ns(),
+            events: u32::try_from(self.batch.len()).unwrap_or(u32::MAX),
+        });
+        self.begin_turn();
+        self.begin_measuring(clock_is_updated);
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use evcore::{
-    Acceptor, Builder, EventLoop, Interest, Listener, Mode, Ready, Step, Stream, Timer, Token,
-    TokenMap,
+    Acceptor, Builder, EventLoop, InstrumentOptions, Interest, Listener, Mode, Ready, Step, Stream,
+    Timer, Token, TokenMap,
     balancer::{AcceptMutex, Policy, WorkerId},
     clock::{Clock, ManualTimeSource},
     net::{Accept, Error},
@@ -302,7 +302,7 @@ fn an_empty_loop_takes_as_much_as_documented() {
         let builder = EventLoop::builder()
             .connections(CONNECTIONS)
             .clock(Clock::with_source(time))
-            .histograms(histograms)
+            .instruments(InstrumentOptions::new().histograms(histograms))
             .backend(backend);
         let ev = builder.build().unwrap();
         let all = bytes_in_use().wrapping_sub(before);
@@ -323,9 +323,12 @@ fn turns_allocate_nothing() {
         .group(AcceptMutex::new().unwrap().lock_handle(me))
         .connections(2 * CONNECTIONS)
         .clock(Clock::with_source(time.clone()))
-        .histograms(true)
-        .watchdog(Duration::from_millis(1))
-        .flight_recorder(100)
+        .instruments(
+            InstrumentOptions::new()
+                .histograms(true)
+                .watchdog(Duration::from_millis(1))
+                .flight_recorder(100),
+        )
         .backend(RoundRobin::new());
     let (mut ev, mut conns) = full_house(builder.build().unwrap());
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use evcore::{
-    Accepted, Builder, EventLoop, Interest, Listener, Mode, Ready, Result, Step, Timer, Token,
-    TokenMap,
+    Accepted, Builder, EventLoop, InstrumentOptions, Interest, Listener, Mode, Ready, Result, Step,
+    Timer, Token, TokenMap,
     balancer::Policy,
     clock::{Clock, ManualTimeSource},
 };
@@ -47,6 +47,11 @@ impl Fixture {
         Self::built(listeners, |builder, backend| {
             builder.policy(Policy::mutex()).group(backend.clone())
         })
+    }
+
+    /// A loop with instruments.
+    pub(crate) fn with_instruments(listeners: usize, options: InstrumentOptions) -> Self {
+        Self::built(listeners, |builder, _| builder.instruments(options))
     }
 
     /// A loop as it is wanted. A shutdown gives idle connections no grace, except where `build` sets

@@ -3,7 +3,7 @@
 use std::{os::fd::RawFd, time::Duration};
 
 use evcore::{
-    Ready, Record, Timer, Token,
+    InstrumentOptions, Ready, Record, Timer, Token,
     balancer::{Leadership, Policy},
 };
 
@@ -78,28 +78,36 @@ fn expected(tokens: Tokens) -> Vec<Record> {
 
 #[test]
 fn turns_are_recorded_in_their_order() {
-    let (fixture, tokens) = script(|builder| builder.flight_recorder(100));
-    let records: Vec<_> = fixture.ev.flight_records().collect();
+    let (mut fixture, tokens) =
+        script(|builder| builder.instruments(InstrumentOptions::new().flight_recorder(100)));
+    let records: Vec<_> = fixture.ev.instruments().flight_records().collect();
     assert_eq!(records, expected(tokens));
 }
 
 #[test]
 fn a_full_flight_recorder_keeps_the_last_records() {
-    let (fixture, tokens) = script(|builder| builder.flight_recorder(10));
+    let (mut fixture, tokens) =
+        script(|builder| builder.instruments(InstrumentOptions::new().flight_recorder(10)));
     let expected = expected(tokens);
-    let records: Vec<_> = fixture.ev.flight_records().collect();
+    let records: Vec<_> = fixture.ev.instruments().flight_records().collect();
     assert_eq!(records, expected[expected.len() - 10..]);
 }
 
 #[test]
 fn instruments_change_no_record_and_no_step() {
-    let (bare, _) = script(|builder| builder);
-    assert_eq!(bare.ev.flight_records().count(), 0);
-    let (with_all, tokens) = script(|builder| {
-        let timed = builder.histograms(true).watchdog(Duration::from_millis(3));
-        timed.flight_recorder(100)
+    let (mut bare, _) = script(|builder| builder);
+    assert_eq!(bare.ev.instruments().flight_records().count(), 0);
+    let (mut with_all, tokens) = script(|builder| {
+        let timed = InstrumentOptions::new().watchdog(Duration::from_millis(3));
+        builder.instruments(timed.histograms(true).flight_recorder(100))
     });
-    assert!(with_all.ev.flight_records().eq(expected(tokens)));
+    assert!(
+        with_all
+            .ev
+            .instruments()
+            .flight_records()
+            .eq(expected(tokens))
+    );
     assert_eq!(with_all.ev.stats().slow_turns, 1);
     assert_eq!(steps(&bare), steps(&with_all));
 }
@@ -116,11 +124,11 @@ fn steps(fixture: &Fixture) -> Vec<Recorded> {
 
 #[test]
 fn posts_that_wait_for_the_next_turn_are_recorded() {
-    let mut fixture = Fixture::built(0, |builder, _| builder.flight_recorder(1));
+    let mut fixture = Fixture::with_instruments(0, InstrumentOptions::new().flight_recorder(1));
     let token = fixture.join();
     for post in [evcore::EventLoop::post, evcore::EventLoop::post_next] {
         assert!(post(&mut fixture.ev, token, Ready::READABLE));
-        let last = fixture.ev.flight_records().last();
+        let last = fixture.ev.instruments().flight_records().last();
         assert_eq!(last, Some(Record::Posted(token, Ready::READABLE)));
         fixture.turn();
     }
@@ -128,24 +136,24 @@ fn posts_that_wait_for_the_next_turn_are_recorded() {
 
 #[test]
 fn a_post_of_another_thread_for_a_closed_token_is_recorded() {
-    let mut fixture = Fixture::built(0, |builder, _| builder.flight_recorder(1));
+    let mut fixture = Fixture::with_instruments(0, InstrumentOptions::new().flight_recorder(1));
     let token = fixture.join();
     fixture.leave(token);
     fixture.ev.handle().post(token, Ready::READABLE);
     fixture.wait();
-    let last = fixture.ev.flight_records().last();
+    let last = fixture.ev.instruments().flight_records().last();
     assert_eq!(last, Some(Record::Stale(Some(token))));
 }
 
 #[test]
 fn an_event_of_a_closed_listener_is_recorded() {
-    let mut fixture = Fixture::built(1, |builder, _| builder.flight_recorder(1));
+    let mut fixture = Fixture::with_instruments(1, InstrumentOptions::new().flight_recorder(1));
     fixture.turn();
     fixture.report_listeners(&[0]);
     fixture.wait();
     fixture.ev.listeners().close().unwrap();
     fixture.rest();
-    let last = fixture.ev.flight_records().last();
+    let last = fixture.ev.instruments().flight_records().last();
     assert_eq!(last, Some(Record::Stale(None)));
 }
 
@@ -153,12 +161,12 @@ fn an_event_of_a_closed_listener_is_recorded() {
 fn listeners_that_close_release_the_recorded_lock() {
     let mut fixture = Fixture::built(1, |builder, backend| {
         let builder = builder.policy(Policy::mutex()).group(backend.clone());
-        builder.flight_recorder(1)
+        builder.instruments(InstrumentOptions::new().flight_recorder(1))
     });
     fixture.connect(0, 1);
     fixture.report_listeners(&[0]);
     fixture.wait();
     fixture.ev.listeners().close().unwrap();
-    let last = fixture.ev.flight_records().last();
+    let last = fixture.ev.instruments().flight_records().last();
     assert_eq!(last, Some(Record::LockReleased));
 }

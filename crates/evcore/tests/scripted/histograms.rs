@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Timer};
+use evcore::{Budgets, Histograms, InstrumentOptions, Ready, Timer};
 
 use crate::fixture::Fixture;
 
 const MS: Duration = Duration::from_millis(1);
 
 fn measured() -> Fixture {
-    Fixture::built(0, |builder, _| builder.histograms(true))
+    Fixture::with_instruments(0, InstrumentOptions::new().histograms(true))
+}
+
+fn histograms(fixture: &mut Fixture) -> &Histograms {
+    fixture.ev.instruments().histograms().unwrap()
 }
 
 /// Asserts that a figure is `expected`, or above it by at most 1 %.
@@ -23,10 +27,10 @@ fn assert_about(figure: u64, expected: u64) {
 
 #[test]
 fn without_asking_there_are_no_histograms() {
-    let mut fixture = Fixture::built(0, |builder, _| builder.watchdog(MS));
+    let mut fixture = Fixture::with_instruments(0, InstrumentOptions::new().watchdog(MS));
     fixture.turn();
-    assert!(fixture.ev.histograms().is_none());
-    fixture.ev.clear_histograms();
+    assert!(fixture.ev.instruments().histograms().is_none());
+    fixture.ev.instruments().clear_histograms();
 }
 
 #[test]
@@ -36,7 +40,7 @@ fn a_turn_goes_to_the_next_wait_with_what_comes_after_its_steps() {
     fixture.ev.post(token, Ready::READABLE);
     fixture.wait();
     assert_eq!(
-        fixture.ev.histograms().unwrap().turn_ns().count(),
+        histograms(&mut fixture).turn_ns().count(),
         0,
         "it is not over"
     );
@@ -45,7 +49,7 @@ fn a_turn_goes_to_the_next_wait_with_what_comes_after_its_steps() {
     assert!(fixture.rest().is_empty());
     fixture.pass_ms(4);
     fixture.wait();
-    let turns = fixture.ev.histograms().unwrap().turn_ns();
+    let turns = histograms(&mut fixture).turn_ns();
     assert_eq!(turns.count(), 1);
     assert_about(turns.max(), 7_000_000);
 }
@@ -58,7 +62,7 @@ fn what_a_wait_takes_is_in_no_turn() {
     fixture.pass_ms(500);
     fixture.ev.poll(timeout).unwrap();
     fixture.wait();
-    let turns = fixture.ev.histograms().unwrap().turn_ns();
+    let turns = histograms(&mut fixture).turn_ns();
     assert_eq!((turns.count(), turns.max()), (2, 0));
 }
 
@@ -71,7 +75,7 @@ fn a_turn_that_is_left_early_is_over_when_the_next_wait_begins() {
     fixture.step();
     fixture.pass_ms(2);
     fixture.wait();
-    let turns = fixture.ev.histograms().unwrap().turn_ns();
+    let turns = histograms(&mut fixture).turn_ns();
     assert_eq!(turns.count(), 1);
     assert_about(turns.max(), 2_000_000);
 }
@@ -84,7 +88,7 @@ fn a_wait_that_fails_ends_a_turn_and_begins_none() {
     assert!(fixture.ev.wait().is_err());
     fixture.pass_ms(1);
     fixture.wait();
-    let turns = fixture.ev.histograms().unwrap().turn_ns();
+    let turns = histograms(&mut fixture).turn_ns();
     assert_eq!((turns.count(), turns.max()), (1, 0));
 }
 
@@ -96,7 +100,7 @@ fn a_wait_that_was_not_prepared_ends_the_turn_before_too() {
     fixture.wait();
     fixture.pass_ms(5);
     fixture.ev.poll(Some(Duration::ZERO)).unwrap();
-    let turns = fixture.ev.histograms().unwrap().turn_ns();
+    let turns = histograms(&mut fixture).turn_ns();
     assert_eq!(turns.count(), 1);
     assert_about(turns.max(), 5_000_000);
 }
@@ -111,7 +115,7 @@ fn a_timer_is_late_by_what_passed_from_its_deadline_to_its_turn() {
     fixture.wait();
     fixture.pass_ms(100); // its own turn's time stands still
     fixture.rest();
-    let late = fixture.ev.histograms().unwrap().timer_lateness_ns();
+    let late = histograms(&mut fixture).timer_lateness_ns();
     assert_eq!(late.count(), 2);
     assert_about(late.quantile(0.5), 3_000_000);
     assert_about(late.max(), 5_000_000);
@@ -124,7 +128,11 @@ fn a_carried_over_timer_is_late_by_its_own_turn() {
         expired,
         ..Budgets::default()
     };
-    let mut fixture = Fixture::built(0, |builder, _| builder.histograms(true).budgets(budgets));
+    let mut fixture = Fixture::built(0, |builder, _| {
+        builder
+            .instruments(InstrumentOptions::new().histograms(true))
+            .budgets(budgets)
+    });
     let tokens = [fixture.join(), fixture.join()];
     for token in tokens {
         fixture.arm_ms(token, Timer::READ, 1);
@@ -133,7 +141,7 @@ fn a_carried_over_timer_is_late_by_its_own_turn() {
         fixture.pass_ms(1);
         fixture.turn();
     }
-    let late = fixture.ev.histograms().unwrap().timer_lateness_ns();
+    let late = histograms(&mut fixture).timer_lateness_ns();
     assert_eq!((late.count(), late.min()), (2, 0));
     assert_about(late.max(), 1_000_000);
 }
@@ -147,35 +155,28 @@ fn queues_are_measured_as_the_turn_begins() {
     fixture.ev.post_next(b, Ready::WRITABLE);
     fixture.ev.handle().post(c, Ready::WRITABLE);
     fixture.wait();
-    let histograms = fixture.ev.histograms().unwrap();
-    assert_eq!(
-        (histograms.events().count(), histograms.events().max()),
-        (1, 3)
-    );
-    assert_eq!(
-        (histograms.posted().count(), histograms.posted().max()),
-        (1, 3)
-    );
+    let all = histograms(&mut fixture);
+    assert_eq!((all.events().count(), all.events().max()), (1, 3));
+    assert_eq!((all.posted().count(), all.posted().max()), (1, 3));
     fixture.rest();
     fixture.turn();
-    let histograms = fixture.ev.histograms().unwrap();
-    assert_eq!(
-        (histograms.posted().count(), histograms.posted().min()),
-        (2, 0)
-    );
+    let all = histograms(&mut fixture);
+    assert_eq!((all.posted().count(), all.posted().min()), (2, 0));
 }
 
 #[test]
 fn with_a_resolution_only_turns_with_a_tick_are_measured() {
     let mut fixture = Fixture::built(0, |builder, _| {
-        builder.histograms(true).timer_resolution(100 * MS)
+        builder
+            .instruments(InstrumentOptions::new().histograms(true))
+            .timer_resolution(100 * MS)
     });
     for _ in 0..25 {
         fixture.pass_ms(10);
         fixture.turn();
     }
     assert_eq!(fixture.ev.stats().ticks, 2);
-    let turns = fixture.ev.histograms().unwrap().turn_ns();
+    let turns = histograms(&mut fixture).turn_ns();
     assert_eq!(turns.count(), 2);
     assert_about(turns.max(), 10_000_000);
 }
@@ -183,18 +184,18 @@ fn with_a_resolution_only_turns_with_a_tick_are_measured() {
 #[test]
 fn with_a_resolution_a_watchdog_measures_every_turn() {
     let mut fixture = Fixture::built(0, |builder, _| {
-        let builder = builder.histograms(true);
-        builder.timer_resolution(100 * MS).watchdog(50 * MS)
+        let measured = InstrumentOptions::new().histograms(true).watchdog(50 * MS);
+        builder.timer_resolution(100 * MS).instruments(measured)
     });
     for _ in 0..25 {
         fixture.pass_ms(10);
         fixture.turn();
     }
     fixture.wait();
-    let turns = fixture.ev.histograms().unwrap().turn_ns();
+    let turns = histograms(&mut fixture).turn_ns();
     assert_eq!(turns.count(), 25);
     assert_about(turns.max(), 10_000_000);
-    assert_eq!(fixture.ev.take_slow_turn(), None);
+    assert_eq!(fixture.ev.instruments().take_slow_turn(), None);
 }
 
 #[test]
@@ -205,11 +206,11 @@ fn cleared_histograms_record_only_what_follows() {
     fixture.pass_ms(9);
     fixture.turn();
     fixture.pass_ms(2);
-    fixture.ev.clear_histograms();
+    fixture.ev.instruments().clear_histograms();
     fixture.wait();
-    let histograms = fixture.ev.histograms().unwrap();
-    assert_eq!(histograms.timer_lateness_ns().count(), 0);
-    assert_eq!(histograms.events().count(), 1);
-    assert_eq!(histograms.turn_ns().count(), 1, "it was under way");
-    assert_about(histograms.turn_ns().max(), 2_000_000);
+    let all = histograms(&mut fixture);
+    assert_eq!(all.timer_lateness_ns().count(), 0);
+    assert_eq!(all.events().count(), 1);
+    assert_eq!(all.turn_ns().count(), 1, "it was under way");
+    assert_about(all.turn_ns().max(), 2_000_000);
 }

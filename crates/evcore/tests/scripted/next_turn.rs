@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Error, Record, Timer};
+use evcore::{Error, InstrumentOptions, Record, Timer};
 
 use crate::{
     fake_backend::Recorded,
@@ -67,12 +67,12 @@ fn the_same_stop_in_each_turn_does_not_make_it_longer() {
 
 #[test]
 fn the_same_stop_in_each_turn_closes_the_listeners_once() {
-    let mut fixture = Fixture::built(1, |builder, _| builder.flight_recorder(100));
+    let mut fixture = Fixture::with_instruments(1, InstrumentOptions::new().flight_recorder(100));
     fixture.join();
     for _ in 0..3 {
         assert_eq!(turn(&mut fixture, GRACEFUL), Some(vec![]));
     }
-    let records = fixture.ev.flight_records();
+    let records = fixture.ev.instruments().flight_records();
     let plans = records.filter(|record| matches!(record, Record::Planned { .. }));
     assert_eq!(plans.count(), 1, "the first plan of the stop stands");
 }

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Budgets, Error, Ready, Timer, Token, balancer::Policy, clock::TimeSource};
+use evcore::{
+    Budgets, Error, InstrumentOptions, Ready, Timer, Token, balancer::Policy, clock::TimeSource,
+};
 use proptest::prelude::*;
 
 use crate::{expected::Expected, fake_backend::Recorded, fixture::Fixture};
@@ -172,10 +174,9 @@ impl Run {
             if let Some(resolution) = resolution {
                 builder = builder.timer_resolution(resolution);
             }
-            builder = builder.histograms(measured);
-            if watched {
-                builder = builder.watchdog(Duration::from_micros(500));
-            }
+            let watchdog = watched.then(|| Duration::from_micros(500));
+            let instruments = InstrumentOptions::new().histograms(measured);
+            builder = builder.instruments(instruments.watchdog(watchdog));
             if locks {
                 builder.policy(Policy::mutex()).group(backend.clone())
             } else {
@@ -562,8 +563,8 @@ proptest! {
         prop_assert_eq!((stats.posted, stats.expired), (run.posted, run.expired));
         prop_assert!(stats.turns >= turns.len() as u64);
         prop_assert_eq!(stats.received, run.received);
-        prop_assert_eq!(run.fixture.ev.histograms().is_some(), measured);
-        if let Some(histograms) = run.fixture.ev.histograms() {
+        prop_assert_eq!(run.fixture.ev.instruments().histograms().is_some(), measured);
+        if let Some(histograms) = run.fixture.ev.instruments().histograms() {
             prop_assert_eq!(histograms.timer_lateness_ns().count(), stats.expired);
             prop_assert_eq!(histograms.events().count(), stats.turns);
             if watched || resolution.is_none() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Ready, SlowTurn, StepKind, Timer};
+use evcore::{InstrumentOptions, Ready, SlowTurn, StepKind, Timer};
 
 use crate::{
     fake_backend::Recorded,
@@ -12,7 +12,7 @@ use crate::{
 const LIMIT: Duration = Duration::from_millis(100);
 
 fn watched(listeners: usize) -> Fixture {
-    Fixture::built(listeners, |builder, _| builder.watchdog(LIMIT))
+    Fixture::with_instruments(listeners, InstrumentOptions::new().watchdog(LIMIT))
 }
 
 /// A turn in which this step takes `ms` and the others a millisecond each. Returns the report of it.
@@ -21,9 +21,13 @@ fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<Sl
     while let Some(recorded) = fixture.step() {
         fixture.pass_ms(if recorded == slow { ms } else { 1 });
     }
-    assert_eq!(fixture.ev.take_slow_turn(), None, "it is not over");
+    assert_eq!(
+        fixture.ev.instruments().take_slow_turn(),
+        None,
+        "it is not over"
+    );
     fixture.wait();
-    fixture.ev.take_slow_turn()
+    fixture.ev.instruments().take_slow_turn()
 }
 
 /// The next turn has one step of each kind.
@@ -103,7 +107,7 @@ fn time_after_the_last_step_counts_for_the_turn_only() {
     fixture.rest();
     fixture.pass_ms(400);
     fixture.wait();
-    let slow_turn = fixture.ev.take_slow_turn().unwrap();
+    let slow_turn = fixture.ev.instruments().take_slow_turn().unwrap();
     assert_eq!(slow_turn.took, Duration::from_millis(401));
     assert_eq!(slow_turn.longest.unwrap().took, Duration::from_millis(1));
 }
@@ -117,7 +121,7 @@ fn a_step_that_the_turn_was_left_at_goes_to_the_next_wait() {
     assert_eq!(fixture.step(), Some(readable(a)));
     fixture.pass_ms(300);
     assert_eq!(fixture.turn(), [readable(b)], "and nothing is lost");
-    let slow_turn = fixture.ev.take_slow_turn().unwrap();
+    let slow_turn = fixture.ev.instruments().take_slow_turn().unwrap();
     assert_eq!(
         (slow_turn.steps, slow_turn.longest.unwrap().kind),
         (1, StepKind::Ready(a))
@@ -135,9 +139,9 @@ fn the_slowest_turn_is_taken_once_and_all_are_counted() {
     }
     fixture.wait();
     assert_eq!(fixture.ev.stats().slow_turns, 3);
-    let slow_turn = fixture.ev.take_slow_turn().unwrap();
+    let slow_turn = fixture.ev.instruments().take_slow_turn().unwrap();
     assert_eq!((slow_turn.turn, slow_turn.took), (2, 5 * LIMIT));
-    assert_eq!(fixture.ev.take_slow_turn(), None);
+    assert_eq!(fixture.ev.instruments().take_slow_turn(), None);
 }
 
 #[test]
@@ -148,7 +152,12 @@ fn a_slow_turn_has_the_wall_time_of_its_beginning() {
     fixture.pass_ms(101);
     fixture.wait();
     assert_eq!(
-        fixture.ev.take_slow_turn().unwrap().began_unix_ms,
+        fixture
+            .ev
+            .instruments()
+            .take_slow_turn()
+            .unwrap()
+            .began_unix_ms,
         1_000_000
     );
 }
@@ -160,7 +169,10 @@ fn without_a_watchdog_no_turn_is_slow() {
     fixture.pass_ms(1_000_000);
     fixture.wait();
     assert_eq!(
-        (fixture.ev.take_slow_turn(), fixture.ev.stats().slow_turns),
+        (
+            fixture.ev.instruments().take_slow_turn(),
+            fixture.ev.stats().slow_turns
+        ),
         (None, 0)
     );
 }
@@ -172,5 +184,5 @@ fn a_failed_wait_still_judges_the_turn_before_it() {
     fixture.pass_ms(101);
     fixture.backend.fail_wait();
     assert!(fixture.ev.wait().is_err());
-    assert_eq!(fixture.ev.take_slow_turn().unwrap().turn, 1);
+    assert_eq!(fixture.ev.instruments().take_slow_turn().unwrap().turn, 1);
 }

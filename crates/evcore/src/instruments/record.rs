@@ -6,11 +6,11 @@ use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Step, Timer, instrument::Instruments};
+use crate::{Acceptor, EventLoop, Step, Timer, instruments::InstrumentSet};
 
 /// Something that an [`EventLoop`] did.
 ///
-/// The [flight recorder](crate::Builder::flight_recorder) keeps the last of these. With the feature
+/// The [flight recorder](crate::InstrumentOptions::flight_recorder) keeps the last of these. With the feature
 /// [`tracing`](crate#tracing) each of them is an event.
 ///
 /// Records carry no time of their own: the loop's time stands still during a turn, and
@@ -149,7 +149,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 }
 
-impl Instruments {
+impl InstrumentSet {
     /// The one place that records go through.
     #[cold]
     pub(crate) fn record(&mut self, record: Record) {

@@ -1,18 +1,17 @@
 //! What the watchdog reports of a turn.
 
-use std::time::Duration;
-
 use evcore_token::Token;
 
 use crate::{Step, Timer};
 
-/// A turn that took longer than the [watchdog](crate::Builder::watchdog)'s limit.
+/// A turn that took longer than the [watchdog](crate::InstrumentOptions::watchdog)'s limit.
 ///
-/// [`EventLoop::take_slow_turn`](crate::EventLoop::take_slow_turn) returns it.
+/// [`Instruments::take_slow_turn`](crate::Instruments::take_slow_turn) returns it. Its number is the one
+/// that [`Stats::turns`](crate::Stats::turns) counts.
 ///
 /// ```
 /// use evcore::{
-///     EventLoop, Ready, StepKind,
+///     EventLoop, InstrumentOptions, Ready, StepKind,
 ///     clock::{Clock, ManualTimeSource},
 /// };
 /// use std::time::Duration;
@@ -21,7 +20,7 @@ use crate::{Step, Timer};
 /// let clock = Clock::with_source(time.clone());
 /// let mut ev = EventLoop::builder()
 ///     .clock(clock)
-///     .watchdog(Duration::from_millis(100))
+///     .instruments(InstrumentOptions::new().watchdog(Duration::from_millis(100)))
 ///     .build()?;
 /// let token = ev.add_unwatched()?;
 /// ev.post(token, Ready::READABLE);
@@ -32,51 +31,33 @@ use crate::{Step, Timer};
 /// }
 /// ev.post(token, Ready::READABLE);
 /// ev.wait()?;
-/// let slow = ev.take_slow_turn().expect("the last turn was");
+/// let slow = ev.instruments().take_slow_turn().expect("the last turn was");
 /// assert_eq!(slow.took, Duration::from_secs(3));
 /// assert_eq!(slow.longest.unwrap().kind, StepKind::Ready(token));
 /// # Ok::<(), evcore::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SlowTurn {
-    /// Its number, as [`Stats::turns`](crate::Stats::turns) counts them: 1 is the first.
-    pub turn: u64,
-    /// The loop's clock when it began, in milliseconds since 1970-01-01T00:00:00 UTC.
-    pub began_unix_ms: i64,
-    /// The time from the end of its wait to the beginning of the next.
-    pub took: Duration,
-    /// The number of its steps.
-    pub steps: u64,
-    /// The step that took the longest, the first of several; `None` if there was none.
-    pub longest: Option<SlowStep>,
-}
+pub type SlowTurn = evcore_instrument::SlowTurn<StepKind>;
 
-/// A step and its duration, from the beginning of the call that returned it to the next call.
+/// A step and its duration, from the beginning of the call that returned it to the next call: the
+/// time that the loop took to find the step, plus the time that the handler took.
 ///
 /// ```
-/// use evcore::{EventLoop, SlowStep};
+/// use evcore::{EventLoop, InstrumentOptions, SlowStep};
 /// use std::time::Duration;
 ///
-/// let mut ev = EventLoop::builder().watchdog(Duration::ZERO).build()?; // every turn is slow
+/// let every_turn = InstrumentOptions::new().watchdog(Duration::ZERO);
+/// let mut ev = EventLoop::builder().instruments(every_turn).build()?;
 /// ev.handle().wake();
 /// ev.wait()?;
 /// while ev.next_step().is_some() {}
 /// ev.handle().wake();
 /// ev.wait()?;
-/// let turn = ev.take_slow_turn().expect("it took some time");
+/// let turn = ev.instruments().take_slow_turn().expect("it took some time");
 /// let SlowStep { kind, took, .. } = turn.longest.expect("it was woken");
 /// println!("{kind:?} took {took:?} of {:?}", turn.took);
 /// # Ok::<(), evcore::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SlowStep {
-    /// Its kind and its token or listener.
-    pub kind: StepKind,
-    /// The time that the loop took to find the step, plus the time that the handler took.
-    pub took: Duration,
-}
+pub type SlowStep = evcore_instrument::SlowStep<StepKind>;
 
 /// The kind of a [`Step`], with its token or listener.
 ///

@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod flight_recorder;
+mod histogram;
+mod histograms;
+mod slow_turn;
+mod watchdog;
+
+pub use flight_recorder::FlightRecorder;
+pub use histogram::Histogram;
+pub use histograms::Histograms;
+pub use slow_turn::{SlowStep, SlowTurn};
+pub use watchdog::Watchdog;
+
+// Created on one thread, used on another.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Histograms>();
+    is_send::<Watchdog<u8>>();
+    is_send::<FlightRecorder<u8>>();
+};
