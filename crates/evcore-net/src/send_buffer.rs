@@ -26,7 +26,7 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 /// assert_eq!(out.flush(&mut stream).unwrap_err().kind(), ErrorKind::WouldBlock);
 ///
 /// let waiting = out.len();
-/// far.read_exact(&mut vec![0; 100_000])?;
+/// far.read_exact(&mut [0; 10_000])?;
 /// let _ = out.flush(&mut stream);
 /// assert!(out.len() < waiting);
 /// # Ok::<(), std::io::Error>(())
