@@ -1,4 +1,4 @@
-//! `--send-buffer`: each connection has it, whoever has opened the listener.
+//! `--send-buffer`: each connection has it, also if another process has opened the listener.
 
 #![cfg(target_os = "linux")]
 

@@ -92,14 +92,16 @@ impl<L: Acceptor> EventLoop<L> {
     /// Queues what other threads have posted, and begins a shutdown that they have requested.
     #[inline(never)]
     pub(crate) fn take_remote_requests(&mut self) {
-        self.remote.take_posts(self.budgets.posted, |token, ready| {
+        let mut posts = self.remote.take_posts(self.budgets.posted);
+        for (token, ready) in posts.drain(..) {
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);
             if let Some(instruments) = &mut self.instruments {
                 instruments.record(Record::of_post(token, ready, known));
             }
-        });
+        }
+        self.remote.keep(posts);
         if let Some(timeout) = self.remote.take_shutdown() {
             self.shutdown(timeout);
         }

@@ -10,6 +10,7 @@
 //! what each is there for. That is why the fields of [`RemoteRequests`] are open.
 
 use std::{
+    mem,
     sync::{
         Arc,
         atomic::Ordering::{AcqRel, Acquire, Release},
@@ -34,6 +35,8 @@ pub(crate) struct Remote {
     /// Whether posts may wait.
     // Invariant: if false, the next post wakes the poller.
     has_posts: bool,
+    // Invariant: empty, except within `take_remote_requests`.
+    taken: Vec<(Token, Ready)>,
 }
 
 impl Remote {
@@ -43,6 +46,7 @@ impl Remote {
             steps: 0,
             shutdown: None,
             has_posts: false,
+            taken: Vec::new(),
         }
     }
 
@@ -69,9 +73,18 @@ impl Remote {
     }
 
     /// Takes the oldest posts, at most `budget` of them. If none is left, the next one wakes the
-    /// poller.
-    pub(crate) fn take_posts(&mut self, budget: usize, taken: impl FnMut(Token, Ready)) {
-        self.has_posts = self.requests.posts.take(budget, taken);
+    /// poller. [`keep`](Self::keep) takes the emptied memory back.
+    pub(crate) fn take_posts(&mut self, budget: usize) -> Vec<(Token, Ready)> {
+        // Nobody but the caller sees them under the lock: a log of theirs could post as well.
+        let mut taken = mem::take(&mut self.taken);
+        let posts = &self.requests.posts;
+        self.has_posts = posts.take(budget, |token, ready| taken.push((token, ready)));
+        taken
+    }
+
+    /// Keeps the memory of posts for the next ones.
+    pub(crate) fn keep(&mut self, emptied: Vec<(Token, Ready)>) {
+        self.taken = emptied;
     }
 
     /// The shutdown to begin now.

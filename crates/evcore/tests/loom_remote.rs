@@ -244,7 +244,7 @@ fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
                 remote.on_woken();
             }
             if remote.has_news() {
-                remote.take_posts(1, |token, _| posted.push(token.index()));
+                posted.extend(remote.take_posts(1).iter().map(|(token, _)| token.index()));
                 shutdown = shutdown.or_else(|| remote.take_shutdown());
             }
             woken += u32::from(remote.take_wake());
