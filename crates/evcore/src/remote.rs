@@ -75,7 +75,7 @@ impl Remote {
     /// Takes the oldest posts, at most `budget` of them. If none is left, the next one wakes the
     /// poller. [`keep`](Self::keep) takes the emptied memory back.
     pub(crate) fn take_posts(&mut self, budget: usize) -> Vec<(Token, Ready)> {
-        // Nobody but the caller sees them under the lock: a log of theirs could post as well.
+        // Out of the lock before the loop looks at them: a subscriber of `tracing` may post as well.
         let mut taken = mem::take(&mut self.taken);
         let posts = &self.requests.posts;
         self.has_posts = posts.take(budget, |token, ready| taken.push((token, ready)));
