@@ -35,7 +35,7 @@ use std::time::Duration;
 use super::{NS_PER_MS, lock::LockPolicy, nanos, slack::Slack, whole_ms};
 use crate::{GroupView, Inputs, Leader, Leadership, Peer, Plan, WorkerId};
 
-/// How long a leader leaves the clients to the worker that it has notified, before it notifies
+/// Time for which a leader leaves the clients to the worker that it has notified, before it notifies
 /// another. A worker that sleeps begins to run within this time even if all CPUs are busy. In whole
 /// milliseconds, which is the precision of a loop's time, it is one to two.
 const PATIENCE_NS: u64 = 2 * NS_PER_MS;
@@ -298,7 +298,7 @@ impl LeastLoaded {
         }
     }
 
-    /// How many clients a leader may accept while it waits for an answer, and when that changes:
+    /// Number of clients that a leader may accept while it waits for an answer, and when it changes:
     /// none at first, and as many as the slack in each further interval.
     fn share(&self, awaited: &Awaited, ns: u64) -> (u32, u64) {
         let waited_ns = passed(awaited.since_ns, ns);
