@@ -83,6 +83,7 @@ impl<'a> Script<'a> {
                 complete(response, |body| body == FILE.1.as_bytes())
             });
         }
+        self.request(refused);
         self.request_on(&mut kept, |client| client.try_get("/"));
     }
 
@@ -196,6 +197,17 @@ impl Upload {
         client.send_lossy(first);
         client.send_lossy(second);
         complete(client.try_response()?, |echo| echo == body)
+    }
+}
+
+/// A request, and then what is not one: the server answers that, too, ends its side, and reads on
+/// until the client has closed.
+fn refused(client: &mut Client) -> io::Result<Response> {
+    let response = client.try_get("/")?;
+    client.send_lossy("not a request\r\n\r\n");
+    match client.try_response()?.status {
+        400 => Ok(response),
+        status => Err(io::Error::other(format!("status {status}, not 400"))),
     }
 }
 
