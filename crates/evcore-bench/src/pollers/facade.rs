@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
 use evcore::clock::Clock;
-use evcore::{
-    Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token, TokenMap,
-};
+use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token, TokenMap};
 
 use super::c_clock::CClock;
 use super::peers::{BATCH, PeerPoller, Setup};

@@ -182,7 +182,12 @@ impl Ours {
             added.expect("it is not watched yet");
         }
         let mut events = Events::bounded(BATCH);
-        live(&mut poller, &mut events, mode_on(kind), watched.len() as u64);
+        live(
+            &mut poller,
+            &mut events,
+            mode_on(kind),
+            watched.len() as u64,
+        );
         Ours { poller, events }
     }
 }
