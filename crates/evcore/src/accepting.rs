@@ -76,18 +76,12 @@ impl<L: Acceptor> Accepting<L> {
     }
 
     /// Whether the last plan is right for this turn too. If it had the lock, it has the lock again.
-    /// `offer` is the load to plan with, which differs from `load` only if no slot is free. `now_ns`
-    /// is the time; `None` if the plan has no end.
+    /// `offer` is the load to plan with, which differs from `load` only if no slot is free. It must not
+    /// be [over](Self::wakes_at_ns).
     #[inline]
-    pub(crate) fn keeps_plan(
-        &mut self,
-        load: Load,
-        now_ns: Option<u64>,
-        offer: impl FnOnce() -> Load,
-    ) -> bool {
+    pub(crate) fn keeps_plan(&mut self, load: Load, offer: impl FnOnce() -> Load) -> bool {
         self.plan_stands
             && (load.active == self.planned_active || self.is_planned_for(offer()))
-            && now_ns.is_none_or(|now_ns| now_ns < self.wakes_at_ns)
             && self.coordination.keeps_plan()
     }
 

@@ -73,16 +73,21 @@ impl<L: Acceptor> EventLoop<L> {
         let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
         let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
         let mut ends_ns = due_ns.min(self.accepting.wakes_at_ns());
-        // The clock is behind by what the handlers took, so an end does not count from what it shows.
-        let mut now_ns =
-            now_ns.or_else(|| (ends_ns != NEVER).then(|| self.clock.monotonic_ns_now()));
+        let (mut now_ns, mut plan_is_over) = (now_ns, false);
+        if ends_ns != NEVER {
+            // The clock is behind by what the handlers took, and an end does not count from there.
+            let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
+            plan_is_over = self.accepting.wakes_at_ns() <= read_ns;
+            now_ns = Some(read_ns);
+        }
         let (load, evictions) = (self.load(), &self.evictions);
         let offer = || evictions.load_to_offer(load);
-        if !self.accepting.keeps_plan(load, now_ns, offer) {
+        if plan_is_over || !self.accepting.keeps_plan(load, offer) {
             now_ns = self.make_plan(now_ns);
             ends_ns = due_ns.min(self.accepting.wakes_at_ns());
         }
         if self.has_work() || self.shutdown_is_due() {
+            self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
         time_to(ends_ns, now_ns.unwrap_or(self.clock.monotonic_ns()))
@@ -118,7 +123,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// After the wait: takes in what other threads have requested. A turn that holds the accept
     /// lock releases it before handlers run. If a client waits, it posts its batch and accepts
     /// first.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
         self.stats.events += self.batch.len() as u64;
@@ -147,15 +153,12 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Leaves nothing of the turn before except what is queued. What was put off to the next turn
-    /// is due now.
+    /// Leaves nothing of the turn before except what is queued. If that turn is over, it holds no lock
+    /// and has nothing left.
     #[inline]
-    pub(crate) fn finish_turn(&mut self) {
+    fn finish_turn(&mut self) {
         if self.phase != Phase::Over {
             self.leave_turn();
-        }
-        if self.slots.has_posted() {
-            self.slots.begin_turn();
         }
     }
 
