@@ -5,11 +5,13 @@ use std::path::Path;
 
 use cargo_metadata::semver::Version;
 
+use crate::pictures;
 use crate::tidy::{Tree, UNSAFE_PLACES, pattern};
 use crate::workspace::{Workspace, dir, published};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const GLOSSARY: &str = "docs/glossary.md";
 /// The program on the front page.
 pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 
@@ -75,6 +77,9 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
             need(&format!("{dir}/src/lib.rs"), "\n#![forbid(unsafe_code)]\n");
         }
     }
+    for (path, picture) in pictures::all() {
+        need(path, &picture);
+    }
     for package in published(workspace) {
         let (name, dir) = (&package.name, dir(package, workspace));
         let sentence = package.description.as_deref().unwrap_or_default();
@@ -119,9 +124,7 @@ fn is_target(option: &str, workspace: &Workspace) -> bool {
 /// Public names that the project has coined and the glossary does not have: by themselves, or as
 /// words (`WorkerGroup` as "worker group").
 fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
-    let mut sections = text(tree, ARCHITECTURE).split("\n## ");
-    let glossary = sections.find(|it| it.starts_with("Glossary"));
-    let glossary = glossary.unwrap_or_default().to_lowercase();
+    let glossary = text(tree, GLOSSARY).to_lowercase();
     let hump = pattern("([a-z])([A-Z])");
     let is_known = |name: &str| {
         let words = hump.replace_all(name, "$1 $2").to_lowercase();
@@ -137,7 +140,7 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         for export in exports.iter().filter(|it| !it.starts_with("evcore_")) {
             let names = name.find_iter(export).map(|it| it.as_str());
             let unknown = names.filter(|name| !is_known(name));
-            faults.extend(unknown.map(|it| format!("{ARCHITECTURE}: explain `{it}`")));
+            faults.extend(unknown.map(|it| format!("{GLOSSARY}: explain `{it}`")));
         }
     }
     faults

@@ -11,7 +11,7 @@ use crate::workspace::{Package, Workspace, is_published};
 /// What each crate ships with. The tests, the benchmarks and the tasks have no row, and may use
 /// anything.
 #[rustfmt::skip] // A table is read by its columns.
-const SHIPS: &[(&str, &str)] = &[
+pub(crate) const SHIPS: &[(&str, &str)] = &[
     // The leaves: a user of one pulls in one.
     ("evcore-token", "slab"),
     ("evcore-clock", "jiff rustix"),
