@@ -10,7 +10,10 @@
 
 use std::{ffi::c_ulong, io};
 
-use crate::{Cpus, Error, Result};
+use crate::{
+    cpus::Cpus,
+    error::{Error, Result},
+};
 
 /// The unit of a set.
 type Word = c_ulong;

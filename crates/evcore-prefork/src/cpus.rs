@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::Result;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 use crate::cpu_set as imp;
+use crate::error::Result;
 
 /// A set of CPUs, by number.
 ///
@@ -101,7 +101,7 @@ impl fmt::Display for Cpus {
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 mod imp {
     use super::{Cpus, Result};
-    use crate::Error;
+    use crate::error::Error;
 
     pub(super) fn allowed() -> Result<Cpus> {
         Err(Error::NoAffinity)

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Outcome, Reload, Stop};
+use crate::{exit::Outcome, reload::Reload, worker::Stop};
 
 mod escalation;
 mod generation;

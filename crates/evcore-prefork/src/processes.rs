@@ -17,13 +17,14 @@ use rustix::{
 };
 
 use crate::{
-    Affinity, ExitCause, Stop, Worker,
+    affinity::Affinity,
+    exit::ExitCause,
     fork::{self, Side},
     lifecycle::Slot,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     signals,
     spawn::{Child, End, Spawn, Spawned},
-    worker::MasterLink,
+    worker::{MasterLink, Stop, Worker},
 };
 
 /// The exit code of a process that panics, by Rust's runtime.

@@ -14,7 +14,10 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{Error, Result, signals};
+use crate::{
+    error::{Error, Result},
+    signals,
+};
 
 /// The longest single wait: some systems count milliseconds in 31 bits.
 const WAIT_MAX: Duration = Duration::from_secs(3600);

@@ -11,12 +11,13 @@ use std::{
 };
 
 use crate::{
-    Affinity, ExitCause, Stop, Worker,
+    affinity::Affinity,
+    exit::ExitCause,
     lifecycle::Slot,
     signals,
     spawn::{Child, End, Spawn, Spawned},
     thread_channel::ThreadChannel,
-    worker::MasterLink,
+    worker::{MasterLink, Stop, Worker},
 };
 
 /// Starts threads that run `work`.

@@ -26,7 +26,12 @@ use rustix::{
     process::{getpid, getppid},
 };
 
-use crate::{Error, Result, Stop, activation, passed_fds, signals};
+use crate::{
+    activation,
+    error::{Error, Result},
+    passed_fds, signals,
+    worker::Stop,
+};
 
 /// The environment variable that lists the descriptors a new binary inherits: `5,6,9`, in the order
 /// in which the old binary [passed them on](crate::Supervisor::inherit).

@@ -13,11 +13,13 @@ use rustix::{
 };
 
 use crate::{
-    Affinity, Error, Result, WorkerIndex,
+    affinity::Affinity,
+    error::{Error, Result},
     lifecycle::Slot,
     liveness_pipe,
     signals::{self, Handlers},
     thread_channel::ThreadChannel,
+    worker_index::WorkerIndex,
 };
 
 /// How to stop.
