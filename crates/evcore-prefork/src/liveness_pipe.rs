@@ -30,7 +30,7 @@ use rustix::{
 
 use crate::{
     error::{Error, Result},
-    self_pipe::pause,
+    pause::pause,
     signal_state::NO_FD,
 };
 

@@ -8,12 +8,13 @@ use crate::{
     exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo},
     foreground,
     hooks::Hooks,
-    lifecycle::{Action, Config, Lifecycle, Slot},
+    lifecycle::{Action, Config, Lifecycle},
     self_pipe::SelfPipe,
     signals::{self, Command, Handlers},
+    slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
+    stop::Stop,
     upgrade::{Binary, Upgrade},
-    worker::Stop,
 };
 
 /// Performs what the [`Lifecycle`] decides, for either kind of worker.

@@ -20,11 +20,12 @@ use crate::{
     affinity::Affinity,
     exit::ExitCause,
     fork::{self, Side},
-    lifecycle::Slot,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     signals,
+    slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
-    worker::{MasterLink, Stop, Worker},
+    stop::Stop,
+    worker::{MasterLink, Worker},
 };
 
 /// The exit code of a process that panics, by Rust's runtime.

@@ -30,7 +30,7 @@ use crate::{
     error::{Error, Result},
     liveness_pipe,
     signal_state::{NO_FD, SignalState},
-    worker::Stop,
+    stop::Stop,
 };
 
 /// Whether some `Handlers` exist.

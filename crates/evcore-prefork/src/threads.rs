@@ -13,11 +13,12 @@ use std::{
 use crate::{
     affinity::Affinity,
     exit::ExitCause,
-    lifecycle::Slot,
     signals,
+    slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
+    stop::Stop,
     thread_channel::ThreadChannel,
-    worker::{MasterLink, Stop, Worker},
+    worker::{MasterLink, Worker},
 };
 
 /// Starts threads that run `work`.
