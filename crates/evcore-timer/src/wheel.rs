@@ -124,6 +124,10 @@ pub struct TimerWheel {
     horizon: u64,
     /// `now` of the current phase.
     now: u64,
+    /// No timer is due before this tick. It is the earliest deadline, unless that timer was disarmed
+    /// or armed again, or is in a coarse slot since the last phase.
+    // Invariant: not after any deadline.
+    quiet_until: u64,
     in_phase: bool,
     has_more: bool,
     /// The most timers that one call moves. Lower in tests, so that short scripts pause.
@@ -164,11 +168,20 @@ impl TimerWheel {
             draining: None,
             horizon: 0,
             now: 0,
+            quiet_until: u64::MAX,
             in_phase: false,
             has_more: false,
             moves_max: MOVES_MAX,
             armed: 0,
             far_sequence: 0,
+        }
+    }
+
+    /// Records a deadline that a timer gets.
+    #[inline]
+    fn wake_by(&mut self, deadline: u64) {
+        if deadline < self.quiet_until {
+            self.quiet_until = deadline;
         }
     }
 
@@ -285,6 +298,7 @@ impl TimerQueue for TimerWheel {
     fn arm(&mut self, id: u32, deadline: u64) {
         // This is the hot path. It calls a function only where it ends, because saving registers for
         // a call would cost as much as all the rest.
+        self.wake_by(deadline);
         if self.fits(deadline) {
             if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));
@@ -309,6 +323,7 @@ impl TimerQueue for TimerWheel {
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
+        self.wake_by(deadline);
         self.nodes.admit(id);
         self.detach(id);
         if self.in_phase && deadline <= self.now {
@@ -336,7 +351,11 @@ impl TimerQueue for TimerWheel {
     #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         if self.armed == 0 {
-            self.empty_phase(now);
+            self.pass_empty(now);
+            return None;
+        }
+        if now < self.quiet_until {
+            self.pass_quiet(now);
             return None;
         }
         self.pop_armed(now)
@@ -349,6 +368,7 @@ impl TimerQueue for TimerWheel {
         self.overdue.clear();
         self.draining = None;
         self.armed = 0;
+        self.quiet_until = u64::MAX;
     }
 
     #[inline]
@@ -359,19 +379,9 @@ impl TimerQueue for TimerWheel {
             .then(|| self.deadline_at(node.spot, node.low))
     }
 
+    #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
-        if self.armed == 0 {
-            return None;
-        }
-        if self.is_in_order() {
-            // If no slot is occupied, `armed` is 0.
-            if let Some((slot, start)) = self.lowest_slot() {
-                if self.lists.at_front(slot).is_some() {
-                    return Some(start);
-                }
-            }
-        }
-        self.next_searched()
+        (self.armed > 0).then_some(self.quiet_until)
     }
 
     #[inline]
@@ -394,7 +404,7 @@ impl fmt::Debug for TimerWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerWheel")
             .field("armed", &self.armed)
-            .field("next_deadline", &self.earliest_start())
+            .field("quiet_until", &self.quiet_until)
             .field("position", &self.position)
             .finish_non_exhaustive()
     }

@@ -52,6 +52,25 @@ pub(crate) fn count(words: &[&str]) -> bool {
     true
 }
 
+/// Serves events, each in a turn of its own, without reading a clock.
+///
+/// The words are `kept` or `closed`, a peer, how many timers it has, and the number of turns. Returns
+/// whether there is such a peer.
+pub(crate) fn count_turns(words: &[&str]) -> bool {
+    let ["kept" | "closed", name, ids, turns] = words[..] else {
+        return false;
+    };
+    let closes = words[0] == "closed";
+    let peers = peers::peers();
+    let peer = peers.iter().find(|peer| peer.name == name);
+    let (Some(peer), Ok(ids), Ok(turns)) = (peer, ids.parse(), turns.parse()) else {
+        return false;
+    };
+    let script = Script::new(ids, turns);
+    let steps = if closes { &script.closed } else { &script.kept };
+    armed(peer, &script, false).turns(steps, closes)
+}
+
 /// Peers take turns; the measuring loop is the first.
 fn round(peers: &[Peer], script: &Script, column: &str, report: &mut Report) {
     let (mut rearm_loop, mut replace_loop) = (0.0, 0.0);

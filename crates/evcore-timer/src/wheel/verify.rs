@@ -38,8 +38,14 @@ impl TimerWheel {
         assert!(
             self.overdue
                 .deadlines()
-                .all(|deadline| deadline <= self.horizon),
-            "a timer is on the wrong heap"
+                .all(|deadline| (self.quiet_until..=self.horizon).contains(&deadline)),
+            "a timer is on the wrong heap, or before the tick of the next search"
+        );
+        assert!(
+            self.far
+                .iter()
+                .all(|entry| entry.deadline >= self.quiet_until),
+            "a far timer is before the tick of the next search"
         );
         assert!(
             self.in_phase
@@ -74,8 +80,8 @@ impl TimerWheel {
                 );
             }
             assert!(
-                self.in_phase || deadline > self.now,
-                "{deadline} was passed over"
+                deadline >= self.quiet_until,
+                "{deadline} is before the tick of the next search"
             );
         }
     }
