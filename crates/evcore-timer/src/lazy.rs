@@ -112,9 +112,24 @@ impl<Q: TimerQueue> Lazy<Q> {
     }
 
     /// Arms a timer that is not armed, or to an earlier deadline.
-    #[cold]
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
+        match self.deadlines.near_mut(id) {
+            // Usually it is not armed. If it is, it was overdue, and moves like any other.
+            Some(recorded) if *recorded == AS_QUEUED => {
+                if deadline > self.latest_now {
+                    *recorded = deadline;
+                }
+                self.queue.arm(id, deadline);
+            }
+            _ => self.arm_recorded(id, deadline),
+        }
+    }
+
+    /// Arms a timer to an earlier deadline, or with an id that the table does not hold yet.
+    #[cold]
+    #[inline(never)]
+    fn arm_recorded(&mut self, id: u32, deadline: u64) {
         let queued = self.queue.deadline(id);
         let may_wait = deadline > self.latest_now;
         if !(may_wait && queued.is_some_and(|queued| queued <= deadline)) {

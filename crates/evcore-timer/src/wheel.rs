@@ -128,6 +128,10 @@ pub struct TimerWheel {
     /// or armed again, or is in a coarse slot since the last phase.
     // Invariant: not after any deadline.
     quiet_until: u64,
+    /// A deadline after this tick is neither overdue nor the earliest. Cached, because every arming
+    /// needs it.
+    // Invariant: the later of `horizon` and the tick before `quiet_until`.
+    plain_after: u64,
     in_phase: bool,
     has_more: bool,
     /// The most timers that one call moves. Lower in tests, so that short scripts pause.
@@ -169,6 +173,7 @@ impl TimerWheel {
             horizon: 0,
             now: 0,
             quiet_until: u64::MAX,
+            plain_after: u64::MAX - 1,
             in_phase: false,
             has_more: false,
             moves_max: MOVES_MAX,
@@ -177,16 +182,14 @@ impl TimerWheel {
         }
     }
 
-    /// Records a deadline that a timer gets.
+    /// Sets the tick before which no timer is due.
     #[inline]
-    fn wake_by(&mut self, deadline: u64) {
-        if deadline < self.quiet_until {
-            self.quiet_until = deadline;
-        }
+    fn set_quiet_until(&mut self, tick: u64) {
+        self.quiet_until = tick;
+        self.plain_after = self.horizon.max(tick.saturating_sub(1));
     }
 
     /// Whether a deadline has a slot. If not, its timer goes on a heap.
-    #[inline]
     fn fits(&self, deadline: u64) -> bool {
         deadline > self.horizon && deadline <= self.reach
     }
@@ -212,6 +215,7 @@ impl TimerWheel {
     /// when a table grows.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
+        self.set_quiet_until(deadline.min(self.quiet_until));
         self.nodes.admit(id);
         self.detach(id);
         self.insert(id, deadline);
@@ -298,8 +302,7 @@ impl TimerQueue for TimerWheel {
     fn arm(&mut self, id: u32, deadline: u64) {
         // This is the hot path. It calls a function only where it ends, because saving registers for
         // a call would cost as much as all the rest.
-        self.wake_by(deadline);
-        if self.fits(deadline) {
+        if deadline > self.plain_after && deadline <= self.reach {
             if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));
                 if old.is_in_slot() {
@@ -323,7 +326,7 @@ impl TimerQueue for TimerWheel {
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
-        self.wake_by(deadline);
+        self.set_quiet_until(deadline.min(self.quiet_until));
         self.nodes.admit(id);
         self.detach(id);
         if self.in_phase && deadline <= self.now {
@@ -368,7 +371,7 @@ impl TimerQueue for TimerWheel {
         self.overdue.clear();
         self.draining = None;
         self.armed = 0;
-        self.quiet_until = u64::MAX;
+        self.set_quiet_until(u64::MAX);
     }
 
     #[inline]

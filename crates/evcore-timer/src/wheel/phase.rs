@@ -12,6 +12,7 @@ impl TimerWheel {
     fn begin_phase(&mut self, now: u64) {
         self.now = now;
         self.horizon = self.horizon.max(now);
+        self.plain_after = self.plain_after.max(now);
         self.in_phase = true;
         self.overdue.begin_phase();
     }
@@ -24,7 +25,8 @@ impl TimerWheel {
             self.move_to(self.now);
             self.draining = None; // empty, if there is one
         }
-        self.quiet_until = self.next_searched();
+        let next = self.next_searched();
+        self.set_quiet_until(next);
     }
 
     fn move_to(&mut self, position: u64) {
@@ -44,11 +46,13 @@ impl TimerWheel {
     #[inline]
     pub(super) fn pass_empty(&mut self, now: u64) {
         self.pass_quiet(now);
-        self.quiet_until = u64::MAX;
         if now > self.position {
             self.horizon = self.horizon.max(now);
             self.move_to(now);
             self.draining = None; // empty, if there is one
+        }
+        if now >= self.quiet_until {
+            self.set_quiet_until(u64::MAX);
         }
     }
 

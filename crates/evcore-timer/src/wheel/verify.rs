@@ -24,6 +24,8 @@ impl TimerWheel {
             self.position <= self.horizon,
             "the position is after the horizon"
         );
+        let plain_after = self.horizon.max(self.quiet_until.saturating_sub(1));
+        assert_eq!(self.plain_after, plain_after, "deadlines that are plain");
         assert_eq!(self.reach, last_with_slot(self.position), "last slot");
         for slot in 0..lists::LISTS {
             self.verify_slot(slot);
