@@ -138,6 +138,28 @@ impl<Q: TimerQueue> Lazy<Q> {
         self.record(id, if may_wait { deadline } else { AS_QUEUED });
     }
 
+    /// The first timer that fires, beginning with this one of the queue. Timers that were re-armed are
+    /// inserted again. Not inlined, so that a call that finds no timer is short.
+    #[inline(never)]
+    fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
+        let mut moves_left = self.moves_max;
+        loop {
+            let recorded = self.deadlines.at_mut(id);
+            let wanted = *recorded;
+            if wanted == queued || wanted == AS_QUEUED {
+                *recorded = AS_QUEUED;
+                return Some((id, queued));
+            }
+            self.queue.reinsert_in_phase(id, wanted);
+            moves_left -= 1;
+            if moves_left == 0 {
+                self.has_more = true;
+                return None;
+            }
+            (id, queued) = self.queue.pop_expired(now)?;
+        }
+    }
+
     /// Records that no deadline is in the table, for an id that is far above the others.
     #[cold]
     #[inline(never)]
@@ -177,21 +199,12 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
         self.queue.disarm(id)
     }
 
+    #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         self.latest_now = now;
         self.has_more = false;
-        for _ in 0..self.moves_max {
-            let (id, queued) = self.queue.pop_expired(now)?;
-            let recorded = self.deadlines.at_mut(id);
-            let wanted = *recorded;
-            if wanted == queued || wanted == AS_QUEUED {
-                *recorded = AS_QUEUED;
-                return Some((id, queued));
-            }
-            self.queue.reinsert_in_phase(id, wanted);
-        }
-        self.has_more = true;
-        None
+        let (id, queued) = self.queue.pop_expired(now)?;
+        self.pop_moved(id, queued, now)
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {

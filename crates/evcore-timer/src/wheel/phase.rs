@@ -227,7 +227,8 @@ impl TimerWheel {
                 first => return first.map_or(on_heaps, |(_, start)| start.min(on_heaps)),
             }
         }
-        self.first_slot().map_or(on_heaps, |(_, start)| start.min(on_heaps))
+        self.first_slot()
+            .map_or(on_heaps, |(_, start)| start.min(on_heaps))
     }
 
     /// Moves the wheel to the start of a coarse slot, the first that is occupied, and moves at most
