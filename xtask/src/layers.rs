@@ -22,6 +22,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-instrument", "hdrhistogram"),
     ("evcore-balancer", "rustix"),
     ("evcore-net", "libc rustix thiserror"),
+    ("evcore-handover", "rustix"),
     ("evcore", "evcore-net evcore-balancer evcore-clock evcore-instrument evcore-poller \
                 evcore-pool evcore-posted evcore-timer evcore-token thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
