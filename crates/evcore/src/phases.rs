@@ -42,16 +42,22 @@ impl<L: Acceptor> EventLoop<L> {
         now_ns.or_else(|| has_end.then(|| self.clock.monotonic_ns_now()))
     }
 
-    /// Updates the clock after a wait, if it is time to, and returns whether it did.
+    /// Updates the clock after a wait, if it is time to.
     #[inline]
-    pub(crate) fn update_clock_after_wait(&mut self) -> Result<bool> {
+    pub(crate) fn update_clock_after_wait(&mut self) -> Result<()> {
         if self.updates.is_every_wait() {
             self.clock.update();
-            return Ok(true);
+            return Ok(());
         }
+        self.update_clock_by_ticks()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn update_clock_by_ticks(&mut self) -> Result<()> {
         let ticked = self.updates.update(&mut self.clock, &self.batch)?;
         self.stats.ticks += u64::from(ticked);
-        Ok(ticked)
+        Ok(())
     }
 
     /// Posts what is left of the batch; listeners' events are queued for accepting.
