@@ -24,7 +24,7 @@ use crate::{Sim, SimListener, SimStream, SimUdpSocket, backend::SimBackend, net:
 /// let process = sim.process();
 /// let listener = process.listen("10.0.0.1:80".parse()?);
 /// let mut ev = process.builder().build()?;
-/// assert_eq!(ev.status().backend, "simulated");
+/// assert_eq!(ev.stats().backend, "simulated");
 ///
 /// let stream = process.connect(&"10.0.0.1:80".parse()?)?; // is in progress
 /// let token = ev.add(&stream, Interest::WRITE, Mode::Level)?;
@@ -56,7 +56,9 @@ impl Process {
     /// A builder of a loop with the simulated [clock](Self::clock) and [backend](Self::backend).
     /// Everything else is as in [`Builder::new`].
     pub fn builder(&self) -> Builder<SimListener> {
-        Builder::new().clock(self.clock()).backend(self.backend())
+        Builder::default()
+            .clock(self.clock())
+            .backend(self.backend())
     }
 
     /// A clock that shows simulated time. Its monotonic time may jump ahead, its wall time may be

@@ -65,8 +65,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let mut pool = Pool::new(ev.handle(), threads, limit)?;
     let mut clients = Connections::new();
     let mut due = Vec::new(); // the clients to serve after a step
-    loop {
-        ev.wait()?; // an error means that the loop cannot go on
+    while ev.wait()? {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
@@ -97,4 +96,5 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
             }
         }
     }
+    Ok(())
 }

@@ -70,7 +70,7 @@ const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
 ///
 /// `L` is the type of the listeners: [`Listener`], or a simulator's own [`Acceptor`] with
-/// [`Builder::new`].
+/// [`Builder::default`].
 ///
 /// ```
 /// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::BackendKind};
@@ -82,7 +82,7 @@ const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 ///     .poller(BackendKind::Poll)
 ///     .budgets(Budgets { accepts: 16, ..Budgets::default() })
 ///     .build()?;
-/// assert_eq!(ev.status().backend, "poll");
+/// assert_eq!(ev.stats().backend, "poll");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -111,24 +111,6 @@ enum Polling {
 }
 
 impl<L: Acceptor> Builder<L> {
-    /// The defaults. [`EventLoop::builder`] is the same for [`Listener`]s.
-    pub fn new() -> Self {
-        Self {
-            listeners: Vec::new(),
-            connections: 1024,
-            policy: None,
-            member: None,
-            clock: None,
-            budgets: Budgets::default(),
-            timer_queue: Box::new(Lazy::new(TimerWheel::new())),
-            timers_per_token: 2,
-            resolution: None,
-            instruments: InstrumentOptions::new(),
-            idle_grace: DEFAULT_IDLE_GRACE,
-            polling: Polling::Best,
-        }
-    }
-
     /// Adds a listener to accept from. [`Accepted::listener`](crate::Accepted::listener) is its
     /// number, from 0 in the order of these calls.
     pub fn listener(mut self, listener: L) -> Self {
@@ -326,6 +308,19 @@ impl<L: Acceptor> Builder<L> {
 
 impl<L: Acceptor> Default for Builder<L> {
     fn default() -> Self {
-        Self::new()
+        Self {
+            listeners: Vec::new(),
+            connections: 1024,
+            policy: None,
+            member: None,
+            clock: None,
+            budgets: Budgets::default(),
+            timer_queue: Box::new(Lazy::new(TimerWheel::new())),
+            timers_per_token: 2,
+            resolution: None,
+            instruments: InstrumentOptions::new(),
+            idle_grace: DEFAULT_IDLE_GRACE,
+            polling: Polling::Best,
+        }
     }
 }

@@ -48,6 +48,7 @@ mod stats;
 mod step;
 mod thread_pool;
 mod timer_slot;
+mod timers_mut;
 mod token_map;
 
 // The order of a turn.
@@ -94,11 +95,13 @@ pub use instruments::{
     view::Instruments,
 };
 pub use listeners_mut::ListenersMut;
-pub use stats::{Stats, Status};
+pub use stats::Stats;
 pub use step::{Accepted, Step};
 pub use thread_pool::ThreadPool;
 pub use timer_slot::Timer;
+pub use timers_mut::TimersMut;
 pub use token_map::TokenMap;
+pub use waits::Sleep;
 
 pub use evcore_balancer as balancer;
 pub use evcore_clock as clock;

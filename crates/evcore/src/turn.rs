@@ -81,7 +81,7 @@ impl<L: Acceptor> EventLoop<L> {
         } else {
             self.make_plan(now_ns)
         };
-        if self.has_work() || self.is_shut_down() {
+        if self.has_work() {
             return Some(Duration::ZERO);
         }
         self.timeout(due_ns, now_ns)

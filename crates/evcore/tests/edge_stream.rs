@@ -480,10 +480,10 @@ fn a_dropped_stream_keeps_its_slot_until_its_token_is_closed() {
     let stream = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(near))).unwrap();
     let token = stream.token();
     drop(stream);
-    assert_eq!((ev.status().active, ev.status().limit), (1, 1));
+    assert_eq!((ev.stats().active, ev.stats().limit), (1, 1));
     let (near, _far) = UnixStream::pair().unwrap();
     let full = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(near)));
     assert!(matches!(full, Err(Error::Full { limit: 1 })), "{full:?}");
     assert!(ev.remove(token));
-    assert_eq!(ev.status().active, 0);
+    assert_eq!(ev.stats().active, 0);
 }

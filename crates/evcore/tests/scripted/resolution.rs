@@ -215,13 +215,13 @@ fn a_delay_of_the_balancer_ends_although_the_clock_stands() {
     });
     fixture.backend.set_lock_free(false);
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(15);
     assert_eq!(timeout(&mut fixture), Some(5 * MS));
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(5);
     fixture.wait();
-    assert!(fixture.ev.status().listening, "it looks");
+    assert!(fixture.ev.stats().listening, "it looks");
     assert_eq!(fixture.ev.clock().monotonic_ms(), 0);
 }
 
