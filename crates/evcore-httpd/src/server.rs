@@ -250,7 +250,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         let Some(files) = &mut self.shared.files else {
             return;
         };
-        while let Some(token) = files.reads.next_done(&mut self.ev) {
+        while let Some(token) = files.reads.next_done() {
             if let Some(connection) = self.connections.get_mut(token) {
                 connection.on_disk_read();
                 self.ev.post(token, Ready::WRITABLE);

@@ -46,7 +46,6 @@ mod posting;
 mod remove;
 mod stats;
 mod step;
-mod thread_pool;
 mod timer_slot;
 mod timers_mut;
 mod token_map;
@@ -97,7 +96,6 @@ pub use instruments::{
 pub use listeners_mut::ListenersMut;
 pub use stats::Stats;
 pub use step::{Accepted, Step};
-pub use thread_pool::ThreadPool;
 pub use timer_slot::Timer;
 pub use timers_mut::TimersMut;
 pub use token_map::TokenMap;
@@ -124,5 +122,4 @@ const _: () = {
     is_send::<EventLoop>();
     is_send::<Handle>();
     is_send::<Builder>();
-    is_send::<ThreadPool<u8>>();
 };

@@ -36,9 +36,8 @@ pub struct Stats {
     /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Those
     /// that merged count as one.
     pub received: u64,
-    /// Events, posts from other threads, and results of a [`ThreadPool`](crate::ThreadPool) that were
-    /// dropped because their token or listener was closed. Closing also cancels what is queued, which
-    /// is not counted here.
+    /// Events and posts from other threads that were dropped because their token or listener was
+    /// closed. Closing also cancels what is queued, which is not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
