@@ -84,7 +84,7 @@ pub enum Record {
         token: Token,
         /// Which timer of the token.
         timer: Timer,
-        /// When it is due, as [`EventLoop::deadline`] returns it.
+        /// When it is due, as [`deadline`](crate::TimersMut::deadline) returns it.
         deadline_ms: u64,
     },
     /// A timer was disarmed.
