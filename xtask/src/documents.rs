@@ -20,7 +20,7 @@ const PLAIN: &str = "
     EventLoop Events ExitCause Fault Faults Full Handle Histogram Histograms Iter Job Listener
     ListenerOptions Load ManualTimeSource Mode MutexHandle Outcome Poller Probability Process
     Reading Registration Resource Result Rng Scheduler Script ScriptHandle Sender SharedClock Sim
-    SimConfig SimListener SimStream Snapshot SocketFile Stats Status StepKind Stop Stream
+    SimConfig SimListener SimStream Snapshot SocketFile Stats Stop Stream
     SystemTimeSource Table Ticker TimeSource Timer TimerHeap TimerQueue TimerTree TimerWheel
     VacantEntry WorkerExit WorkerInfo Workers";
 

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use evcore_balancer::Policy;
 use evcore_clock::Clock;
+use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{
-    Acceptor, EventLoop, GroupMember, InstrumentOptions, Result, clock_updates::UpdatePolicy,
-};
+use crate::{Acceptor, EventLoop, GroupMember, Result, clock_updates::UpdatePolicy};
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.
@@ -242,7 +241,25 @@ impl<L: Acceptor> Builder<L> {
     /// What the loop measures and records of itself: histograms, slow turns, its last records. Default:
     /// nothing.
     ///
-    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments.
+    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments. A loop
+    /// without any has a comparison for each wait and for each call that would make a record, and none
+    /// for each step.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, InstrumentOptions};
+    /// use std::time::Duration;
+    ///
+    /// let instruments = InstrumentOptions::new()
+    ///     .histograms(true)
+    ///     .watchdog(Duration::from_millis(100))
+    ///     .flight_recorder(1_000);
+    /// let mut ev = EventLoop::builder().instruments(instruments).build()?;
+    /// ev.handle().wake();
+    /// ev.wait()?;
+    /// assert_eq!(ev.instruments().histograms().unwrap().events().count(), 1);
+    /// assert_eq!(ev.instruments().take_slow_turn(), None, "no turn is over yet");
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
     pub fn instruments(mut self, options: InstrumentOptions) -> Self {
         self.instruments = options;
         self

@@ -15,7 +15,7 @@ use crate::{
     clock_updates::UpdatePolicy,
     eviction::Evictions,
     group::Coordination,
-    instruments::{InstrumentSet, record::Record},
+    instruments::{Instruments, TRACES, record::Record},
     keys::KeySpace,
     remote::Remote,
     shutdown::Shutdown,
@@ -74,7 +74,7 @@ pub struct EventLoop<L: Acceptor = Listener> {
 
     /// The counters, the limit and the backend; the rest is filled in by [`stats`](Self::stats).
     pub(crate) stats: Stats,
-    pub(crate) instruments: Option<Box<InstrumentSet>>,
+    pub(crate) instruments: Instruments,
 }
 
 impl EventLoop {
@@ -106,7 +106,7 @@ impl<L: Acceptor> EventLoop<L> {
             ..Stats::default()
         };
         let keys = KeySpace::with_listeners(builder.listeners.len());
-        let instruments = InstrumentSet::new(builder.instruments);
+        let instruments = Instruments::new(builder.instruments.timed(TRACES));
         let lag_ns = updates.lag_ns();
         let mut timers = Timers::new(
             builder.timer_queue,
@@ -114,7 +114,7 @@ impl<L: Acceptor> EventLoop<L> {
             clock.monotonic_ms(),
             lag_ns,
         );
-        if instruments.as_ref().is_some_and(|it| it.keeps_records()) {
+        if TRACES || instruments.keeps_records() {
             timers.record();
         }
         Ok(Self {
@@ -366,6 +366,7 @@ impl<L: Acceptor> EventLoop<L> {
             listening: self.accepting.is_listening(),
             last_exhausted: self.accepting.last_exhausted(),
             shutting_down: self.is_shutting_down(),
+            slow_turns: self.instruments.slow_turns(),
             ..self.stats
         }
     }

@@ -85,12 +85,7 @@ pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use group::GroupMember;
 pub use handle::Handle;
-pub use instruments::{
-    options::InstrumentOptions,
-    record::Record,
-    slow_turn::{SlowStep, SlowTurn, StepKind},
-    view::Instruments,
-};
+pub use instruments::{Instruments, SlowTurn, record::Record};
 pub use listeners_mut::ListenersMut;
 pub use stats::Stats;
 pub use step::{Accepted, Step};
@@ -109,7 +104,7 @@ pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
-pub use evcore_instrument::{Histogram, Histograms};
+pub use evcore_instrument::{Histogram, Histograms, InstrumentOptions};
 pub use evcore_net::{Address, Listener, SendBuffer, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;

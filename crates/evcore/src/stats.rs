@@ -61,8 +61,8 @@ pub struct Stats {
     pub posted: u64,
     /// Idle connections that were [evicted](crate::Step::Evict).
     pub evictions: u64,
-    /// Turns that took longer than the limit of the [watchdog](crate::InstrumentOptions::watchdog); 0 without
-    /// one. [`take_slow_turn`](crate::Instruments::take_slow_turn) returns the slowest.
+    /// Turns that took longer than the limit of the [watchdog](evcore_instrument::InstrumentOptions::watchdog); 0 without
+    /// one. [`take_slow_turn`](evcore_instrument::Instruments::take_slow_turn) returns the slowest.
     pub slow_turns: u64,
 
     /// Watched descriptors, without the listeners.

@@ -82,7 +82,7 @@ impl<L: Acceptor> EventLoop<L> {
         if self.is_shut_down() {
             return Ok(false);
         }
-        if self.instruments.is_some() {
+        if self.instruments.is_on() {
             return self.wait_within(None);
         }
         // The same as one function, which costs less than a call for each half.
@@ -221,7 +221,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {
-        if self.instruments.is_none() {
+        if !self.instruments.is_on() {
             return self.plan_turn(None);
         }
         let now_ns = self.end_measuring();
@@ -237,7 +237,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(always)]
     fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let clock_is_updated = self.wait_for_events(timeout)?;
-        if self.instruments.is_none() {
+        if !self.instruments.is_on() {
             self.begin_turn();
             return Ok(true);
         }
