@@ -146,7 +146,7 @@ impl Worker {
     ///
     /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. It does not count
     /// down: begin to measure the time when the value changes. An event loop of evcore takes it before
-    /// each turn: `while ev.next_turn(worker.stop_within(timeout))? { ... }`. Costs a load.
+    /// each turn: `if let Some(timeout) = worker.stop_within(timeout) { ev.shutdown(timeout) }`. Costs a load.
     ///
     /// Let `timeout` be shorter than [`Supervisor::stop_timeout`](crate::Supervisor::stop_timeout),
     /// which ends workers that do not stop.
