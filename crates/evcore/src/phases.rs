@@ -101,9 +101,7 @@ impl<L: Acceptor> EventLoop<L> {
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);
-            if let Some(instruments) = &mut self.instruments {
-                instruments.record(Record::of_post(token, ready, known));
-            }
+            self.record(Record::of_post(token, ready, known));
         }
         self.remote.keep(posts);
         if let Some(timeout) = self.remote.take_shutdown() {
@@ -154,9 +152,8 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn next_expired(&mut self) -> Option<Step<L::Stream>> {
         let (index, timer, due_ms) = self.timers.pop_expired(&mut self.left.expired)?;
         self.stats.expired += 1;
-        if let Some(instruments) = &mut self.instruments {
-            instruments.timer_was_late(late_ns(self.clock.monotonic_ns(), due_ms));
-        }
+        let now_ns = self.clock.monotonic_ns();
+        self.instruments.timer_was_late(|| late_ns(now_ns, due_ms));
         Some(Step::Expired(self.slots.occupant(index), timer))
     }
 

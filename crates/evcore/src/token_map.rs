@@ -38,7 +38,7 @@ use crate::{Acceptor, EventLoop, Result};
 /// let Some(Step::Ready(ready, _)) = ev.next_step() else { unreachable!() };
 /// assert!(ready == token && conns.get(ready).is_some());
 /// assert!(conns.close(&mut ev, token)); // closes the descriptor, too
-/// assert!(conns.is_empty() && ev.status().active == 0);
+/// assert!(conns.is_empty() && ev.stats().active == 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TokenMap<T> {

@@ -176,12 +176,12 @@ fn a_timer_that_rearms_itself_for_zero_expires_once_a_tick() {
     fixture.arm_ms(token, Timer::READ, 0);
     for _ in 0..20 {
         let waits = fixture.ev.prepare().expect("nothing is refused");
-        let waits = waits.expect("at most to the tick");
+        let waits = waits.timeout.expect("at most to the tick");
         assert!(!waits.is_zero());
         fixture.time.advance(waits);
         fixture
             .ev
-            .poll(Some(waits))
+            .wait_at_most(waits)
             .expect("the backend does not fail");
         if fixture.step().is_some() {
             fixture.arm_ms(token, Timer::READ, 0);
@@ -228,13 +228,13 @@ fn a_delay_of_the_balancer_ends_although_the_clock_stands() {
     });
     fixture.backend.set_lock_free(false);
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(15);
     assert_eq!(timeout(&mut fixture), Some(5 * MS));
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(5);
     fixture.wait();
-    assert!(fixture.ev.status().listening, "it looks");
+    assert!(fixture.ev.stats().listening, "it looks");
     assert_eq!(fixture.ev.clock().monotonic_ms(), 0);
 }
 
