@@ -42,7 +42,7 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
     ///
     /// ```
     /// use evcore::{EventLoop, Timer};
-    /// use std::time::Instant;
+    /// use std::time::{Duration, Instant};
     ///
     /// let mut ev = EventLoop::builder().build()?;
     /// let token = ev.add_unwatched()?;
