@@ -4,7 +4,7 @@
 use std::{env, error::Error, net::SocketAddr};
 
 use evcore::{Listener, net::Address};
-use evcore_prefork::{LISTEN_FDS, activated, inherited};
+use evcore_serve::prefork::{LISTEN_FDS, activated, inherited};
 use rustix::net::sockopt;
 
 use crate::{

@@ -13,7 +13,7 @@ use rustix::{
 };
 
 use crate::{
-    Affinity, Error, Result, WorkerIndex,
+    Affinity, Error, Result, WorkerIndex, WorkerInfo,
     lifecycle::Slot,
     liveness_pipe,
     signals::{self, Handlers},
@@ -158,6 +158,19 @@ impl Worker {
     #[must_use]
     pub fn pid(&self) -> NonZeroU32 {
         self.pid
+    }
+
+    /// The worker as the supervisor's hooks get it.
+    #[must_use]
+    pub fn info(&self) -> WorkerInfo {
+        WorkerInfo {
+            index: self.index,
+            slot: self.slot,
+            pid: match self.link {
+                MasterLink::Solo | MasterLink::Process => Some(self.pid),
+                MasterLink::Thread(_) => None,
+            },
+        }
     }
 
     /// The stop that was requested, if one was.
