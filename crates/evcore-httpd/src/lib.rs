@@ -10,8 +10,8 @@
 //!   `descriptors`: how many descriptors the server needs;
 //! - `worker`: what the workers are made of, and a worker's turns;
 //! - `server`: the steps of a turn, and the connections;
-//! - `connection`: one connection: when to read, write, wait and close; `receiving` and `sending` are
-//!   its two halves;
+//! - `connection`: one connection, without its stream: bytes in, bytes out; `session`: a step of it, with
+//!   stream and loop; `timers`: what its timers are for;
 //! - `request`, `host`, `body`, `chunk_extension`, `route`, `response`: HTTP, without sockets;
 //! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
@@ -38,8 +38,6 @@ mod body_memory;
 mod buckets;
 mod chunk_extension;
 mod connection;
-#[cfg(test)]
-mod connection_tests;
 mod counters;
 pub mod counts;
 mod cpu_masks;
@@ -61,14 +59,13 @@ mod pid_file;
 mod pipe;
 mod program;
 mod prometheus;
-mod receiving;
 mod request;
 mod response;
 mod route;
 pub mod scoreboard;
-mod sending;
 pub mod server;
 mod server_stats;
+mod session;
 pub mod shared;
 mod socket_files;
 mod status_json;

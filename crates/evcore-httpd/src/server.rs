@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use evcore::{
-    Accepted, Acceptor, EventLoop, Interest, Listener, Mode, Ready, Step, Token, TokenMap,
-    Transport, clock::Clock,
+    Accepted, Acceptor, Connections, EventLoop, Listener, Ready, Step, Token, Transport,
+    clock::Clock,
 };
 
 use crate::{
     access_log::AccessLog,
-    connection::{Connection, Cx, Disposition},
+    connection::Connection,
     counts::Counts,
-    files::Files,
+    files::{DiskRead, Files},
     log::log,
     metrics::MetricsCollector,
     options::Options,
+    session::{Disposition, Session},
     shared::Shared,
     timers::{FLUSH, SWEEP},
 };
@@ -22,7 +23,7 @@ use crate::{
 /// The connections of a worker's loop, over sockets or over those of a simulator.
 #[derive(Debug)]
 pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
-    connections: TokenMap<Connection<L::Stream>>,
+    connections: Connections<Connection, L::Stream>,
     shared: Shared,
     options: Options,
     metrics: MetricsCollector,
@@ -63,7 +64,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     pub fn new(clock: &Clock, index: usize, mut counts: Counts, options: Options) -> Self {
         let earlier = counts.begin(index, clock);
         Self {
-            connections: TokenMap::new(),
+            connections: Connections::new(),
             shared: Shared::new(&options, index, counts),
             metrics: MetricsCollector::new(earlier),
             flush: None,
@@ -127,7 +128,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     pub fn handle(&mut self, ev: &mut EventLoop<L>, step: Step<L::Stream>) {
         match step {
             Step::Ready(token, ready) => {
-                self.dispatch(ev, token, |connection, cx| connection.on_ready(ready, cx));
+                self.dispatch(ev, token, ready, |session| session.on_ready(ready));
             }
             Step::Accepted(new) => self.on_accepted(ev, new),
             Step::Expired(token, _) if Background::is(&self.flush, token) => self.flush_now(),
@@ -135,12 +136,14 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 self.close_unused_files(ev);
             }
             Step::Expired(token, timer) => {
-                self.dispatch(ev, token, |connection, cx| connection.on_timer(timer, cx));
+                self.dispatch(ev, token, Ready::NONE, |session| session.on_timer(timer));
             }
             // A signal, for which the caller looks before every turn, or a file.
             Step::Woken => self.take_disk_reads(ev),
             Step::ShuttingDown => {} // the loop evicts what is idle
-            Step::Evict(token) => self.dispatch(ev, token, Connection::on_evict),
+            Step::Evict(token) => {
+                self.dispatch(ev, token, Ready::NONE, |session| session.on_evict())
+            }
         }
     }
 
@@ -188,22 +191,25 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Calls a handler of a connection, and closes the connection if the handler returns that.
+    /// Makes a step of a connection whose stream is ready like that, and closes the connection if the step
+    /// returns that.
     fn dispatch(
         &mut self,
         ev: &mut EventLoop<L>,
         token: Token,
-        call: impl FnOnce(&mut Connection<L::Stream>, &mut Cx<'_, L>) -> Disposition,
+        ready: Ready,
+        step: impl FnOnce(&mut Session<'_, L>) -> Disposition,
     ) {
-        let Some(connection) = self.connections.get_mut(token) else {
+        let Some((stream, connection)) = self.connections.ready(token, ready) else {
             return;
         };
-        let mut cx = Cx {
+        let mut session = Session {
+            stream,
+            connection,
             ev,
             shared: &mut self.shared,
-            token,
         };
-        if call(connection, &mut cx) == Disposition::Close {
+        if step(&mut session) == Disposition::Close {
             self.close(ev, token);
         }
         if self.shared.bodies.has_waiting() {
@@ -214,9 +220,9 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Admits request bodies that waited for memory.
     fn admit_bodies(&mut self, ev: &mut EventLoop<L>) {
         while let Some(token) = self.shared.bodies.admit_next() {
-            if let Some(connection) = self.connections.get_mut(token) {
-                connection.on_body_admitted();
-                ev.post(token, Ready::WRITABLE);
+            if let Some((_, connection)) = self.connections.get_mut(token) {
+                connection.handle_body_room();
+                ev.post(token, Ready::NONE);
             }
         }
     }
@@ -228,13 +234,13 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             return;
         };
         while let Some(token) = files.reads.next_done(ev) {
-            if let Some(connection) = self.connections.get_mut(token) {
-                connection.on_disk_read();
-                ev.post(token, Ready::WRITABLE);
+            if let Some((_, connection)) = self.connections.get_mut(token) {
+                connection.handle_disk_read(DiskRead::Done);
+                ev.post(token, Ready::NONE);
             }
         }
         while let Some(token) = self.next_waiting_for_disk() {
-            self.dispatch(ev, token, Connection::retry_disk_read);
+            self.dispatch(ev, token, Ready::NONE, |session| session.on_disk_room());
         }
     }
 
@@ -243,7 +249,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     }
 
     fn close(&mut self, ev: &mut EventLoop<L>, token: Token) {
-        if let Some(connection) = self.connections.get_mut(token) {
+        if let Some((_, connection)) = self.connections.get_mut(token) {
             connection.release(token, &mut self.shared);
             self.connections.close(ev, token);
         }
@@ -256,18 +262,13 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             ev.listeners().pause();
             return self.shared.counts.connection_refused();
         }
-        // Registered once, edge-triggered, for both sides.
-        match ev.add(&new.stream, Interest::BOTH, Mode::Edge) {
-            Ok(token) => {
-                let mut cx = Cx {
-                    ev,
-                    shared: &mut self.shared,
-                    token,
-                };
-                let peer = new.peer.tcp().map(|peer| peer.ip());
-                let connection = Connection::new(new.stream, peer, &mut cx);
-                self.connections.insert(token, connection);
-            }
+        let peer = new.peer.tcp().map(|peer| peer.ip());
+        let connection = Connection::new(peer, &self.shared);
+        match self.connections.add(ev, new.stream, connection) {
+            Ok(token) => self.dispatch(ev, token, Ready::NONE, |session| {
+                session.on_accepted();
+                Disposition::Keep
+            }),
             Err(error) => {
                 self.shared.counts.connection_refused();
                 log(format_args!(

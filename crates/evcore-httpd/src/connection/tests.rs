@@ -1,86 +1,50 @@
-//! Tests of the connection over a fake stream, in every state that a client can cause.
+//! Tests of the connection on bytes, in every state that a client can cause. The loop has its timers.
 
 mod stops;
 
-use std::{
-    cell::RefCell,
-    io::{self, ErrorKind},
-    os::unix::net::UnixDatagram,
-    time::Duration,
-};
+use std::{os::unix::net::UnixDatagram, time::Duration};
 
 use evcore::{
-    Address, EventLoop, Interest, Mode, Ready, Step, Timer, Token, Transport,
+    EventLoop, Interest, Mode, Step, Timer, Token,
     balancer::WorkerId,
     clock::{Clock, ManualTimeSource},
 };
 use proptest::prelude::*;
 
+use super::{Abort, Change, Changes, Connection, Cx, Expiry, State, Task};
 use crate::{
-    connection::{Connection, Cx, Disposition, State},
     counts::Counts,
     options::Options,
     request::MAX_BODY_BYTES,
     scoreboard::{Scoreboard, WorkerStats},
     shared::Shared,
-    timers::{RECEIVE, SEND, SLEEP},
+    timers::{RECEIVE, SEND, Timeout},
 };
 
-/// The state of the fake client.
+/// The most bytes that are received at once.
+const INPUT_BYTES: usize = 32 * 1024;
+
+/// The connection is to be closed.
+#[derive(Debug)]
+struct Close;
+
+impl From<Abort> for Close {
+    fn from(_: Abort) -> Self {
+        Self
+    }
+}
+
+/// The client, and the two directions of its stream.
 #[derive(Debug, Default)]
-struct FakeClient {
-    /// Sent by the client, and not yet read by the server.
+struct Client {
+    /// Sent by the client, and not yet received by the server.
     sent: Vec<u8>,
     has_ended: bool,
-    /// How many more bytes the client receives before the stream blocks.
+    /// How many more bytes the client takes before the stream blocks.
     room: usize,
     taken: Vec<u8>,
     /// The kernel still has a part of what was taken.
     is_slow: bool,
-}
-
-/// The stream between the fake client and the server.
-#[derive(Debug, Default)]
-struct FakeStream(RefCell<FakeClient>);
-
-impl Transport for FakeStream {
-    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut client = self.0.borrow_mut();
-        if client.sent.is_empty() && !client.has_ended {
-            return Err(ErrorKind::WouldBlock.into());
-        }
-        let n = client.sent.len().min(buffer.len());
-        buffer[..n].copy_from_slice(&client.sent[..n]);
-        client.sent.drain(..n);
-        Ok(n)
-    }
-
-    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut client = self.0.borrow_mut();
-        if client.room == 0 {
-            return Err(ErrorKind::WouldBlock.into());
-        }
-        let n = bytes.len().min(client.room);
-        client.taken.extend_from_slice(&bytes[..n]);
-        client.room -= n;
-        Ok(n)
-    }
-
-    fn is_delivered(&self) -> io::Result<bool> {
-        Ok(!self.0.borrow().is_slow)
-    }
-
-    fn shutdown_write(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn peer_addr(&self) -> io::Result<Address> {
-        Ok(Address::Unnamed)
-    }
-
-    fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(None)
-    }
 }
 
 /// The limit on body memory.
@@ -95,8 +59,9 @@ struct Fixture {
     time: ManualTimeSource,
     /// The memory that the bodies of other connections hold.
     of_others: usize,
+    client: Client,
     /// `None` once it is closed.
-    connection: Option<Connection<FakeStream>>,
+    connection: Option<Connection>,
     _socket: UnixDatagram,
 }
 
@@ -105,71 +70,98 @@ impl Fixture {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
-        // Never readable: the tests report readiness. It is watched because only a watched token can
-        // be idle.
+        // Never readable: the tests move the bytes. It is watched because only a watched token can be
+        // idle.
         let socket = UnixDatagram::unbound().expect("a descriptor");
         let added = ev.add(&socket, Interest::READ, Mode::Edge);
-        let token = added.expect("the first");
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
         let options = Options {
             bodies: BODIES,
             ..Options::default()
         };
         let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
-        let mut shared = Shared::new(&options, 0, counts);
-        let mut cx = Cx {
-            ev: &mut ev,
-            shared: &mut shared,
-            token,
-        };
-        let connection = Some(Connection::new(FakeStream::default(), None, &mut cx));
-        Self {
+        let shared = Shared::new(&options, 0, counts);
+        let mut fixture = Self {
             ev,
-            shared,
             scoreboard,
-            token,
+            token: added.expect("the first"),
             time,
             of_others: 0,
-            connection,
+            client: Client::default(),
+            connection: Some(Connection::new(None, &shared)),
+            shared,
             _socket: socket,
+        };
+        fixture.step(|connection, cx| Ok(Some(connection.handle_accepted(cx.shared))));
+        fixture
+    }
+
+    /// Calls a handler of the connection, and does what it returns. `None`: moves bytes.
+    fn step(
+        &mut self,
+        handle: impl FnOnce(&mut Connection, &mut Cx<'_>) -> Result<Option<Changes>, Close>,
+    ) {
+        if let Some(connection) = &mut self.connection {
+            let mut cx = Cx {
+                shared: &mut self.shared,
+                clock: self.ev.clock(),
+                token: self.token,
+            };
+            let changes = handle(connection, &mut cx).and_then(|changes| match changes {
+                Some(changes) => Ok(changes),
+                None => move_bytes(connection, &mut self.client, &mut cx),
+            });
+            match changes {
+                Ok(changes) => self.apply(&changes),
+                Err(Close) => self.close(),
+            }
         }
     }
 
-    fn wire(&mut self) -> Option<&mut FakeClient> {
-        let connection = self.connection.as_mut()?;
-        Some(connection.stream.0.get_mut())
+    /// Moves bytes, as after an event of the stream.
+    fn proceed(&mut self) {
+        self.step(|_, _| Ok(None));
+        self.verify();
+    }
+
+    fn apply(&mut self, changes: &Changes) {
+        match changes.is_idle {
+            Some(true) => assert!(self.ev.set_idle(self.token)),
+            Some(false) => _ = self.ev.set_busy(self.token),
+            None => {}
+        }
+        for (timer, change) in [(RECEIVE, changes.receive), (SEND, changes.send)] {
+            match change {
+                Change::Keep => {}
+                Change::Arm(time) => assert!(self.ev.arm(self.token, timer, time)),
+                Change::Disarm => _ = self.ev.disarm(self.token, timer),
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let connection = self.connection.take();
+        let mut connection = connection.expect("it was just called");
+        connection.release(self.token, &mut self.shared);
+        self.ev.remove(self.token);
     }
 
     /// The client sends.
     fn send(&mut self, bytes: &str) {
-        if let Some(wire) = self.wire() {
-            wire.sent.extend_from_slice(bytes.as_bytes());
-            self.dispatch(|connection, cx| connection.on_ready(Ready::READABLE, cx));
-        }
+        self.client.sent.extend_from_slice(bytes.as_bytes());
+        self.proceed();
     }
 
-    /// The client receives up to `n` more bytes.
+    /// The client takes up to `n` more bytes.
     fn receive(&mut self, n: usize) {
-        if let Some(wire) = self.wire() {
-            wire.room += n;
-            self.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
-        }
-    }
-
-    /// From now on the client does not get what it takes at once, or it has all.
-    fn set_slow(&mut self, is_slow: bool) {
-        if let Some(wire) = self.wire() {
-            wire.is_slow = is_slow;
-        }
+        self.client.room += n;
+        self.proceed();
     }
 
     /// The client shuts down its write side.
     fn shut_down(&mut self) {
-        if let Some(wire) = self.wire() {
-            wire.has_ended = true;
-            let ready = Ready::READABLE | Ready::READ_CLOSED;
-            self.dispatch(|connection, cx| connection.on_ready(ready, cx));
-        }
+        self.client.has_ended = true;
+        self.proceed();
     }
 
     /// The worker begins to stop.
@@ -183,8 +175,22 @@ impl Fixture {
     fn evict(&mut self) {
         // As the loop does before it evicts.
         if self.ev.set_busy(self.token) {
-            self.dispatch(Connection::on_evict);
+            self.on_evict();
         }
+    }
+
+    /// As `Session::on_evict`.
+    fn on_evict(&mut self) {
+        self.step(|_, _| Ok(None));
+        let is_idle = self.connection.as_ref().is_some_and(Connection::is_idle);
+        if is_idle && !self.ev.is_idle(self.token) {
+            let is_delivered = !self.client.is_slow;
+            self.step(|connection, cx| {
+                let changes = connection.handle_eviction(is_delivered, cx.shared);
+                changes.map(Some).ok_or(Close)
+            });
+        }
+        self.verify();
     }
 
     /// The bodies of other connections hold `room` bytes, or as many as are available.
@@ -194,17 +200,16 @@ impl Fixture {
         assert!(self.shared.bodies.reserve(self.of_others));
         // As the server does.
         while let Some(token) = self.shared.bodies.admit_next() {
+            assert_eq!(token, self.token);
             let connection = self.connection.as_mut().expect("it waits, so it is open");
-            connection.on_body_admitted();
-            self.ev.post(token, Ready::WRITABLE);
+            connection.handle_body_room();
         }
-        self.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+        self.proceed();
     }
 
     /// What the client has received, as text.
-    fn taken(&mut self) -> String {
-        let wire = self.wire().expect("the connection has not ended");
-        String::from_utf8_lossy(&wire.taken).into_owned()
+    fn taken(&self) -> String {
+        String::from_utf8_lossy(&self.client.taken).into_owned()
     }
 
     /// Advances the time, and handles the timers that expire and the eviction of a shutdown.
@@ -215,63 +220,54 @@ impl Fixture {
             .expect("the poller waits");
         while let Some(step) = self.ev.next_step() {
             match step {
-                Step::Expired(_, timer) => {
-                    self.dispatch(|connection, cx| connection.on_timer(timer, cx));
-                }
-                Step::Evict(_) => self.dispatch(Connection::on_evict),
+                Step::Expired(_, timer) => self.on_timer(timer),
+                Step::Evict(_) => self.on_evict(),
                 _ => {}
             }
         }
     }
 
-    /// Expire a timer, if it is armed. Returns whether it was.
+    /// Expires a timer, if it is armed. Returns whether it was.
     fn expire(&mut self, timer: Timer) -> bool {
         let armed = self.ev.disarm(self.token, timer);
         if armed {
-            self.dispatch(|connection, cx| connection.on_timer(timer, cx));
+            self.on_timer(timer);
         }
         armed
     }
 
-    /// Calls a handler, and then the connection as long as it posts itself.
-    fn dispatch(
-        &mut self,
-        call: impl FnOnce(&mut Connection<FakeStream>, &mut Cx<'_>) -> Disposition,
-    ) {
-        self.call(call);
-        while !self.ev.cancel(self.token).is_empty() {
-            self.call(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+    /// As `Session::on_timer`.
+    fn on_timer(&mut self, timer: Timer) {
+        let mut is_evicted = false;
+        self.step(|connection, cx| match connection.handle_timer(timer, cx) {
+            Expiry::Respond => Ok(None),
+            Expiry::Evict => {
+                is_evicted = true;
+                Ok(Some(Changes {
+                    is_idle: Some(false),
+                    ..Changes::default()
+                }))
+            }
+            Expiry::Close => Err(Close),
+        });
+        if is_evicted {
+            self.on_evict();
         }
         self.verify();
     }
 
-    fn call(&mut self, call: impl FnOnce(&mut Connection<FakeStream>, &mut Cx<'_>) -> Disposition) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        let mut cx = Cx {
-            ev: &mut self.ev,
-            shared: &mut self.shared,
-            token: self.token,
-        };
-        if call(connection, &mut cx) == Disposition::Close {
-            let mut connection = self.connection.take().expect("just called");
-            connection.release(self.token, &mut self.shared);
-            self.ev.remove(self.token);
-        }
-    }
-
     /// The body memory that a connection holds, and the number of bodies that wait.
-    fn room_of(connection: &Connection<FakeStream>) -> (usize, usize) {
-        match &connection.state {
-            State::Queued(_) => (connection.room, 1),
-            State::Body(body) => (connection.room + body.1.room(), 0),
-            _ => (connection.room, 0),
+    fn room_of(connection: &Connection) -> (usize, usize) {
+        let room = connection.output.room;
+        match connection.state.as_deref() {
+            Some(State::Queued(_)) => (room, 1),
+            Some(State::Body(_, body)) => (room + body.room(), 0),
+            _ => (room, 0),
         }
     }
 
     /// Checks the invariants that hold between two steps.
-    fn verify(&mut self) {
+    fn verify(&self) {
         assert!(self.shared.output.is_empty(), "the buffer is shared");
         let (held, waiting) = self.connection.as_ref().map_or((0, 0), Self::room_of);
         assert_eq!(self.shared.bodies.reserved(), self.of_others + held);
@@ -295,14 +291,55 @@ impl Fixture {
             self.ev.status().timers_armed > 0,
             "no timer is armed: {connection:?}"
         );
-        let client = connection.stream.0.borrow();
-        let blocked = client.room == 0 && connection.send_timer_armed;
-        let waits = matches!(connection.state, State::Sleeping(_) | State::Queued(_));
+        let is_blocked = self.client.room == 0 && connection.timers.send == Some(Timeout::Send);
+        let waits = matches!(
+            connection.state.as_deref(),
+            Some(State::Sleeping(..) | State::Queued(_))
+        );
         assert!(
-            blocked || waits || client.sent.is_empty(),
+            is_blocked || waits || self.client.sent.is_empty(),
             "input is ignored: {connection:?}"
         );
     }
+}
+
+/// Moves bytes between the client and the connection, as `Session` does with a stream, until there are no
+/// more or the client takes none.
+fn move_bytes(
+    connection: &mut Connection,
+    client: &mut Client,
+    cx: &mut Cx<'_>,
+) -> Result<Changes, Close> {
+    loop {
+        match connection.poll_task(cx.shared, cx.clock, cx.token)? {
+            Task::Send(_) if client.room == 0 => {
+                connection.handle_blocked();
+                break;
+            }
+            Task::Send(bytes) => {
+                let n = bytes.len().min(client.room);
+                client.taken.extend_from_slice(&bytes[..n]);
+                client.room -= n;
+                connection.handle_sent(n, cx.shared)?;
+            }
+            Task::Receive if client.sent.is_empty() && client.has_ended => return Err(Close),
+            Task::Receive if client.sent.is_empty() => break,
+            Task::Receive => {
+                let n = client.sent.len().min(INPUT_BYTES);
+                let received: Vec<u8> = client.sent.drain(..n).collect();
+                connection.handle_input(&received, cx)?;
+            }
+            Task::Finish { lingers } => {
+                if !lingers && client.sent.is_empty() && !client.has_ended {
+                    return Err(Close);
+                }
+                connection.handle_shut_down();
+            }
+            Task::Wait => break,
+            Task::SendMore(_) | Task::SendFile { .. } => unreachable!("there is no root"),
+        }
+    }
+    Ok(connection.poll_changes(cx.shared)?)
 }
 
 fn get(path: &str) -> String {
@@ -325,21 +362,19 @@ fn a_sleep_begins_when_earlier_responses_are_sent() {
     fixture.send(&(get("/") + &get("/sleep/1000")));
     fixture.receive(usize::MAX / 2);
     assert!(!fixture.expire(RECEIVE), "a delayed response is not idle");
-    assert!(fixture.expire(SLEEP));
-    let wire = fixture.wire().expect("kept alive");
-    assert!(wire.taken.ends_with(b"slept\n"));
+    assert!(fixture.expire(SEND));
+    assert!(fixture.taken().ends_with("slept\n"));
+    assert!(fixture.connection.is_some(), "kept alive");
 }
 
 #[test]
 fn eviction_serves_a_request_that_has_just_arrived() {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
-    if let Some(wire) = fixture.wire() {
-        wire.sent.extend_from_slice(get("/").as_bytes());
-    }
+    fixture.client.sent.extend_from_slice(get("/").as_bytes());
     fixture.evict();
-    let wire = fixture.wire().expect("it served a request");
-    assert!(wire.taken.ends_with(b"Hello, World!"));
+    assert!(fixture.connection.is_some(), "it served a request");
+    assert!(fixture.taken().ends_with("Hello, World!"));
     fixture.evict();
     assert!(fixture.connection.is_none());
 }
@@ -357,8 +392,8 @@ fn a_body_waits_in_the_kernel_for_body_memory() {
     for _ in 0..10 {
         fixture.send(&"x".repeat(10_000));
     }
-    let wire = fixture.wire().expect("it waits");
-    assert_eq!(wire.sent.len(), 100_000, "nothing is read");
+    let sent = fixture.client.sent.len();
+    assert_eq!(sent, 100_000, "nothing is received");
     fixture.others_hold(BODIES - 100_000);
     assert!(fixture.taken().ends_with("xxx"));
     fixture.send(&get("/"));
@@ -509,7 +544,7 @@ proptest! {
             match op {
                 Op::Send(text) => fixture.send(&text),
                 Op::Receive(n) => fixture.receive(n),
-                Op::SetSlow(is_slow) => fixture.set_slow(is_slow),
+                Op::SetSlow(is_slow) => fixture.client.is_slow = is_slow,
                 Op::ShutDown => fixture.shut_down(),
                 Op::Expire(timer) => {
                     fixture.expire(timer);
