@@ -1,15 +1,16 @@
 //! One client connection, from accept to close, without its stream.
 //!
-//! [`input`] has what is received and not served, [`output`] and [`payload`] what is not sent; `session`
-//! moves the bytes.
+//! [`input`] has what is received and not served, [`output`] and [`payload`] what is not sent. [`task`] is what
+//! the connection returns to `session`, which moves the bytes.
 
 mod input;
 mod output;
 mod payload;
+mod task;
 #[cfg(test)]
 mod tests;
 
-use std::{io, mem, net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use evcore::{Timer, Token, clock::Clock};
 
@@ -17,17 +18,19 @@ use crate::{
     access_log::copy_request_line,
     body::BodyReader,
     counts::Phase,
-    files::{DiskRead, OpenFile},
+    files::DiskRead,
     request::{Action, Parsed, Request, parse},
     response::{CONTINUE, Status},
     route::Route,
     shared::{MAX_OUTPUT_BYTES, Rest, Shared},
-    timers::{RECEIVE, Timeout},
+    timers::{Change, RECEIVE, Timeout, Timers},
 };
 
 use input::Input;
 use output::Output;
 use payload::{Payload, Piece};
+
+pub use task::{Abort, Changes, Expiry, Task};
 
 /// The most bytes to discard after the last response; a client that sends more is closed.
 const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
@@ -105,17 +108,6 @@ enum State {
     },
 }
 
-/// What the timers are armed for, and what they have to be armed for anew.
-#[derive(Debug, Default)]
-struct Timers {
-    receive: Option<Timeout>,
-    send: Option<Timeout>,
-    /// A response was made since `receive` was armed.
-    has_responded: bool,
-    /// The stream took something since `send` was armed.
-    has_sent: bool,
-}
-
 /// What a connection has access to in a call that makes responses.
 #[derive(Debug)]
 pub struct Cx<'a> {
@@ -123,72 +115,6 @@ pub struct Cx<'a> {
     pub clock: &'a Clock,
     /// The name of the connection in the queues of `shared`.
     pub token: Token,
-}
-
-/// What to do with the stream.
-#[derive(Debug)]
-pub enum Task<'a> {
-    /// Send these bytes. `handle_sent` or `handle_blocked` follows.
-    Send(&'a [u8]),
-    /// Send these bytes in such a way that a file follows in the same packet. Then as for `Send`.
-    SendMore(&'a [u8]),
-    /// Send these bytes of a file. Then as for `Send`; or `handle_disk_read` if a thread reads them
-    /// first.
-    SendFile {
-        file: &'a Arc<OpenFile>,
-        offset: u64,
-        count: u64,
-        /// A thread has just read them. A second look could repeat that for ever if memory is short.
-        was_read: bool,
-    },
-    /// Receive, and then `handle_input`. At the client's end, close.
-    Receive,
-    /// The client has everything. Shut the write side down, and then `handle_shut_down`. If it does not
-    /// linger and the stream is drained, close instead.
-    Finish { lingers: bool },
-    /// Do nothing: a timer, body memory or the disk comes next.
-    Wait,
-}
-
-/// What to change in the loop.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// Of the timer [`RECEIVE`].
-    pub receive: Change,
-    /// Of the timer [`SEND`](crate::timers::SEND).
-    pub send: Change,
-    /// Whether the loop may evict the connection.
-    pub is_idle: Option<bool>,
-}
-
-/// What to change of a timer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Change {
-    #[default]
-    Keep,
-    Arm(Duration),
-    Disarm,
-}
-
-/// What follows a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Expiry {
-    /// A response was made.
-    Respond,
-    /// An idle connection of a stopping worker: continue as if the loop had evicted it.
-    Evict,
-    Close,
-}
-
-/// The connection has to be closed at once: it needs memory that there is not, or the client does not end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Abort;
-
-impl From<Abort> for io::Error {
-    fn from(_: Abort) -> Self {
-        io::ErrorKind::ConnectionAborted.into()
-    }
 }
 
 impl Connection {
@@ -414,13 +340,19 @@ impl Connection {
             None if !self.input.is_empty() => (Phase::Reading, Some(Timeout::Head)),
             // The timeout of the first head starts with the connection, and delivery is looked at in
             // intervals.
-            None if self.keeps_receive_timer() => (Phase::Waiting, self.timers.receive),
+            None if self.timers.keeps_receive() => (Phase::Waiting, self.timers.receive),
             None => (Phase::Waiting, Some(Timeout::KeepAlive)),
         };
+        let send = match self.state.as_deref() {
+            _ if self.is_blocked => Some((Timeout::Send, shared.limits.send)),
+            Some(State::Sleeping(_, time)) => Some((Timeout::Sleep, *time)),
+            _ => None,
+        };
+        let (limits, is_stopping) = (&shared.limits, shared.stopping);
         let changes = Changes {
             is_idle: self.poll_idle(phase, shared),
-            receive: self.poll_receive_timer(timeout, shared),
-            send: self.poll_send_timer(shared),
+            receive: self.timers.poll_receive(timeout, limits, is_stopping),
+            send: self.timers.poll_send(send),
         };
         shared.counts.change(&mut self.phase, phase);
         Ok(changes)
@@ -438,35 +370,6 @@ impl Connection {
             Some(!shared.stopping)
         } else {
             None
-        }
-    }
-
-    fn poll_receive_timer(&mut self, timeout: Option<Timeout>, shared: &Shared) -> Change {
-        let timers = &mut self.timers;
-        let has_responded = mem::take(&mut timers.has_responded);
-        if timeout == timers.receive && !has_responded && timeout != Some(Timeout::Body) {
-            return Change::Keep;
-        }
-        timers.receive = timeout;
-        timeout.map_or(Change::Disarm, |timeout| {
-            Change::Arm(timeout.time(&shared.limits, shared.stopping))
-        })
-    }
-
-    fn poll_send_timer(&mut self, shared: &Shared) -> Change {
-        let has_sent = mem::take(&mut self.timers.has_sent);
-        let armed = self.timers.send;
-        let (timeout, time) = match self.state.as_deref() {
-            _ if self.is_blocked => (Some(Timeout::Send), shared.limits.send),
-            Some(State::Sleeping(_, time)) => (Some(Timeout::Sleep), *time),
-            _ => (None, Duration::ZERO),
-        };
-        self.timers.send = timeout;
-        match timeout {
-            None if armed.is_none() => Change::Keep,
-            None => Change::Disarm,
-            Some(_) if timeout == armed && !has_sent => Change::Keep,
-            Some(_) => Change::Arm(time),
         }
     }
 
@@ -490,14 +393,6 @@ impl Connection {
 
     fn has_output(&self) -> bool {
         self.payload.is_pending() || self.output.is_kept()
-    }
-
-    /// Whether the receive timer, which does not start anew, is still that of a connection without a
-    /// response since.
-    fn keeps_receive_timer(&self) -> bool {
-        let timeout = self.timers.receive;
-        let lasts = matches!(timeout, Some(Timeout::Head | Timeout::Delivery));
-        lasts && !self.timers.has_responded
     }
 
     /// Serves the kept input, of which the first `known` bytes were scanned before.

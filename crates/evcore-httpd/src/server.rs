@@ -142,7 +142,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             Step::Woken => self.take_disk_reads(ev),
             Step::ShuttingDown => {} // the loop evicts what is idle
             Step::Evict(token) => {
-                self.dispatch(ev, token, Ready::NONE, |session| session.on_evict())
+                self.dispatch(ev, token, Ready::NONE, |session| session.on_evict());
             }
         }
     }

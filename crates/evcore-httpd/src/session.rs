@@ -10,10 +10,10 @@ use std::{
 use evcore::{Acceptor, EdgeStream, EventLoop, Listener, Ready, Timer, Token, Transport};
 
 use crate::{
-    connection::{Change, Changes, Connection, Cx, Expiry, Task},
+    connection::{Changes, Connection, Cx, Expiry, Task},
     files::{DiskRead, OpenFile},
     shared::Shared,
-    timers::{RECEIVE, SEND},
+    timers::{Change, RECEIVE, SEND},
 };
 
 /// A connection during a step, with its stream and its loop.

@@ -1,6 +1,6 @@
-//! The timers of the server. Each token has two.
+//! The timers of the server. Each token of the loop has two.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use evcore::Timer;
 
@@ -59,5 +59,67 @@ impl Timeout {
             Self::Linger => LINGER,
             Self::Send | Self::Sleep => limits.send,
         }
+    }
+}
+
+/// What to change of a timer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    #[default]
+    Keep,
+    Arm(Duration),
+    Disarm,
+}
+
+/// What the timers of a connection are armed for, and what has happened since.
+#[derive(Debug, Default)]
+pub struct Timers {
+    pub receive: Option<Timeout>,
+    pub send: Option<Timeout>,
+    /// A response was made since `receive` was armed.
+    pub has_responded: bool,
+    /// The stream took something since `send` was armed.
+    pub has_sent: bool,
+}
+
+impl Timers {
+    /// Sets what the receive timer is for, and returns what to change of it. After a response it begins
+    /// anew, and so it does for each part of a body.
+    #[inline]
+    pub fn poll_receive(
+        &mut self,
+        timeout: Option<Timeout>,
+        limits: &Limits,
+        is_stopping: bool,
+    ) -> Change {
+        let has_responded = mem::take(&mut self.has_responded);
+        if timeout == self.receive && !has_responded && timeout != Some(Timeout::Body) {
+            return Change::Keep;
+        }
+        self.receive = timeout;
+        timeout.map_or(Change::Disarm, |timeout| {
+            Change::Arm(timeout.time(limits, is_stopping))
+        })
+    }
+
+    /// Sets what the send timer is for, and how long it lasts, and returns what to change of it. If the
+    /// stream took something it begins anew.
+    #[inline]
+    pub fn poll_send(&mut self, timeout: Option<(Timeout, Duration)>) -> Change {
+        let has_sent = mem::take(&mut self.has_sent);
+        let armed = mem::replace(&mut self.send, timeout.map(|(timeout, _)| timeout));
+        match timeout {
+            None if armed.is_none() => Change::Keep,
+            None => Change::Disarm,
+            Some((timeout, _)) if Some(timeout) == armed && !has_sent => Change::Keep,
+            Some((_, time)) => Change::Arm(time),
+        }
+    }
+
+    /// Whether the receive timer, which does not begin anew, is still that of a connection without a
+    /// response since.
+    pub fn keeps_receive(&self) -> bool {
+        let lasts = matches!(self.receive, Some(Timeout::Head | Timeout::Delivery));
+        lasts && !self.has_responded
     }
 }

@@ -272,12 +272,15 @@ impl<S: Transport> EdgeStream<S> {
             self.turn = turn;
             self.calls = 0;
         }
-        if self.calls == CALLS_MAX {
-            ev.post_next(self.token, Ready::NONE);
-            return false;
-        }
         self.calls += 1;
-        true
+        self.calls <= CALLS_MAX || self.continue_next_turn(ev)
+    }
+
+    #[cold]
+    fn continue_next_turn<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) -> bool {
+        self.calls = CALLS_MAX;
+        ev.post_next(self.token, Ready::NONE);
+        false
     }
 
     /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 is the end, and remains readable.

@@ -75,6 +75,7 @@ impl Payload {
     }
 
     /// What to send next. Something is pending.
+    #[inline]
     pub(super) fn piece(&mut self) -> Piece<'_> {
         let was_read = std::mem::take(&mut self.disk_read) == DiskRead::Done;
         match &self.file {
@@ -95,6 +96,7 @@ impl Payload {
     }
 
     /// The stream took the first `n` bytes.
+    #[inline]
     pub(super) fn advance(&mut self, n: u64) {
         self.left -= n;
         if self.left == 0 {

@@ -11,14 +11,14 @@ use evcore::{
 };
 use proptest::prelude::*;
 
-use super::{Abort, Change, Changes, Connection, Cx, Expiry, State, Task};
+use super::{Abort, Changes, Connection, Cx, Expiry, State, Task};
 use crate::{
     counts::Counts,
     options::Options,
     request::MAX_BODY_BYTES,
     scoreboard::{Scoreboard, WorkerStats},
     shared::Shared,
-    timers::{RECEIVE, SEND, Timeout},
+    timers::{Change, RECEIVE, SEND, Timeout},
 };
 
 /// The most bytes that are received at once.
