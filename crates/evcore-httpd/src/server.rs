@@ -233,7 +233,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         let Some(files) = &mut self.shared.files else {
             return;
         };
-        while let Some(token) = files.reads.next_done(ev) {
+        while let Some(token) = files.reads.next_done() {
             if let Some((_, connection)) = self.connections.get_mut(token) {
                 connection.handle_disk_read(DiskRead::Done);
                 ev.post(token, Ready::NONE);
@@ -293,7 +293,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }
-            let status = ev.status();
+            let status = ev.stats();
             let exhausted = status.last_exhausted.map(|it| it.to_string());
             log(format_args!(
                 "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
@@ -313,7 +313,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 "{} [crit] {}: out of memory with {} open connections; some are closed",
                 clock.error_log_time(),
                 std::process::id(),
-                ev.status().active
+                ev.stats().active
             ));
         }
         if self.full.is_news(stats.full, clock) {
@@ -331,7 +331,7 @@ impl Background {
     /// Creates a timer that does not keep a worker from stopping.
     fn new<L: Acceptor>(ev: &mut EventLoop<L>) -> evcore::Result<Self> {
         let token = ev.add_unwatched()?;
-        ev.set_background(token);
+        ev.timers().set_background(token);
         Ok(Self {
             token,
             is_armed: false,
@@ -389,7 +389,7 @@ mod tests {
     /// Runs a turn that does not wait.
     fn turn(ev: &mut EventLoop, server: &mut Server) {
         ev.handle().wake();
-        assert!(ev.next_turn(None).expect("a turn"));
+        assert!(ev.wait().expect("a turn"));
         server.on_turn(ev);
     }
 
@@ -444,7 +444,8 @@ mod tests {
             turn(&mut ev, &mut server);
             time.advance(Duration::from_millis(7));
         }
-        assert!(!ev.next_turn(Some(Duration::ZERO)).expect("it is over"));
+        ev.shutdown(Duration::ZERO);
+        assert!(!ev.wait().expect("it is over"));
         server.on_end(&mut ev);
         // The first turn is read at once. The wait after a turn ends it.
         let turn = scoreboard.read(WorkerId::from_slot(0)).totals.turn;
@@ -469,6 +470,6 @@ mod tests {
         assert_eq!([0, 0, 499].map(&mut turn), [1; 3]);
         assert_eq!([1, 0, 499].map(&mut turn), [2; 3]);
         assert_eq!(server.shared.bodies.headroom.refused, 2);
-        assert_eq!(ev.status().active, 0);
+        assert_eq!(ev.stats().active, 0);
     }
 }

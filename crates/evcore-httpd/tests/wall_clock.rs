@@ -81,7 +81,7 @@ impl Fixture {
     /// Runs a turn that does not wait.
     fn turn(&mut self) {
         self.ev.handle().wake();
-        assert!(self.ev.next_turn(None).expect("a turn"));
+        assert!(self.ev.wait().expect("a turn"));
         self.server.on_turn(&mut self.ev);
     }
 

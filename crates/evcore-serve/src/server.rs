@@ -416,7 +416,7 @@ mod tests {
         let (later, lines) = server(1);
         let loops = later.setup(2).unwrap().loops;
         let ended = loops.run(supervised, Ok(Vec::new()), |mut worker| {
-            assert_eq!(worker.ev.status().limit, 7);
+            assert_eq!(worker.ev.stats().limit, 7);
             let mut turns = Vec::new();
             for _ in 0..2 {
                 worker.ev.handle().wake();

@@ -55,8 +55,8 @@ impl Worker {
     /// Those of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the supervisor
     /// starts another worker.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
-        let stop = self.begin_turn();
-        self.ev.next_turn(stop)
+        self.begin_turn();
+        self.ev.wait()
     }
 
     /// [`next_turn`](Self::next_turn) with a call between the end of the turn before and the wait. There
@@ -67,20 +67,14 @@ impl Worker {
     ///
     /// Those of [`next_turn`](Self::next_turn).
     pub fn next_turn_with(&mut self, between: impl FnOnce(&mut EventLoop)) -> evcore::Result<bool> {
-        if let Some(timeout) = self.begin_turn() {
-            self.ev.shutdown(timeout);
-        }
-        if self.ev.is_shut_down() {
-            return Ok(false);
-        }
-        let timeout = self.ev.prepare()?;
+        self.begin_turn();
+        let timeout = self.ev.prepare()?.timeout;
         between(&mut self.ev);
-        self.ev.poll(timeout)?;
-        Ok(true)
+        self.ev.wait_at_most(timeout)
     }
 
-    /// Reports to the log and to the supervisor. Returns the time in which the worker has to stop.
-    fn begin_turn(&mut self) -> Option<Duration> {
+    /// Reports to the log and to the supervisor, and shuts the loop down if a stop was requested.
+    fn begin_turn(&mut self) {
         while let Some(error) = self.ev.listeners().take_error() {
             (self.on_event)(Event::Listener(self.index(), &error));
         }
@@ -88,7 +82,9 @@ impl Worker {
             self.supervised.ready();
             on_ready();
         }
-        self.supervised.stop_within(self.stop_timeout)
+        if let Some(timeout) = self.supervised.stop_within(self.stop_timeout) {
+            self.ev.shutdown(timeout);
+        }
     }
 
     /// The worker's number, from 0. During a reload an old and a new worker have the same.
