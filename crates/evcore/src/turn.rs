@@ -191,11 +191,26 @@ impl<L: Acceptor> EventLoop<L> {
     fn timeout(&self, due_ns: u64, now_ns: Option<u64>) -> Option<Duration> {
         let limit_ns = self.accepting.wakes_at_ns();
         if !self.updates.is_every_wait() {
-            return self
-                .updates
-                .timeout_between_ticks(due_ns, limit_ns, now_ns, &self.clock);
+            return self.timeout_between_ticks(due_ns, limit_ns, now_ns);
         }
         let now_ns = now_ns.unwrap_or(self.clock.monotonic_ns());
         time_to(due_ns.min(limit_ns), now_ns)
+    }
+
+    /// The clock stands still until a tick, so a deadline counts from the time that it shows.
+    #[cold]
+    fn timeout_between_ticks(
+        &self,
+        due_ns: u64,
+        limit_ns: u64,
+        now_ns: Option<u64>,
+    ) -> Option<Duration> {
+        let due = time_to(due_ns, self.clock.monotonic_ns());
+        let now_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
+        let tick = self.updates.wait_limit(due, &self.clock);
+        [tick, time_to(limit_ns, now_ns)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
