@@ -70,7 +70,6 @@ mod shutdown;
 
 // Other threads.
 mod remote;
-mod remote_posts;
 mod sync;
 
 mod instruments;
