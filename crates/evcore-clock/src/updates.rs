@@ -21,8 +21,7 @@ use crate::{Clock, Ticker, TickerError};
 /// time.advance(Duration::from_millis(9)); // a wait that an event has ended
 /// assert!(!updates.update(&mut clock, || false)?);
 /// assert_eq!(clock.monotonic_ms(), 0);
-/// let rest = updates.wait_limit(None, &clock);
-/// assert_eq!(rest, Some(Duration::from_millis(1)));
+/// assert_eq!(updates.wait_ends_at_ns(u64::MAX, &clock), 10_000_000);
 /// time.advance(Duration::from_millis(1));
 /// assert!(updates.update(&mut clock, || false)?);
 /// assert_eq!(clock.monotonic_ms(), 10);
@@ -35,11 +34,7 @@ pub struct ClockUpdates(Policy);
 enum Policy {
     EveryWait,
     Ticker(Ticker),
-    Source {
-        period_ns: u64,
-        /// The last reading.
-        read_ns: u64,
-    },
+    Source { period_ns: u64 },
 }
 
 impl ClockUpdates {
@@ -75,7 +70,6 @@ impl ClockUpdates {
         }
         Ok(Self(Policy::Source {
             period_ns: whole_ns(period),
-            read_ns: 0,
         }))
     }
 
@@ -89,9 +83,9 @@ impl ClockUpdates {
     }
 
     /// Begins the first period.
-    pub fn begin(&mut self, clock: &mut Clock) {
+    pub fn begin(&self, clock: &mut Clock) {
         if !self.is_every_wait() {
-            self.update_now(clock);
+            clock.update();
         }
     }
 
@@ -109,30 +103,21 @@ impl ClockUpdates {
         match &self.0 {
             Policy::EveryWait => 0,
             Policy::Ticker(ticker) => whole_ns(ticker.period()),
-            Policy::Source { period_ns, .. } => *period_ns,
+            Policy::Source { period_ns } => *period_ns,
         }
     }
 
-    /// The longest wait, if the next deadline is in `due` of the time that the clock shows. `None` is no
-    /// limit, because a tick ends the wait.
+    /// When a wait ends for the next deadline, `due_ns`, on the scale of [`Clock::monotonic_ns`].
+    /// [`u64::MAX`] is never, also as a deadline.
+    #[inline]
     #[must_use]
-    pub fn wait_limit(&self, due: Option<Duration>, clock: &Clock) -> Option<Duration> {
-        let now = due.filter(Duration::is_zero);
+    pub fn wait_ends_at_ns(&self, due_ns: u64, clock: &Clock) -> u64 {
         match &self.0 {
-            Policy::EveryWait => due,
-            Policy::Ticker(_) => now,
-            Policy::Source { period_ns, read_ns } => now.or_else(|| {
-                let tick_ns = next_tick_ns(clock, *period_ns);
-                Some(Duration::from_nanos(tick_ns.saturating_sub(*read_ns)))
-            }),
-        }
-    }
-
-    /// Updates the clock within a turn.
-    pub fn update_now(&mut self, clock: &mut Clock) {
-        clock.update();
-        if let Policy::Source { read_ns, .. } = &mut self.0 {
-            *read_ns = clock.monotonic_ns();
+            Policy::EveryWait => due_ns,
+            // The clock stands still until a tick, so a deadline counts from the time that it shows.
+            _ if due_ns <= clock.monotonic_ns() => 0,
+            Policy::Ticker(_) => u64::MAX,
+            Policy::Source { period_ns } => next_tick_ns(clock, *period_ns),
         }
     }
 
@@ -150,9 +135,8 @@ impl ClockUpdates {
         let ticked = match &mut self.0 {
             Policy::EveryWait => true,
             Policy::Ticker(ticker) => may_have_ticked() && ticker.acknowledge()? > 0,
-            Policy::Source { period_ns, read_ns } => {
-                *read_ns = clock.monotonic_ns_now();
-                *read_ns >= next_tick_ns(clock, *period_ns)
+            Policy::Source { period_ns } => {
+                clock.monotonic_ns_now() >= next_tick_ns(clock, *period_ns)
             }
         };
         if ticked {
@@ -178,9 +162,10 @@ mod tests {
     use crate::ManualTimeSource;
 
     const MS: Duration = Duration::from_millis(1);
+    const NEVER: u64 = u64::MAX;
 
     #[test]
-    fn every_wait_updates_the_clock_and_limits_no_wait_further() {
+    fn every_wait_updates_the_clock_and_ends_at_the_deadline() {
         let time = ManualTimeSource::at(0);
         let mut clock = Clock::with_source(time.clone());
         let mut updates = ClockUpdates::every_wait();
@@ -188,12 +173,10 @@ mod tests {
         updates.begin(&mut clock);
         assert_eq!(clock.monotonic_ms(), 0, "the first wait updates it");
         assert!(updates.update(&mut clock, || panic!("no ticker")).unwrap());
-        assert_eq!(clock.monotonic_ms(), 5);
-        assert_eq!(
-            (updates.wait_limit(None, &clock), updates.lag_ns()),
-            (None, 0)
-        );
-        assert_eq!(updates.wait_limit(Some(7 * MS), &clock), Some(7 * MS));
+        assert_eq!((clock.monotonic_ms(), updates.lag_ns()), (5, 0));
+        for due_ns in [0, 7_000_000, NEVER] {
+            assert_eq!(updates.wait_ends_at_ns(due_ns, &clock), due_ns);
+        }
     }
 
     #[test]
@@ -208,14 +191,10 @@ mod tests {
         time.advance(9 * MS);
         assert!(!updates.update(&mut clock, || true).unwrap());
         assert_eq!(clock.monotonic_ms(), 13);
-        assert_eq!(updates.wait_limit(Some(Duration::MAX), &clock), Some(MS));
-        assert_eq!(
-            updates.wait_limit(Some(Duration::ZERO), &clock),
-            Some(Duration::ZERO)
-        );
-        updates.update_now(&mut clock);
-        assert_eq!(clock.monotonic_ms(), 22);
-        assert_eq!(updates.wait_limit(None, &clock), Some(10 * MS));
+        assert_eq!(updates.wait_ends_at_ns(NEVER, &clock), 23_000_000);
+        assert_eq!(updates.wait_ends_at_ns(13_000_000, &clock), 0, "it is due");
+        clock.update(); // within a turn
+        assert_eq!(updates.wait_ends_at_ns(NEVER, &clock), 32_000_000);
     }
 
     #[test]
@@ -223,7 +202,9 @@ mod tests {
         for period in [Duration::ZERO, Ticker::PERIOD_MAX + Duration::from_nanos(1)] {
             for refused in [ClockUpdates::every(period), ClockUpdates::by_source(period)] {
                 let refused = refused.unwrap_err();
-                assert!(matches!(refused, TickerError::Period { period: p } if p == period));
+                assert!(
+                    matches!(refused, TickerError::Period { period: named } if named == period)
+                );
             }
         }
     }

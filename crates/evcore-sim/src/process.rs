@@ -10,7 +10,10 @@ use evcore::{
     pool::Pool,
 };
 
-use crate::{Sim, SimListener, SimStream, SimUdpSocket, backend::SimBackend, net::Family};
+use crate::{
+    backend::SimBackend, listener::SimListener, net::Family, sim::Sim, stream::SimStream,
+    udp_socket::SimUdpSocket,
+};
 
 /// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
 ///
@@ -47,6 +50,28 @@ use crate::{Sim, SimListener, SimStream, SimUdpSocket, backend::SimBackend, net:
 pub struct Process {
     sim: Sim,
     id: u32,
+}
+
+impl Sim {
+    /// Starts a process, which owns a loop, its clock and its sockets.
+    #[must_use]
+    pub fn process(&self) -> Process {
+        let id = self.state().spawn_process(false);
+        Process::new(self.clone(), id)
+    }
+
+    /// Connects at once, and returns the client's end, which the test uses itself between two
+    /// waits. What it sends arrives after the [latency](crate::SimConfig::latency).
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if no process listens at the
+    /// address, [`TimedOut`](io::ErrorKind::TimedOut) if the backlog is full.
+    pub fn connect(&self, server: SocketAddr) -> io::Result<SimStream> {
+        let process = self.process();
+        let (id, fd) = self.state().connect_now(process.id(), server)?;
+        Ok(SimStream::new(self.clone(), process.id(), fd, id))
+    }
 }
 
 impl Process {

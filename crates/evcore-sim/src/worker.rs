@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{App, Fault, Process, rng::whole_ns, state::State, trace::TraceKind};
+use crate::{
+    app::App, faults::Fault, process::Process, rng::whole_ns, state::State, trace::TraceKind,
+};
 
 /// How much longer a slow step takes at most.
 const SLOW_STEP_MAX: Duration = Duration::from_millis(200);

@@ -87,7 +87,7 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn from_parts(
         builder: Builder<L>,
         mut poller: Poller,
-        mut updates: ClockUpdates,
+        updates: ClockUpdates,
     ) -> Result<Self> {
         let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
         // A signal makes a turn without events: no clock is read to resume the wait, and the loop

@@ -167,15 +167,10 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Whether there are connections to evict in any case.
-    #[inline]
-    pub(crate) fn has_evictions(&self) -> bool {
-        self.is_shutting_down() && self.shutdown_evicts()
-    }
-
+    /// Whether the shutdown, which has begun, has connections to evict now.
     #[cold]
     #[inline(never)]
-    fn shutdown_evicts(&self) -> bool {
+    pub(crate) fn shutdown_evicts(&self) -> bool {
         self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
     }
 

@@ -180,7 +180,7 @@ mod tests {
         let (mut remote, handle) = remote();
         handle.wake();
         remote.on_woken();
-        assert!(remote.has_work() && remote.take_wake());
+        assert!(remote.pending() != 0 && remote.take_wake());
         remote.on_woken();
         assert!(!remote.take_wake());
     }
@@ -214,9 +214,9 @@ mod tests {
         assert!(!remote.has_news(), "the poller was not woken");
         remote.on_woken();
         let mut taken = remote.take_posts(2);
-        assert!(remote.has_news() && remote.has_work());
+        assert!(remote.has_news() && remote.pending() != 0);
         taken.extend(remote.take_posts(2));
-        assert!(!remote.has_news() && !remote.has_work());
+        assert!(!remote.has_news() && remote.pending() == 0);
         assert!(taken.iter().map(|(token, _)| token.index()).eq(0..3));
     }
 

@@ -42,19 +42,25 @@ impl<L: Acceptor> EventLoop<L> {
         now_ns.or_else(|| has_end.then(|| self.clock.monotonic_ns_now()))
     }
 
-    /// Updates the clock after a wait, if it is time to, and returns whether it did.
+    /// Updates the clock after a wait, if it is time to.
     #[inline]
-    pub(crate) fn update_clock_after_wait(&mut self) -> Result<bool> {
+    pub(crate) fn update_clock_after_wait(&mut self) -> Result<()> {
         if self.updates.is_every_wait() {
             self.clock.update();
-            return Ok(true);
+            return Ok(());
         }
+        self.update_clock_by_ticks()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn update_clock_by_ticks(&mut self) -> Result<()> {
         let batch = &self.batch;
         // A full batch may have left out the ticker's event.
         let may_have_ticked = || batch.is_full() || batch.has(|key| key == TICKER_KEY);
         let ticked = self.updates.update(&mut self.clock, may_have_ticked)?;
         self.stats.ticks += u64::from(ticked);
-        Ok(ticked)
+        Ok(())
     }
 
     /// Posts what is left of the batch; listeners' events are queued for accepting.

@@ -110,6 +110,12 @@ impl<L: Acceptor> EventLoop<L> {
             && (self.shutdown.over_ns <= self.clock.monotonic_ns() || self.has_nothing_left())
     }
 
+    /// Whether a shutdown has something to do in this turn, or is complete.
+    #[inline]
+    pub(crate) fn shutdown_is_due(&self) -> bool {
+        self.is_shutting_down() && (self.shutdown_evicts() || self.is_shut_down())
+    }
+
     /// When the shutdown has something to do at the latest: the end of the grace, or its own;
     /// [`NEVER`] if there is none.
     #[inline]
@@ -130,7 +136,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(never)]
     fn has_nothing_left(&self) -> bool {
         // The step that announces the shutdown keeps no loop that has nothing to do.
-        let has_work = self.has_queued() || self.remote.has_requests();
+        let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();
         self.slots.watched() == 0 && !has_work && self.only_background_timers_are_left()
     }
 

@@ -116,7 +116,7 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn update_clock(&mut self) {
-        self.ev.updates.update_now(&mut self.ev.clock);
+        self.ev.clock.update();
     }
 
     /// When a timer is due, in milliseconds on the scale of the loop's

@@ -236,7 +236,9 @@ impl<L: Acceptor> EventLoop<L> {
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<bool> {
-        let clock_is_updated = self.wait_for_events(timeout)?;
+        let ticks = self.stats.ticks;
+        self.wait_for_events(timeout)?;
+        let clock_is_updated = self.updates.is_every_wait() || self.stats.ticks > ticks;
         if !self.instruments.is_on() {
             self.begin_turn();
             return Ok(true);
