@@ -36,7 +36,10 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
 
 /// Our crates that tests and examples use, by their path alone: a version would have to be published
 /// before the crate that it tests.
-const IN_TESTS: &[(&str, &str)] = &[("*", "evcore-testing")];
+const IN_TESTS: &[(&str, &str)] = &[
+    ("*", "evcore-testing"),
+    ("evcore-prefork", "evcore-handover"),
+];
 
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let faults = workspace.packages.iter().flat_map(faults);

@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Result},
     exit::WorkerInfo,
     liveness_pipe,
+    mailboxes::Mailboxes,
     signals::{self, Handlers},
     slot::Slot,
     stop::Stop,
@@ -49,6 +50,7 @@ pub struct Worker {
     pid: NonZeroU32,
     link: MasterLink,
     affinity_error: Option<Error>,
+    mailboxes: Option<Mailboxes>,
 }
 
 /// How a worker gets requests, and how it reports to its master.
@@ -96,6 +98,7 @@ impl Worker {
             pid: getpid().as_raw_nonzero().unsigned_abs(),
             link,
             affinity_error: None,
+            mailboxes: None,
         }
     }
 
@@ -103,6 +106,16 @@ impl Worker {
     pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
         let applied = affinity.map(|affinity| affinity.of(self.index.get()).pin());
         self.affinity_error = applied.and_then(Result::err);
+    }
+
+    pub(crate) fn set_mailboxes(&mut self, mailboxes: Mailboxes) {
+        self.mailboxes = Some(mailboxes);
+    }
+
+    /// The mailboxes of all workers, if the supervisor [has them](crate::Supervisor::mailboxes).
+    #[must_use]
+    pub fn mailboxes(&self) -> Option<&Mailboxes> {
+        self.mailboxes.as_ref()
     }
 
     /// The worker's number in its generation, for example for a log.

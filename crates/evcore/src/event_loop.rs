@@ -3,7 +3,7 @@
 use std::{fmt, os::fd::AsRawFd, time::Duration};
 
 use evcore_balancer::Load;
-use evcore_clock::Clock;
+use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
 use evcore_poller::{Interest, Mode, Poller, Source, Target};
 use evcore_token::Token;
@@ -12,11 +12,10 @@ use crate::{
     Acceptor, Budgets, Builder, Error, Handle, ListenersMut, Result, Stats, Step, Timer, TimersMut,
     accepting::Accepting,
     batch::Batch,
-    clock_updates::UpdatePolicy,
     eviction::Evictions,
     group::Coordination,
     instruments::{Instruments, TRACES, record::Record},
-    keys::KeySpace,
+    keys::{KeySpace, TICKER_KEY},
     remote::Remote,
     shutdown::Shutdown,
     slots::Slots,
@@ -51,7 +50,7 @@ use crate::{
 /// ```
 pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
-    pub(crate) updates: UpdatePolicy,
+    pub(crate) updates: ClockUpdates,
     pub(crate) poller: Poller,
     pub(crate) keys: KeySpace,
     pub(crate) slots: Slots,
@@ -88,7 +87,7 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn from_parts(
         builder: Builder<L>,
         mut poller: Poller,
-        mut updates: UpdatePolicy,
+        updates: ClockUpdates,
     ) -> Result<Self> {
         let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
         // A signal makes a turn without events: no clock is read to resume the wait, and the loop
@@ -97,7 +96,10 @@ impl<L: Acceptor> EventLoop<L> {
         // A generation is not used twice, so the loop itself recognises stale events.
         poller.filter_stale(false);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
-        updates.begin(&mut clock, &mut poller)?;
+        if let Some(ticker) = updates.ticker() {
+            poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
+        }
+        updates.begin(&mut clock);
         let budgets = builder.budgets.at_least_one();
         let capabilities = poller.backend().capabilities();
         let stats = Stats {

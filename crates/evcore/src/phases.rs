@@ -6,7 +6,7 @@ use evcore_token::Token;
 use crate::{
     Acceptor, EventLoop, Result, Step,
     instruments::record::Record,
-    keys::{KeyOwner, KeySpace},
+    keys::{KeyOwner, KeySpace, TICKER_KEY},
     timers::{NEVER, late_ns},
 };
 
@@ -55,7 +55,10 @@ impl<L: Acceptor> EventLoop<L> {
     #[cold]
     #[inline(never)]
     fn update_clock_by_ticks(&mut self) -> Result<()> {
-        let ticked = self.updates.update(&mut self.clock, &self.batch)?;
+        let batch = &self.batch;
+        // A full batch may have left out the ticker's event.
+        let may_have_ticked = || batch.is_full() || batch.has(|key| key == TICKER_KEY);
+        let ticked = self.updates.update(&mut self.clock, may_have_ticked)?;
         self.stats.ticks += u64::from(ticked);
         Ok(())
     }
