@@ -30,7 +30,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-serve", "evcore evcore-prefork"),
     ("evcore-sim", "evcore"),
     // Not published.
-    ("evcore-httpd", "evcore evcore-prefork httparse httpdate lexopt mime_guess rustix serde \
+    ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
                       serde_json signal-hook tracing"),
 ];
 

@@ -15,6 +15,7 @@ use rustix::{
 use crate::{
     affinity::Affinity,
     error::{Error, Result},
+    exit::WorkerInfo,
     liveness_pipe,
     mailboxes::Mailboxes,
     signals::{self, Handlers},
@@ -143,6 +144,19 @@ impl Worker {
         self.pid
     }
 
+    /// The worker as the supervisor's hooks get it.
+    #[must_use]
+    pub fn info(&self) -> WorkerInfo {
+        WorkerInfo {
+            index: self.index,
+            slot: self.slot,
+            pid: match self.link {
+                MasterLink::Solo | MasterLink::Process => Some(self.pid),
+                MasterLink::Thread(_) => None,
+            },
+        }
+    }
+
     /// The stop that was requested, if one was.
     ///
     /// It is never withdrawn, and changes only from graceful to fast. Costs a load: call it in each
@@ -159,7 +173,7 @@ impl Worker {
     ///
     /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. It does not count
     /// down: begin to measure the time when the value changes. An event loop of evcore takes it before
-    /// each turn: `while ev.next_turn(worker.stop_within(timeout))? { ... }`. Costs a load.
+    /// each turn: `if let Some(timeout) = worker.stop_within(timeout) { ev.shutdown(timeout) }`. Costs a load.
     ///
     /// Let `timeout` be shorter than [`Supervisor::stop_timeout`](crate::Supervisor::stop_timeout),
     /// which ends workers that do not stop.
