@@ -180,9 +180,23 @@ impl Ours {
             let added = poller.add(fd, key, Interest::READ, mode_on(kind));
             added.expect("it is not watched yet");
         }
+        live(&mut poller, kind);
         let events = Events::bounded(BATCH);
         Ours { poller, events }
     }
+}
+
+/// Registers two descriptors and removes them, one before it is closed: a program that has lived.
+fn live(poller: &mut Poller, kind: BackendKind) {
+    const KEYS: [u64; 2] = [100_000, 100_001];
+    let ends = std::os::unix::net::UnixStream::pair().expect("there are descriptors left");
+    for (end, key) in [&ends.0, &ends.1].into_iter().zip(KEYS) {
+        let added = poller.add(end, key, Interest::READ, mode_on(kind));
+        added.expect("it is not watched yet");
+    }
+    poller.remove(KEYS[0]).expect("it is watched");
+    let removed = poller.remove_before_close(KEYS[1]);
+    removed.expect("it is watched");
 }
 
 /// `Level`, as the peers have. On `io_uring`, `Edge`: a `Level` there costs a request for each report,
