@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::RawFd};
 
-use crate::{BackendKind, Interest, MAX_ID, Mode};
+use crate::{BackendKind, Interest, MAX_ID};
 
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -134,22 +134,17 @@ pub enum Error {
     /// The backend has no exclusive registrations.
     #[error(
         "{backend} has no exclusive wake-ups; let one process at a time watch the listener \
-         (an accept lock), or let all be woken (add)"
+         (an accept lock), or let all be woken (Mode::Level)"
     )]
     NoExclusive {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The kernel has no exclusive registration of this interest and mode.
-    #[error(
-        "an exclusive registration is for READ or WRITE, in Level or Edge mode; \
-         not for {interest:?}, {mode:?}"
-    )]
+    /// The kernel has no exclusive registration of this interest.
+    #[error("an exclusive registration is for READ or WRITE, not for {interest:?}")]
     NotExclusive {
         /// The interest of the call.
         interest: Interest,
-        /// The mode of the call.
-        mode: Mode,
     },
     /// The backend cannot watch for priority data.
     #[error("{backend} cannot watch for priority data; use poll, or leave out PRIORITY")]
@@ -157,12 +152,8 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The event buffer has a capacity of zero.
-    #[error("the event buffer has no room; give Events::bounded at least 1")]
-    NoRoom,
-    /// A signal ended the wait, and the poller
-    /// [returns on signals](crate::Poller::return_on_signal). (Rarely also: only stale events ended
-    /// it, and they were dropped.)
+    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (Rarely also: only stale events
+    /// ended it, and they were dropped.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
@@ -216,9 +207,7 @@ impl From<Error> for io::Error {
                 io::ErrorKind::AlreadyExists
             }
             Error::NotRegistered { .. } => io::ErrorKind::NotFound,
-            Error::IdTooLarge { .. } | Error::NoRoom | Error::NotOpen { .. } => {
-                io::ErrorKind::InvalidInput
-            }
+            Error::IdTooLarge { .. } | Error::NotOpen { .. } => io::ErrorKind::InvalidInput,
             Error::BeyondSets { .. }
             | Error::NotPollable { .. }
             | Error::Absent { .. }
@@ -260,7 +249,7 @@ mod tests {
         let error = Error::os("epoll_ctl(ADD)")(rustix::io::Errno::NOMEM);
         let error = io::Error::from(error);
         assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
-        let refused = io::Error::from(Error::NoRoom);
+        let refused = io::Error::from(Error::NotOpen { fd: 9 });
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -228,6 +228,6 @@ impl<L: Acceptor> EventLoop<L> {
     /// ```
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.poller.descriptor()
+        self.poller.backend().descriptor()
     }
 }

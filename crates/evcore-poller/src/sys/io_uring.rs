@@ -102,8 +102,8 @@ pub(super) struct IoUring {
     table: Table,
     wake: WakeChannel,
     wake_is_watched: bool,
-    /// How many completions of cancellations are still to come.
-    owed: u32,
+    /// Number of cancellations whose completion has not come.
+    cancellations_pending: u32,
     /// Readiness that must be checked: ids with what the wake-ups claimed, and what to ask for.
     // Invariant: both are empty between waits, and equally long.
     unchecked: Vec<(usize, Ready)>,
@@ -129,7 +129,7 @@ impl IoUring {
             table: Table::default(),
             wake: WakeChannel::new()?,
             wake_is_watched: false,
-            owed: 0,
+            cancellations_pending: 0,
             unchecked: Vec::new(),
             asked: Vec::new(),
             fork_guard: ForkGuard::new(),
@@ -143,7 +143,7 @@ impl IoUring {
         // The new request would report what the eventfd holds, even if that was reported before.
         self.wake.renew();
         self.wake_is_watched = false;
-        self.owed = 0;
+        self.cancellations_pending = 0;
         self.table.arm_all();
         Ok(())
     }
@@ -196,7 +196,7 @@ impl IoUring {
             let target = self.table.next_cancelled().expect("there are as many");
             let name = CANCEL;
             self.ring.push(Request::Cancel { name, target });
-            self.owed += 1;
+            self.cancellations_pending += 1;
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl IoUring {
     fn leave(&mut self, old: &Registration) -> Result<()> {
         self.table.leave(old);
         // A full batch may have ended the last wait before the work of its cancellations was done.
-        let is_pending = self.owed > 0 && self.ring.has_work();
+        let is_pending = self.cancellations_pending > 0 && self.ring.has_work();
         let holds_file = self.table.cancelled() > 0 || is_pending;
         if !holds_file || self.fork_guard.is_in_child() {
             return Ok(());
@@ -249,7 +249,7 @@ impl IoUring {
     fn finish_work(&mut self) -> Result<(), Errno> {
         // The work is done in the order in which it came, and each request has one piece at most. So
         // this bound is enough, whatever peers add behind it.
-        let requests = self.table.len() + self.owed as usize;
+        let requests = self.table.len() + self.cancellations_pending as usize;
         let mut calls = 0..1 + requests.div_ceil(WORK_OF_CALL);
         while self.ring.has_work() && calls.next().is_some() {
             self.ring.enter(0, None)?;
@@ -275,11 +275,54 @@ impl IoUring {
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
             // Saturating: the kernel may also cancel a request by itself, if its driver frees the wait
             // queue (`POLLFREE`). The cancellation of that request then completes as well.
-            self.owed = self.owed.saturating_sub(1);
+            self.cancellations_pending = self.cancellations_pending.saturating_sub(1);
         }
     }
 
+    /// Waits without limit if there is nothing to pass on and nothing to take. Returns whether there is
+    /// something to report; if not, nothing was done, or the wait goes on.
+    ///
+    /// This is the usual wait of a server: one call, and the hint of one edge.
+    fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {
+        let is_at_rest = self.wake_is_watched
+            && self.cancellations_pending == 0
+            && !self.table.has_changes()
+            && self.ring.first().is_none();
+        if !is_at_rest {
+            return Ok(false);
+        }
+        let before = Before {
+            had_news: self.ring.has_more(),
+        };
+        self.table.begin_wait();
+        let entered = self.ring.enter(1, None)?;
+        if self.take_first_hint(events) && self.ring.first().is_none() && !self.ring.has_more() {
+            return Ok(true);
+        }
+        let was_woken = self.gather(events, before);
+        if events.is_empty() && !was_woken && entered == Entered::Interrupted {
+            return Err(Errno::INTR);
+        }
+        Ok(!events.is_empty() || was_woken)
+    }
+
+    /// Takes the first completion if it is [just a hint](Self::take_hint) and leaves room for another
+    /// event. Returns whether it is.
+    #[inline]
+    fn take_first_hint(&mut self, events: &mut Events) -> bool {
+        let Some(first) = self.ring.first().filter(|_| events.remaining() > 1) else {
+            return false;
+        };
+        let id = self.table.id_of(first.name);
+        let is_hint = id.is_some_and(|id| self.take_hint(id, &first, events));
+        if is_hint {
+            self.ring.drop_first();
+        }
+        is_hint
+    }
+
     /// Waits on the ring of this thread.
+    #[inline(never)]
     fn wait_here(&mut self, events: &mut Events, clock: &mut Countdown) -> Result<(), Errno> {
         self.drop_stale();
         let before = Before {
@@ -303,7 +346,7 @@ impl IoUring {
             if !events.is_empty() || was_woken || clock.is_over() {
                 return Ok(());
             }
-            if entered == Entered::Cut {
+            if entered == Entered::Interrupted {
                 return Err(Errno::INTR);
             }
             // Completions that report nothing. A peer may add more and more, so the time counts.
@@ -317,7 +360,7 @@ impl IoUring {
             return self.ring.enter(0, None);
         }
         let timeout = clock.start();
-        self.ring.enter(1 + self.owed, timeout)
+        self.ring.enter(1 + self.cancellations_pending, timeout)
     }
 
     /// Takes completions, as many as there is room for. Returns whether a waker was among them.
@@ -415,12 +458,12 @@ impl IoUring {
         // A `Level` is made again after each report, also if it completes while it is submitted.
         row.has_ended &= mode == Mode::Edge;
         match mode {
-            Mode::Level => self.table.make_anew(id),
+            Mode::Level | Mode::Exclusive => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
-            Mode::Edge if completion.more => {}
-            // The queue was full, another ring has woken it, or nothing ever does. An edge too many is a
-            // hint, one too few would be lost.
-            Mode::Edge => self.table.arm_edge_again(id),
+            Mode::Edge | Mode::ExclusiveEdge if completion.more => {}
+            // The queue was full, another ring has woken it, or nothing ever does. A spurious edge is
+            // harmless, a missing one is not.
+            Mode::Edge | Mode::ExclusiveEdge => self.table.arm_edge_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
         if is_out_of_date || ready.is_priority() {
@@ -498,6 +541,7 @@ impl Backend for IoUring {
             edge: true,
             oneshot: true,
             exclusive: false,
+            watches_files: false,
             batches_changes: true,
             simulated: false,
         }
@@ -540,6 +584,15 @@ impl Backend for IoUring {
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
+        if timeout.is_none() {
+            match self.wait_at_rest(events) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // Meets the same error again, and deals with it.
+                Err(Errno::EXIST | Errno::BADR) => {}
+                Err(errno) => return Err(wait_failed(errno)),
+            }
+        }
         let mut clock = Countdown::of(timeout);
         let waited = match self.wait_here(events, &mut clock) {
             // The poller has moved to another thread; or completions were lost.
@@ -549,14 +602,21 @@ impl Backend for IoUring {
             }
             waited => waited,
         };
-        waited.map_err(|errno| match errno {
-            Errno::INTR => Error::Interrupted,
-            other => ring::failed(other),
-        })
+        waited.map_err(wait_failed)
     }
 
     fn waker(&self) -> Waker {
         self.wake.waker()
+    }
+}
+
+/// The error of a wait.
+#[cold]
+fn wait_failed(errno: Errno) -> Error {
+    match errno {
+        // A signal's handler has run.
+        Errno::INTR => Error::Interrupted,
+        other => ring::failed(other),
     }
 }
 

@@ -252,7 +252,6 @@ mod tests {
             interest: Interest::WRITE,
             ends: Ready::WRITE_CLOSED | Ready::ERROR,
             mode: Mode::Level,
-            exclusive: false,
         }
     }
 

@@ -68,7 +68,7 @@ pub(super) enum Entered {
     Completed,
     TimedOut,
     /// A call with requests ended by its timeout or by a signal: the kernel does not report which.
-    Cut,
+    Interrupted,
 }
 
 /// How many requests fit into the submission queue; then it is submitted early.
@@ -235,7 +235,7 @@ impl Ring {
                 // Without memory, the kernel takes some, and then does not wait.
                 Ok(submitted) if submitted < queued => {}
                 Ok(_) if self.completed() < least.min(self.params.cq_entries) => {
-                    return Ok(Entered::Cut);
+                    return Ok(Entered::Interrupted);
                 }
                 submitted => return submitted.map(|_| Entered::Completed),
             }

@@ -349,7 +349,6 @@ mod tests {
                 interest: Interest::READ,
                 ends: Ready::NONE,
                 mode: Mode::Edge,
-                exclusive: false,
             });
         }
         let mut names = Vec::new();

@@ -301,10 +301,10 @@ impl Row {
         }
         let missing = match self.mode {
             // A change of interest reports everything afresh, as on epoll.
-            Mode::Edge => self.wanted,
+            Mode::Edge | Mode::ExclusiveEdge => self.wanted,
             // So does arming a one-shot that has fired.
             Mode::Oneshot if self.spent => self.wanted,
-            Mode::Level | Mode::Oneshot => self.wanted - self.known,
+            Mode::Level | Mode::Exclusive | Mode::Oneshot => self.wanted - self.known,
         };
         changes.extend(drops(self.fd, id, self.known - self.wanted));
         changes.extend(makes(self.fd, id, missing, self.mode));
@@ -319,8 +319,8 @@ pub(super) fn makes(
     mode: Mode,
 ) -> impl Iterator<Item = Change> {
     let how = match mode {
-        Mode::Level => 0,
-        Mode::Edge | Mode::Oneshot => flag::CLEAR,
+        Mode::Level | Mode::Exclusive => 0,
+        Mode::Edge | Mode::ExclusiveEdge | Mode::Oneshot => flag::CLEAR,
     };
     filters(interest).map(move |filter| Change {
         ident: Ident::new(fd),
@@ -376,7 +376,6 @@ mod tests {
                 interest: Interest::READ,
                 ends: Ready::NONE,
                 mode: Mode::Level,
-                exclusive: false,
             };
             table.enter(&new);
             table.modify(&new);
