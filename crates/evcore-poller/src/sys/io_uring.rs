@@ -280,11 +280,12 @@ impl IoUring {
     }
 
     /// Waits without limit if there is nothing to pass on and nothing to take. Returns whether there is
-    /// something to report; if not, nothing was done, or the wait goes on.
+    /// something to report; if not, the wait goes on.
     ///
     /// This is the usual wait of a server: one call, and the hint of one edge.
     fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {
-        let is_at_rest = self.wake_is_watched
+        let is_at_rest = events.is_empty()
+            && self.wake_is_watched
             && self.cancellations_pending == 0
             && !self.table.has_changes()
             && self.ring.first().is_none();
@@ -295,30 +296,33 @@ impl IoUring {
             had_news: self.ring.has_more(),
         };
         self.table.begin_wait();
-        let entered = self.ring.enter(1, None)?;
-        if self.take_first_hint(events) && self.ring.first().is_none() && !self.ring.has_more() {
+        self.ring.wait_for_one()?;
+        if self.take_first_hint(events) && self.ring.is_drained() {
             return Ok(true);
         }
         let was_woken = self.gather(events, before);
-        if events.is_empty() && !was_woken && entered == Entered::Interrupted {
-            return Err(Errno::INTR);
-        }
         Ok(!events.is_empty() || was_woken)
     }
 
     /// Takes the first completion if it is [just a hint](Self::take_hint) and leaves room for another
-    /// event. Returns whether it is.
+    /// event. Returns whether it is. `events` is empty.
     #[inline]
     fn take_first_hint(&mut self, events: &mut Events) -> bool {
-        let Some(first) = self.ring.first().filter(|_| events.remaining() > 1) else {
+        let Some((name, found)) = self.ring.first_going_on() else {
             return false;
         };
-        let id = self.table.id_of(first.name);
-        let is_hint = id.is_some_and(|id| self.take_hint(id, &first, events));
-        if is_hint {
-            self.ring.drop_first();
+        let Some(row) = self.table.row_of(name) else {
+            return false;
+        };
+        let ready = row.readiness(found);
+        let is_hint = row.mode == Mode::Edge && !ready.is_priority() && !ready.is_empty();
+        if !is_hint || events.remaining() <= 1 {
+            return false;
         }
-        is_hint
+        row.position = 0;
+        events.push(row.key, ready);
+        self.ring.drop_first();
+        true
     }
 
     /// Waits on the ring of this thread.

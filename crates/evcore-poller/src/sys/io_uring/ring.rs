@@ -242,6 +242,21 @@ impl Ring {
         }
     }
 
+    /// Does the deferred work and waits until there is a completion, without limit, while nothing is
+    /// queued. It may return without one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`enter`](Self::enter).
+    #[inline]
+    pub(super) fn wait_for_one(&mut self) -> Result<(), Errno> {
+        match self.call_once(0, 1, IoringEnterFlags::GETEVENTS, None) {
+            // No memory, or no room for completions: `enter` tries again.
+            Ok(_) | Err(Errno::AGAIN | Errno::BUSY) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
     /// Makes the call for all requests, `queued` of them, and gives back the places of the completions
     /// that were taken. Returns how many requests the kernel has taken.
     #[inline]
@@ -269,7 +284,7 @@ impl Ring {
         Err(refusal)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call_once(
         &mut self,
         queued: u32,
@@ -303,11 +318,13 @@ impl Ring {
     }
 
     /// How many completions are in the queue.
+    #[inline]
     fn completed(&self) -> u32 {
         self.completions_end().wrapping_sub(self.completion_head)
     }
 
     /// The number of the next completion that the kernel writes.
+    #[inline]
     pub(super) fn completions_end(&self) -> u32 {
         let tail = self.word(self.shared.completion_tail);
         // Acquire: the kernel has written the completions before the tail.
@@ -336,14 +353,32 @@ impl Ring {
     /// The completion with this number, which is in the queue.
     #[inline]
     fn completion(&self, number: u32) -> Completion {
+        self.entry(number).into()
+    }
+
+    /// The entry of the completion with this number, which is in the queue.
+    #[inline(always)]
+    fn entry(&self, number: u32) -> &io_uring_cqe {
         let index = number & (self.params.cq_entries - 1);
         // SAFETY: the place is in the mapping: the index is less than the queue's length, which is a
         // power of two.
         let entry = unsafe { self.shared.completions.add(index as usize) };
         // SAFETY: the kernel has aligned and written this entry, and does not reuse it before the
         // head moves.
-        let entry = unsafe { entry.read() };
-        entry.into()
+        unsafe { entry.as_ref() }
+    }
+
+    /// The name and the flags of the first completion if its request goes on.
+    #[inline]
+    pub(super) fn first_going_on(&mut self) -> Option<(u64, u32)> {
+        self.completion_tail = self.completions_end();
+        if self.completion_head == self.completion_tail {
+            return None;
+        }
+        let first = self.entry(self.completion_head);
+        let found = u32::try_from(first.res).ok()?;
+        let goes_on = first.flags.contains(IoringCqeFlags::MORE);
+        goes_on.then_some((first.user_data.u64_(), found))
     }
 
     /// Takes the first completion. The kernel reuses its place after the next call.
@@ -369,8 +404,15 @@ impl Ring {
         result.map(drop)
     }
 
+    /// Whether all completions were taken that a call would find.
+    #[inline]
+    pub(super) fn is_drained(&self) -> bool {
+        self.completion_head == self.completion_tail && !self.has_more()
+    }
+
     /// Whether wake-ups came that have made no completion yet, or completions wait outside of the
     /// queue: a call finds more.
+    #[inline]
     pub(super) fn has_more(&self) -> bool {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
     }
@@ -577,8 +619,8 @@ impl From<Request> for io_uring_sqe {
     }
 }
 
-impl From<io_uring_cqe> for Completion {
-    fn from(entry: io_uring_cqe) -> Self {
+impl From<&io_uring_cqe> for Completion {
+    fn from(entry: &io_uring_cqe) -> Self {
         Self {
             name: entry.user_data.u64_(),
             result: u32::try_from(entry.res)

@@ -250,6 +250,13 @@ impl Table {
         (row.request == request).then_some(id)
     }
 
+    /// The row of a request that was not cancelled since.
+    #[inline]
+    pub(super) fn row_of(&mut self, request: u64) -> Option<&mut Row> {
+        let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
+        self.rows.get_mut(id).filter(|row| row.request == request)
+    }
+
     /// Records that the request of `id` has ended.
     pub(super) fn end_request(&mut self, id: usize) {
         self.rows[id].request = NO_REQUEST;
