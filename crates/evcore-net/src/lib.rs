@@ -15,6 +15,8 @@ mod delivery;
 mod socket;
 mod stream;
 
+mod edge_io;
+mod edge_stream;
 mod send_buffer;
 mod transport;
 
@@ -25,8 +27,11 @@ mod backoff;
 
 mod error;
 
+mod peer_credentials;
+mod setting;
+mod socket_option;
+mod socket_options;
 mod sys;
-mod tcp_option;
 
 #[cfg(test)]
 mod loopback;
@@ -35,11 +40,15 @@ pub use accept::{Accept, Resource};
 pub use address::{Address, AddressError};
 pub use backoff::Backoff;
 pub use connect::ConnectOptions;
+pub use edge_io::EdgeIo;
+pub use edge_stream::{EdgeLoop, EdgeStream, Edges, Side};
 pub use error::{Error, PathError};
 pub use listener::Listener;
 pub use listener_options::ListenerOptions;
+pub use peer_credentials::PeerCredentials;
 pub use send_buffer::SendBuffer;
 pub use socket_file::SocketFile;
+pub use socket_options::SocketOptions;
 pub use splice_pipe::SplicePipe;
 pub use stream::Stream;
 pub use transport::Transport;

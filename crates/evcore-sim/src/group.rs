@@ -4,11 +4,14 @@ use std::{fmt, mem, os::fd::RawFd};
 
 use evcore::{
     GroupMember,
-    balancer::{GroupView, Load, Member, MutexHandle, Policy, WorkerId},
+    balancer::{GroupView, Load, Member, Policy, WorkerId},
     poller::Target,
 };
 
-use crate::{Process, Sim, fd_table, notifier::Notifier, state::State, trace::TraceKind};
+use crate::{
+    fd_table, notifier::Notifier, process::Process, role::Role, sim::Sim, state::State,
+    trace::TraceKind,
+};
 
 /// The accept lock and the worker group of one simulated server.
 ///
@@ -34,6 +37,19 @@ use crate::{Process, Sim, fd_table, notifier::Notifier, state::State, trace::Tra
 pub struct SimGroup {
     sim: Sim,
     index: u32,
+}
+
+impl Sim {
+    /// Creates what the workers of one server under this policy share, with a slot for each of
+    /// them.
+    ///
+    /// # Panics
+    ///
+    /// If `workers` is 0.
+    #[must_use]
+    pub fn group(&self, policy: Policy, workers: usize) -> SimGroup {
+        SimGroup::new(self.clone(), policy, workers)
+    }
 }
 
 impl SimGroup {
@@ -91,13 +107,6 @@ pub struct SimMember {
     role: Option<Role>,
     /// The descriptor of its notifier.
     fd: Option<RawFd>,
-}
-
-/// The role of a process in the group.
-#[derive(Debug)]
-pub(crate) enum Role {
-    Member(Member<Notifier>),
-    Lock(MutexHandle),
 }
 
 impl SimMember {

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
@@ -180,23 +181,27 @@ impl Ours {
             let added = poller.add(fd, key, Interest::READ, mode_on(kind));
             added.expect("it is not watched yet");
         }
-        live(&mut poller, kind);
-        let events = Events::bounded(BATCH);
+        let mut events = Events::bounded(BATCH);
+        live(
+            &mut poller,
+            &mut events,
+            mode_on(kind),
+            watched.len() as u64,
+        );
         Ours { poller, events }
     }
 }
 
-/// Registers two descriptors and removes them, one before it is closed: a program that has lived.
-fn live(poller: &mut Poller, kind: BackendKind) {
-    const KEYS: [u64; 2] = [100_000, 100_001];
-    let ends = std::os::unix::net::UnixStream::pair().expect("there are descriptors left");
-    for (end, key) in [&ends.0, &ends.1].into_iter().zip(KEYS) {
-        let added = poller.add(end, key, Interest::READ, mode_on(kind));
-        added.expect("it is not watched yet");
-    }
-    poller.remove(KEYS[0]).expect("it is watched");
-    let removed = poller.remove_before_close(KEYS[1]);
+/// Ends a registration, as a poller in use has done before: what stays of it counts.
+fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
+    let (near, _far) = UnixStream::pair().expect("descriptors are left");
+    let added = poller.add(&near, free_key, Interest::READ, mode);
+    added.expect("it is not watched yet");
+    let removed = poller.remove_before_close(free_key);
     removed.expect("it is watched");
+    drop(near);
+    let waited = poller.wait(events, Some(Duration::ZERO));
+    waited.expect("no signal comes");
 }
 
 /// `Level`, as the peers have. On `io_uring`, `Edge`: a `Level` there costs a request for each report,
