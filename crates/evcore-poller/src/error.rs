@@ -97,7 +97,7 @@ pub enum Error {
         fd: RawFd,
         /// The first number that is too large.
         limit: RawFd,
-        /// Whether it is the descriptor of a new poller's own waker: so many others are open.
+        /// Whether it is the descriptor of a new poller's own waker: all lower numbers are taken.
         of_waker: bool,
     },
     /// This system does not have the backend.
@@ -157,7 +157,7 @@ pub enum Error {
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
-    #[error("{call} failed: {source}")]
+    #[error("{call} failed: {source}{}", remedy(call, .source))]
     Os {
         /// The name of the call.
         call: &'static str,
@@ -223,6 +223,24 @@ impl From<Error> for io::Error {
     }
 }
 
+/// The limit to raise, if the system has refused a call for one.
+fn remedy(call: &str, refusal: &io::Error) -> &'static str {
+    match refusal.raw_os_error() {
+        // The process has as many descriptors as it may have.
+        Some(libc::EMFILE) => "; raise the limit of descriptors (RLIMIT_NOFILE, ulimit -n)",
+        // The system has as many open files as it may have.
+        Some(libc::ENFILE) if cfg!(any(target_os = "linux", target_os = "android")) => {
+            "; raise the sysctl fs.file-max"
+        }
+        Some(libc::ENFILE) => "; raise the system's limit of open files (sysctl kern.maxfiles)",
+        // The user's pollers watch as many files as they may.
+        Some(libc::ENOSPC) if call.starts_with("epoll_ctl") => {
+            "; raise the sysctl fs.epoll.max_user_watches"
+        }
+        _ => "",
+    }
+}
+
 /// The low half of a key.
 fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
@@ -249,7 +267,27 @@ mod tests {
         let error = Error::os("epoll_ctl(ADD)")(rustix::io::Errno::NOMEM);
         let error = io::Error::from(error);
         assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
-        let refused = io::Error::from(Error::NotOpen { fd: 9 });
+        let refused = io::Error::from(Error::IdTooLarge { key: u64::MAX });
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_refusal_for_a_limit_names_the_limit_to_raise() {
+        use rustix::io::Errno;
+
+        for (call, errno, limit) in [
+            ("epoll_create1", Errno::MFILE, "RLIMIT_NOFILE"),
+            ("eventfd", Errno::NFILE, "sysctl"),
+            ("epoll_ctl(ADD)", Errno::NOSPC, "fs.epoll.max_user_watches"),
+        ] {
+            let message = Error::os(call)(errno).to_string();
+            assert!(
+                message.starts_with(&format!("{call} failed: ")),
+                "{message}"
+            );
+            assert!(message.contains(limit), "{message}");
+        }
+        let other = Error::os("kevent")(Errno::NOSPC).to_string();
+        assert!(!other.contains("raise"), "{other}");
     }
 }

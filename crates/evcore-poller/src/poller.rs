@@ -210,7 +210,7 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. One system call on epoll. On `io_uring` one for up to some twenty wake-ups since
+    /// Stops watching. One system call on epoll. On `io_uring` one for about twenty wake-ups since
     /// the last wait; none if the registration has just reported and is not [`Mode::Edge`].
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high half

@@ -24,7 +24,7 @@ impl Poller {
     /// Refusals and ready descriptors take turns in coming first. Otherwise, if each wait had as many
     /// refusals as `events` has room, nothing else would ever be reported.
     #[cold]
-    fn wait_beside_refusals(&mut self, events: &mut Events) {
+    fn wait_with_refusals(&mut self, events: &mut Events) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
         if ready_first {
@@ -64,7 +64,7 @@ impl Poller {
         self.fork_guard.check()?;
         self.apply_changes();
         if !self.refused.is_empty() {
-            self.wait_beside_refusals(events);
+            self.wait_with_refusals(events);
             return Ok(events.len());
         }
         self.registry.end_attention();

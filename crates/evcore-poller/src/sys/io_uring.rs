@@ -22,10 +22,10 @@
 //!   work, the file is reported no more.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
-//!   data claims priority data too. What may be out of date is checked by one `poll` for all of
-//!   them, except for `Edge`: that is a hint, and its reader meets `WouldBlock`.
-//! - What may be out of date: what was woken before the wait began, since nothing of this thread can
-//!   have come in between later. A flag that the kernel shares shows that there was such a wake-up.
+//!   data claims priority data too. One `poll` checks all completions that may be stale, except those
+//!   of an `Edge`: an `Edge` is a hint, and its reader meets `WouldBlock`.
+//! - A completion may be stale if its wake-up came before this wait began: nothing else of this thread
+//!   can have come in between. A flag that the kernel shares shows that there was such a wake-up.
 //! - A request holds its file. Closing the descriptor does not close the file before the request is
 //!   cancelled. So a removal cancels it at once, by a call, unless it has no request.
 //! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. It does so also
@@ -211,7 +211,7 @@ impl IoUring {
             return Ok(());
         }
         match self.finish_cancellations() {
-            // The requests are those of another thread. They end with their ring.
+            // Another thread has made the requests. They end with its ring.
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
@@ -338,7 +338,7 @@ impl IoUring {
         loop {
             if self.table.has_changes() || !self.wake_is_watched {
                 match self.queue_changes() {
-                    // Completions have to be taken first. The next call submits what is left.
+                    // The kernel has no room for more completions: some have to be taken first. The next call submits what is left.
                     Err(Errno::BUSY) if self.ring.first().is_some() => {}
                     queued => queued?,
                 }
@@ -445,7 +445,7 @@ impl IoUring {
         let row = self.table.row(id);
         let found = match completion.result {
             Ok(found) => found,
-            // Its thread has ended.
+            // The thread that made the request has ended.
             Err(Errno::CANCELED) => return self.table.arm_again(id),
             Err(_) => return self.report(id, Ready::ERROR, events),
         };

@@ -163,7 +163,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Makes room for a request: if there is none, submits what is queued.
+    /// Makes room for a request: submits what is queued if the queue is full.
     ///
     /// # Errors
     ///
@@ -229,6 +229,7 @@ impl Ring {
         loop {
             let queued = self.queued();
             match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
+                // The timeout has passed.
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
                 // What is queued goes with the call after the completions were taken.
                 Err(Errno::BUSY) if self.completed() > 0 => return Ok(Entered::Completed),
@@ -535,6 +536,7 @@ fn pause_for(time: Duration) {
 /// The failure of a call on a ring.
 pub(super) fn failed(errno: Errno) -> Error {
     match errno {
+        // No memory for a request, or no room for completions.
         Errno::AGAIN | Errno::BUSY => {
             Error::os("io_uring_enter (tried again for a second: the system lacks memory)")(errno)
         }
@@ -547,10 +549,11 @@ fn refused(errno: Errno) -> Error {
     match errno {
         // The flags that older kernels do not have.
         Errno::INVAL => Error::os("io_uring_setup (Linux 6.1 or later is needed)")(errno),
-        // A sandbox, or the sysctl `kernel.io_uring_disabled`.
-        Errno::PERM | Errno::NOSYS => {
-            Error::os("io_uring_setup (this system does not permit it)")(errno)
-        }
+        // A sandbox, or the sysctl.
+        Errno::PERM | Errno::NOSYS => Error::os(
+            "io_uring_setup (this system does not permit it: a sandbox, \
+             or the sysctl kernel.io_uring_disabled, which must be 0)",
+        )(errno),
         // The kernel charges the queues to the locked memory of the user.
         Errno::NOMEM => Error::os(error::RING_MEMORY)(errno),
         _ => Error::os("io_uring_setup")(errno),
@@ -560,6 +563,7 @@ fn refused(errno: Errno) -> Error {
 /// The refusal of the first call on a new ring.
 fn refused_call(errno: Errno) -> Error {
     match errno {
+        // A sandbox that permits the ring and denies its use.
         Errno::PERM | Errno::NOSYS => {
             Error::os("io_uring_enter (this system does not permit it)")(errno)
         }

@@ -147,9 +147,8 @@ impl Table {
         self.mark_dirty(id);
     }
 
-    /// Drops what an earlier wait had no room to report, if it is of a side that is no longer of
-    /// interest: it must not be reported, nor take the place of other events. What still holds of
-    /// the other side is reported afresh.
+    /// Drops unreported readiness of a side that nobody watches any more. It must not be reported, nor
+    /// take the place of other events. The kernel reports the other side afresh.
     fn drop_unwanted_news(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
         let is_wanted = !interest.is_empty() && interest.contains(row.found.answered());
