@@ -126,7 +126,7 @@ impl Registry {
     /// Stale events alone would end every wait, so a raw buffer too has its first one looked at.
     #[inline]
     pub(crate) fn are_plain(&self, events: &Events) -> bool {
-        !events.has_any(self.to_complete) && !(self.may_report_stale && self.has_stale(events))
+        !(events.has_any(self.to_complete) || self.may_report_stale && self.has_stale(events))
     }
 
     #[inline(never)]
