@@ -89,11 +89,6 @@ impl<L: Acceptor> EventLoop<L> {
         updates: ClockUpdates,
     ) -> Result<Self> {
         let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
-        // A signal makes a turn without events: no clock is read to resume the wait, and the loop
-        // sees at once what the signal's handler did.
-        poller.return_on_signal(true);
-        // A generation is not used twice, so the loop itself recognises stale events.
-        poller.filter_stale(false);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         if let Some(ticker) = updates.ticker() {
             poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
