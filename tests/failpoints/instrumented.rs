@@ -1,8 +1,8 @@
 //! The member and the listener of a worker, with a failpoint before and after each call.
 
 use evcore::{
-    Acceptor, GroupMember, Listener, Stream,
-    balancer::{GroupView, Load, Policy, WorkerId},
+    Acceptor, Listener, Stream,
+    balancer::{GroupMember, GroupView, Load, Notifier, Policy, WorkerId},
     net::{Accept, Error},
     poller::{Source, Target},
 };
@@ -87,7 +87,7 @@ impl<T: GroupMember> GroupMember for Instrumented<T> {
         self.around("notify", |inner| inner.notify(peer));
     }
 
-    fn notifier(&self) -> Option<Target<'_>> {
+    fn notifier(&self) -> Option<Notifier<'_>> {
         self.inner.notifier()
     }
 

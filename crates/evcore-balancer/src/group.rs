@@ -13,7 +13,7 @@
 //! No notification is lost:
 //!
 //! - The word of a notification is set before its descriptor is written.
-//! - [`Member::sync`] reports the notification that it answers.
+//! - [`sync`](GroupMember::sync) reports the notification that it answers.
 //! - A member that leaves with an unanswered notification notifies another member.
 //! - Whatever looks for a member to notify has a fence between its own stores and that. Otherwise a
 //!   member that fills up or leaves and one that gets room could miss each other.
@@ -26,7 +26,8 @@
 use std::{fmt, io, sync::Arc};
 
 use crate::{
-    AcceptMutex, GroupView, Leader, Load, MutexHandle, Peer, Policy, WorkerId,
+    AcceptMutex, GroupMember, GroupView, Leader, Load, MutexHandle, Notifier, Peer, Policy,
+    WorkerId,
     notify_fd::NotifyFd,
     shared_memory::SharedSlice,
     sync::{AtomicU32, Ordering, fence},
@@ -41,7 +42,7 @@ use crate::{
 /// worker held.
 ///
 /// ```
-/// use evcore_balancer::{Leader, Load, Policy, WorkerGroup, WorkerId};
+/// use evcore_balancer::{GroupMember, Leader, Load, Policy, WorkerGroup, WorkerId};
 ///
 /// # fn main() -> std::io::Result<()> {
 /// // Before the fork, with as many slots as the supervisor has. A reload needs more slots than
@@ -85,7 +86,7 @@ pub struct WorkerGroup<N = NotifyFd> {
 /// simulator implements it for its own pollers, and so runs the same group protocol.
 ///
 /// ```
-/// use evcore_balancer::{Notify, Policy, WorkerGroup, WorkerId};
+/// use evcore_balancer::{GroupMember, Notify, Policy, WorkerGroup, WorkerId};
 /// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 ///
 /// #[derive(Debug, Default)]
@@ -117,6 +118,11 @@ pub trait Notify: fmt::Debug + Send + Sync {
 
     /// Clears all notifications so far, so that they do not end the next wait.
     fn clear(&self);
+
+    /// What a poller watches; `None` if a notification ends the wait by other means.
+    fn watched(&self) -> Option<Notifier<'_>> {
+        None
+    }
 }
 
 /// Something else that is released together with the membership of a dead worker.
@@ -261,7 +267,7 @@ impl<N> Clone for WorkerGroup<N> {
 /// If a process forks, dropping the copy of the membership in the child changes nothing.
 ///
 /// ```
-/// use evcore_balancer::{Leader, Load, Policy, WorkerGroup, WorkerId};
+/// use evcore_balancer::{GroupMember, Leader, Load, Policy, WorkerGroup, WorkerId};
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let group = WorkerGroup::new(Policy::least_loaded(), 2)?;
@@ -289,87 +295,59 @@ impl<N: Notify> Member<N> {
         self.lock.id()
     }
 
-    /// The policy that the group was made for. The [`Balancer`](crate::Balancer) of each member
-    /// follows it.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.group.policy
-    }
-
-    /// Whether the members see and wake each other. They do not if the group was made for a policy
-    /// that [does not use it](crate::Policy::uses_group).
-    #[must_use]
-    pub fn in_group(&self) -> bool {
-        self.shared().sees_members()
-    }
-
-    /// Gets the accept lock if no other worker owns it. Returns whether this worker owns it now. It
-    /// does not wait.
-    #[must_use = "it returns whether the lock is held"]
-    pub fn try_lock(&self) -> bool {
-        self.lock.try_lock()
-    }
-
-    /// Releases the accept lock if this worker owns it.
-    pub fn unlock(&self) {
-        self.lock.unlock();
-    }
-
-    /// Whether another member has notified this one since its last [`sync`](Self::sync). It costs one
-    /// load.
-    #[must_use]
-    pub fn is_notified(&self) -> bool {
-        self.shared().is_notified(self.id())
-    }
-
-    /// Publishes the load of this worker, answers its notification, and then reads the state of the
-    /// other members.
-    ///
-    /// If two members do this at the same time, at least one of them sees the load that the other
-    /// has published. It reads a cache line for each slot of the group.
-    #[must_use]
-    pub fn sync(&self, load: Load) -> GroupView {
-        self.shared().sync(self.id(), load)
-    }
-
-    /// Makes this worker the leader, also if another member leads now.
-    ///
-    /// Its listeners must be registered, and stay so until another member leads.
-    pub fn lead(&self) {
-        self.shared().lead(self.id());
-    }
-
-    /// Ends the leadership of this worker, if it leads. The group then has no leader. Call it while
-    /// the listeners are still registered.
-    pub fn step_down(&self) {
-        self.shared().step_down(self.id());
-    }
-
-    /// Notifies another member, which then syncs with the group and listens. If that member has an
-    /// unanswered notification, nothing happens.
-    ///
-    /// # Panics
-    ///
-    /// If the group has no such slot.
-    pub fn notify(&self, peer: WorkerId) {
-        self.shared().notify(peer);
-    }
-
-    /// Clears the notifier of this worker. Call it before the [`sync`](Self::sync) that answers the
-    /// notification.
-    pub fn clear_notifier(&self) {
-        if let Some(notifier) = self.notifier() {
-            notifier.clear();
-        }
-    }
-
     /// The notifier of this worker; `None` if the members do not see each other.
-    pub(crate) fn notifier(&self) -> Option<&N> {
+    fn own_notifier(&self) -> Option<&N> {
         self.shared().notifiers.get(self.id().slot())
     }
 
     fn shared(&self) -> &Shared<N> {
         &self.group.shared
+    }
+}
+
+impl<N: Notify> GroupMember for Member<N> {
+    fn policy(&self) -> Option<Policy> {
+        Some(self.group.policy)
+    }
+
+    fn try_lock(&self) -> bool {
+        self.lock.try_lock()
+    }
+
+    fn unlock(&self) {
+        self.lock.unlock();
+    }
+
+    fn in_group(&self) -> bool {
+        self.shared().sees_members()
+    }
+
+    fn is_notified(&self) -> bool {
+        self.shared().is_notified(self.id())
+    }
+
+    fn sync(&self, load: Load) -> GroupView {
+        self.shared().sync(self.id(), load)
+    }
+
+    fn lead(&self) {
+        self.shared().lead(self.id());
+    }
+
+    fn step_down(&self) {
+        self.shared().step_down(self.id());
+    }
+
+    fn notify(&self, peer: WorkerId) {
+        self.shared().notify(peer);
+    }
+
+    fn notifier(&self) -> Option<Notifier<'_>> {
+        self.own_notifier().and_then(N::watched)
+    }
+
+    fn clear_notifier(&self) {
+        self.own_notifier().into_iter().for_each(N::clear);
     }
 }
 

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use evcore_balancer::Policy;
+use evcore_balancer::{GroupMember, Policy};
 use evcore_clock::Clock;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{
-    Acceptor, EventLoop, GroupMember, InstrumentOptions, Result, clock_updates::UpdatePolicy,
-};
+use crate::{Acceptor, EventLoop, InstrumentOptions, Result, clock_updates::UpdatePolicy};
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.

@@ -18,7 +18,6 @@ use crate::{
     batch::Batch,
     clock_updates::UpdatePolicy,
     eviction::Evictions,
-    group::Coordination,
     instruments::{InstrumentSet, record::Record},
     keys::KeySpace,
     remote::Remote,
@@ -95,7 +94,9 @@ impl<L: Acceptor> EventLoop<L> {
         mut poller: Poller,
         mut updates: UpdatePolicy,
     ) -> Result<Self> {
-        let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
+        let (policy, member) = (builder.policy, builder.member);
+        let keys = KeySpace::with_listeners(builder.listeners.len());
+        let accepting = Accepting::new(builder.listeners, policy, member, &mut poller)?;
         // A signal makes a turn without events: no clock is read to resume the wait, and the loop
         // sees at once what the signal's handler did.
         poller.return_on_signal(true);
@@ -104,8 +105,6 @@ impl<L: Acceptor> EventLoop<L> {
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         updates.begin(&mut clock, &mut poller)?;
         let budgets = builder.budgets.at_least_one();
-        let capabilities = poller.backend().capabilities();
-        let keys = KeySpace::with_listeners(builder.listeners.len());
         let instruments = InstrumentSet::new(builder.instruments);
         let lag_ns = updates.lag_ns();
         let mut timers = Timers::new(
@@ -126,7 +125,7 @@ impl<L: Acceptor> EventLoop<L> {
             evictions: Evictions::new(builder.connections, builder.idle_grace, lag_ns),
             clock,
             updates,
-            accepting: Accepting::new(builder.listeners, coordination, capabilities),
+            accepting,
             shutdown: Shutdown::default(),
             limit: builder.connections,
             phase: Phase::Over,

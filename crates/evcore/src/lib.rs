@@ -65,7 +65,6 @@ mod timers;
 // Phases with a policy of their own.
 mod accepting;
 mod eviction;
-mod group;
 mod listeners;
 mod shutdown;
 
@@ -85,7 +84,6 @@ pub use edge_io::EdgeIo;
 pub use edge_stream::EdgeStream;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
-pub use group::GroupMember;
 pub use handle::Handle;
 pub use instruments::{
     options::InstrumentOptions,

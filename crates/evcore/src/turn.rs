@@ -79,7 +79,7 @@ impl<L: Acceptor> EventLoop<L> {
         let now_ns = if self.accepting.keeps_plan(load, known_ns, offer) {
             now_ns
         } else {
-            self.make_plan(now_ns)
+            Some(self.make_plan(now_ns))
         };
         if self.has_work() || self.is_shut_down() {
             return Some(Duration::ZERO);

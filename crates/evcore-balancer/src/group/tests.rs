@@ -41,7 +41,9 @@ fn joined<const N: usize>(loads: [Load; N]) -> (WorkerGroup, [Member; N]) {
 }
 
 fn is_woken(member: &Member) -> bool {
-    let fd = member.notify_fd().expect("the group is notified");
+    let Some(Notifier::Descriptor(fd)) = member.notifier() else {
+        panic!("the group is notified");
+    };
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
 }
@@ -321,7 +323,7 @@ fn a_policy_that_uses_no_group_makes_no_descriptors() {
     for policy in [Policy::Off, Policy::exclusive()] {
         let group = WorkerGroup::new(policy, 2).unwrap();
         let [one, two] = [0, 1].map(|slot| group.join(id(slot)));
-        assert!(!one.in_group() && one.notify_fd().is_none());
+        assert!(!one.in_group() && one.notifier().is_none());
         assert!(one.try_lock());
         assert_eq!(two.sync(load(0)), GroupView::alone());
         one.clear_notifier();
@@ -335,7 +337,7 @@ fn a_policy_that_uses_no_group_makes_no_descriptors() {
 fn a_member_has_the_policy_of_its_group() {
     for policy in [Policy::exclusive(), Policy::mutex()] {
         let group = WorkerGroup::new(policy, 1).unwrap();
-        assert_eq!(group.join(id(0)).policy(), policy);
+        assert_eq!(group.join(id(0)).policy(), Some(policy));
     }
 }
 

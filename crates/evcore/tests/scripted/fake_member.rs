@@ -7,11 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use evcore::{
-    GroupMember,
-    balancer::{GroupView, Leader, Load, Peer, WorkerId},
-    poller::Target,
-};
+use evcore::balancer::{GroupMember, GroupView, Leader, Load, Notifier, Peer, WorkerId};
 
 use crate::fake_backend::{FakeBackend, Recorded};
 
@@ -180,8 +176,8 @@ impl GroupMember for FakeMember {
         self.record(Call::Notify(peer));
     }
 
-    fn notifier(&self) -> Option<Target<'_>> {
-        Some(Target::Descriptor(self.notifier.as_fd()))
+    fn notifier(&self) -> Option<Notifier<'_>> {
+        Some(Notifier::Descriptor(self.notifier.as_fd()))
     }
 
     fn clear_notifier(&self) {

@@ -1,0 +1,398 @@
+//! Plans the turns of one worker: its balancer, its membership, and the last plan.
+//!
+//! A plan is used for more turns while nothing that it depends on has changed. The worker reports what
+//! happens to it, and the next plan takes these reports as its inputs. A plan whose inputs are the
+//! load of the last one and no report would be the same, so [`keeps_plan`](Coordinator::keeps_plan)
+//! compares just these, and the time.
+//!
+//! Registering listeners, waiting and accepting are up to the caller.
+
+use std::{fmt, mem, ops::BitOrAssign, time::Duration};
+
+use crate::{
+    balancer::Balancer,
+    group_member::{GroupMember, Notifier},
+    inputs::{GroupView, Inputs, Load, Peer},
+    plan::{Leadership, Plan},
+    policy::Policy,
+};
+
+/// The policy of a worker, with the member that it needs, and the plan that the worker follows.
+///
+/// ```
+/// use evcore_balancer::{Coordinator, Load, Policy, WorkerGroup, WorkerId};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let group = WorkerGroup::new(Policy::mutex(), 4)?;
+/// let member = group.join(WorkerId::from_slot(2));
+/// let mut worker = Coordinator::new(None, Some(Box::new(member))).expect("it has a group");
+///
+/// let load = Load { active: 3, capacity: 1024 };
+/// let plan = worker.plan(0, load);
+/// assert!(plan.listening && plan.holds_lock);
+/// // Register the listeners, and then:
+/// worker.publish(&plan);
+/// worker.keep_plan(&plan, 0, load);
+/// // Wait, accept, and release the lock before handlers run:
+/// worker.release_lock();
+///
+/// // A millisecond later the plan is still the right one, and the lock is held again.
+/// assert!(worker.keeps_plan(1_000_000, load.active, || load));
+/// assert!(worker.holds_lock());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Coordinator {
+    balancer: Balancer,
+    member: Option<Box<dyn GroupMember>>,
+    in_group: bool,
+    exclusive: bool,
+    // Invariant: only from a plan to the end of that turn's accepts.
+    holds_lock: bool,
+    /// All that the next plan has to take in, except the load and the time.
+    reports: Reports,
+    /// Connections accepted since the last plan.
+    accepted: u32,
+    /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
+    planned_active: u32,
+    ends_ns: u64,
+}
+
+/// The time at which a plan ends that has no end.
+const NEVER: u64 = u64::MAX;
+
+impl Coordinator {
+    /// The coordinator of a worker that does not listen yet. Without a policy it follows that of the
+    /// member, or [`Policy::Off`].
+    ///
+    /// # Errors
+    ///
+    /// The policy, if it needs a lock or a group and the worker has none.
+    pub fn new(
+        policy: Option<Policy>,
+        member: Option<Box<dyn GroupMember>>,
+    ) -> Result<Self, Policy> {
+        let of_group = member.as_ref().and_then(|member| member.policy());
+        let policy = policy.or(of_group).unwrap_or(Policy::Off);
+        let in_group = member.as_ref().is_some_and(|member| member.in_group());
+        let is_missing = match policy {
+            Policy::Mutex { .. } => member.is_none(),
+            Policy::LeastLoaded { .. } => !in_group,
+            Policy::Off | Policy::Exclusive { .. } => false,
+        };
+        if is_missing {
+            return Err(policy);
+        }
+        let mut reports = Reports::UNSETTLED;
+        if in_group && member.as_ref().is_some_and(|it| it.notifier().is_none()) {
+            reports |= Reports::POLLED;
+        }
+        Ok(Self {
+            balancer: Balancer::new(policy),
+            member,
+            in_group,
+            exclusive: false,
+            holds_lock: false,
+            reports,
+            accepted: 0,
+            planned_active: 0,
+            ends_ns: NEVER,
+        })
+    }
+
+    /// The same worker with a poller that has exclusive wake-ups (`EPOLLEXCLUSIVE`), or has not.
+    #[must_use]
+    pub fn exclusive(self, exclusive: bool) -> Self {
+        Self { exclusive, ..self }
+    }
+
+    /// What the poller has to watch for notifications, level-triggered. Report an event of it by
+    /// [`on_notified`](Self::on_notified).
+    #[must_use]
+    pub fn notifier(&self) -> Option<Notifier<'_>> {
+        self.group().and_then(GroupMember::notifier)
+    }
+
+    /// Whether the last plan is right for a turn at this time with this many connections. If it had
+    /// the lock, it has the lock again. `offer` is the load to plan with, if that is another one.
+    #[inline]
+    pub fn keeps_plan(&mut self, now_ns: u64, active: u32, offer: impl FnOnce() -> Load) -> bool {
+        if now_ns >= self.ends_ns {
+            return false;
+        }
+        let is_planned = active == self.planned_active;
+        is_planned && self.reports == Reports::NONE || self.keeps_plan_in_part(is_planned, offer)
+    }
+
+    #[inline(never)]
+    fn keeps_plan_in_part(&mut self, is_planned: bool, offer: impl FnOnce() -> Load) -> bool {
+        if is_planned && self.reports == Reports::LOCKED {
+            return self.locks_again();
+        }
+        self.keeps_plan_with(offer())
+    }
+
+    /// Gets the lock that the last plan had.
+    fn locks_again(&mut self) -> bool {
+        self.holds_lock = self.member.as_deref().is_some_and(GroupMember::try_lock);
+        self.holds_lock
+    }
+
+    /// Whether the plan is right for another load, or in spite of reports, because the policy does
+    /// not look at what has changed.
+    #[inline(never)]
+    fn keeps_plan_with(&mut self, offer: Load) -> bool {
+        let (active, planned) = (planned_active(offer), self.planned_active);
+        let is_off = self.balancer.policy() == Policy::Off;
+        let is_alike = active == planned || is_off && (active == FULL) == (planned == FULL);
+        if !is_alike || self.reports.any_but(Reports::ignored(is_off)) || self.is_notified() {
+            return false;
+        }
+        !self.reports.has(Reports::LOCKED) || self.locks_again()
+    }
+
+    /// Plans a turn, from the reports since the last plan. The lock may be held from here on. A load
+    /// without room stands for a worker that cannot accept for any reason.
+    pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
+        let polled = self.reports.only(Reports::POLLED);
+        let reports = mem::replace(&mut self.reports, polled);
+        let inputs = Inputs {
+            load,
+            accepted: mem::take(&mut self.accepted),
+            may_have_left_clients: reports.has(Reports::LEFT_CLIENTS),
+            notified: reports.has(Reports::ANSWERED) || self.is_notified(),
+            exclusive: self.exclusive,
+            in_group: self.in_group,
+            ..Inputs::at(Duration::from_millis(now_ms))
+        };
+        let member = self.member.as_deref();
+        let plan = self.balancer.plan(
+            &inputs,
+            || member.is_some_and(|member| member.try_lock()),
+            || member.map_or(GroupView::alone(), |member| member.sync(load)),
+        );
+        self.holds_lock = plan.holds_lock;
+        plan
+    }
+
+    /// Publishes what a plan decided, once the listeners are as planned. Returns whether it has
+    /// notified another worker.
+    #[inline]
+    #[allow(clippy::must_use_candidate, reason = "only statistics need the answer")]
+    pub fn publish(&self, plan: &Plan) -> bool {
+        let Some(member) = self.group() else {
+            return false;
+        };
+        if plan.leadership == Leadership::Acquire {
+            member.lead();
+        }
+        plan.notify.map(|peer| member.notify(peer)).is_some()
+    }
+
+    /// The worker follows this plan, made at this time for this load, until the plan ends or
+    /// something is reported.
+    pub fn keep_plan(&mut self, plan: &Plan, now_ns: u64, load: Load) {
+        let limit_ns = plan.wait_at_most.map_or(NEVER, nanos);
+        self.ends_ns = now_ns.saturating_add(limit_ns);
+        self.planned_active = planned_active(load);
+        if plan.holds_lock {
+            self.reports |= Reports::LOCKED;
+        }
+        if !plan.stands {
+            self.reports |= Reports::UNSETTLED;
+        }
+    }
+
+    /// The last plan ends at this time, unless it ends before.
+    pub fn end_plan_at(&mut self, ns: u64) {
+        self.ends_ns = self.ends_ns.min(ns);
+    }
+
+    /// When the last plan ends; `u64::MAX` if it has no end.
+    #[inline]
+    #[must_use]
+    pub fn plan_ends_at_ns(&self) -> u64 {
+        self.ends_ns
+    }
+
+    /// A client was accepted.
+    pub fn on_accepted(&mut self) {
+        // A plan that is kept may never take the count.
+        self.accepted = self.accepted.saturating_add(1);
+        self.on_listener_event();
+    }
+
+    /// The poller has reported a listener.
+    pub fn on_listener_event(&mut self) {
+        self.reports |= Reports::LISTENER_EVENT;
+    }
+
+    /// Clients may wait in the backlog.
+    pub fn on_clients_left(&mut self) {
+        self.reports |= Reports::LEFT_CLIENTS;
+    }
+
+    /// Other listeners than before accept, or their registration is in doubt.
+    pub fn on_listeners_changed(&mut self) {
+        self.reports |= Reports::LISTENERS_CHANGED;
+    }
+
+    /// The poller has reported the [notifier](Self::notifier). If `is_lost`, it may report it no
+    /// more, so each turn looks for a notification. Returns false if there is no group.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "a foreign loop knows its notifier"
+    )]
+    pub fn on_notified(&mut self, is_lost: bool) -> bool {
+        self.reports |= Reports::NOTIFIED;
+        if is_lost {
+            self.reports |= Reports::POLLED;
+        }
+        self.group().map(GroupMember::clear_notifier).is_some()
+    }
+
+    /// The last wait may have left out the event of the notifier.
+    pub fn on_full_batch(&mut self) {
+        if self.is_notified() {
+            self.reports |= Reports::NOTIFIED;
+        }
+    }
+
+    /// Leaves the group without a leader if this worker leads. Its listeners are still registered.
+    pub fn step_down(&self) {
+        self.group().into_iter().for_each(GroupMember::step_down);
+    }
+
+    /// Publishes that no client can go to this worker, and returns what it sees of the others. The
+    /// next plan follows a notification that this has answered. A worker whose policy does not look
+    /// at the group sees none, because the others publish nothing either.
+    #[must_use]
+    pub fn mark_full(&mut self) -> GroupView {
+        let view = self
+            .group()
+            .map_or(GroupView::alone(), |member| member.sync(Load::default()));
+        if view.notified {
+            self.reports |= Reports::ANSWERED;
+        }
+        view
+    }
+
+    /// Notifies another worker in place of this one, if there is any, and returns whether there is.
+    #[allow(clippy::must_use_candidate, reason = "only statistics need the answer")]
+    pub fn notify_instead(&mut self, peer: Option<Peer>) -> bool {
+        let (Some(member), Some(peer)) = (self.group(), peer) else {
+            return false;
+        };
+        member.notify(peer.id);
+        // That follows the notification that this worker has answered, if any.
+        self.reports = self.reports.without(Reports::ANSWERED);
+        true
+    }
+
+    /// Whether the accept lock is held.
+    #[inline]
+    #[must_use]
+    pub fn holds_lock(&self) -> bool {
+        self.holds_lock
+    }
+
+    /// Releases the accept lock, if this turn holds it.
+    #[inline]
+    pub fn release_lock(&mut self) {
+        if self.holds_lock {
+            self.unlock();
+        }
+    }
+
+    #[inline(never)]
+    fn unlock(&mut self) {
+        self.holds_lock = false;
+        self.member
+            .as_deref()
+            .into_iter()
+            .for_each(GroupMember::unlock);
+    }
+
+    fn is_notified(&self) -> bool {
+        self.group().is_some_and(GroupMember::is_notified)
+    }
+
+    /// The member, if it sees others.
+    #[inline]
+    fn group(&self) -> Option<&dyn GroupMember> {
+        self.member.as_deref().filter(|_| self.in_group)
+    }
+}
+
+impl fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coordinator")
+            .field("policy", &self.balancer.policy())
+            .field("member", &self.member)
+            .field("holds_lock", &self.holds_lock)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A set of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reports(u8);
+
+impl Reports {
+    const NONE: Self = Self(0);
+    const LISTENER_EVENT: Self = Self(1);
+    const LEFT_CLIENTS: Self = Self(1 << 1);
+    const LISTENERS_CHANGED: Self = Self(1 << 2);
+    /// The poller has reported the notifier.
+    const NOTIFIED: Self = Self(1 << 3);
+    /// A notification was answered, and no plan has followed it yet.
+    const ANSWERED: Self = Self(1 << 4);
+    /// There is no plan yet, or the last one was for one turn.
+    const UNSETTLED: Self = Self(1 << 5);
+    /// The last plan holds the lock, which each turn has to get again.
+    const LOCKED: Self = Self(1 << 6);
+    /// Each turn looks for a notification, because no event reports it.
+    // Invariant: it stays, once it is set.
+    const POLLED: Self = Self(1 << 7);
+
+    /// The reports that do not change the plan.
+    const fn ignored(policy_is_off: bool) -> Self {
+        let by_all = Self::LOCKED.0 | Self::POLLED.0;
+        let by_off = Self::LISTENER_EVENT.0 | Self::LEFT_CLIENTS.0;
+        Self(if policy_is_off { by_all | by_off } else { by_all })
+    }
+
+    fn has(self, report: Self) -> bool {
+        self.only(report) != Self::NONE
+    }
+
+    fn any_but(self, others: Self) -> bool {
+        self.without(others) != Self::NONE
+    }
+
+    fn only(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
+    fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+}
+
+impl BitOrAssign for Reports {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// More connections than there can be.
+const FULL: u32 = u32::MAX;
+
+/// What a plan needs of a load: the number of connections, or that it is [`FULL`].
+fn planned_active(load: Load) -> u32 {
+    if load.is_full() { FULL } else { load.active }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER)
+}
