@@ -25,7 +25,7 @@ pub(crate) struct Accepting<L> {
     // none is. (The lock is another matter: it is released in every turn, and the registrations
     // stay.)
     listeners: Listeners<L>,
-    coordinator: Coordinator,
+    pub(crate) coordinator: Coordinator,
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
@@ -71,18 +71,6 @@ impl<L: Acceptor> Accepting<L> {
             last_exhausted: None,
             needs_evictions: false,
         })
-    }
-
-    /// Whether the last plan is right for this turn too. If it had the lock, it has the lock again.
-    /// `offer` is the load to plan with, which differs from `load` only if no slot is free.
-    #[inline]
-    pub(crate) fn keeps_plan(
-        &mut self,
-        load: Load,
-        now_ns: u64,
-        offer: impl FnOnce() -> Load,
-    ) -> bool {
-        self.coordinator.keeps_plan(now_ns, load.active, offer)
     }
 
     /// Makes the listeners follow the balancer's plan for this turn, and returns the plan.
@@ -171,7 +159,7 @@ impl<L: Acceptor> Accepting<L> {
             stats.notifications += u64::from(self.coordinator.publish(plan));
         } else {
             self.queue.clear();
-            self.release_lock();
+            self.coordinator.release_lock();
             self.coordinator.step_down();
             self.coordinator.on_clients_left();
         }
@@ -196,12 +184,6 @@ impl<L: Acceptor> Accepting<L> {
     pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
         // The poller also reports this if the kernel has refused or dropped the registration.
         self.coordinator.on_notified(ready.is_error())
-    }
-
-    /// When this turn's plan or a pause ends; [`NEVER`] if neither does.
-    #[inline]
-    pub(crate) fn wakes_at_ns(&self) -> u64 {
-        self.coordinator.plan_ends_at_ns()
     }
 
     /// When the next pause ends: that of all listeners, or that of a suspended one.
@@ -304,18 +286,6 @@ impl<L: Acceptor> Accepting<L> {
         self.listeners.take_error()
     }
 
-    /// Whether this turn holds the accept lock.
-    #[inline]
-    pub(crate) fn holds_lock(&self) -> bool {
-        self.coordinator.holds_lock()
-    }
-
-    /// Releases the accept lock, if this turn holds it.
-    #[inline]
-    pub(crate) fn release_lock(&mut self) {
-        self.coordinator.release_lock();
-    }
-
     /// A descriptor was closed, which ends a pause for lack of one.
     pub(crate) fn descriptor_closed(&mut self) {
         if self.backoff.descriptor_closed() {
@@ -337,7 +307,7 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.on_listeners_changed();
         self.queue.clear();
         let closed = self.listeners.close(poller);
-        self.release_lock();
+        self.coordinator.release_lock();
         let others = self.coordinator.mark_full();
         // Also if this worker did not lead: the kernel may have woken no other worker for a client.
         if listened || others.notified {

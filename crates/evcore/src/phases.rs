@@ -122,14 +122,14 @@ impl<L: Acceptor> EventLoop<L> {
     /// Releases the accept lock, if this turn holds it.
     #[inline]
     pub(crate) fn unlock(&mut self) {
-        if self.accepting.holds_lock() {
+        if self.accepting.coordinator.holds_lock() {
             self.unlock_held();
         }
     }
 
     #[inline(never)]
     fn unlock_held(&mut self) {
-        self.accepting.release_lock();
+        self.accepting.coordinator.release_lock();
         self.record(Record::LockReleased);
     }
 

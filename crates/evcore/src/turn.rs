@@ -76,7 +76,11 @@ impl<L: Acceptor> EventLoop<L> {
         if self.batch.is_full() {
             self.accepting.on_full_batch();
         }
-        let now_ns = if self.accepting.keeps_plan(load, known_ns, offer) {
+        let now_ns = if self
+            .accepting
+            .coordinator
+            .keeps_plan(known_ns, load.active, offer)
+        {
             now_ns
         } else {
             Some(self.make_plan(now_ns))
@@ -118,7 +122,7 @@ impl<L: Acceptor> EventLoop<L> {
         if self.remote.has_news() {
             self.take_remote_requests();
         }
-        if self.accepting.holds_lock() {
+        if self.accepting.coordinator.holds_lock() {
             if self.accepting.has_queued() || self.batch.has(|key| self.keys.is_listener(key)) {
                 self.post_batch();
             } else {
@@ -169,7 +173,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub(crate) fn has_later_work(&self) -> bool {
         self.has_work()
-            || self.accepting.holds_lock()
+            || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ms())
     }
 
@@ -180,7 +184,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// shows.
     #[inline]
     fn time_of_wait(&self, due_ns: u64) -> Option<u64> {
-        let plan_ends_ns = self.accepting.wakes_at_ns();
+        let plan_ends_ns = self.accepting.coordinator.plan_ends_at_ns();
         let is_due = due_ns != NEVER && self.updates.is_every_wait();
         (is_due || plan_ends_ns != NEVER).then(|| self.clock.monotonic_ns_now())
     }
@@ -189,7 +193,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// pause of the listeners, the end of the plan.
     #[inline]
     fn timeout(&self, due_ns: u64, now_ns: Option<u64>) -> Option<Duration> {
-        let limit_ns = self.accepting.wakes_at_ns();
+        let limit_ns = self.accepting.coordinator.plan_ends_at_ns();
         if !self.updates.is_every_wait() {
             return self
                 .updates
