@@ -75,6 +75,10 @@ impl<T: GroupMember> GroupMember for Instrumented<T> {
         self.around("sync", |inner| inner.sync(load))
     }
 
+    fn set_late(&self, late: bool) {
+        self.around("set_late", |inner| inner.set_late(late));
+    }
+
     fn lead(&self) {
         self.around("lead", T::lead);
     }

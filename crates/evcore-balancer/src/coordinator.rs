@@ -13,6 +13,7 @@ use crate::{
     balancer::Balancer,
     group_member::{GroupMember, Notifier},
     inputs::{GroupView, Inputs, Load, Peer},
+    lateness::{LONG_NS, Lateness},
     plan::{Leadership, Plan},
     policy::Policy,
 };
@@ -56,7 +57,11 @@ pub struct Coordinator {
     /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
     planned_active: u32,
     ends_ns: u64,
+    // Invariant: the group sees this worker as late if it is, until the next plan.
+    lateness: Lateness,
 }
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// The time at which a plan ends that has no end.
 const NEVER: u64 = u64::MAX;
@@ -97,6 +102,7 @@ impl Coordinator {
             accepted: 0,
             planned_active: 0,
             ends_ns: NEVER,
+            lateness: Lateness::default(),
         })
     }
 
@@ -154,6 +160,7 @@ impl Coordinator {
     /// Plans a turn, from the reports since the last plan. The lock may be held from here on. A load
     /// without room stands for a worker that cannot accept for any reason.
     pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
+        self.end_lateness(now_ms.saturating_mul(NS_PER_MS));
         let polled = self.reports.only(Reports::POLLED);
         let reports = mem::replace(&mut self.reports, polled);
         let inputs = Inputs {
@@ -194,6 +201,7 @@ impl Coordinator {
     pub fn keep_plan(&mut self, plan: &Plan, now_ns: u64, load: Load) {
         let limit_ns = plan.wait_at_most.map_or(NEVER, nanos);
         self.ends_ns = now_ns.saturating_add(limit_ns);
+        self.end_plan_at(self.lateness.ends_at_ns().unwrap_or(NEVER));
         self.planned_active = planned_active(load);
         if plan.holds_lock {
             self.reports |= Reports::LOCKED;
@@ -213,6 +221,36 @@ impl Coordinator {
     #[must_use]
     pub fn plan_ends_at_ns(&self) -> u64 {
         self.ends_ns
+    }
+
+    /// The turn before has lasted this long until now. After some long ones, new clients go to other
+    /// members for a while, if these have room and are not late.
+    #[inline]
+    pub fn on_turn_end(&mut self, lasted_ns: u64, now_ns: u64) {
+        if lasted_ns >= LONG_NS {
+            self.on_long_turn(lasted_ns, now_ns);
+        }
+    }
+
+    #[cold]
+    fn on_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {
+        if !self.in_group {
+            return;
+        }
+        let was_late = self.lateness.is_late();
+        self.lateness.add(lasted_ns, now_ns);
+        if self.lateness.is_late() && !was_late {
+            let group = self.group();
+            group.into_iter().for_each(|member| member.set_late(true));
+            self.reports |= Reports::LATE;
+        }
+    }
+
+    fn end_lateness(&mut self, now_ns: u64) {
+        if self.lateness.ends(now_ns) {
+            let group = self.group();
+            group.into_iter().for_each(|member| member.set_late(false));
+        }
     }
 
     /// A client was accepted.
@@ -336,7 +374,7 @@ impl fmt::Debug for Coordinator {
 
 /// A set of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reports(u8);
+struct Reports(u16);
 
 impl Reports {
     const NONE: Self = Self(0);
@@ -354,6 +392,8 @@ impl Reports {
     /// Each turn looks for a notification, because no event reports it.
     // Invariant: it stays, once it is set.
     const POLLED: Self = Self(1 << 7);
+    /// The worker has become late.
+    const LATE: Self = Self(1 << 8);
 
     /// The reports that do not change the plan.
     const fn ignored(policy_is_off: bool) -> Self {
@@ -419,6 +459,7 @@ mod tests {
         view: Arc<Mutex<GroupView>>,
         is_notified: Arc<AtomicBool>,
         is_free: Arc<AtomicBool>,
+        is_late: Arc<AtomicBool>,
     }
 
     impl Fake {
@@ -437,6 +478,7 @@ mod tests {
                 view: Arc::new(Mutex::new(view)),
                 is_notified: Arc::default(),
                 is_free: Arc::new(AtomicBool::new(true)),
+                is_late: Arc::default(),
             }
         }
 
@@ -465,6 +507,10 @@ mod tests {
                 notified: self.is_notified.swap(false, Relaxed),
                 ..self.view()
             }
+        }
+
+        fn set_late(&self, late: bool) {
+            self.is_late.store(late, Relaxed);
         }
 
         fn lead(&self) {
@@ -592,6 +638,37 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_second_long_turn_ends_the_plan_and_makes_the_worker_late() {
+        const MS: u64 = NS_PER_MS;
+        let member = Fake::new(Leader::Me, 3);
+        let mut worker =
+            Coordinator::new(Some(Policy::least_loaded()), Some(Box::new(member.clone())))
+                .unwrap()
+                .exclusive(true);
+        let mut turn = |now_ns, lasted_ns| {
+            worker.on_turn_end(lasted_ns, now_ns);
+            let is_kept = worker.keeps_plan(now_ns, 3, || load(3));
+            if !is_kept {
+                let plan = worker.plan(now_ns / MS, load(3));
+                worker.publish(&plan);
+                worker.keep_plan(&plan, now_ns, load(3));
+            }
+            (is_kept, member.is_late.load(Relaxed))
+        };
+        assert_eq!(turn(0, 0), (false, false));
+        assert_eq!(turn(50 * MS, 50 * MS), (true, false), "a single one");
+        assert_eq!(turn(100 * MS + 1, 20 * MS), (false, true));
+        // 400 ms for the first turn, and 160 ms for the second. The plan ends with the lateness.
+        assert_eq!(
+            turn(610 * MS - 1, 0),
+            (false, true),
+            "the registration is old"
+        );
+        assert_eq!(turn(610 * MS, 0), (false, false));
+        assert_eq!(turn(611 * MS, 0), (true, false));
     }
 
     #[test]

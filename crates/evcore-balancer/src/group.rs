@@ -151,6 +151,8 @@ pub(crate) struct MemberWords {
     load: AtomicU32,
     /// 1 from a notification until the member answers it; otherwise 0.
     notified: AtomicU32,
+    /// 1 while the member is late; otherwise 0.
+    late: AtomicU32,
 }
 
 impl<N: Notify> WorkerGroup<N> {
@@ -330,6 +332,11 @@ impl<N: Notify> GroupMember for Member<N> {
         self.shared().sync(self.id(), load)
     }
 
+    fn set_late(&self, late: bool) {
+        let words = self.shared().words(self.id());
+        words.late.store(u32::from(late), Ordering::Relaxed);
+    }
+
     fn lead(&self) {
         self.shared().lead(self.id());
     }
@@ -367,6 +374,7 @@ impl<N: Notify> Shared<N> {
         // An unanswered notification stays. It is for the slot, so this worker answers it.
         self.step_down(me);
         words.load.store(0, Ordering::Relaxed);
+        words.late.store(0, Ordering::Relaxed);
         if let Some(notifier) = self.notifiers.get(me.slot()) {
             notifier.clear();
         }
@@ -409,13 +417,21 @@ impl<N: Notify> Shared<N> {
         // could miss each other, and neither would notify the other.
         fence(Ordering::SeqCst);
         let leader = self.leader(me);
-        let [least_loaded, pending] = self.least_loaded_of(self.others(me));
+        let on_time = self.least_loaded_of(self.others(me).filter(|id| !self.is_late(*id)));
+        let is_late = self.is_late(me);
+        // Another member gets what this one leaves, even if all others are late.
+        let [least_loaded, pending] = if (is_late || load.is_full()) && on_time == [None; 2] {
+            self.least_loaded_of(self.others(me))
+        } else {
+            on_time
+        };
         GroupView {
             leader,
             least_loaded,
             pending,
             notified,
             alone: !self.others(me).any(|id| self.has_joined(id)),
+            outpaced: is_late && on_time != [None; 2],
         }
     }
 
@@ -448,7 +464,8 @@ impl<N: Notify> Shared<N> {
 
     /// Notifies the least loaded of all members. The caller is not a member.
     fn notify_least_loaded(&self) {
-        if let [Some(least), _] = self.least_loaded_of(self.ids()) {
+        let [on_time, _] = self.least_loaded_of(self.ids().filter(|id| !self.is_late(*id)));
+        if let Some(least) = on_time.or_else(|| self.least_loaded_of(self.ids())[0]) {
             self.notify(least.id);
         }
     }
@@ -464,6 +481,10 @@ impl<N: Notify> Shared<N> {
 
     fn has_leader(&self) -> bool {
         self.leader[0].load(Ordering::Relaxed) != EMPTY
+    }
+
+    fn is_late(&self, id: WorkerId) -> bool {
+        self.words(id).late.load(Ordering::Relaxed) != 0
     }
 
     fn has_joined(&self, id: WorkerId) -> bool {

@@ -71,6 +71,12 @@ pub trait GroupMember: fmt::Debug + Send {
         GroupView::alone()
     }
 
+    /// Publishes whether this worker is late: its turns have lasted so long that clients should go to
+    /// others. The others see it when they sync.
+    fn set_late(&self, late: bool) {
+        let _ = late;
+    }
+
     /// Makes this worker the leader, also if another member leads now.
     ///
     /// Its listeners must be registered, and stay so until another member leads.

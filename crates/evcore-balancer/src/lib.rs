@@ -3,6 +3,7 @@
 mod balancer;
 mod coordinator;
 mod inputs;
+mod lateness;
 mod plan;
 mod policy;
 

@@ -141,6 +141,10 @@ impl GroupMember for SimMember {
         self.role().sync(load)
     }
 
+    fn set_late(&self, late: bool) {
+        self.role().set_late(late);
+    }
+
     fn lead(&self) {
         self.note(TraceKind::Lead, self.slot());
         self.role().lead();

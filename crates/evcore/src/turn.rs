@@ -70,6 +70,10 @@ impl<L: Acceptor> EventLoop<L> {
         self.finish_turn();
         let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
         let now_ns = now_ns.or_else(|| self.time_of_wait(due_ns));
+        if let Some(now_ns) = now_ns.filter(|_| self.updates.is_every_wait()) {
+            let lasted_ns = now_ns.saturating_sub(self.clock.monotonic_ns());
+            self.accepting.coordinator.on_turn_end(lasted_ns, now_ns);
+        }
         let (load, known_ns) = (self.load(), now_ns.unwrap_or(self.clock.monotonic_ns()));
         let evictions = &self.evictions;
         let offer = || evictions.load_to_offer(load);

@@ -22,6 +22,8 @@ pub(crate) struct FakeMember {
 #[derive(Debug)]
 struct State {
     is_notified: bool,
+    /// What the loop has published last.
+    is_late: bool,
     /// How often the loop has looked for one.
     looks: u32,
     view: GroupView,
@@ -55,6 +57,7 @@ impl FakeMember {
         };
         let state = State {
             is_notified: false,
+            is_late: false,
             looks: 0,
             view,
             calls: Vec::new(),
@@ -85,6 +88,7 @@ impl FakeMember {
             pending: None,
             notified: false,
             alone: false,
+            outpaced: false,
         };
     }
 
@@ -107,6 +111,10 @@ impl FakeMember {
 
     pub(crate) fn set_notified(&self, is_notified: bool) {
         self.state().is_notified = is_notified;
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.state().is_late
     }
 
     /// How often the loop has looked for a notification since the last call.
@@ -162,6 +170,10 @@ impl GroupMember for FakeMember {
             notified: mem::take(&mut state.is_notified),
             ..state.view
         }
+    }
+
+    fn set_late(&self, late: bool) {
+        self.state().is_late = late;
     }
 
     fn lead(&self) {
