@@ -27,7 +27,7 @@ use crate::{
 /// The ids of a program are below this.
 pub(crate) const IDS: u64 = 4;
 
-/// A step of a program. `fuzz/` makes programs of bytes.
+/// A step of a program. `tests/fuzz/` makes programs of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Add(u64, Interest, Mode),

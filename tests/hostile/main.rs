@@ -5,7 +5,7 @@
 //! `slow` has the slow ones, for Linux alone: elsewhere there is no file with the time that a
 //! process has run.
 //!
-//! The fuzz targets in `fuzz/` have the same parsers, without sockets.
+//! The fuzz targets in `tests/fuzz/` have the same parsers, without sockets.
 
 mod broken;
 // A case a line, so that they can be compared.

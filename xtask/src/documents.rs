@@ -5,11 +5,13 @@ use std::path::Path;
 
 use cargo_metadata::semver::Version;
 
+use crate::pictures;
 use crate::tidy::{Tree, UNSAFE_PLACES, pattern};
 use crate::workspace::{Workspace, dir, published};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const GLOSSARY: &str = "docs/glossary.md";
 /// The program on the front page.
 pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 
@@ -20,7 +22,7 @@ const PLAIN: &str = "
     EventLoop Events ExitCause Fault Faults Full Handle Histogram Histograms Iter Job Listener
     ListenerOptions Load ManualTimeSource Mode MutexHandle Outcome Poller Probability Process
     Reading Registration Resource Result Rng Scheduler Script ScriptHandle Sender SharedClock Sim
-    SimConfig SimListener SimStream Snapshot SocketFile Stats Status StepKind Stop Stream
+    SimConfig SimListener SimStream Snapshot SocketFile Stats Stop Stream
     SystemTimeSource Table Ticker TimeSource Timer TimerHeap TimerQueue TimerTree TimerWheel
     VacantEntry WorkerExit WorkerInfo Workers";
 
@@ -32,6 +34,12 @@ const TARGET: &str = r"(--(?:bin|example|test) [a-z]\w+)";
 
 pub(crate) fn faults(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let mut faults = [missing(tree, workspace), unexplained(tree, workspace)].concat();
+    let drawn = pictures::all();
+    let drawn = drawn
+        .iter()
+        .filter(|(path, picture)| text(tree, path) != picture);
+    faults
+        .extend(drawn.map(|(path, _)| format!("{path}: draw it again by `cargo xtask pictures`")));
     let code = pattern(r"(?s)```.*?```|`[^`\n]*`");
     for (path, text) in tree.iter().filter(|(path, _)| path.ends_with(".md")) {
         let links = captured(&code.replace_all(text, ""), LINK).into_iter();
@@ -119,9 +127,7 @@ fn is_target(option: &str, workspace: &Workspace) -> bool {
 /// Public names that the project has coined and the glossary does not have: by themselves, or as
 /// words (`WorkerGroup` as "worker group").
 fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
-    let mut sections = text(tree, ARCHITECTURE).split("\n## ");
-    let glossary = sections.find(|it| it.starts_with("Glossary"));
-    let glossary = glossary.unwrap_or_default().to_lowercase();
+    let glossary = text(tree, GLOSSARY).to_lowercase();
     let hump = pattern("([a-z])([A-Z])");
     let is_known = |name: &str| {
         let words = hump.replace_all(name, "$1 $2").to_lowercase();
@@ -137,7 +143,7 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         for export in exports.iter().filter(|it| !it.starts_with("evcore_")) {
             let names = name.find_iter(export).map(|it| it.as_str());
             let unknown = names.filter(|name| !is_known(name));
-            faults.extend(unknown.map(|it| format!("{ARCHITECTURE}: explain `{it}`")));
+            faults.extend(unknown.map(|it| format!("{GLOSSARY}: explain `{it}`")));
         }
     }
     faults

@@ -1,4 +1,4 @@
-//! `fuzz/`: fuzz targets, which need a nightly compiler and cargo-fuzz.
+//! `tests/fuzz/`: fuzz targets, which need a nightly compiler and cargo-fuzz.
 
 use crate::Result;
 use crate::plan::Plan;
@@ -13,12 +13,12 @@ pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Result<Plan> {
     let dir = target_dir(workspace, "fuzz");
     let add = |plan: Plan, target: String| {
         let line = format!(
-            "CARGO_TARGET_DIR={dir} cargo +nightly fuzz run {target} {dir}/corpus/{target} \
-             fuzz/seeds/{target} -- -create_missing_dirs=1 -max_total_time={seconds}"
+            "CARGO_TARGET_DIR={dir} cargo +nightly fuzz run --fuzz-dir tests/fuzz {target} {dir}/corpus/{target} \
+             tests/fuzz/seeds/{target} -- -create_missing_dirs=1 -max_total_time={seconds}"
         );
         plan.command(format!("fuzz: {target}"), line)
     };
-    let targets = names_in("fuzz/fuzz_targets/", ".rs")?.into_iter();
+    let targets = names_in("tests/fuzz/fuzz_targets/", ".rs")?.into_iter();
     Ok(targets.fold(Plan::default(), add).needs(
         "cargo +nightly fuzz --version",
         "there is no nightly toolchain, or cargo-fuzz is not installed",
@@ -33,7 +33,7 @@ pub(crate) fn check(workspace: &Workspace) -> Plan {
         "CARGO_PROFILE_DEV_DEBUG=none",
         // Nothing is linked: without libFuzzer, whose C++ takes long to compile.
         "CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a",
-        "cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir",
+        "cargo check --locked --manifest-path tests/fuzz/Cargo.toml --target-dir",
         &target_dir(workspace, ""),
     ];
     Plan::default().command("check fuzz targets", line.join(" "))

@@ -11,7 +11,7 @@ use crate::workspace::{Package, Workspace, is_published};
 /// What each crate ships with. The tests, the benchmarks and the tasks have no row, and may use
 /// anything.
 #[rustfmt::skip] // A table is read by its columns.
-const SHIPS: &[(&str, &str)] = &[
+pub(crate) const SHIPS: &[(&str, &str)] = &[
     // The leaves: a user of one pulls in one.
     ("evcore-token", "slab"),
     ("evcore-clock", "jiff rustix"),
@@ -22,6 +22,7 @@ const SHIPS: &[(&str, &str)] = &[
     ("evcore-instrument", "hdrhistogram"),
     ("evcore-balancer", "rustix"),
     ("evcore-net", "libc rustix thiserror"),
+    ("evcore-handover", "rustix"),
     ("evcore", "evcore-net evcore-balancer evcore-clock evcore-instrument evcore-poller \
                 evcore-pool evcore-posted evcore-timer evcore-token thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),

@@ -23,6 +23,7 @@ mod loom;
 mod mutants;
 mod nightly;
 mod packages;
+mod pictures;
 mod readmes;
 mod targets;
 mod test;
@@ -74,6 +75,7 @@ fn run(words: &[&str]) -> Result {
         ["counts"] => counts::plan(ws),
         ["deny"] => deny::plan().and(deny::advisories()),
         ["packages"] => return packages::check(ws),
+        ["pictures"] => return pictures::write(),
         ["readmes"] => return readmes::check(ws),
         ["targets"] => targets::plan(ws, targets::SOME).and(targets::plan(ws, targets::OTHERS)),
         ["fuzz"] => fuzz::plan(ws, fuzz::SECONDS)?,

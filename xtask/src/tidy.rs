@@ -60,7 +60,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// Workspaces of their own.
-const OTHERS: &[&str] = &["crates/evcore-bench/peers/", "fuzz/", "tests/compat/"];
+const OTHERS: &[&str] = &["crates/evcore-bench/peers/", "tests/compat/", "tests/fuzz/"];
 
 /// Where `unsafe` may be: the crates that call the OS, and tests.
 pub(crate) const UNSAFE_PLACES: &[&str] = &[

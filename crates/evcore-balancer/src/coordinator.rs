@@ -3,7 +3,7 @@
 //! A plan is used for more turns while nothing that it depends on has changed. The worker reports what
 //! happens to it, and the next plan takes these reports as its inputs. A plan whose inputs are the
 //! load of the last one and no report would be the same, so [`keeps_plan`](Coordinator::keeps_plan)
-//! compares just these, and the time.
+//! compares just these. The caller compares the time.
 //!
 //! Registering listeners, waiting and accepting are up to the caller.
 
@@ -37,8 +37,8 @@ use crate::{
 /// // Wait, accept, and release the lock before handlers run:
 /// worker.release_lock();
 ///
-/// // A millisecond later the plan is still the right one, and the lock is held again.
-/// assert!(worker.keeps_plan(1_000_000, load.active, || load));
+/// // In the next turn the plan is still the right one, and the lock is held again.
+/// assert!(worker.keeps_plan(load.active, || load));
 /// assert!(worker.holds_lock());
 /// # Ok(())
 /// # }
@@ -119,13 +119,11 @@ impl Coordinator {
         self.group().and_then(GroupMember::notifier)
     }
 
-    /// Whether the last plan is right for a turn at this time with this many connections. If it had
-    /// the lock, it has the lock again. `offer` is the load to plan with, if that is another one.
+    /// Whether the last plan, which is not [over](Self::plan_ends_at_ns), is right for a turn with this
+    /// many connections. If it had the lock, it has the lock again. `offer` is the load to plan with, if
+    /// that is another one.
     #[inline]
-    pub fn keeps_plan(&mut self, now_ns: u64, active: u32, offer: impl FnOnce() -> Load) -> bool {
-        if now_ns >= self.ends_ns {
-            return false;
-        }
+    pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
         is_planned && self.reports == Reports::NONE || self.keeps_plan_in_part(is_planned, offer)
     }
@@ -602,7 +600,7 @@ mod tests {
                     worker.on_clients_left();
                 }
                 let now_ns = now_ms * 1_000_000;
-                if worker.keeps_plan(now_ns, turn.active, || load) {
+                if now_ns < worker.plan_ends_at_ns() && worker.keeps_plan(turn.active, || load) {
                     let is_quiet = policy == Policy::Off || !notified;
                     prop_assert!(is_quiet && !expected.register_again, "{:?}", expected);
                     prop_assert_eq!(expected.listening, listening);
@@ -631,7 +629,7 @@ mod tests {
                 .unwrap()
                 .exclusive(true);
             for turn in 0..10 {
-                if !worker.keeps_plan(0, 3, || load(3)) {
+                if !worker.keeps_plan(3, || load(3)) {
                     assert!(turn < 2, "{policy:?} plans turn {turn} again");
                     let plan = worker.plan(0, load(3));
                     worker.keep_plan(&plan, 0, load(3));
@@ -650,7 +648,8 @@ mod tests {
                 .exclusive(true);
         let mut turn = |now_ns, lasted_ns| {
             worker.on_turn_end(lasted_ns, now_ns);
-            let is_kept = worker.keeps_plan(now_ns, 3, || load(3));
+            let is_over = worker.plan_ends_at_ns() <= now_ns;
+            let is_kept = !is_over && worker.keeps_plan(3, || load(3));
             if !is_kept {
                 let plan = worker.plan(now_ns / MS, load(3));
                 worker.publish(&plan);

@@ -5,6 +5,7 @@ mod stops;
 use std::{
     cell::RefCell,
     io::{self, ErrorKind},
+    iter,
     os::unix::net::UnixDatagram,
     time::Duration,
 };
@@ -213,7 +214,8 @@ impl Fixture {
         self.ev
             .wait_at_most(Duration::ZERO)
             .expect("the poller waits");
-        while let Some(step) = self.ev.next_step() {
+        let steps: Vec<_> = iter::from_fn(|| self.ev.next_step()).collect();
+        for step in steps {
             match step {
                 Step::Expired(_, timer) => {
                     self.dispatch(|connection, cx| connection.on_timer(timer, cx));
@@ -239,10 +241,26 @@ impl Fixture {
         call: impl FnOnce(&mut Connection<FakeStream>, &mut Cx<'_>) -> Disposition,
     ) {
         self.call(call);
-        while !self.ev.cancel(self.token).is_empty() {
+        while self.is_posted() {
             self.call(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
         }
         self.verify();
+    }
+
+    /// Whether the connection has posted itself. Takes the post.
+    fn is_posted(&mut self) -> bool {
+        let waited = self.ev.wait_at_most(Duration::ZERO);
+        waited.expect("the poller waits");
+        let mut is_posted = false;
+        while let Some(step) = self.ev.next_step() {
+            match step {
+                Step::Ready(..) => is_posted = true,
+                // `advance` gets it again.
+                Step::Evict(token) => _ = self.ev.set_idle(token),
+                _ => {}
+            }
+        }
+        is_posted
     }
 
     fn call(&mut self, call: impl FnOnce(&mut Connection<FakeStream>, &mut Cx<'_>) -> Disposition) {
@@ -292,7 +310,7 @@ impl Fixture {
             return;
         };
         assert!(
-            self.ev.status().timers_armed > 0,
+            self.ev.stats().timers_armed > 0,
             "no timer is armed: {connection:?}"
         );
         let client = connection.stream.0.borrow();

@@ -1,4 +1,4 @@
-//! The parsers of what clients and users supply, for the fuzz targets in `fuzz/`.
+//! The parsers of what clients and users supply, for the fuzz targets in `tests/fuzz/`.
 
 pub use crate::{
     body::{BodyReader, Framing},

@@ -193,7 +193,7 @@ impl MetricsCollector {
         totals.events = earlier.events + stats.events;
         totals.stale = earlier.stale + stats.stale;
         totals.timers_fired = earlier.timers_fired + stats.expired;
-        metrics.timers_armed = ev.status().timers_armed as u64;
+        metrics.timers_armed = ev.stats().timers_armed as u64;
         let now_ms = ev.clock().monotonic_ms();
         let Some(histograms) = ev.instruments().histograms() else {
             return false;

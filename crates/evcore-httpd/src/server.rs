@@ -133,22 +133,18 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.options.shutdown_timeout
     }
 
-    /// [`EventLoop::next_turn`]; with a watchdog in halves, so that the report of the turn before does
-    /// not wait for the next event.
+    /// Begins a turn, and returns false when the server has stopped. With a watchdog it waits in halves,
+    /// so that the report of the turn before does not wait for the next event.
     fn next_turn(&mut self, stop: Option<Duration>) -> evcore::Result<bool> {
-        if self.options.watchdog.is_none() {
-            return self.ev.next_turn(stop);
-        }
         if let Some(timeout) = stop {
             self.ev.shutdown(timeout);
         }
-        if self.ev.is_shut_down() {
-            return Ok(false);
+        if self.options.watchdog.is_none() {
+            return self.ev.wait();
         }
-        let timeout = self.ev.prepare()?;
+        let timeout = self.ev.prepare()?.timeout;
         self.slow_turns.report(&mut self.ev);
-        self.ev.poll(timeout)?;
-        Ok(true)
+        self.ev.wait_at_most(timeout)
     }
 
     /// Handles one step.
@@ -254,7 +250,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         let Some(files) = &mut self.shared.files else {
             return;
         };
-        while let Some(token) = files.reads.next_done(&mut self.ev) {
+        while let Some(token) = files.reads.next_done() {
             if let Some(connection) = self.connections.get_mut(token) {
                 connection.on_disk_read();
                 self.ev.post(token, Ready::WRITABLE);
@@ -333,7 +329,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }
-            let status = self.ev.status();
+            let status = self.ev.stats();
             let exhausted = status.last_exhausted.map(|it| it.to_string());
             log(format_args!(
                 "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
@@ -353,7 +349,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 "{} [crit] {}: out of memory with {} open connections; some are closed",
                 clock.error_log_time(),
                 std::process::id(),
-                self.ev.status().active
+                self.ev.stats().active
             ));
         }
         if self.full.is_news(stats.full, clock) {
@@ -371,7 +367,7 @@ impl Background {
     /// Creates a timer that does not keep a worker from stopping.
     fn new<L: Acceptor>(ev: &mut EventLoop<L>) -> evcore::Result<Self> {
         let token = ev.add_unwatched()?;
-        ev.set_background(token);
+        ev.timers().set_background(token);
         Ok(Self {
             token,
             is_armed: false,
@@ -513,6 +509,6 @@ mod tests {
         assert_eq!([0, 0, 499].map(&mut turn), [1; 3]);
         assert_eq!([1, 0, 499].map(&mut turn), [2; 3]);
         assert_eq!(server.shared.bodies.headroom.refused, 2);
-        assert_eq!(server.ev.status().active, 0);
+        assert_eq!(server.ev.stats().active, 0);
     }
 }

@@ -13,7 +13,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::{Error, Result, passed_fds};
+use crate::{
+    error::{Error, Result},
+    passed_fds,
+};
 
 /// The environment variable that holds the number of descriptors that a service manager passes. They
 /// have the numbers from 3 up.

@@ -1,6 +1,6 @@
 //! Which CPUs each worker runs on.
 
-use crate::Cpus;
+use crate::cpus::Cpus;
 
 /// The CPUs of each worker, by its index.
 ///

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, os::fd::BorrowedFd};
 
 use crate::{
-    lifecycle::Slot,
+    slot::Slot,
     spawn::{Child, End},
 };
 

@@ -10,7 +10,7 @@
 
 use std::{ffi::c_ulong, io};
 
-use crate::{Cpus, Error, Result};
+use crate::error::{Error, Result};
 
 /// The unit of a set.
 type Word = c_ulong;
@@ -23,15 +23,15 @@ const CPUS_FIRST: usize = 1024;
 /// The length of the last attempt: more than any kernel can be built for.
 const CPUS_MAX: usize = 1 << 16;
 
-/// The CPUs that this thread may use.
-pub(crate) fn allowed() -> Result<Cpus> {
+/// The CPUs that this thread may use, in ascending order.
+pub(crate) fn allowed() -> Result<Vec<usize>> {
     grow_until_it_fits(get_affinity).map_err(Error::os(
         "reading the CPUs that this process may use (sched_getaffinity)",
     ))
 }
 
-/// Runs this thread, and the threads that it starts, on these CPUs.
-pub(crate) fn pin(cpus: &Cpus) -> Result<()> {
+/// Runs this thread, and the threads that it starts, on these CPUs, which ascend.
+pub(crate) fn pin(cpus: &[usize]) -> Result<()> {
     set_of(cpus)
         .and_then(|set| set_affinity(&set))
         .map_err(Error::os(
@@ -40,7 +40,9 @@ pub(crate) fn pin(cpus: &Cpus) -> Result<()> {
 }
 
 /// Calls `read` with longer and longer sets, until the kernel's set fits.
-fn grow_until_it_fits(mut read: impl FnMut(&mut [Word]) -> io::Result<()>) -> io::Result<Cpus> {
+fn grow_until_it_fits(
+    mut read: impl FnMut(&mut [Word]) -> io::Result<()>,
+) -> io::Result<Vec<usize>> {
     let mut cpus = CPUS_FIRST;
     loop {
         let mut set = vec![0; cpus / WORD_BITS];
@@ -57,19 +59,19 @@ fn is_too_short(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ERANGE))
 }
 
-fn numbers(set: &[Word]) -> Cpus {
+fn numbers(set: &[Word]) -> Vec<usize> {
     let is_set = |cpu: &usize| set[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
     (0..set.len() * WORD_BITS).filter(is_set).collect()
 }
 
-fn set_of(cpus: &Cpus) -> io::Result<Vec<Word>> {
-    let length = cpus.iter().last().map_or(0, |last| last.saturating_add(1));
+fn set_of(cpus: &[usize]) -> io::Result<Vec<Word>> {
+    let length = cpus.last().map_or(0, |last| last.saturating_add(1));
     if length > CPUS_MAX {
         let message = format!("no machine has {length} CPUs");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let mut set = vec![0; length.max(CPUS_FIRST).div_ceil(WORD_BITS)];
-    for cpu in cpus.iter() {
+    for cpu in cpus {
         set[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
     }
     Ok(set)
@@ -114,7 +116,7 @@ mod tests {
     fn a_set_grows_until_the_kernels_set_fits() {
         for (built_for, allowed) in [(64, 0), (1024, 1023), (1025, 1024), (8192, 5000)] {
             let read = grow_until_it_fits(kernel(built_for, allowed)).unwrap();
-            assert_eq!(read, Cpus::from_iter([allowed]));
+            assert_eq!(read, [allowed]);
         }
     }
 
@@ -137,14 +139,14 @@ mod tests {
 
     #[test]
     fn a_set_is_read_as_it_was_written() {
-        let cpus = Cpus::from_iter([0, 63, 64, 1023, 1024, 65_535]);
+        let cpus = [0, 63, 64, 1023, 1024, 65_535];
         assert_eq!(numbers(&set_of(&cpus).unwrap()), cpus);
     }
 
     #[test]
     fn a_huge_cpu_number_allocates_nothing() {
         for far in [65_536, usize::MAX] {
-            let refusal = set_of(&Cpus::from_iter([far])).unwrap_err();
+            let refusal = set_of(&[far]).unwrap_err();
             assert_eq!(refusal.kind(), io::ErrorKind::InvalidInput);
         }
     }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::Result;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 use crate::cpu_set as imp;
+use crate::error::Result;
 
 /// A set of CPUs, by number.
 ///
@@ -40,12 +40,12 @@ impl Cpus {
     /// }
     /// ```
     pub fn allowed() -> Result<Self> {
-        imp::allowed()
+        imp::allowed().map(|numbers| Self { numbers })
     }
 
     /// Runs this thread, and the threads that it starts, on these CPUs.
     pub(crate) fn pin(&self) -> Result<()> {
-        imp::pin(self)
+        imp::pin(&self.numbers)
     }
 
     /// Whether `cpu` is in the set.
@@ -100,14 +100,13 @@ impl fmt::Display for Cpus {
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 mod imp {
-    use super::{Cpus, Result};
-    use crate::Error;
+    use crate::error::{Error, Result};
 
-    pub(super) fn allowed() -> Result<Cpus> {
+    pub(super) fn allowed() -> Result<Vec<usize>> {
         Err(Error::NoAffinity)
     }
 
-    pub(super) fn pin(_: &Cpus) -> Result<()> {
+    pub(super) fn pin(_: &[usize]) -> Result<()> {
         Err(Error::NoAffinity)
     }
 }

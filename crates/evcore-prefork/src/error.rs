@@ -41,7 +41,7 @@ pub enum Error {
         fd: RawFd,
     },
     /// The variable [`INHERITED`](crate::INHERITED) does not list descriptors of this process.
-    #[error("{} is {text:?}: {why}", crate::INHERITED)]
+    #[error("{} is {text:?}: {why}", crate::passed_fds::INHERITED)]
     BadInheritance {
         /// The value of the variable.
         text: String,

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, num::NonZeroU32, os::unix::process::ExitStatusExt, process::ExitStatus};
 
-use crate::{Stop, WorkerIndex, lifecycle::Slot};
+use crate::{slot::Slot, stop::Stop, worker_index::WorkerIndex};
 
 /// The exit code by which a worker prevents its replacement: 2, as in nginx.
 ///

@@ -10,7 +10,7 @@ use std::{
 use rustix::process::Pid;
 
 use crate::{
-    Error, Result,
+    error::{Error, Result},
     liveness_pipe::{ChildEnd, ParentEnd, liveness_pipe},
     signals,
 };

@@ -2,7 +2,11 @@
 
 use std::io;
 
-use crate::{Reload, Upgrade, WorkerExit, WorkerInfo};
+use crate::{
+    exit::{WorkerExit, WorkerInfo},
+    reload::Reload,
+    upgrade::Upgrade,
+};
 
 type WorkerHook<'a> = Box<dyn FnMut(&WorkerInfo) + 'a>;
 

@@ -75,6 +75,8 @@
 //! by SIGIO, from a socket whose other end the master holds. A worker that closes descriptors that
 //! it has not opened does not get it. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
 
+mod slot;
+mod stop;
 mod supervisor;
 mod worker;
 mod worker_index;
@@ -103,6 +105,7 @@ mod threads;
 mod foreground;
 mod fork;
 mod liveness_pipe;
+mod pause;
 mod self_pipe;
 mod signal_state;
 mod signals;
@@ -115,8 +118,10 @@ pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
 pub use exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
+pub use passed_fds::INHERITED;
 pub use reload::Reload;
+pub use stop::Stop;
 pub use supervisor::Supervisor;
-pub use upgrade::{INHERITED, Upgrade, inherited, parent_binary_alive};
-pub use worker::{Stop, Worker};
+pub use upgrade::{Upgrade, inherited, parent_binary_alive};
+pub use worker::Worker;
 pub use worker_index::WorkerIndex;

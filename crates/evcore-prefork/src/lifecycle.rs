@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Outcome, Reload, Stop};
+use crate::{exit::Outcome, reload::Reload, slot::Slot, stop::Stop};
 
 mod escalation;
 mod generation;
@@ -73,22 +73,6 @@ impl Default for Timeouts {
             stop: Duration::from_secs(30),
             ready: Duration::from_secs(1),
         }
-    }
-}
-
-/// A place in the table of workers. No two living workers share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot {
-    /// The row of a generation, below `GENERATIONS_MAX`.
-    pub(crate) row: usize,
-    /// The index of a worker in its generation.
-    pub(crate) index: usize,
-}
-
-impl Slot {
-    /// The slot as one number, below `workers` times `GENERATIONS_MAX`.
-    pub(crate) fn number(self, workers: usize) -> usize {
-        self.row * workers + self.index
     }
 }
 

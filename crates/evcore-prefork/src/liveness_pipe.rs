@@ -28,7 +28,11 @@ use rustix::{
     process::getpid,
 };
 
-use crate::{Error, Result, self_pipe::pause, signal_state::NO_FD};
+use crate::{
+    error::{Error, Result},
+    pause::pause,
+    signal_state::NO_FD,
+};
 
 /// The worker's end in this process, or `NO_FD`.
 // Invariant: once set, a socket that is never closed.

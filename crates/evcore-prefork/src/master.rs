@@ -3,16 +3,18 @@
 use std::{io, mem, os::unix::net::UnixStream, time::Instant};
 
 use crate::{
-    CANNOT_START, DO_NOT_RESTART, Error, ExitCause, Outcome, Result, Stop, Upgrade, WorkerExit,
-    WorkerInfo,
     children::Children,
+    error::{Error, Result},
+    exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo},
     foreground,
     hooks::Hooks,
-    lifecycle::{Action, Config, Lifecycle, Slot},
+    lifecycle::{Action, Config, Lifecycle},
     self_pipe::SelfPipe,
     signals::{self, Command, Handlers},
+    slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
-    upgrade::Binary,
+    stop::Stop,
+    upgrade::{Binary, Upgrade},
 };
 
 /// Performs what the [`Lifecycle`] decides, for either kind of worker.

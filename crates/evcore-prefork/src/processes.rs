@@ -17,13 +17,15 @@ use rustix::{
 };
 
 use crate::{
-    Affinity, ExitCause, Stop, Worker,
+    affinity::Affinity,
+    exit::ExitCause,
     fork::{self, Side},
-    lifecycle::Slot,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     signals,
+    slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
-    worker::MasterLink,
+    stop::Stop,
+    worker::{MasterLink, Worker},
 };
 
 /// The exit code of a process that panics, by Rust's runtime.

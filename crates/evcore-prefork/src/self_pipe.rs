@@ -14,13 +14,14 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{Error, Result, signals};
+use crate::{
+    error::{Error, Result},
+    pause::pause,
+    signals,
+};
 
 /// The longest single wait: some systems count milliseconds in 31 bits.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
-
-/// How long this process pauses if the kernel is short of a resource.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The read end.
 #[derive(Debug)]
@@ -82,13 +83,6 @@ impl SelfPipe {
         let mut bytes = [0; 256];
         while matches!((&self.read).read(&mut bytes), Ok(256)) {}
     }
-}
-
-/// Waits for a time alone, for which the kernel needs no resource. A signal ends the wait.
-pub(crate) fn pause() {
-    let time = Timespec::try_from(PAUSE).expect("a moment fits");
-    // The result does not matter: the next attempt shows whether the kernel has the resource again.
-    let _ = poll(&mut [], Some(&time));
 }
 
 /// Whether the error may pass: memory is short (AGAIN on some systems), or the limit on descriptors

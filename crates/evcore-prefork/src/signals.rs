@@ -27,8 +27,10 @@ use libc::c_int;
 use signal_hook::{SigId, low_level};
 
 use crate::{
-    Error, Result, Stop, liveness_pipe,
+    error::{Error, Result},
+    liveness_pipe,
     signal_state::{NO_FD, SignalState},
+    stop::Stop,
 };
 
 /// Whether some `Handlers` exist.

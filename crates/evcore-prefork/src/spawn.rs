@@ -3,7 +3,7 @@
 
 use std::{io, num::NonZeroU32, os::fd::BorrowedFd};
 
-use crate::{ExitCause, Stop, lifecycle::Slot};
+use crate::{exit::ExitCause, slot::Slot, stop::Stop};
 
 /// Starts workers.
 pub(crate) trait Spawn {

@@ -7,13 +7,18 @@ use std::{
 };
 
 use crate::{
-    Affinity, Error, Outcome, Reload, Result, Upgrade, Worker, WorkerExit, WorkerInfo, fork,
+    affinity::Affinity,
+    error::{Error, Result},
+    exit::{Outcome, WorkerExit, WorkerInfo},
+    fork,
     hooks::Hooks,
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
     master::Master,
     processes::Processes,
+    reload::Reload,
     threads::Threads,
-    upgrade::Binary,
+    upgrade::{Binary, Upgrade},
+    worker::Worker,
 };
 
 /// The limit on workers, as in nginx: a greater number is a mistake.

@@ -107,7 +107,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-    use crate::worker::Stop;
+    use crate::stop::Stop;
 
     fn channel() -> (ThreadChannel, UnixStream) {
         let (master, write) = UnixStream::pair().unwrap();

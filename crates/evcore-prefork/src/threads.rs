@@ -11,12 +11,14 @@ use std::{
 };
 
 use crate::{
-    Affinity, ExitCause, Stop, Worker,
-    lifecycle::Slot,
+    affinity::Affinity,
+    exit::ExitCause,
     signals,
+    slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
+    stop::Stop,
     thread_channel::ThreadChannel,
-    worker::MasterLink,
+    worker::{MasterLink, Worker},
 };
 
 /// Starts threads that run `work`.

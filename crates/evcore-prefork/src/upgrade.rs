@@ -26,13 +26,13 @@ use rustix::{
     process::{getpid, getppid},
 };
 
-use crate::{Error, Result, Stop, activation, passed_fds, signals};
-
-/// The environment variable that lists the descriptors a new binary inherits: `5,6,9`, in the order
-/// in which the old binary [passed them on](crate::Supervisor::inherit).
-///
-/// It stays set. If you start other programs, remove it there by `Command::env_remove`.
-pub const INHERITED: &str = "EVCORE_INHERITED";
+use crate::{
+    activation,
+    error::{Error, Result},
+    passed_fds::{self, INHERITED},
+    signals,
+    stop::Stop,
+};
 
 /// The environment variable that holds the process id of the binary that started a new one.
 const PARENT: &str = "EVCORE_PARENT_BINARY";

@@ -13,45 +13,15 @@ use rustix::{
 };
 
 use crate::{
-    Affinity, Error, Result, WorkerIndex,
-    lifecycle::Slot,
+    affinity::Affinity,
+    error::{Error, Result},
     liveness_pipe,
     signals::{self, Handlers},
+    slot::Slot,
+    stop::Stop,
     thread_channel::ThreadChannel,
+    worker_index::WorkerIndex,
 };
-
-/// How to stop.
-///
-/// ```
-/// use evcore_prefork::Stop;
-///
-/// assert!(Stop::Graceful < Stop::Fast);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stop {
-    /// QUIT: finish the requests under way, accept no new clients.
-    Graceful,
-    /// TERM or INT: stop now. A process that has not ended a second later is killed.
-    Fast,
-}
-
-impl Stop {
-    /// The harder, the greater; never 0.
-    pub(crate) const fn severity(self) -> u8 {
-        match self {
-            Self::Graceful => 1,
-            Self::Fast => 2,
-        }
-    }
-
-    pub(crate) const fn from_severity(severity: u8) -> Option<Self> {
-        match severity {
-            0 => None,
-            1 => Some(Self::Graceful),
-            _ => Some(Self::Fast),
-        }
-    }
-}
 
 /// The worker that runs in this process or thread.
 ///
@@ -176,7 +146,7 @@ impl Worker {
     ///
     /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. It does not count
     /// down: begin to measure the time when the value changes. An event loop of evcore takes it before
-    /// each turn: `while ev.next_turn(worker.stop_within(timeout))? { ... }`. Costs a load.
+    /// each turn: `if let Some(timeout) = worker.stop_within(timeout) { ev.shutdown(timeout) }`. Costs a load.
     ///
     /// Let `timeout` be shorter than [`Supervisor::stop_timeout`](crate::Supervisor::stop_timeout),
     /// which ends workers that do not stop.

@@ -4,9 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::jobs::Key;
-use crate::scheduler::{assert_period, nanoseconds};
-use crate::thread::Shared;
+use crate::{
+    jobs::{Key, assert_period},
+    shared::{Shared, nanoseconds},
+};
+
+/// The closure of a job.
+pub(crate) type Run = Box<dyn FnMut(&Job) + Send>;
 
 /// A handle to a job of a [`Scheduler`](crate::Scheduler), to move or cancel it, or to change its period.
 ///
@@ -33,12 +37,12 @@ use crate::thread::Shared;
 /// ```
 #[derive(Clone)]
 pub struct Job {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Run>>,
     key: Key,
 }
 
 impl Job {
-    pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<Run>>, key: Key) -> Self {
         Self { shared, key }
     }
 

@@ -6,14 +6,10 @@
 #[cfg(all(test, not(evcore_loom)))]
 mod tests;
 
-use std::fmt;
 use std::mem;
+use std::time::Duration;
 
-use crate::job::Job;
 use evcore_timer::{TimerHeap, TimerQueue};
-
-/// The closure of a job.
-pub(crate) type Run = Box<dyn FnMut(&Job) + Send>;
 
 /// When a job runs, in ticks.
 #[derive(Clone, Copy, Debug)]
@@ -29,11 +25,10 @@ pub(crate) struct Key {
     serial: u64,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Jobs {
+pub(crate) struct Jobs<R> {
     timers: TimerHeap,
     // Invariant: it has a slot for every id that was used; the timer of a free slot is not armed.
-    slots: Vec<Slot>,
+    slots: Vec<Slot<R>>,
     free: Vec<u32>,
     serials: u64,
     /// `now` of the current phase of the timers.
@@ -43,8 +38,20 @@ pub(crate) struct Jobs {
     stopping: bool,
 }
 
-impl Jobs {
-    pub(crate) fn add(&mut self, schedule: Schedule, run: Run) -> Key {
+impl<R> Jobs<R> {
+    pub(crate) fn new() -> Self {
+        Self {
+            timers: TimerHeap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            serials: 0,
+            phase: 0,
+            sleeps_until: None,
+            stopping: false,
+        }
+    }
+
+    pub(crate) fn add(&mut self, schedule: Schedule, run: R) -> Key {
         let id = self.free.pop().unwrap_or_else(|| self.new_slot());
         self.serials += 1;
         let serial = self.serials;
@@ -63,7 +70,7 @@ impl Jobs {
     }
 
     /// Cancels a job. Returns whether it was scheduled, and its closure unless it is running.
-    pub(crate) fn cancel(&mut self, key: Key) -> (bool, Option<Run>) {
+    pub(crate) fn cancel(&mut self, key: Key) -> (bool, Option<R>) {
         let Some(slot) = self.slot(key) else {
             return (false, None);
         };
@@ -95,7 +102,7 @@ impl Jobs {
     }
 
     /// Takes a job that is due. The caller runs it and then [puts it back](Self::put_back).
-    pub(crate) fn take_due(&mut self, now: u64) -> Option<(Key, Run)> {
+    pub(crate) fn take_due(&mut self, now: u64) -> Option<(Key, R)> {
         let mut expired = self.timers.pop_expired(self.phase);
         if expired.is_none() {
             self.phase = now;
@@ -127,7 +134,7 @@ impl Jobs {
     }
 
     /// Puts back the closure of a job that ran; returns it if the job has ended.
-    pub(crate) fn put_back(&mut self, key: Key, run: Run, panicked: bool) -> Option<Run> {
+    pub(crate) fn put_back(&mut self, key: Key, run: R, panicked: bool) -> Option<R> {
         let armed = self.timers.is_armed(key.id);
         let Some(slot) = self.slot(key) else {
             return Some(run);
@@ -178,7 +185,7 @@ impl Jobs {
     }
 
     /// Takes all jobs that have not run.
-    pub(crate) fn take_all(&mut self) -> Vec<Slot> {
+    pub(crate) fn take_all(&mut self) -> Vec<Slot<R>> {
         self.timers.clear();
         self.free.clear();
         mem::take(&mut self.slots)
@@ -193,13 +200,13 @@ impl Jobs {
         self.timers.len()
     }
 
-    fn slot(&mut self, key: Key) -> Option<&mut Slot> {
+    fn slot(&mut self, key: Key) -> Option<&mut Slot<R>> {
         let slot = self.slots.get_mut(key.id as usize)?;
         (slot.serial == key.serial).then_some(slot)
     }
 
     /// The slot of a job that has not ended.
-    fn lasting(&mut self, key: Key) -> Option<&mut Slot> {
+    fn lasting(&mut self, key: Key) -> Option<&mut Slot<R>> {
         self.slot(key)
             .filter(|slot| !matches!(slot.work, Work::Cancelled))
     }
@@ -230,15 +237,14 @@ impl Jobs {
 }
 
 /// The slot of a job.
-#[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Slot<R> {
     /// 0 if the slot is free.
     serial: u64,
     period: Option<u64>,
-    work: Work,
+    work: Work<R>,
 }
 
-impl Slot {
+impl<R> Slot<R> {
     const FREE: Self = Self {
         serial: 0,
         period: None,
@@ -246,20 +252,18 @@ impl Slot {
     };
 }
 
-enum Work {
-    Waiting(Run),
+enum Work<R> {
+    Waiting(R),
     /// The thread has the closure.
     Running,
     /// In its last run, or the slot is free.
     Cancelled,
 }
 
-impl fmt::Debug for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Waiting(_) => "Waiting",
-            Self::Running => "Running",
-            Self::Cancelled => "Cancelled",
-        })
-    }
+/// Panics if a job with this period would never let another one run.
+pub(crate) fn assert_period(period: Duration) {
+    assert!(
+        !period.is_zero(),
+        "the period is zero: the job would never stop running"
+    );
 }

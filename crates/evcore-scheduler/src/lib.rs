@@ -6,6 +6,7 @@ mod manual;
 mod scheduler;
 
 mod jobs;
+mod shared;
 mod thread;
 
 mod sync;

@@ -3,8 +3,9 @@
 use std::{any::Any, fmt, panic::resume_unwind, sync::Arc, time::Duration};
 
 use crate::{
-    Job,
-    thread::{Shared, run_job},
+    job::{Job, Run},
+    shared::Shared,
+    thread::run_job,
 };
 
 /// The time of a scheduler without a thread, from [`Scheduler::manual`](crate::Scheduler::manual),
@@ -13,7 +14,7 @@ use crate::{
 /// A job takes no time. Nothing here depends on the time of the machine, so a test has the same result
 /// in each run.
 pub struct ManualTime {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Run>>,
     report: Option<Box<Report>>,
 }
 
@@ -21,7 +22,7 @@ pub struct ManualTime {
 type Report = dyn FnMut(&Job, Box<dyn Any + Send>) + Send;
 
 impl ManualTime {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<Run>>) -> Self {
         Self {
             shared,
             report: None,

@@ -17,10 +17,12 @@ use std::{
 };
 
 use crate::{
-    Job, ManualTime,
-    jobs::Schedule,
+    job::{Job, Run},
+    jobs::{Schedule, assert_period},
+    manual::ManualTime,
+    shared::{Shared, nanoseconds},
     sync::{JoinHandle, spawn, this_thread},
-    thread::{self, Shared},
+    thread,
 };
 
 /// A background thread that runs closures at their time, once or periodically.
@@ -61,7 +63,7 @@ use crate::{
 /// ```
 #[must_use = "a scheduler that is dropped runs nothing"]
 pub struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Run>>,
     /// `None` once it is dropped, and if the time is manual.
     thread: Option<JoinHandle<()>>,
 }
@@ -209,17 +211,4 @@ impl fmt::Debug for Scheduler {
             .field("jobs", &self.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Panics if a job with this period would never let another one run.
-pub(crate) fn assert_period(period: Duration) {
-    assert!(
-        !period.is_zero(),
-        "the period is zero: the job would never stop running"
-    );
-}
-
-/// A duration in nanoseconds, the ticks of the scheduler; at most `u64::MAX`.
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

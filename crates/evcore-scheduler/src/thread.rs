@@ -1,169 +1,20 @@
-//! The background thread, and the state that it shares with the handles.
+//! The background thread: it runs the jobs that are due.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
-use crate::job::Job;
-use crate::jobs::{Jobs, Key, Run, Schedule};
-use crate::scheduler::nanoseconds;
-use crate::sync::{Condvar, Mutex, MutexGuard, now};
-
-/// The jobs, and the condition variable that wakes the thread.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    jobs: Mutex<Jobs>,
-    wake: Condvar,
-    /// Tick 0.
-    start: Instant,
-    /// The present tick of a [`ManualTime`](crate::ManualTime); `None` if time passes by itself.
-    manual: Option<AtomicU64>,
-}
-
-impl Shared {
-    pub(crate) fn new() -> Self {
-        Self {
-            jobs: Mutex::new(Jobs::default()),
-            wake: Condvar::default(),
-            start: now(),
-            manual: None,
-        }
-    }
-
-    /// Without a thread, at tick 0 until it is moved.
-    pub(crate) fn manual() -> Self {
-        Self {
-            manual: Some(AtomicU64::new(0)),
-            ..Self::new()
-        }
-    }
-
-    pub(crate) fn add(&self, schedule: Schedule, run: Run) -> Key {
-        self.change(|jobs| jobs.add(schedule, run))
-    }
-
-    pub(crate) fn move_to(&self, key: Key, tick: u64) -> bool {
-        self.change(|jobs| jobs.move_to(key, tick))
-    }
-
-    pub(crate) fn set_period(&self, key: Key, first: u64, period: u64) -> bool {
-        self.change(|jobs| jobs.set_period(key, first, period))
-    }
-
-    pub(crate) fn cancel(&self, key: Key) -> bool {
-        let (was_armed, _run) = self.jobs.lock().cancel(key);
-        was_armed
-    }
-
-    pub(crate) fn stop(&self) {
-        self.change(Jobs::stop);
-    }
-
-    pub(crate) fn is_scheduled(&self, key: Key) -> bool {
-        self.jobs.lock().is_scheduled(key)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.jobs.lock().len()
-    }
-
-    /// The tick of an instant, in nanoseconds from the start; 0 if it is before the start.
-    pub(crate) fn tick_of(&self, when: Instant) -> u64 {
-        nanoseconds(when.saturating_duration_since(self.start))
-    }
-
-    /// The tick of `delay` from now; the last tick if it is later than that.
-    pub(crate) fn tick_after(&self, delay: Duration) -> u64 {
-        self.tick().saturating_add(nanoseconds(delay))
-    }
-
-    /// The present time.
-    pub(crate) fn now(&self) -> Instant {
-        match &self.manual {
-            Some(tick) => self.start + Duration::from_nanos(tick.load(Ordering::Relaxed)),
-            None => now(),
-        }
-    }
-
-    /// The present tick.
-    fn tick(&self) -> u64 {
-        match &self.manual {
-            Some(tick) => tick.load(Ordering::Relaxed),
-            None => self.tick_of(now()),
-        }
-    }
-
-    /// Moves a manual time forward to a tick.
-    pub(crate) fn move_time(&self, to: u64) {
-        if let Some(tick) = &self.manual {
-            tick.fetch_max(to, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn is_manual(&self) -> bool {
-        self.manual.is_some()
-    }
-
-    /// Takes the next job that is due by tick `end`, and moves a manual time to its deadline.
-    pub(crate) fn next_due_by(&self, end: u64) -> Option<(Key, Run)> {
-        let mut jobs = self.jobs.lock();
-        if jobs.is_stopping() {
-            return None;
-        }
-        let due = jobs.take_due(self.tick());
-        if due.is_some() {
-            return due;
-        }
-        let next = jobs.next_deadline().filter(|next| *next <= end)?;
-        self.move_time(next);
-        jobs.take_due(next)
-    }
-
-    /// Changes the jobs, and wakes the thread if it would sleep too long.
-    fn change<T>(&self, change: impl FnOnce(&mut Jobs) -> T) -> T {
-        let mut jobs = self.jobs.lock();
-        let result = change(&mut jobs);
-        if jobs.oversleeps() {
-            self.wake.notify_one();
-        }
-        result
-    }
-
-    /// Sleeps until a job is due; `None` if the thread must stop.
-    fn next_due(&self) -> Option<(Key, Run)> {
-        let mut jobs = self.jobs.lock();
-        while !jobs.is_stopping() {
-            let due = jobs.take_due(self.tick());
-            if due.is_some() {
-                return due;
-            }
-            jobs = self.sleep(jobs);
-        }
-        None
-    }
-
-    /// Sleeps until the next deadline or a notification; it may wake up early.
-    fn sleep<'a>(&'a self, mut jobs: MutexGuard<'a, Jobs>) -> MutexGuard<'a, Jobs> {
-        let end = jobs.fall_asleep().and_then(|tick| self.instant_of(tick));
-        let mut jobs = match end {
-            Some(end) => self.wake.wait_until(jobs, end),
-            None => self.wake.wait(jobs),
-        };
-        jobs.wake_up();
-        jobs
-    }
-
-    /// The instant of a tick; `None` if it is out of the range of `Instant`.
-    fn instant_of(&self, tick: u64) -> Option<Instant> {
-        self.start.checked_add(Duration::from_nanos(tick))
-    }
-}
+use crate::{
+    job::{Job, Run},
+    jobs::Key,
+    shared::Shared,
+};
 
 /// The body of the thread: runs jobs when they are due, until it is stopped.
 pub(crate) fn body(
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Run>>,
     mut report: impl FnMut(&Job, Box<dyn Any + Send>) + Send + 'static,
 ) -> impl FnOnce() + Send + 'static {
     move || {
@@ -176,14 +27,14 @@ pub(crate) fn body(
 
 /// Runs a job that is due, and reports its panic.
 pub(crate) fn run_job(
-    shared: &Arc<Shared>,
+    shared: &Arc<Shared<Run>>,
     key: Key,
     mut run: Run,
     report: &mut impl FnMut(&Job, Box<dyn Any + Send>),
 ) {
     let job = Job::new(Arc::clone(shared), key);
     let ran = catch_panic(|| run(&job));
-    let ended = shared.jobs.lock().put_back(key, run, ran.is_err());
+    let ended = shared.put_back(key, run, ran.is_err());
     // Dropping the captures of the closure may panic, too.
     let dropped = catch_panic(|| drop(ended));
     for panic in [ran, dropped].into_iter().filter_map(Result::err) {
@@ -192,8 +43,8 @@ pub(crate) fn run_job(
 }
 
 /// Drops the jobs of a scheduler that is stopped.
-pub(crate) fn drop_jobs(shared: &Shared) {
-    let unrun = shared.jobs.lock().take_all();
+pub(crate) fn drop_jobs(shared: &Shared<Run>) {
+    let unrun = shared.take_all();
     for slot in unrun {
         let _ = catch_panic(|| drop(slot));
     }

@@ -306,7 +306,7 @@ mod tests {
         // A process can have one.
         let supervised = evcore_prefork::Worker::solo().unwrap();
         let code = loops.run(supervised, Ok(Vec::new()), |worker| {
-            assert_eq!(worker.ev.status().limit, 7);
+            assert_eq!(worker.ev.stats().limit, 7);
             Err("out of luck")
         });
         assert_eq!(code, FAILED);

@@ -54,8 +54,10 @@ impl Worker {
         if !mem::replace(&mut self.is_ready, true) {
             self.supervised.ready();
         }
-        let stop = self.supervised.stop_within(self.stop_timeout);
-        self.ev.next_turn(stop)
+        if let Some(timeout) = self.supervised.stop_within(self.stop_timeout) {
+            self.ev.shutdown(timeout);
+        }
+        self.ev.wait()
     }
 
     /// The worker's number, from 0. During a reload an old and a new worker have the same.

@@ -7,7 +7,7 @@ use std::{
 
 use evcore::poller::{Backend, Capabilities, EventSink, Registration, Result, Waker};
 
-use crate::Sim;
+use crate::sim::Sim;
 
 /// Watches the sockets of a process. [`Process::backend`](crate::Process::backend) describes it.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
 
-use crate::Sim;
+use crate::sim::Sim;
 
 /// The environment variable with the only seed to run.
 const SEED_VARIABLE: &str = "EVCORE_SIM_SEED";

@@ -6,9 +6,13 @@
 
 use std::{fmt, io, net::SocketAddr, time::Duration};
 
-use evcore::Ready;
-
-use crate::{Rng, rng::whole_ns, state::State, trace::TraceKind};
+use crate::{
+    client_event::ClientEvent,
+    rng::{Rng, whole_ns},
+    sim::Sim,
+    state::{Callback, State},
+    trace::TraceKind,
+};
 
 /// A client of the simulated network, with at most one connection and one timer.
 ///
@@ -39,24 +43,6 @@ use crate::{Rng, rng::whole_ns, state::State, trace::TraceKind};
 pub trait Client: fmt::Debug + Send {
     /// Handles an event.
     fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>);
-}
-
-/// What has happened to a client. [`Client`] has an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ClientEvent {
-    /// The client begins. Always the first event.
-    Started,
-    /// The timer has expired that was [armed](ClientCx::arm).
-    Expired,
-    /// The connection is established.
-    Connected,
-    /// The connection is refused: no process listens at the address, or the backlog was full for 31
-    /// s.
-    Refused,
-    /// Something about the connection has changed, and this readiness holds now. It is reported
-    /// after every change, so a client need not read all there is.
-    Ready(Ready),
 }
 
 /// What a [`Client`] can do while it handles an event.
@@ -172,5 +158,18 @@ impl fmt::Debug for ClientCx<'_> {
             .field("client", &self.id)
             .field("now", &self.now())
             .finish_non_exhaustive()
+    }
+}
+
+impl Sim {
+    /// Starts a client of your own.
+    pub fn add_client(&self, client: impl Client + 'static) {
+        self.state().add_client(Box::new(client));
+    }
+}
+
+impl<C: Client> Callback for C {
+    fn call(&mut self, event: ClientEvent, state: &mut State, id: u32) {
+        self.on_event(event, &mut ClientCx { state, id });
     }
 }

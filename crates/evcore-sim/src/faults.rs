@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::Probability;
+use crate::probability::Probability;
 
 /// A kind of fault.
 ///

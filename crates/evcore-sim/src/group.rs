@@ -4,7 +4,7 @@ use std::{fmt, mem, os::fd::RawFd};
 
 use evcore::balancer::{GroupMember, GroupView, Load, Notifier, Policy, WorkerId};
 
-use crate::{Process, Sim, fd_table, state::State, trace::TraceKind};
+use crate::{fd_table, process::Process, role::Role, sim::Sim, state::State, trace::TraceKind};
 
 /// The accept lock and the worker group of one simulated server.
 ///
@@ -30,6 +30,19 @@ use crate::{Process, Sim, fd_table, state::State, trace::TraceKind};
 pub struct SimGroup {
     sim: Sim,
     index: u32,
+}
+
+impl Sim {
+    /// Creates what the workers of one server under this policy share, with a slot for each of
+    /// them.
+    ///
+    /// # Panics
+    ///
+    /// If `workers` is 0.
+    #[must_use]
+    pub fn group(&self, policy: Policy, workers: usize) -> SimGroup {
+        SimGroup::new(self.clone(), policy, workers)
+    }
 }
 
 impl SimGroup {
@@ -88,9 +101,6 @@ pub struct SimMember {
     /// The descriptor of its notifier.
     fd: Option<RawFd>,
 }
-
-/// What a process has of the group: a membership, or a handle to the lock.
-pub(crate) type Role = Box<dyn GroupMember>;
 
 impl SimMember {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

@@ -22,13 +22,6 @@ use crate::{
     notifier::NotifierId,
 };
 
-/// A registration, by its poller and its id there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WatchId {
-    pub(crate) poller: u32,
-    pub(crate) id: u32,
-}
-
 /// What a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {

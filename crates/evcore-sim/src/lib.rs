@@ -6,7 +6,7 @@
 //!    with it, and use the stream through [`Transport`](evcore::Transport). If it connects to other
 //!    servers, take any [`Connector`](evcore::Connector). Read the time from
 //!    [`EventLoop::clock`](evcore::EventLoop::clock), and take random numbers and a
-//!    [`ThreadPool`](evcore::ThreadPool) from the caller.
+//!    [`Pool`](evcore::pool::Pool) from the caller.
 //! 2. **Make it repeatable.** Use no [`Instant`](std::time::Instant), no thread, no order of a
 //!    `HashMap`, and nothing that depends on an address. They differ from run to run, so that a
 //!    seed cannot repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].
@@ -72,8 +72,10 @@ mod thread_pool;
 mod udp_socket;
 
 mod client;
+mod client_event;
 mod script;
 
+mod app;
 mod worker;
 mod workers;
 
@@ -85,11 +87,15 @@ mod kernel_poller;
 mod net;
 mod notifier;
 mod rng;
+mod role;
 mod state;
 mod trace;
+mod watch_id;
 
+pub use app::App;
 pub use check::check;
-pub use client::{Client, ClientCx, ClientEvent};
+pub use client::{Client, ClientCx};
+pub use client_event::ClientEvent;
 pub use config::SimConfig;
 pub use faults::{Fault, Faults};
 pub use group::{SimGroup, SimMember};
@@ -101,4 +107,4 @@ pub use script::{ClientOutcome, Script, ScriptHandle};
 pub use sim::Sim;
 pub use stream::SimStream;
 pub use udp_socket::SimUdpSocket;
-pub use workers::{App, Workers};
+pub use workers::Workers;

@@ -8,7 +8,7 @@ use evcore::{
     poller::{Source, Target},
 };
 
-use crate::{Sim, SimStream, fd_table, kernel_poller::Object};
+use crate::{fd_table, kernel_poller::Object, sim::Sim, stream::SimStream};
 
 /// A listener of the simulated network, for [`Builder::listener`](evcore::Builder::listener).
 ///

@@ -7,7 +7,7 @@ use std::sync::{
 
 use evcore::balancer::{Notify, Policy, WorkerGroup};
 
-use crate::kernel_poller::WatchId;
+use crate::watch_id::WatchId;
 
 /// A notifier, by its group and the slot of its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,17 @@
 use std::{io, net::SocketAddr};
 
 use evcore::{
-    Address, Builder, Connector, Handle, ThreadPool,
+    Address, Builder, Connector, Handle, Token,
     clock::{Clock, TimeSource, WallTime},
     net::Error,
     poller::{Backend, Capabilities},
+    pool::Pool,
 };
 
-use crate::{Sim, SimListener, SimStream, SimUdpSocket, backend::SimBackend, net::Family};
+use crate::{
+    backend::SimBackend, listener::SimListener, net::Family, sim::Sim, stream::SimStream,
+    udp_socket::SimUdpSocket,
+};
 
 /// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
 ///
@@ -24,7 +28,7 @@ use crate::{Sim, SimListener, SimStream, SimUdpSocket, backend::SimBackend, net:
 /// let process = sim.process();
 /// let listener = process.listen("10.0.0.1:80".parse()?);
 /// let mut ev = process.builder().build()?;
-/// assert_eq!(ev.status().backend, "simulated");
+/// assert_eq!(ev.stats().backend, "simulated");
 ///
 /// let stream = process.connect(&"10.0.0.1:80".parse()?)?; // is in progress
 /// let token = ev.add(&stream, Interest::WRITE, Mode::Level)?;
@@ -48,6 +52,28 @@ pub struct Process {
     id: u32,
 }
 
+impl Sim {
+    /// Starts a process, which owns a loop, its clock and its sockets.
+    #[must_use]
+    pub fn process(&self) -> Process {
+        let id = self.state().spawn_process(false);
+        Process::new(self.clone(), id)
+    }
+
+    /// Connects at once, and returns the client's end, which the test uses itself between two
+    /// waits. What it sends arrives after the [latency](crate::SimConfig::latency).
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if no process listens at the
+    /// address, [`TimedOut`](io::ErrorKind::TimedOut) if the backlog is full.
+    pub fn connect(&self, server: SocketAddr) -> io::Result<SimStream> {
+        let process = self.process();
+        let (id, fd) = self.state().connect_now(process.id(), server)?;
+        Ok(SimStream::new(self.clone(), process.id(), fd, id))
+    }
+}
+
 impl Process {
     pub(crate) fn new(sim: Sim, id: u32) -> Self {
         Self { sim, id }
@@ -56,7 +82,9 @@ impl Process {
     /// A builder of a loop with the simulated [clock](Self::clock) and [backend](Self::backend).
     /// Everything else is as in [`Builder::new`].
     pub fn builder(&self) -> Builder<SimListener> {
-        Builder::new().clock(self.clock()).backend(self.backend())
+        Builder::default()
+            .clock(self.clock())
+            .backend(self.backend())
     }
 
     /// A clock that shows simulated time. Its monotonic time may jump ahead, its wall time may be
@@ -158,10 +186,10 @@ impl Process {
 
     /// A thread pool whose jobs run in simulated time, for the loop of this handle.
     ///
-    /// The program uses it as one from [`ThreadPool::new`]. There are no threads: a job starts when one
+    /// The program uses it as one from [`Pool::new`]. There are no threads: a job starts when one
     /// of `threads` simulated threads is free, and runs in an instant after its
     /// [time](crate::SimConfig::job_time). So results come in an order that the seed decides. A job must
-    /// not use the simulation, and [`ThreadPool::shutdown`] drops the jobs that have not ended.
+    /// not use the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
     ///
     /// # Panics
     ///
@@ -183,7 +211,7 @@ impl Process {
     ///     ev.wait()?; // lets simulated time pass
     ///     while let Some(step) = ev.next_step() {
     ///         assert!(matches!(step, Step::Woken));
-    ///         while let Some((_, result)) = pool.next_result(&mut ev) {
+    ///         while let Some((_, result)) = pool.next_result() {
     ///             results.push(result.expect("no job panics"));
     ///         }
     ///     }
@@ -198,12 +226,12 @@ impl Process {
         loop_handle: Handle,
         threads: usize,
         limit: usize,
-    ) -> ThreadPool<T> {
+    ) -> Pool<Token, T> {
         assert!(threads > 0, "a thread pool must have at least one thread");
         let sim = self.sim.clone();
         let pool = sim.state().open_thread_pool(self.id, threads);
         let simulator = move |job| sim.state().start_job(pool, job);
-        ThreadPool::simulated(loop_handle, limit, simulator)
+        Pool::simulated(limit, move || loop_handle.wake(), simulator)
     }
 
     /// Two connected streams that behave as Unix sockets: what is sent arrives at once.

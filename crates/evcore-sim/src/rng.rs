@@ -5,7 +5,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::Probability;
+use crate::probability::Probability;
 
 /// A random number generator whose numbers depend on its seed alone.
 ///

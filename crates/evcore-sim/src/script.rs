@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use crate::{Client, ClientCx, ClientEvent};
+use crate::{
+    client::{Client, ClientCx},
+    client_event::ClientEvent,
+    sim::Sim,
+};
 
 /// The operations of a client, in their order. The client connects first, and closes at the end.
 ///
@@ -29,6 +33,19 @@ use crate::{Client, ClientCx, ClientEvent};
 #[must_use]
 pub struct Script {
     ops: Vec<Op>,
+}
+
+impl Sim {
+    /// Starts a client that runs a script.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "a client that only causes load needs no handle"
+    )]
+    pub fn client(&self, server: SocketAddr, script: Script) -> ScriptHandle {
+        let (client, handle) = script.into_client(server);
+        self.add_client(client);
+        handle
+    }
 }
 
 /// One operation of a client.

@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use evcore::balancer::Policy;
-
 use crate::{
-    Client, Fault, Faults, Process, Rng, Script, ScriptHandle, SimConfig, SimGroup, SimStream,
-    rng::whole_ns, state::State, trace::TraceKind,
+    config::SimConfig,
+    faults::{Fault, Faults},
+    rng::{Rng, whole_ns},
+    state::State,
+    trace::TraceKind,
 };
 
 /// A simulated machine and its network. A seed decides everything in it that is random.
@@ -114,53 +115,6 @@ impl Sim {
     #[must_use]
     pub fn rng(&self) -> Rng {
         self.state().rng.fork()
-    }
-
-    /// Starts a process, which owns a loop, its clock and its sockets.
-    #[must_use]
-    pub fn process(&self) -> Process {
-        let id = self.state().spawn_process(false);
-        Process::new(self.clone(), id)
-    }
-
-    /// Creates what the workers of one server under this policy share, with a slot for each of
-    /// them.
-    ///
-    /// # Panics
-    ///
-    /// If `workers` is 0.
-    #[must_use]
-    pub fn group(&self, policy: Policy, workers: usize) -> SimGroup {
-        SimGroup::new(self.clone(), policy, workers)
-    }
-
-    /// Starts a client that runs a script.
-    #[allow(
-        clippy::must_use_candidate,
-        reason = "a client that only causes load needs no handle"
-    )]
-    pub fn client(&self, server: SocketAddr, script: Script) -> ScriptHandle {
-        let (client, handle) = script.into_client(server);
-        self.add_client(client);
-        handle
-    }
-
-    /// Starts a client of your own.
-    pub fn add_client(&self, client: impl Client + 'static) {
-        self.state().add_client(Box::new(client));
-    }
-
-    /// Connects at once, and returns the client's end, which the test uses itself between two
-    /// waits. What it sends arrives after the [latency](SimConfig::latency).
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if no process listens at the
-    /// address, [`TimedOut`](io::ErrorKind::TimedOut) if the backlog is full.
-    pub fn connect(&self, server: SocketAddr) -> io::Result<SimStream> {
-        let process = self.process();
-        let (id, fd) = self.state().connect_now(process.id(), server)?;
-        Ok(SimStream::new(self.clone(), process.id(), fd, id))
     }
 
     /// How many connections wait to be accepted at an address.

@@ -12,7 +12,7 @@ use evcore::{
     poller::{Source, Target},
 };
 
-use crate::{Sim, fd_table, net::EndpointId, state::State};
+use crate::{fd_table, net::EndpointId, sim::Sim, state::State};
 
 /// A connection of the simulated network, with the methods and errors of [`evcore::Stream`].
 ///

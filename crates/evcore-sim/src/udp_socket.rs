@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, os::fd::RawFd, sync::MutexGuard};
 
 use evcore::poller::{Source, Target};
 
-use crate::{Sim, fd_table, net::UdpId, state::State};
+use crate::{fd_table, net::UdpId, sim::Sim, state::State};
 
 /// A UDP socket of the simulated network, with the methods and errors of a non-blocking
 /// [`std::net::UdpSocket`].

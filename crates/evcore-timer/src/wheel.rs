@@ -124,6 +124,14 @@ pub struct TimerWheel {
     horizon: u64,
     /// `now` of the current phase.
     now: u64,
+    /// No timer is due before this tick. It is the earliest deadline, unless that timer was disarmed
+    /// or armed again, or is in a coarse slot since the last phase.
+    // Invariant: not after any deadline.
+    quiet_until: u64,
+    /// A deadline after this tick is neither overdue nor the earliest. Cached, because every arming
+    /// needs it.
+    // Invariant: the later of `horizon` and the tick before `quiet_until`.
+    plain_after: u64,
     in_phase: bool,
     has_more: bool,
     /// The most timers that one call moves. Lower in tests, so that short scripts pause.
@@ -164,6 +172,8 @@ impl TimerWheel {
             draining: None,
             horizon: 0,
             now: 0,
+            quiet_until: u64::MAX,
+            plain_after: u64::MAX - 1,
             in_phase: false,
             has_more: false,
             moves_max: MOVES_MAX,
@@ -172,8 +182,14 @@ impl TimerWheel {
         }
     }
 
-    /// Whether a deadline has a slot. If not, its timer goes on a heap.
+    /// Sets the tick before which no timer is due.
     #[inline]
+    fn set_quiet_until(&mut self, tick: u64) {
+        self.quiet_until = tick;
+        self.plain_after = self.horizon.max(tick.saturating_sub(1));
+    }
+
+    /// Whether a deadline has a slot. If not, its timer goes on a heap.
     fn fits(&self, deadline: u64) -> bool {
         deadline > self.horizon && deadline <= self.reach
     }
@@ -199,6 +215,7 @@ impl TimerWheel {
     /// when a table grows.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
+        self.set_quiet_until(deadline.min(self.quiet_until));
         self.nodes.admit(id);
         self.detach(id);
         self.insert(id, deadline);
@@ -285,7 +302,7 @@ impl TimerQueue for TimerWheel {
     fn arm(&mut self, id: u32, deadline: u64) {
         // This is the hot path. It calls a function only where it ends, because saving registers for
         // a call would cost as much as all the rest.
-        if self.fits(deadline) {
+        if deadline > self.plain_after && deadline <= self.reach {
             if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));
                 if old.is_in_slot() {
@@ -309,6 +326,7 @@ impl TimerQueue for TimerWheel {
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
+        self.set_quiet_until(deadline.min(self.quiet_until));
         self.nodes.admit(id);
         self.detach(id);
         if self.in_phase && deadline <= self.now {
@@ -336,7 +354,11 @@ impl TimerQueue for TimerWheel {
     #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         if self.armed == 0 {
-            self.empty_phase(now);
+            self.pass_empty(now);
+            return None;
+        }
+        if now < self.quiet_until {
+            self.pass_quiet(now);
             return None;
         }
         self.pop_armed(now)
@@ -349,6 +371,7 @@ impl TimerQueue for TimerWheel {
         self.overdue.clear();
         self.draining = None;
         self.armed = 0;
+        self.set_quiet_until(u64::MAX);
     }
 
     #[inline]
@@ -359,19 +382,9 @@ impl TimerQueue for TimerWheel {
             .then(|| self.deadline_at(node.spot, node.low))
     }
 
+    #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
-        if self.armed == 0 {
-            return None;
-        }
-        if self.is_in_order() {
-            // If no slot is occupied, `armed` is 0.
-            if let Some((slot, start)) = self.lowest_slot() {
-                if self.lists.at_front(slot).is_some() {
-                    return Some(start);
-                }
-            }
-        }
-        self.next_searched()
+        (self.armed > 0).then_some(self.quiet_until)
     }
 
     #[inline]
@@ -394,7 +407,7 @@ impl fmt::Debug for TimerWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerWheel")
             .field("armed", &self.armed)
-            .field("next_deadline", &self.earliest_start())
+            .field("quiet_until", &self.quiet_until)
             .field("position", &self.position)
             .finish_non_exhaustive()
     }

@@ -173,6 +173,7 @@ impl<L: Acceptor> Accepting<L> {
 
     /// The kernel may still have an event to report, of a listener or of the notifier.
     #[cold]
+    #[inline(never)]
     pub(crate) fn on_full_batch(&mut self) {
         if self.is_listening() {
             self.coordinator.on_clients_left();
@@ -268,6 +269,12 @@ impl<L: Acceptor> Accepting<L> {
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// The number of queued listeners.
+    #[inline]
+    pub(crate) fn queued(&self) -> u32 {
+        self.queue.len()
     }
 
     /// Whether this turn's accepts need evictions to go on.

@@ -14,7 +14,7 @@ use crate::{
     Error, Result,
     batch::Batch,
     keys::TICKER_KEY,
-    timers::{time_to, whole_ns},
+    timers::{NEVER, whole_ns},
 };
 
 /// What makes the loop update its clock.
@@ -92,31 +92,15 @@ impl UpdatePolicy {
         }
     }
 
-    /// The clock stands still until a tick, so a deadline counts from the time that it shows.
-    #[cold]
-    pub(crate) fn timeout_between_ticks(
-        &self,
-        due_ns: u64,
-        limit_ns: u64,
-        now_ns: Option<u64>,
-        clock: &Clock,
-    ) -> Option<Duration> {
-        let due = time_to(due_ns, clock.monotonic_ns());
-        let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
-        let limits = [self.wait_limit(due, clock), time_to(limit_ns, now_ns)];
-        limits.into_iter().flatten().min()
-    }
-
-    /// The longest wait, if the next deadline is in `due` of the time that the clock shows.
-    fn wait_limit(&self, due: Option<Duration>, clock: &Clock) -> Option<Duration> {
-        let now = due.filter(Duration::is_zero);
+    /// When a wait ends for the next deadline, `due_ns`; [`NEVER`] if it does not.
+    #[inline]
+    pub(crate) fn wait_ends_at_ns(&self, due_ns: u64, clock: &Clock) -> u64 {
         match self {
-            Self::EveryWait => due,
-            Self::Ticker(_) => now,
-            Self::Source { period_ns, read_ns } => now.or_else(|| {
-                let tick_ns = next_tick_ns(clock, *period_ns);
-                Some(Duration::from_nanos(tick_ns.saturating_sub(*read_ns)))
-            }),
+            Self::EveryWait => due_ns,
+            // The clock stands still until a tick, so a deadline counts from the time that it shows.
+            _ if due_ns <= clock.monotonic_ns() => 0,
+            Self::Ticker(_) => NEVER,
+            Self::Source { period_ns, .. } => next_tick_ns(clock, *period_ns),
         }
     }
 

@@ -35,16 +35,22 @@ impl<L: Acceptor> EventLoop<L> {
         now_ns
     }
 
-    /// Updates the clock after a wait, if it is time to, and returns whether it did.
+    /// Updates the clock after a wait, if it is time to.
     #[inline]
-    pub(crate) fn update_clock_after_wait(&mut self) -> Result<bool> {
+    pub(crate) fn update_clock_after_wait(&mut self) -> Result<()> {
         if self.updates.is_every_wait() {
             self.clock.update();
-            return Ok(true);
+            return Ok(());
         }
+        self.update_clock_by_ticks()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn update_clock_by_ticks(&mut self) -> Result<()> {
         let ticked = self.updates.update(&mut self.clock, &self.batch)?;
         self.stats.ticks += u64::from(ticked);
-        Ok(ticked)
+        Ok(())
     }
 
     /// Posts what is left of the batch; listeners' events are queued for accepting.
@@ -90,9 +96,7 @@ impl<L: Acceptor> EventLoop<L> {
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);
-            if let Some(instruments) = &mut self.instruments {
-                instruments.record(Record::of_post(token, ready, known));
-            }
+            self.record(Record::of_post(token, ready, known));
         }
         self.remote.keep(posts);
         if let Some(timeout) = self.remote.take_shutdown() {
@@ -143,9 +147,8 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn next_expired(&mut self) -> Option<Step<L::Stream>> {
         let (index, timer, due_ms) = self.timers.pop_expired(&mut self.left.expired)?;
         self.stats.expired += 1;
-        if let Some(instruments) = &mut self.instruments {
-            instruments.timer_was_late(late_ns(self.clock.monotonic_ns(), due_ms));
-        }
+        let now_ns = self.clock.monotonic_ns();
+        self.instruments.timer_was_late(|| late_ns(now_ns, due_ms));
         Some(Step::Expired(self.slots.occupant(index), timer))
     }
 

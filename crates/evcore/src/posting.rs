@@ -49,15 +49,4 @@ impl<L: Acceptor> EventLoop<L> {
         }
         is_current
     }
-
-    /// Cancels what was posted for a token, for this turn or the next, and returns its readiness. A
-    /// post of another thread is only cancelled once a turn has taken it in.
-    ///
-    /// Handle what it returns. In a turn that holds the accept lock, and after a turn that you left
-    /// early, the loop also posts events of the kernel, which a [`Mode::Edge`](crate::Mode::Edge)
-    /// descriptor does not report again. Do not call it for the token of an
-    /// [`EdgeStream`](crate::EdgeStream), which posts itself in order to continue.
-    pub fn cancel(&mut self, token: Token) -> Ready {
-        self.slots.cancel(token)
-    }
 }

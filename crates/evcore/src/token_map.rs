@@ -35,7 +35,7 @@ use crate::{Acceptor, EventLoop, Result};
 /// let Some(Step::Ready(ready, _)) = ev.next_step() else { unreachable!() };
 /// assert!(ready == token && conns.get(ready).is_some());
 /// assert!(conns.close(&mut ev, token)); // closes the descriptor, too
-/// assert!(conns.is_empty() && ev.status().active == 0);
+/// assert!(conns.is_empty() && ev.stats().active == 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TokenMap<T> {
@@ -77,7 +77,7 @@ impl<T> TokenMap<T> {
         T: Source,
     {
         let token = ev.add(&value, interest, mode)?;
-        self.reserve(token, ev.limit());
+        self.reserve(token, ev.stats.limit);
         self.insert(token, value);
         Ok(token)
     }

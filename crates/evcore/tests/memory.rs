@@ -200,9 +200,7 @@ fn fill<'a, L: Acceptor>(
         ev.arm(token, Timer::WRITE, spread(101 * index));
         ev.modify(token, Interest::BOTH).unwrap();
         ev.post(token, Ready::PRIORITY);
-        ev.cancel(token);
         ev.post_next(token, Ready::PRIORITY);
-        ev.cancel(token);
         ev.set_idle(token);
     }
 }
@@ -317,7 +315,7 @@ fn turns_allocate_nothing() {
     let time = ManualTimeSource::new();
     let me = WorkerId::from_slot(0);
     let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let builder = Builder::new()
+    let builder = Builder::default()
         .listener(Numbered(listener))
         .policy(Policy::mutex())
         .group(AcceptMutex::new().unwrap().lock_handle(me))
@@ -375,8 +373,6 @@ fn read<L: Acceptor>(ev: &mut EventLoop<L>, token: Token) {
     ev.rearm(token, Interest::READ);
     ev.set_busy(token);
     ev.set_idle(token);
-    ev.post(token, Ready::PRIORITY);
-    ev.cancel(token);
     match token.index() % 4 {
         0 => assert!(ev.post_next(token, Ready::WRITABLE)),
         1 => assert!(ev.handle().post(token, Ready::WRITABLE)),

@@ -2,11 +2,12 @@
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore::balancer::{GroupMember, Load, Policy, WorkerGroup, WorkerId};
 use evcore::clock::Clock;
-use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token};
+use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token, TokenMap};
 
 use super::c_clock::CClock;
 use super::peers::{BATCH, PeerPoller, Setup};
@@ -40,8 +41,27 @@ impl Facade {
         for token in tokens.iter().filter(|_| timers) {
             ev.arm(*token, Timer::READ, Duration::from_secs(10));
         }
+        live(&mut ev, mode);
         Facade { ev, tokens, timers }
     }
+}
+
+/// Ends a connection and a timer, as a loop in use has done before: what stays of them counts.
+fn live(ev: &mut EventLoop, mode: Mode) {
+    let (near, _far) = UnixStream::pair().expect("descriptors are left");
+    let mut ended = TokenMap::new();
+    let added = ended.add(ev, near, Interest::READ, mode);
+    assert!(ended.close(ev, added.expect("a descriptor is left")));
+    let sleep = ev.add_unwatched().expect("a token is left");
+    ev.arm(sleep, Timer::READ, Duration::from_millis(1));
+    let mut is_over = false;
+    while !is_over {
+        ev.wait().expect("it can wait");
+        while let Some(step) = ev.next_step() {
+            is_over |= matches!(step, Step::Expired(token, _) if token == sleep);
+        }
+    }
+    ev.remove(sleep);
 }
 
 impl PeerPoller for Facade {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Config;
-use crate::Stop;
+use crate::stop::Stop;
 
 /// The time from a fast stop to the kill.
 const KILL_AFTER: Duration = Duration::from_secs(1);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::job::{Job, Run};
 
 fn no_op() -> Run {
     Box::new(|_| {})
@@ -19,7 +20,7 @@ fn owned() -> (Run, Arc<()>) {
 }
 
 /// Takes due jobs and puts them back, as the thread does; returns their keys.
-fn run_due(jobs: &mut Jobs, now: u64) -> Vec<Key> {
+fn run_due(jobs: &mut Jobs<Run>, now: u64) -> Vec<Key> {
     let mut keys = Vec::new();
     while let Some((key, run)) = jobs.take_due(now) {
         keys.push(key);
@@ -30,7 +31,7 @@ fn run_due(jobs: &mut Jobs, now: u64) -> Vec<Key> {
 
 #[test]
 fn jobs_run_at_their_tick_in_order_and_end() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let late = jobs.add(Schedule::Once(20), no_op());
     let early = jobs.add(Schedule::Once(10), no_op());
     assert_eq!(run_due(&mut jobs, 9), []);
@@ -41,7 +42,7 @@ fn jobs_run_at_their_tick_in_order_and_end() {
 
 #[test]
 fn a_periodic_job_runs_once_for_all_missed_periods() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let schedule = Schedule::Every {
         first: 10,
         period: 10,
@@ -53,7 +54,7 @@ fn a_periodic_job_runs_once_for_all_missed_periods() {
 
 #[test]
 fn a_periodic_job_that_another_holds_up_runs_once() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     jobs.add(Schedule::Once(10), no_op());
     let schedule = Schedule::Every {
         first: 11,
@@ -69,7 +70,7 @@ fn a_periodic_job_that_another_holds_up_runs_once() {
 
 #[test]
 fn a_period_beyond_the_last_tick_ends_a_job_held_up() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     jobs.add(Schedule::Once(1), no_op());
     let schedule = Schedule::Every {
         first: 2,
@@ -92,7 +93,7 @@ fn a_job_keeps_to_its_new_period() {
         },
     ];
     for schedule in schedules {
-        let mut jobs = Jobs::default();
+        let mut jobs = Jobs::new();
         let job = jobs.add(schedule, no_op());
         assert!(jobs.set_period(job, 7, 4));
         for due in [7, 11, 15] {
@@ -104,7 +105,7 @@ fn a_job_keeps_to_its_new_period() {
 
 #[test]
 fn a_running_job_may_set_its_period() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let job = jobs.add(Schedule::Once(10), no_op());
     let (key, run) = jobs.take_due(10).unwrap();
     assert!(jobs.set_period(job, 30, 20));
@@ -115,7 +116,7 @@ fn a_running_job_may_set_its_period() {
 
 #[test]
 fn a_job_that_has_ended_gets_no_period() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let job = jobs.add(Schedule::Once(10), no_op());
     let _ = jobs.take_due(10).unwrap();
     jobs.cancel(job);
@@ -128,7 +129,7 @@ fn a_job_that_has_ended_gets_no_period() {
 
 #[test]
 fn a_job_that_cancels_itself_does_not_run_again() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let (run, held) = owned();
     let schedule = Schedule::Every {
         first: 10,
@@ -146,7 +147,7 @@ fn a_job_that_cancels_itself_does_not_run_again() {
 
 #[test]
 fn a_job_that_moves_itself_runs_again() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let job = jobs.add(Schedule::Once(10), no_op());
     let (key, run) = jobs.take_due(10).unwrap();
     assert!(jobs.move_to(key, 15));
@@ -157,7 +158,7 @@ fn a_job_that_moves_itself_runs_again() {
 
 #[test]
 fn a_job_moved_into_the_past_lets_others_run_first() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let eager = jobs.add(Schedule::Once(10), no_op());
     let other = jobs.add(Schedule::Once(20), no_op());
     let mut ran = Vec::new();
@@ -174,7 +175,7 @@ fn a_job_moved_into_the_past_lets_others_run_first() {
 
 #[test]
 fn a_periodic_job_that_panicked_has_ended() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let schedule = Schedule::Every {
         first: 10,
         period: 10,
@@ -188,7 +189,7 @@ fn a_periodic_job_that_panicked_has_ended() {
 
 #[test]
 fn a_stale_handle_does_not_reach_the_next_job_of_its_slot() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let old = jobs.add(Schedule::Once(10), no_op());
     assert!(jobs.cancel(old).0);
     let new = jobs.add(Schedule::Once(10), no_op());
@@ -201,7 +202,7 @@ fn a_stale_handle_does_not_reach_the_next_job_of_its_slot() {
 
 #[test]
 fn cancel_returns_the_closure_undropped() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     let (run, held) = owned();
     let job = jobs.add(Schedule::Once(10), run);
     let (was_armed, run) = jobs.cancel(job);
@@ -213,7 +214,7 @@ fn cancel_returns_the_closure_undropped() {
 
 #[test]
 fn only_an_earlier_job_ends_the_sleep_and_only_once() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     jobs.add(Schedule::Once(100), no_op());
     assert!(!jobs.oversleeps(), "the thread is awake");
     assert_eq!(jobs.fall_asleep(), Some(100));
@@ -226,7 +227,7 @@ fn only_an_earlier_job_ends_the_sleep_and_only_once() {
 
 #[test]
 fn a_job_or_a_stop_ends_a_sleep_without_limit() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     assert_eq!(jobs.fall_asleep(), None);
     jobs.add(Schedule::Once(1 << 60), no_op());
     assert!(jobs.oversleeps());
@@ -237,7 +238,7 @@ fn a_job_or_a_stop_ends_a_sleep_without_limit() {
 
 #[test]
 fn slots_are_reused() {
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new();
     for tick in 0..1_000 {
         let job = jobs.add(Schedule::Once(tick), no_op());
         jobs.add(Schedule::Once(tick), no_op());

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, io};
 use evcore::Ready;
 
 use super::Owner;
-use crate::kernel_poller::WatchId;
+use crate::watch_id::WatchId;
 
 /// Which kind of socket a connection behaves as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, net::SocketAddr};
 
 use super::EndpointId;
-use crate::kernel_poller::WatchId;
+use crate::watch_id::WatchId;
 
 /// A listening socket, which all workers that inherited it share.
 #[derive(Debug)]

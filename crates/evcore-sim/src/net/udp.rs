@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, net::SocketAddr};
 
-use crate::kernel_poller::WatchId;
+use crate::watch_id::WatchId;
 
 /// A UDP socket, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

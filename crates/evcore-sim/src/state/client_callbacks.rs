@@ -1,20 +1,25 @@
 //! Calls clients with their events, and what they call in turn.
 
-use std::{io, mem, net::SocketAddr};
+use std::{fmt, io, mem, net::SocketAddr};
 
 use super::State;
 use crate::{
-    Client, ClientCx, ClientEvent,
+    client_event::ClientEvent,
     event_queue::SimEvent,
     net::{EndpointId, Owner},
     trace::TraceKind,
 };
 
+/// A client, as the state calls it.
+pub(crate) trait Callback: fmt::Debug + Send {
+    fn call(&mut self, event: ClientEvent, state: &mut State, id: u32);
+}
+
 /// A client and what is known of it.
 #[derive(Debug)]
 pub(crate) struct ClientSlot {
     /// `None` while it is called, and after its exit.
-    client: Option<Box<dyn Client>>,
+    client: Option<Box<dyn Callback>>,
     /// The endpoint of its connection, established or not.
     endpoint: Option<EndpointId>,
     has_started: bool,
@@ -31,7 +36,7 @@ pub(crate) struct ClientSlot {
 
 impl State {
     /// Adds a client. It starts when time passes.
-    pub(crate) fn add_client(&mut self, client: Box<dyn Client>) -> u32 {
+    pub(crate) fn add_client(&mut self, client: Box<dyn Callback>) -> u32 {
         let id = match self.free_clients.pop() {
             Some(id) => {
                 self.clients[id as usize].reuse(client);
@@ -107,7 +112,7 @@ impl State {
         let Some(mut client) = self.clients[id as usize].client.take() else {
             return;
         };
-        client.on_event(event, &mut ClientCx { state: self, id });
+        client.call(event, self, id);
         if self.clients[id as usize].has_exited {
             self.free_clients.push(id);
         } else {
@@ -186,7 +191,7 @@ impl State {
 }
 
 impl ClientSlot {
-    fn new(client: Box<dyn Client>) -> Self {
+    fn new(client: Box<dyn Callback>) -> Self {
         Self {
             client: Some(client),
             endpoint: None,
@@ -200,7 +205,7 @@ impl ClientSlot {
     }
 
     /// Another client in the same slot. Timers of the one before are ignored.
-    fn reuse(&mut self, client: Box<dyn Client>) {
+    fn reuse(&mut self, client: Box<dyn Callback>) {
         let (timer, is_scheduled) = (self.timer.wrapping_add(1), self.is_scheduled);
         *self = Self {
             timer,

@@ -6,8 +6,8 @@ use evcore::net::{Accept, Resource};
 
 use super::{State, delivery::DELAY_MAX};
 use crate::{
-    Fault,
     event_queue::{ConnectFailure, Segment, SimEvent},
+    faults::Fault,
     kernel_poller::Object,
     net::{EndpointId, Family, ListenerId, Owner},
     rng::whole_ns,

@@ -4,8 +4,8 @@ use std::{io, net::SocketAddr};
 
 use super::{State, delivery::DELAY_MAX};
 use crate::{
-    Fault,
     event_queue::SimEvent,
+    faults::Fault,
     kernel_poller::Object,
     net::{Datagram, UdpId},
     rng::whole_ns,

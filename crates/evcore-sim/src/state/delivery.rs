@@ -4,8 +4,8 @@ use std::{io, time::Duration};
 
 use super::State;
 use crate::{
-    Fault,
     event_queue::Segment,
+    faults::Fault,
     kernel_poller::Object,
     net::{CloseNotice, EndpointId, Owner},
     trace::TraceKind,

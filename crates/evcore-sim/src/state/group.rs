@@ -6,9 +6,9 @@ use evcore::balancer::{Member, MutexHandle, Policy, WorkerId};
 
 use super::State;
 use crate::{
-    group::Role,
     kernel_poller::Object,
     notifier::{Group, Notifier, NotifierId},
+    role::Role,
     trace::TraceKind,
 };
 

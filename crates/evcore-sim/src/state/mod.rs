@@ -24,18 +24,19 @@ use std::{
 use evcore::{Ready, clock::WallTime};
 
 use crate::{
-    Fault, Faults, Rng, SimConfig,
+    config::SimConfig,
     event_queue::{EventQueue, Segment, SimEvent},
-    group::Role,
+    faults::{Fault, Faults},
     kernel_poller::{KernelPoller, Object},
     net::{EndpointId, Family, Net},
     notifier::Group,
-    rng::whole_ns,
+    rng::{Rng, whole_ns},
+    role::Role,
     thread_pool::ThreadPools,
     trace::{Trace, TraceKind},
 };
 
-pub(crate) use client_callbacks::ClientSlot;
+pub(crate) use client_callbacks::{Callback, ClientSlot};
 pub(crate) use processes::Process;
 
 /// The whole state.

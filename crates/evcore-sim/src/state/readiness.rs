@@ -6,11 +6,12 @@ use evcore::poller::{Capabilities, Error, EventSink, Registration, Result};
 
 use super::State;
 use crate::{
-    Fault,
-    kernel_poller::{KernelPoller, Object, WatchId},
+    faults::Fault,
+    kernel_poller::{KernelPoller, Object},
     net::ListenerId,
     rng::whole_ns,
     trace::TraceKind,
+    watch_id::WatchId,
 };
 
 impl State {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::State;
 use crate::{
-    Fault,
     event_queue::SimEvent,
+    faults::Fault,
     rng::whole_ns,
     thread_pool::{JobId, SimulatedJob},
     trace::TraceKind,

@@ -3,36 +3,33 @@
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 
-use evcore_net::Transport;
-
-use crate::acceptor::Acceptor;
-use crate::edge_stream::EdgeStream;
-use crate::event_loop::EventLoop;
+use crate::edge_stream::{EdgeLoop, EdgeStream};
+use crate::transport::Transport;
 
 /// An [`EdgeStream`] with its loop, as [`Read`] and [`Write`]. [`EdgeStream::io`] returns it.
 ///
 /// It fails with [`WouldBlock`](io::ErrorKind::WouldBlock) as the stream does, so a library that
 /// works with a non-blocking socket works with it.
-pub struct EdgeIo<'a, S, L: Acceptor> {
-    stream: &'a mut EdgeStream<S>,
-    ev: &'a mut EventLoop<L>,
+pub struct EdgeIo<'a, S, T, E> {
+    stream: &'a mut EdgeStream<S, T>,
+    ev: &'a mut E,
 }
 
-impl<'a, S, L: Acceptor> EdgeIo<'a, S, L> {
+impl<'a, S, T, E> EdgeIo<'a, S, T, E> {
     #[inline]
-    pub(crate) fn new(stream: &'a mut EdgeStream<S>, ev: &'a mut EventLoop<L>) -> Self {
+    pub(crate) fn new(stream: &'a mut EdgeStream<S, T>, ev: &'a mut E) -> Self {
         Self { stream, ev }
     }
 }
 
-impl<S: Transport, L: Acceptor> Read for EdgeIo<'_, S, L> {
+impl<S: Transport, E: EdgeLoop> Read for EdgeIo<'_, S, E::Token, E> {
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.recv(self.ev, buffer)
     }
 }
 
-impl<S: Transport, L: Acceptor> Write for EdgeIo<'_, S, L> {
+impl<S: Transport, E: EdgeLoop> Write for EdgeIo<'_, S, E::Token, E> {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.send(self.ev, bytes)
@@ -49,7 +46,7 @@ impl<S: Transport, L: Acceptor> Write for EdgeIo<'_, S, L> {
     }
 }
 
-impl<S: fmt::Debug, L: Acceptor> fmt::Debug for EdgeIo<'_, S, L> {
+impl<S: fmt::Debug, T: fmt::Debug, E> fmt::Debug for EdgeIo<'_, S, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EdgeIo").field(&self.stream).finish()
     }

@@ -15,21 +15,21 @@
 use evcore_poller::{Interest, Mode, Ready};
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/conformance/exclusive_run.rs"]
+#[path = "../../conformance/exclusive_run.rs"]
 mod exclusive_run;
-#[path = "../../tests/conformance/expectations.rs"]
+#[path = "../../conformance/expectations.rs"]
 mod expectations;
-#[path = "../../tests/conformance/fixture.rs"]
+#[path = "../../conformance/fixture.rs"]
 mod fixture;
-#[path = "../../tests/conformance/kernel.rs"]
+#[path = "../../conformance/kernel.rs"]
 mod kernel;
-#[path = "../../tests/conformance/model.rs"]
+#[path = "../../conformance/model.rs"]
 mod model;
-#[path = "../../tests/conformance/platform.rs"]
+#[path = "../../conformance/platform.rs"]
 mod platform;
-#[path = "../../tests/conformance/simulated.rs"]
+#[path = "../../conformance/simulated.rs"]
 mod simulated;
-#[path = "../../tests/conformance/socket.rs"]
+#[path = "../../conformance/socket.rs"]
 mod socket;
 
 use model::{IDS, Step};

@@ -1,0 +1,17 @@
+//! The place of a worker in the supervisor's table.
+
+/// A place in the table of workers. No two living workers share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot {
+    /// The row of a generation, below `GENERATIONS_MAX`.
+    pub(crate) row: usize,
+    /// The index of a worker in its generation.
+    pub(crate) index: usize,
+}
+
+impl Slot {
+    /// The slot as one number, below `workers` times `GENERATIONS_MAX`.
+    pub(crate) fn number(self, workers: usize) -> usize {
+        self.row * workers + self.index
+    }
+}

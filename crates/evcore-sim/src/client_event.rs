@@ -1,0 +1,21 @@
+//! What happens to a simulated client.
+
+use evcore::Ready;
+
+/// What has happened to a client. [`Client`](crate::Client) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientEvent {
+    /// The client begins. Always the first event.
+    Started,
+    /// The timer has expired that was [armed](crate::ClientCx::arm).
+    Expired,
+    /// The connection is established.
+    Connected,
+    /// The connection is refused: no process listens at the address, or the backlog was full for 31
+    /// s.
+    Refused,
+    /// Something about the connection has changed, and this readiness holds now. It is reported
+    /// after every change, so a client need not read all there is.
+    Ready(Ready),
+}
