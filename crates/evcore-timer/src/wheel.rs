@@ -50,7 +50,7 @@ use std::fmt;
 
 use self::deadline_slot::{last_with_slot, low, slot_of, with_low};
 use self::lists::Lists;
-use self::nodes::{Nodes, Spot};
+use self::nodes::{Node, Nodes, Spot};
 use crate::overdue::Overdue;
 use crate::queue::{self, TimerQueue};
 use crate::sorted::{Entry, Heap};
@@ -234,6 +234,7 @@ impl TimerWheel {
         }
         self.release(id);
         self.take_off(spot);
+        self.first_left();
         true
     }
 
@@ -341,13 +342,16 @@ impl TimerQueue for TimerWheel {
         let Some(node) = self.nodes.near_mut(id) else {
             return self.disarm_far(id);
         };
-        let spot = node.spot;
+        let Node { low, spot } = *node;
         if !spot.is_armed() {
             return false;
         }
         node.spot = Spot::UNARMED;
         self.armed -= 1;
         self.take_off(spot);
+        if low == deadline_slot::low(self.quiet_until) || !spot.is_in_slot() {
+            self.first_left();
+        }
         true
     }
 

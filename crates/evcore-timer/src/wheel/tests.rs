@@ -5,7 +5,7 @@ mod left_slots;
 use proptest::prelude::*;
 
 use super::*;
-use crate::oracle::{TestedQueue, assert_agrees, scripts};
+use crate::oracle::{TestedQueue, assert_agrees, config, scripts};
 use crate::overdue::ADMIT_MAX;
 
 impl TestedQueue for TimerWheel {
@@ -211,6 +211,47 @@ fn a_whole_day_without_timers_is_skipped_in_one_call() {
 }
 
 #[test]
+fn the_next_deadline_is_exact_until_its_timer_leaves() {
+    let mut wheel = wheel_with(&[(0, 70_000), (1, 60_000), (2, 65_000)]);
+    for now in [0, 300, 59_999] {
+        assert_eq!(wheel.next_deadline(), Some(60_000));
+        assert_eq!(fired(&mut wheel, now), []);
+    }
+    wheel.arm(1, 69_000);
+    assert_eq!(wheel.next_deadline(), Some(60_000), "early, once");
+    assert_eq!(fired(&mut wheel, 60_000), []);
+    assert_eq!(fired(&mut wheel, 64_900), []);
+    assert_eq!(wheel.next_deadline(), Some(65_000));
+    assert!(wheel.disarm(2));
+    assert!(wheel.next_deadline() > Some(65_000));
+    assert_eq!(fired(&mut wheel, 70_000), [1, 0]);
+}
+
+#[test]
+fn timers_armed_behind_quiet_ticks_fire_in_order() {
+    // Nothing is due at 300, so the wheel stays at 0, and 400 is in a slot that begins before 300.
+    let mut wheel = wheel_with(&[(0, 1_000)]);
+    assert_eq!(fired(&mut wheel, 300), []);
+    assert_eq!(wheel.position, 0);
+    for (id, deadline) in [(1, 400), (2, 299), (3, 300), (4, 400)] {
+        wheel.arm(id, deadline);
+        wheel.verify();
+    }
+    assert_eq!(wheel.next_deadline(), Some(299));
+    assert_eq!(fired(&mut wheel, 300), [2, 3]);
+    assert_eq!(fired(&mut wheel, 1_000), [1, 4, 0]);
+}
+
+#[test]
+fn a_quiet_tick_ends_a_phase_that_was_left() {
+    let mut wheel = wheel_with(&[(0, 100), (1, 100)]);
+    assert_eq!(wheel.pop_expired(100), Some((0, 100)));
+    wheel.arm(2, 90); // waits for the next phase
+    assert_eq!(wheel.pop_expired(50), None);
+    assert_eq!(fired(&mut wheel, 100), [2, 1]);
+}
+
+#[test]
 fn a_crowded_slot_is_moved_by_several_calls() {
     let crowd = u32::try_from(3 * MOVES_MAX).unwrap();
     let mut wheel = TimerWheel::new();
@@ -254,7 +295,7 @@ fn a_timer_armed_during_a_pause_goes_behind_its_equals() {
         wheel.arm(id, 300);
     }
     wheel.arm(9, 260);
-    wheel.disarm(9); // so that the call at 260 looks for it
+    wheel.arm(9, 500); // so that the call at 260 looks for it
     assert_eq!(wheel.pop_expired(260), None);
     assert!(wheel.has_more());
     wheel.arm(6, 300);
@@ -327,6 +368,8 @@ fn debug_shows_the_state_without_the_table() {
 }
 
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn any_script_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(TimerWheel::new(), &script);
