@@ -219,7 +219,7 @@ fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
 
         let (mut woken, mut posted, mut shutdown) = (0, Vec::new(), None);
         while woken == 0 || posted.len() < 2 || shutdown.is_none() {
-            if !remote.has_work() {
+            if remote.pending() == 0 {
                 doorbell.wait();
                 remote.on_woken();
             }
