@@ -5,7 +5,7 @@ use std::{fmt, os::fd::AsRawFd, time::Duration};
 use evcore_balancer::Load;
 use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
-use evcore_poller::{Interest, Mode, Poller, Source, Target};
+use evcore_poller::{Interest, MAX_ID, Mode, Poller, Source, Target};
 use evcore_token::Token;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     eviction::Evictions,
     group::Coordination,
     instruments::{Instruments, TRACES, record::Record},
-    keys::{KeySpace, TICKER_KEY},
+    keys::{self, TICKER_KEY},
     remote::Remote,
     shutdown::Shutdown,
     slots::Slots,
@@ -52,7 +52,6 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
     pub(crate) updates: ClockUpdates,
     pub(crate) poller: Poller,
-    pub(crate) keys: KeySpace,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
@@ -90,11 +89,6 @@ impl<L: Acceptor> EventLoop<L> {
         updates: ClockUpdates,
     ) -> Result<Self> {
         let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
-        // A signal makes a turn without events: no clock is read to resume the wait, and the loop
-        // sees at once what the signal's handler did.
-        poller.return_on_signal(true);
-        // A generation is not used twice, so the loop itself recognises stale events.
-        poller.filter_stale(false);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         if let Some(ticker) = updates.ticker() {
             poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
@@ -102,12 +96,13 @@ impl<L: Acceptor> EventLoop<L> {
         updates.begin(&mut clock);
         let budgets = builder.budgets.at_least_one();
         let capabilities = poller.backend().capabilities();
+        let first_index = keys::first_index(builder.listeners.len());
+        let expected = first_index.saturating_add(builder.connections);
         let stats = Stats {
             limit: builder.connections,
             backend: poller.backend().name(),
             ..Stats::default()
         };
-        let keys = KeySpace::with_listeners(builder.listeners.len());
         let instruments = Instruments::new(builder.instruments.timed(TRACES));
         let lag_ns = updates.lag_ns();
         let mut timers = Timers::new(
@@ -122,10 +117,9 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(Self {
             remote: Remote::new(),
             poller,
-            keys,
-            slots: Slots::new(builder.connections, keys.index_max()),
+            slots: Slots::new(first_index, expected, MAX_ID),
             timers,
-            evictions: Evictions::new(builder.connections, builder.idle_grace, lag_ns),
+            evictions: Evictions::new(expected, builder.idle_grace, lag_ns),
             clock,
             updates,
             accepting: Accepting::new(builder.listeners, coordination, capabilities),
@@ -222,7 +216,7 @@ impl<L: Acceptor> EventLoop<L> {
             return Err(full);
         }
         let token = self.slots.next_token().ok_or(full)?;
-        self.poller.add(fd, self.keys.key(token), interest, mode)?;
+        self.poller.add(fd, token.to_bits(), interest, mode)?;
         self.slots.begin(token, true);
         let descriptor = match fd.target() {
             Target::Descriptor(fd) => Some(fd.as_raw_fd()),
@@ -243,8 +237,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// [`Error::Full`] if some 16 million tokens are in use.
     pub fn add_unwatched(&mut self) -> Result<Token> {
-        let limit = self.keys.index_max();
-        let token = self.slots.next_token().ok_or(Error::Full { limit })?;
+        let full = Error::Full { limit: MAX_ID };
+        let token = self.slots.next_token().ok_or(full)?;
         self.slots.begin(token, false);
         self.record(Record::Registered {
             token,
@@ -264,7 +258,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// token gets a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
     #[inline]
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
-        let key = self.keys.key(token);
+        let key = token.to_bits();
         // A key is registered exactly while its token has a descriptor.
         let modified = self.poller.modify(key, interest);
         modified.map_err(|_| Error::Stale { token })
@@ -281,7 +275,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
         // As in `modify`: no other token has this key.
-        self.poller.rearm(self.keys.key(token), interest).is_ok()
+        self.poller.rearm(token.to_bits(), interest).is_ok()
     }
 
     /// Arms a timer, or moves it. Returns false if the token is stale.
