@@ -131,7 +131,7 @@ fn work(
         }
         echo.turn(&failpoints)?;
         turns += 1;
-        let line = [u64::from(echo.ev.status().active), turns];
+        let line = [u64::from(echo.ev.stats().active), turns];
         failpoints.around("publish", || board.publish(me, &line));
     }
     let all_stop = worker.stop().is_some();
@@ -154,7 +154,7 @@ fn event_loop(
     let me = WorkerId::from_slot(worker.slot());
     let own = worker.index().get() % shared.listeners.len();
     let listener = shared.listeners.swap_remove(own);
-    let mut builder = Builder::new()
+    let mut builder = Builder::default()
         .listener(Instrumented::new(listener, failpoints))
         .connections(config.capacities()[worker.index().get()])
         .policy(config.policy());
@@ -179,12 +179,12 @@ struct Echo {
 
 impl Echo {
     fn may_leave(&self) -> bool {
-        self.ev.stats().accepted > 0 && !self.ev.status().shutting_down
+        self.ev.stats().accepted > 0 && !self.ev.stats().shutting_down
     }
 
     fn turn(&mut self, failpoints: &Failpoints) -> Result<()> {
-        let timeout = self.ev.prepare()?;
-        failpoints.around("wait", || self.ev.poll(timeout))?;
+        let timeout = self.ev.prepare()?.timeout;
+        failpoints.around("wait", || self.ev.wait_at_most(timeout))?;
         while let Some(step) = self.ev.next_step() {
             failpoints.hit("before", "step");
             match step {

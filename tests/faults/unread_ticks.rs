@@ -23,9 +23,9 @@ fn events_of_a_wait_whose_ticker_fails_are_kept() {
         near.write_all(b"x").expect("a byte");
 
         assert!(matches!(ev.wait(), Err(Error::Ticker(_))));
-        let timeout = ev.prepare().expect("a timeout");
+        let timeout = ev.prepare().expect("a timeout").timeout;
         assert_eq!(timeout, Some(Duration::ZERO), "the event is kept");
-        ev.poll(timeout).expect("no tick to read");
+        ev.wait_at_most(timeout).expect("no tick to read");
         assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
     });
 }

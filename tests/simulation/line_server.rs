@@ -167,12 +167,12 @@ impl LineServer {
 
     /// Whether the connection limit leaves room for a client.
     pub(crate) fn has_room(&self) -> bool {
-        self.ev.status().active < self.ev.status().limit
+        self.ev.stats().active < self.ev.stats().limit
     }
 
     /// Checks that no connection is left after the end.
     pub(crate) fn check_end(&self) {
-        assert!(self.conns.is_empty() && self.ev.status().active == 0);
+        assert!(self.conns.is_empty() && self.ev.stats().active == 0);
         self.invariants.check_empty();
     }
 
@@ -384,7 +384,7 @@ impl App for LineServer {
                 self.end(token, Reason::Evicted);
             }
             Step::Woken => panic!("no handle wakes it without a post"),
-            Step::ShuttingDown => assert!(self.ev.status().shutting_down),
+            Step::ShuttingDown => assert!(self.ev.stats().shutting_down),
         }
         self.posted = self.ev.stats().posted;
     }
@@ -403,7 +403,7 @@ impl App for LineServer {
         }
         let now = self.process.sim().now();
         let now_ns = self.ev.clock().monotonic_ns();
-        self.invariants.check_turn(now, now_ns, self.ev.stats());
+        self.invariants.check_turn(now, now_ns, &self.ev.stats());
         assert_ne!(
             self.group.lock_owner(),
             Some(self.id),
@@ -415,7 +415,7 @@ impl App for LineServer {
         let now = self.process.sim().now();
         let now_ns = self.ev.clock().monotonic_ns();
         self.invariants
-            .check_abandoned_turn(now, now_ns, self.ev.stats());
+            .check_abandoned_turn(now, now_ns, &self.ev.stats());
     }
 
     fn is_done(&self) -> bool {

@@ -23,6 +23,9 @@ struct step {
 /* The end of virtual time: every deadline comes before it. */
 #define END_MS 180000
 
+/* From an event to its timeout. */
+#define TIMEOUT_MS 60000
+
 struct peer {
     /* A loop that watches `n` descriptors, near ends of pairs, and has so many timers. If it watches any,
      * each of its timers belongs to a pair: it is armed, and armed again whenever the pair is served.
@@ -43,6 +46,9 @@ struct peer {
     void (*rearm_due)(struct self *self, uint64_t now, uint64_t deadline);
     /* For `create`: in what this peer differs from another of the same library. */
     long option;
+    /* The turns of a server, one a step: arms the step's timer to `TIMEOUT_MS` from now, disarms it if the
+     * connection `closes`, looks when the next is due, and arms again what is due. NULL as above. */
+    void (*turns)(struct self *self, const struct step *steps, size_t n, int closes);
 };
 
 /* Arms a timer at a deadline of virtual time, or arms it again. */

@@ -42,6 +42,7 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
     };
     pollers::measure_turn(run, &mut report);
     timers::count_instructions(run, &mut report);
+    timers::count_few(run, &mut report);
     let mut exceeded = 0;
     for (cell, limit) in limits {
         let Some(count) = report.figures(&cell)[0] else {

@@ -22,6 +22,7 @@ pub(crate) struct Functions {
     toggle: Option<unsafe extern "C" fn(*mut c_void, usize)>,
     rearm_due: Option<unsafe extern "C" fn(*mut c_void, u64, u64)>,
     option: c_long,
+    turns: Option<unsafe extern "C" fn(*mut c_void, *const Step, usize, c_int)>,
 }
 
 /// Declares the table of each peer, if `build.rs` has found its library.
@@ -156,6 +157,16 @@ impl PeerQueue for Foreign<'_> {
         };
         // SAFETY: by the invariant of `this`.
         unsafe { rearm_due(self.this, now, deadline) };
+        true
+    }
+
+    fn turns(&mut self, steps: &[Step], closes: bool) -> bool {
+        debug_assert!(steps.iter().all(|step| (step.id as usize) < self.timers));
+        let Some(turns) = self.functions.turns else {
+            return false;
+        };
+        // SAFETY: as for `arm`.
+        unsafe { turns(self.this, steps.as_ptr(), steps.len(), closes.into()) };
         true
     }
 }

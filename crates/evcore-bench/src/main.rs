@@ -73,6 +73,7 @@ fn run() -> Result {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["count", "timers", ref words @ ..] if timers::count(words) => Ok(()),
+        ["count", "turns", ref words @ ..] if timers::count_turns(words) => Ok(()),
         ["count", "pollers", ref words @ ..] if pollers::count(words) => Ok(()),
         ["counts"] => counts::check(&run, update),
         ["run", ref names @ ..] => parts(&mut run, names, missing, &docs),

@@ -3,9 +3,11 @@
 
 use std::{env, error::Error, net::SocketAddr};
 
-use evcore::Listener;
-use evcore::net::{Address, SocketOptions};
-use evcore_prefork::{LISTEN_FDS, activated, inherited};
+use evcore::{
+    Listener,
+    net::{Address, SocketOptions},
+};
+use evcore_serve::prefork::{LISTEN_FDS, activated, inherited};
 use rustix::net::sockopt;
 
 use crate::{

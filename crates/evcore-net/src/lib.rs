@@ -15,6 +15,8 @@ mod delivery;
 mod socket;
 mod stream;
 
+mod edge_io;
+mod edge_stream;
 mod send_buffer;
 mod transport;
 
@@ -38,6 +40,8 @@ pub use accept::{Accept, Resource};
 pub use address::{Address, AddressError};
 pub use backoff::Backoff;
 pub use connect::ConnectOptions;
+pub use edge_io::EdgeIo;
+pub use edge_stream::{EdgeLoop, EdgeStream, Edges, Side};
 pub use error::{Error, PathError};
 pub use listener::Listener;
 pub use listener_options::ListenerOptions;

@@ -6,7 +6,7 @@
 //!    with it, and use the stream through [`Transport`](evcore::Transport). If it connects to other
 //!    servers, take any [`Connector`](evcore::Connector). Read the time from
 //!    [`EventLoop::clock`](evcore::EventLoop::clock), and take random numbers and a
-//!    [`ThreadPool`](evcore::ThreadPool) from the caller.
+//!    [`Pool`](evcore::pool::Pool) from the caller.
 //! 2. **Make it repeatable.** Use no [`Instant`](std::time::Instant), no thread, no order of a
 //!    `HashMap`, and nothing that depends on an address. They differ from run to run, so that a
 //!    seed cannot repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].

@@ -3,10 +3,11 @@
 use std::{io, net::SocketAddr};
 
 use evcore::{
-    Address, Builder, Connector, Handle, ThreadPool,
+    Address, Builder, Connector, Handle, Token,
     clock::{Clock, TimeSource, WallTime},
     net::Error,
     poller::{Backend, Capabilities},
+    pool::Pool,
 };
 
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
 /// let process = sim.process();
 /// let listener = process.listen("10.0.0.1:80".parse()?);
 /// let mut ev = process.builder().build()?;
-/// assert_eq!(ev.status().backend, "simulated");
+/// assert_eq!(ev.stats().backend, "simulated");
 ///
 /// let stream = process.connect(&"10.0.0.1:80".parse()?)?; // is in progress
 /// let token = ev.add(&stream, Interest::WRITE, Mode::Level)?;
@@ -81,7 +82,9 @@ impl Process {
     /// A builder of a loop with the simulated [clock](Self::clock) and [backend](Self::backend).
     /// Everything else is as in [`Builder::new`].
     pub fn builder(&self) -> Builder<SimListener> {
-        Builder::new().clock(self.clock()).backend(self.backend())
+        Builder::default()
+            .clock(self.clock())
+            .backend(self.backend())
     }
 
     /// A clock that shows simulated time. Its monotonic time may jump ahead, its wall time may be
@@ -118,8 +121,8 @@ impl Process {
     /// because they let the time pass.
     ///
     /// A bare [`Poller`](evcore::poller::Poller) measures the rest of an interrupted wait by the
-    /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) set
-    /// [`return_on_signal`](evcore::poller::Poller::return_on_signal), as the loop does.
+    /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) use
+    /// [`Events::raw`](evcore::poller::Events::raw), as the loop does.
     ///
     /// ```
     /// use evcore::{Interest, Mode, Ready, poller::{Events, Poller}};
@@ -183,10 +186,10 @@ impl Process {
 
     /// A thread pool whose jobs run in simulated time, for the loop of this handle.
     ///
-    /// The program uses it as one from [`ThreadPool::new`]. There are no threads: a job starts when one
+    /// The program uses it as one from [`Pool::new`]. There are no threads: a job starts when one
     /// of `threads` simulated threads is free, and runs in an instant after its
     /// [time](crate::SimConfig::job_time). So results come in an order that the seed decides. A job must
-    /// not use the simulation, and [`ThreadPool::shutdown`] drops the jobs that have not ended.
+    /// not use the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
     ///
     /// # Panics
     ///
@@ -208,7 +211,7 @@ impl Process {
     ///     ev.wait()?; // lets simulated time pass
     ///     while let Some(step) = ev.next_step() {
     ///         assert!(matches!(step, Step::Woken));
-    ///         while let Some((_, result)) = pool.next_result(&mut ev) {
+    ///         while let Some((_, result)) = pool.next_result() {
     ///             results.push(result.expect("no job panics"));
     ///         }
     ///     }
@@ -223,12 +226,12 @@ impl Process {
         loop_handle: Handle,
         threads: usize,
         limit: usize,
-    ) -> ThreadPool<T> {
+    ) -> Pool<Token, T> {
         assert!(threads > 0, "a thread pool must have at least one thread");
         let sim = self.sim.clone();
         let pool = sim.state().open_thread_pool(self.id, threads);
         let simulator = move |job| sim.state().start_job(pool, job);
-        ThreadPool::simulated(loop_handle, limit, simulator)
+        Pool::simulated(limit, move || loop_handle.wake(), simulator)
     }
 
     /// Two connected streams that behave as Unix sockets: what is sent arrives at once.

@@ -141,7 +141,7 @@ impl<A: App> Worker<A> {
     /// The first half of a wait. The time of the turn before passes during the wait.
     fn begin_wait(&mut self) {
         let app = self.app.as_mut().expect("it is not killed");
-        let prepared = app.event_loop().prepare();
+        let prepared = app.event_loop().prepare().map(|sleep| sleep.timeout);
         let mut state = self.process.sim().state();
         let turn_end_ns = state.now_ns() + state.turn_ns();
         match prepared {
@@ -183,8 +183,8 @@ impl<A: App> Worker<A> {
         state.set_sleeping(self.process.id(), false);
         drop(state);
         let app = self.app.as_mut().expect("it is not killed");
-        match app.event_loop().poll(timeout) {
-            Ok(()) => self.run_steps(),
+        match app.event_loop().wait_at_most(timeout) {
+            Ok(_) => self.run_steps(),
             Err(error) => {
                 app.on_wait_error(error);
                 self.end_turn();

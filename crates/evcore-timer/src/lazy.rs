@@ -112,15 +112,52 @@ impl<Q: TimerQueue> Lazy<Q> {
     }
 
     /// Arms a timer that is not armed, or to an earlier deadline.
-    #[cold]
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
+        match self.deadlines.near_mut(id) {
+            // Usually it is not armed. If it is, it was overdue, and moves like any other.
+            Some(recorded) if *recorded == AS_QUEUED => {
+                if deadline > self.latest_now {
+                    *recorded = deadline;
+                }
+                self.queue.arm(id, deadline);
+            }
+            _ => self.arm_recorded(id, deadline),
+        }
+    }
+
+    /// Arms a timer to an earlier deadline, or with an id that the table does not hold yet.
+    #[cold]
+    #[inline(never)]
+    fn arm_recorded(&mut self, id: u32, deadline: u64) {
         let queued = self.queue.deadline(id);
         let may_wait = deadline > self.latest_now;
         if !(may_wait && queued.is_some_and(|queued| queued <= deadline)) {
             self.queue.arm(id, deadline);
         }
         self.record(id, if may_wait { deadline } else { AS_QUEUED });
+    }
+
+    /// The first timer that fires, beginning with this one of the queue. Timers that were re-armed are
+    /// inserted again. Not inlined, so that a call that finds no timer is short.
+    #[inline(never)]
+    fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
+        let mut moves_left = self.moves_max;
+        loop {
+            let recorded = self.deadlines.at_mut(id);
+            let wanted = *recorded;
+            if wanted == queued || wanted == AS_QUEUED {
+                *recorded = AS_QUEUED;
+                return Some((id, queued));
+            }
+            self.queue.reinsert_in_phase(id, wanted);
+            moves_left -= 1;
+            if moves_left == 0 {
+                self.has_more = true;
+                return None;
+            }
+            (id, queued) = self.queue.pop_expired(now)?;
+        }
     }
 
     /// Records that no deadline is in the table, for an id that is far above the others.
@@ -162,21 +199,12 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
         self.queue.disarm(id)
     }
 
+    #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         self.latest_now = now;
         self.has_more = false;
-        for _ in 0..self.moves_max {
-            let (id, queued) = self.queue.pop_expired(now)?;
-            let recorded = self.deadlines.at_mut(id);
-            let wanted = *recorded;
-            if wanted == queued || wanted == AS_QUEUED {
-                *recorded = AS_QUEUED;
-                return Some((id, queued));
-            }
-            self.queue.reinsert_in_phase(id, wanted);
-        }
-        self.has_more = true;
-        None
+        let (id, queued) = self.queue.pop_expired(now)?;
+        self.pop_moved(id, queued, now)
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {

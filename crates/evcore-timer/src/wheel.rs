@@ -18,17 +18,23 @@
 //!   never change places.
 //! - The position and the horizon, the latest `now`, never go back. So of timers with equal deadlines
 //!   the far ones were armed first, then those in a slot, then the overdue ones.
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact for timers on heaps and for the aligned
-//!   block of 256 ticks that contains the position. Beyond that block it is the start of a slot,
-//!   which may be early: by at most one wake for each of the three coarser levels between two timers
-//!   that fire.
+//! - The wheel keeps one tick before which nothing is due, [`quiet_until`](TimerWheel::quiet_until).
+//!   A deadline before it lowers it. A phase in which a timer may be due ends with a search for the
+//!   next, as does the disarming of the earliest timer. So with few timers it is mostly the earliest
+//!   deadline itself. After a search it may be the start of a slot, which is early beyond the aligned
+//!   block of 256 ticks that contains the position: by at most one wake for each of the three coarser
+//!   levels between two timers that fire.
+//! - Before that tick a phase changes nothing: the position stays behind. That costs no order, because
+//!   the slot of a deadline depends on the position alone.
 //!
 //! # Cost
 //!
 //! - `arm` and `disarm`: a removal from a slot and an addition, however many timers are armed. For
 //!   timers on a heap: log₄ n steps.
-//! - `next_deadline`: reads two words of a bitmap, the first slot and the fronts of the heaps. A slot
-//!   that all its timers have left costs some more, once: its chunk is returned.
+//! - `next_deadline`, and `pop_expired` while nothing is due: a load and a comparison.
+//! - The search for the next deadline reads two words of a bitmap, the first slot and the fronts of the
+//!   heaps. A slot that all its timers have left costs some more, once: its chunk is returned. One
+//!   search returns at most 64.
 //! - `pop_expired`: a timer moves at most three times in its life, by the calls that reach its slots;
 //!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
 //!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
@@ -50,7 +56,7 @@ use std::fmt;
 
 use self::deadline_slot::{last_with_slot, low, slot_of, with_low};
 use self::lists::Lists;
-use self::nodes::{Nodes, Spot};
+use self::nodes::{Node, Nodes, Spot};
 use crate::overdue::Overdue;
 use crate::queue::{self, TimerQueue};
 use crate::sorted::{Entry, Heap};
@@ -60,15 +66,17 @@ const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels, and
-/// by one for each 64 slots that timers have left. It is never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels, by
+/// one for each 64 slots that timers have left, and by one if the earliest timer was armed again to a
+/// later deadline. It is never late.
 ///
 /// # Cost
 ///
 /// Arming, re-arming and disarming are a removal from one list and an addition to another, with a
 /// thousand timers as with a million; only the cache misses grow.
-/// A call of [`pop_expired`](TimerQueue::pop_expired) moves at most 64 timers, or drops as many slots
-/// that timers have left, and then [pauses](TimerQueue::has_more).
+/// While nothing is due, `next_deadline` and [`pop_expired`](TimerQueue::pop_expired) are a load and a
+/// comparison. A call of `pop_expired` moves at most 64 timers, or drops as many slots that timers have
+/// left, and then [pauses](TimerQueue::has_more). The call that ends a phase may drop as many again.
 ///
 /// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
 /// tick at or before the latest `now`, and those armed for a tick whose high 32 bits are not those of
@@ -124,6 +132,13 @@ pub struct TimerWheel {
     horizon: u64,
     /// `now` of the current phase.
     now: u64,
+    /// No timer is due before this tick.
+    // Invariant: not after any deadline.
+    quiet_until: u64,
+    /// A deadline after this tick is neither overdue nor the earliest. Cached, because every arming
+    /// needs it.
+    // Invariant: the later of `horizon` and the tick before `quiet_until`.
+    plain_after: u64,
     in_phase: bool,
     has_more: bool,
     /// The most timers that one call moves. Lower in tests, so that short scripts pause.
@@ -164,6 +179,8 @@ impl TimerWheel {
             draining: None,
             horizon: 0,
             now: 0,
+            quiet_until: u64::MAX,
+            plain_after: u64::MAX - 1,
             in_phase: false,
             has_more: false,
             moves_max: MOVES_MAX,
@@ -172,8 +189,14 @@ impl TimerWheel {
         }
     }
 
-    /// Whether a deadline has a slot. If not, its timer goes on a heap.
+    /// Sets the tick before which no timer is due.
     #[inline]
+    fn set_quiet_until(&mut self, tick: u64) {
+        self.quiet_until = tick;
+        self.plain_after = self.horizon.max(tick.saturating_sub(1));
+    }
+
+    /// Whether a deadline has a slot. If not, its timer goes on a heap.
     fn fits(&self, deadline: u64) -> bool {
         deadline > self.horizon && deadline <= self.reach
     }
@@ -199,6 +222,7 @@ impl TimerWheel {
     /// when a table grows.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
+        self.set_quiet_until(deadline.min(self.quiet_until));
         self.nodes.admit(id);
         self.detach(id);
         self.insert(id, deadline);
@@ -216,7 +240,7 @@ impl TimerWheel {
             return false;
         }
         self.release(id);
-        self.take_off(spot);
+        self.take_off_first(spot);
         true
     }
 
@@ -285,7 +309,7 @@ impl TimerQueue for TimerWheel {
     fn arm(&mut self, id: u32, deadline: u64) {
         // This is the hot path. It calls a function only where it ends, because saving registers for
         // a call would cost as much as all the rest.
-        if self.fits(deadline) {
+        if deadline > self.plain_after && deadline <= self.reach {
             if let Some(node) = self.nodes.near_mut(id) {
                 let (old, low) = (node.spot, low(deadline));
                 if old.is_in_slot() {
@@ -309,6 +333,7 @@ impl TimerQueue for TimerWheel {
     }
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
+        self.set_quiet_until(deadline.min(self.quiet_until));
         self.nodes.admit(id);
         self.detach(id);
         if self.in_phase && deadline <= self.now {
@@ -323,20 +348,28 @@ impl TimerQueue for TimerWheel {
         let Some(node) = self.nodes.near_mut(id) else {
             return self.disarm_far(id);
         };
-        let spot = node.spot;
+        let Node { low, spot } = *node;
         if !spot.is_armed() {
             return false;
         }
         node.spot = Spot::UNARMED;
         self.armed -= 1;
-        self.take_off(spot);
+        if spot.is_in_slot() && low != deadline_slot::low(self.quiet_until) {
+            self.lists.remove(spot);
+        } else {
+            self.take_off_first(spot);
+        }
         true
     }
 
     #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
         if self.armed == 0 {
-            self.empty_phase(now);
+            self.pass_empty(now);
+            return None;
+        }
+        if now < self.quiet_until {
+            self.pass_quiet(now);
             return None;
         }
         self.pop_armed(now)
@@ -349,6 +382,7 @@ impl TimerQueue for TimerWheel {
         self.overdue.clear();
         self.draining = None;
         self.armed = 0;
+        self.set_quiet_until(u64::MAX);
     }
 
     #[inline]
@@ -359,19 +393,9 @@ impl TimerQueue for TimerWheel {
             .then(|| self.deadline_at(node.spot, node.low))
     }
 
+    #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
-        if self.armed == 0 {
-            return None;
-        }
-        if self.is_in_order() {
-            // If no slot is occupied, `armed` is 0.
-            if let Some((slot, start)) = self.lowest_slot() {
-                if self.lists.at_front(slot).is_some() {
-                    return Some(start);
-                }
-            }
-        }
-        self.next_searched()
+        (self.armed > 0).then_some(self.quiet_until)
     }
 
     #[inline]
@@ -394,7 +418,7 @@ impl fmt::Debug for TimerWheel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerWheel")
             .field("armed", &self.armed)
-            .field("next_deadline", &self.earliest_start())
+            .field("quiet_until", &self.quiet_until)
             .field("position", &self.position)
             .finish_non_exhaustive()
     }

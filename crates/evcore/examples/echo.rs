@@ -26,8 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut clients = Connections::new();
     let builder = EventLoop::builder().listener(listener);
     let mut ev = builder.connections(10_000).build()?; // default 1,024: further clients wait
-    loop {
-        ev.wait()?; // an error means that the loop cannot go on
+    while ev.wait()? {
         while let Some(step) = ev.next_step() {
             let (token, stays) = match step {
                 Step::Accepted(new) => match clients.add(&mut ev, new.stream, Vec::new()) {
@@ -52,4 +51,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             eprintln!("{error}");
         }
     }
+    Ok(()) // after a shutdown
 }

@@ -3,10 +3,10 @@
 //!
 //! Resolving and reading block, so 4 threads do it. The loop serves the other clients meanwhile. A
 //! client waits for one job at a time. If there are 1,000 jobs, the answer is `busy`.
-use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, ThreadPool};
+use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Token, pool};
 use std::{env, error::Error, fs::File, io::ErrorKind, io::Read, io::Result, net::ToSocketAddrs};
 
-type Pool = ThreadPool<Vec<u8>>;
+type Pool = pool::Pool<Token, Vec<u8>>;
 const LONGEST: u16 = 32 * 1024; // bytes of a line, and of a file's content
 
 /// Blocks, so a thread of the pool runs it.
@@ -62,11 +62,11 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let limit = args.next().ok_or("how many jobs?")?.parse()?;
     eprintln!("listening on {}", listener.local_addr());
     let mut ev = EventLoop::builder().listener(listener).build()?;
-    let mut pool = Pool::new(ev.handle(), threads, limit)?;
+    let handle = ev.handle();
+    let mut pool = Pool::new(threads, limit, move || handle.wake())?;
     let mut clients = Connections::new();
     let mut due = Vec::new(); // the clients to serve after a step
-    loop {
-        ev.wait()?; // an error means that the loop cannot go on
+    while ev.wait()? {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
@@ -78,8 +78,10 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
                     due.push(token);
                 }
                 Step::Woken => {
-                    while let Some((token, result)) = pool.next_result(&mut ev) {
-                        let (_, client) = clients.get_mut(token).expect("open");
+                    while let Some((token, result)) = pool.next_result() {
+                        let Some((_, client)) = clients.get_mut(token) else {
+                            continue;
+                        };
                         client.waits = false;
                         client.answers = result.unwrap_or_else(|_| b"it panicked\n".to_vec());
                         due.push(token);
@@ -92,9 +94,10 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
                 let (stream, client) = clients.get_mut(token).expect("open");
                 let result = client.serve(stream, &mut ev, &mut pool);
                 if result.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
-                    clients.close(&mut ev, token); // the result of its job is dropped
+                    clients.close(&mut ev, token); // the result of its job finds nobody
                 }
             }
         }
     }
+    Ok(())
 }

@@ -67,8 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (token, pidfd) = watch_end(&mut ev, &child, by_sigchld)?;
         jobs.insert(token, Job(child, command, pidfd));
     }
-    while !jobs.is_empty() && !ev.is_shut_down() {
-        ev.wait()?; // a signal also ends a wait, which is then a turn without steps
+    // A signal also ends a wait, which is then a turn without steps.
+    while !jobs.is_empty() && ev.wait()? {
         while let Some(step) = ev.next_step() {
             let Step::Ready(token, _) = step else {
                 continue; // nothing else here makes steps

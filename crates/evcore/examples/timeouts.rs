@@ -69,8 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     eprintln!("listening on {}", listener.local_addr());
     let mut clients = Connections::new();
     let mut ev = EventLoop::builder().listener(listener).build()?;
-    loop {
-        ev.wait()?; // an error means that the loop cannot go on
+    while ev.wait()? {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
@@ -96,4 +95,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             eprintln!("{error}");
         }
     }
+    Ok(())
 }

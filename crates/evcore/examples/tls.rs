@@ -122,7 +122,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         clients: Connections::new(),
         quit: ev.add(&quit, Interest::READ, Mode::Level)?,
     };
-    while ev.next_turn(None)? {
+    while ev.wait()? {
         while let Some(step) = ev.next_step() {
             server.handle(step, &mut ev);
         }

@@ -126,8 +126,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         buffer: [0; LONGEST + 1],
         unsent: None,
     };
-    loop {
-        ev.wait()?; // an error means that the loop cannot go on
+    while ev.wait()? {
         while let Some(step) = ev.next_step() {
             let Step::Ready(..) = step else { continue };
             match responder.serve() {
@@ -144,4 +143,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             )?;
         }
     }
+    Ok(())
 }

@@ -76,17 +76,12 @@ impl<L: Acceptor> Accepting<L> {
     }
 
     /// Whether the last plan is right for this turn too. If it had the lock, it has the lock again.
-    /// `offer` is the load to plan with, which differs from `load` only if no slot is free.
+    /// `offer` is the load to plan with, which differs from `load` only if no slot is free. It must not
+    /// be [over](Self::wakes_at_ns).
     #[inline]
-    pub(crate) fn keeps_plan(
-        &mut self,
-        load: Load,
-        now_ns: u64,
-        offer: impl FnOnce() -> Load,
-    ) -> bool {
+    pub(crate) fn keeps_plan(&mut self, load: Load, offer: impl FnOnce() -> Load) -> bool {
         self.plan_stands
             && (load.active == self.planned_active || self.is_planned_for(offer()))
-            && now_ns < self.wakes_at_ns
             && self.coordination.keeps_plan()
     }
 
@@ -206,6 +201,7 @@ impl<L: Acceptor> Accepting<L> {
 
     /// The kernel may still have an event to report, of a listener or of the notifier.
     #[cold]
+    #[inline(never)]
     pub(crate) fn on_full_batch(&mut self) {
         self.plan_stands &= !self.is_listening() && !self.coordination.is_notified();
     }
@@ -311,6 +307,12 @@ impl<L: Acceptor> Accepting<L> {
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// The number of queued listeners.
+    #[inline]
+    pub(crate) fn queued(&self) -> u32 {
+        self.queue.len()
     }
 
     /// Whether this turn's accepts need evictions to go on.

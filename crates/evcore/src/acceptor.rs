@@ -60,7 +60,7 @@ use evcore_poller::Source;
 /// # }
 /// # let simulator = Eager(None, WakeChannel::new()?);
 /// let listener = Simulated(Cell::new(Some(Client)));
-/// let mut ev = Builder::new().listener(listener).backend(simulator).build()?;
+/// let mut ev = Builder::default().listener(listener).backend(simulator).build()?;
 /// ev.wait()?;
 /// assert!(matches!(ev.next_step(), Some(Step::Accepted(_))));
 /// # Ok::<(), evcore::Error>(())

@@ -1,6 +1,6 @@
 //! The events of a wait, delivered from the front.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use evcore_poller::{Error, Event, Events, Poller};
 
@@ -14,17 +14,21 @@ pub(crate) struct Batch {
     next: usize,
     /// The next one to deliver once the batch is given back, if it is withheld.
     withheld: Option<usize>,
-    /// A signal ended the wait.
-    interrupted: bool,
+    /// A signal ended the wait, and nobody has asked yet.
+    // Invariant: false if there are events.
+    was_interrupted: bool,
 }
 
 impl Batch {
     pub(crate) fn with_capacity(events: usize) -> Self {
         Self {
-            events: Events::bounded(events),
+            // A signal makes a turn without events: no clock is read to resume the wait, and the loop
+            // sees at once what the signal's handler did. A generation is not used twice, so the loop
+            // itself recognises stale events.
+            events: Events::raw(events),
             next: 0,
             withheld: None,
-            interrupted: false,
+            was_interrupted: false,
         }
     }
 
@@ -32,8 +36,6 @@ impl Batch {
     #[inline]
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
         self.next = 0;
-        self.withheld = None;
-        self.interrupted = false;
         match poller.wait(&mut self.events, timeout) {
             Ok(_) => Ok(()),
             Err(error) => self.on_error(error),
@@ -42,12 +44,11 @@ impl Batch {
 
     #[cold]
     fn on_error(&mut self, error: Error) -> Result<()> {
-        self.interrupted = matches!(error, Error::Interrupted);
-        if self.interrupted {
-            Ok(())
-        } else {
-            Err(error.into())
+        if !matches!(error, Error::Interrupted) {
+            return Err(error.into());
         }
+        self.was_interrupted = true;
+        Ok(())
     }
 
     /// The next event that is not yet delivered.
@@ -88,10 +89,10 @@ impl Batch {
         self.events.len()
     }
 
-    /// Whether only the timeout can have ended the wait.
+    /// Whether only the timeout can have ended the wait. To be asked once.
     #[inline]
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.events.is_empty() && !self.was_woken() && !self.interrupted
+    pub(crate) fn is_nothing(&mut self) -> bool {
+        self.events.is_empty() && !mem::take(&mut self.was_interrupted) && !self.was_woken()
     }
 
     /// Whether a waker ended the wait.

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use evcore_balancer::Policy;
-use evcore_clock::Clock;
+use evcore_clock::{Clock, ClockUpdates};
+use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{
-    Acceptor, EventLoop, GroupMember, InstrumentOptions, Result, clock_updates::UpdatePolicy,
-};
+use crate::{Acceptor, EventLoop, GroupMember, Result};
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.
@@ -70,7 +69,7 @@ const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
 ///
 /// `L` is the type of the listeners: [`Listener`], or a simulator's own [`Acceptor`] with
-/// [`Builder::new`].
+/// [`Builder::default`].
 ///
 /// ```
 /// use evcore::{Budgets, EventLoop, Listener, balancer::Policy, poller::BackendKind};
@@ -82,7 +81,7 @@ const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 ///     .poller(BackendKind::Poll)
 ///     .budgets(Budgets { accepts: 16, ..Budgets::default() })
 ///     .build()?;
-/// assert_eq!(ev.status().backend, "poll");
+/// assert_eq!(ev.stats().backend, "poll");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -111,24 +110,6 @@ enum Polling {
 }
 
 impl<L: Acceptor> Builder<L> {
-    /// The defaults. [`EventLoop::builder`] is the same for [`Listener`]s.
-    pub fn new() -> Self {
-        Self {
-            listeners: Vec::new(),
-            connections: 1024,
-            policy: None,
-            member: None,
-            clock: None,
-            budgets: Budgets::default(),
-            timer_queue: Box::new(Lazy::new(TimerWheel::new())),
-            timers_per_token: 2,
-            resolution: None,
-            instruments: InstrumentOptions::new(),
-            idle_grace: DEFAULT_IDLE_GRACE,
-            polling: Polling::Best,
-        }
-    }
-
     /// Adds a listener to accept from. [`Accepted::listener`](crate::Accepted::listener) is its
     /// number, from 0 in the order of these calls.
     pub fn listener(mut self, listener: L) -> Self {
@@ -260,7 +241,25 @@ impl<L: Acceptor> Builder<L> {
     /// What the loop measures and records of itself: histograms, slow turns, its last records. Default:
     /// nothing.
     ///
-    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments.
+    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments. A loop
+    /// without any has a comparison for each wait and for each call that would make a record, and none
+    /// for each step.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, InstrumentOptions};
+    /// use std::time::Duration;
+    ///
+    /// let instruments = InstrumentOptions::new()
+    ///     .histograms(true)
+    ///     .watchdog(Duration::from_millis(100))
+    ///     .flight_recorder(1_000);
+    /// let mut ev = EventLoop::builder().instruments(instruments).build()?;
+    /// ev.handle().wake();
+    /// ev.wait()?;
+    /// assert_eq!(ev.instruments().histograms().unwrap().events().count(), 1);
+    /// assert_eq!(ev.instruments().take_slow_turn(), None, "no turn is over yet");
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
     pub fn instruments(mut self, options: InstrumentOptions) -> Self {
         self.instruments = options;
         self
@@ -310,11 +309,15 @@ impl<L: Acceptor> Builder<L> {
     /// # Errors
     ///
     /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group,
-    /// [`Error::Resolution`](crate::Error::Resolution), and the errors of the poller and of the
-    /// ticker.
+    /// [`Error::Ticker`](crate::Error::Ticker) if the [resolution](Self::timer_resolution) is zero or
+    /// longer than a day, or if the system refuses a ticker, and the errors of the poller.
     pub fn build(mut self) -> Result<EventLoop<L>> {
-        let is_simulated = matches!(self.polling, Polling::Backend(_));
-        let updates = UpdatePolicy::new(self.resolution, is_simulated)?;
+        // A simulated backend does not use the kernel's time.
+        let updates = match (self.resolution, &self.polling) {
+            (None, _) => ClockUpdates::every_wait(),
+            (Some(resolution), Polling::Backend(_)) => ClockUpdates::by_source(resolution)?,
+            (Some(resolution), _) => ClockUpdates::every(resolution)?,
+        };
         let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
             Polling::Best => Poller::new()?,
             Polling::BackendKind(kind) => Poller::with(kind)?,
@@ -326,6 +329,19 @@ impl<L: Acceptor> Builder<L> {
 
 impl<L: Acceptor> Default for Builder<L> {
     fn default() -> Self {
-        Self::new()
+        Self {
+            listeners: Vec::new(),
+            connections: 1024,
+            policy: None,
+            member: None,
+            clock: None,
+            budgets: Budgets::default(),
+            timer_queue: Box::new(Lazy::new(TimerWheel::new())),
+            timers_per_token: 2,
+            resolution: None,
+            instruments: InstrumentOptions::new(),
+            idle_grace: DEFAULT_IDLE_GRACE,
+            polling: Polling::Best,
+        }
     }
 }

@@ -40,7 +40,7 @@ use crate::token_map::TokenMap;
 /// assert_eq!(stream.recv(&mut ev, &mut [0; 16])?, 5);
 /// assert_eq!(*name, "a name");
 /// assert!(clients.close(&mut ev, token)); // closes the stream, too
-/// assert!(clients.is_empty() && ev.status().active == 0);
+/// assert!(clients.is_empty() && ev.stats().active == 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Connections<T, S = Stream> {

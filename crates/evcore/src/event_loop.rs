@@ -1,26 +1,21 @@
 //! The loop's state, and the calls that its user makes between steps.
 
-use std::{
-    fmt,
-    os::fd::AsRawFd,
-    time::{Duration, Instant},
-};
+use std::{fmt, os::fd::AsRawFd, time::Duration};
 
 use evcore_balancer::Load;
-use evcore_clock::Clock;
+use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
-use evcore_poller::{Interest, Mode, Poller, Source, Target};
+use evcore_poller::{Interest, MAX_ID, Mode, Poller, Source, Target};
 use evcore_token::Token;
 
 use crate::{
-    Acceptor, Budgets, Builder, Error, Handle, ListenersMut, Result, Stats, Status, Step, Timer,
+    Acceptor, Budgets, Builder, Error, Handle, ListenersMut, Result, Stats, Step, Timer, TimersMut,
     accepting::Accepting,
     batch::Batch,
-    clock_updates::UpdatePolicy,
     eviction::Evictions,
     group::Coordination,
-    instruments::{InstrumentSet, record::Record},
-    keys::KeySpace,
+    instruments::{Instruments, TRACES, record::Record},
+    keys::{self, TICKER_KEY},
     remote::Remote,
     shutdown::Shutdown,
     slots::Slots,
@@ -55,17 +50,14 @@ use crate::{
 /// ```
 pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
-    pub(crate) updates: UpdatePolicy,
+    pub(crate) updates: ClockUpdates,
     pub(crate) poller: Poller,
-    pub(crate) keys: KeySpace,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
     pub(crate) shutdown: Shutdown,
     pub(crate) remote: Remote,
-    /// How many descriptors may be watched.
-    limit: u32,
 
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
@@ -78,14 +70,15 @@ pub struct EventLoop<L: Acceptor = Listener> {
     // Invariant: `None`, except within `next_step`.
     pending_step: Option<Step<L::Stream>>,
 
+    /// The counters, the limit and the backend; the rest is filled in by [`stats`](Self::stats).
     pub(crate) stats: Stats,
-    pub(crate) instruments: Option<Box<InstrumentSet>>,
+    pub(crate) instruments: Instruments,
 }
 
 impl EventLoop {
     /// Returns a builder with the defaults.
     pub fn builder() -> Builder {
-        Builder::new()
+        Builder::default()
     }
 }
 
@@ -93,20 +86,24 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn from_parts(
         builder: Builder<L>,
         mut poller: Poller,
-        mut updates: UpdatePolicy,
+        updates: ClockUpdates,
     ) -> Result<Self> {
         let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
-        // A signal makes a turn without events: no clock is read to resume the wait, and the loop
-        // sees at once what the signal's handler did.
-        poller.return_on_signal(true);
-        // A generation is not used twice, so the loop itself recognises stale events.
-        poller.filter_stale(false);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
-        updates.begin(&mut clock, &mut poller)?;
+        if let Some(ticker) = updates.ticker() {
+            poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
+        }
+        updates.begin(&mut clock);
         let budgets = builder.budgets.at_least_one();
         let capabilities = poller.backend().capabilities();
-        let keys = KeySpace::with_listeners(builder.listeners.len());
-        let instruments = InstrumentSet::new(builder.instruments);
+        let first_index = keys::first_index(builder.listeners.len());
+        let expected = first_index.saturating_add(builder.connections);
+        let stats = Stats {
+            limit: builder.connections,
+            backend: poller.backend().name(),
+            ..Stats::default()
+        };
+        let instruments = Instruments::new(builder.instruments.timed(TRACES));
         let lag_ns = updates.lag_ns();
         let mut timers = Timers::new(
             builder.timer_queue,
@@ -114,27 +111,25 @@ impl<L: Acceptor> EventLoop<L> {
             clock.monotonic_ms(),
             lag_ns,
         );
-        if instruments.as_ref().is_some_and(|it| it.keeps_records()) {
+        if TRACES || instruments.keeps_records() {
             timers.record();
         }
         Ok(Self {
             remote: Remote::new(),
             poller,
-            keys,
-            slots: Slots::new(builder.connections, keys.index_max()),
+            slots: Slots::new(first_index, expected, MAX_ID),
             timers,
-            evictions: Evictions::new(builder.connections, builder.idle_grace, lag_ns),
+            evictions: Evictions::new(expected, builder.idle_grace, lag_ns),
             clock,
             updates,
             accepting: Accepting::new(builder.listeners, coordination, capabilities),
             shutdown: Shutdown::default(),
-            limit: builder.connections,
             phase: Phase::Over,
             pending_step: None,
             batch: Batch::with_capacity(budgets.batch),
             budgets,
             left: budgets,
-            stats: Stats::default(),
+            stats,
             instruments,
         })
     }
@@ -164,7 +159,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// Each phase has a [budget](Budgets). What exceeds it is carried over to the next turn, which
     /// then does not wait. The time stands still during a turn unless a handler
-    /// [updates](Self::update_clock) it; timers are armed from it.
+    /// [updates](TimersMut::update_clock) it; timers are armed from it.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
         // Most steps are events. Once there is no event left, no phase needs to be looked up for
@@ -214,12 +209,14 @@ impl<L: Acceptor> EventLoop<L> {
         interest: Interest,
         mode: Mode,
     ) -> Result<Token> {
-        let full = Error::Full { limit: self.limit };
+        let full = Error::Full {
+            limit: self.stats.limit,
+        };
         if self.load().is_full() {
             return Err(full);
         }
         let token = self.slots.next_token().ok_or(full)?;
-        self.poller.add(fd, self.keys.key(token), interest, mode)?;
+        self.poller.add(fd, token.to_bits(), interest, mode)?;
         self.slots.begin(token, true);
         let descriptor = match fd.target() {
             Target::Descriptor(fd) => Some(fd.as_raw_fd()),
@@ -240,8 +237,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// [`Error::Full`] if some 16 million tokens are in use.
     pub fn add_unwatched(&mut self) -> Result<Token> {
-        let limit = self.keys.index_max();
-        let token = self.slots.next_token().ok_or(Error::Full { limit })?;
+        let full = Error::Full { limit: MAX_ID };
+        let token = self.slots.next_token().ok_or(full)?;
         self.slots.begin(token, false);
         self.record(Record::Registered {
             token,
@@ -261,7 +258,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// token gets a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
     #[inline]
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
-        let key = self.keys.key(token);
+        let key = token.to_bits();
         // A key is registered exactly while its token has a descriptor.
         let modified = self.poller.modify(key, interest);
         modified.map_err(|_| Error::Stale { token })
@@ -278,7 +275,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
         // As in `modify`: no other token has this key.
-        self.poller.rearm(self.keys.key(token), interest).is_ok()
+        self.poller.rearm(token.to_bits(), interest).is_ok()
     }
 
     /// Arms a timer, or moves it. Returns false if the token is stale.
@@ -286,7 +283,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// It expires once, never earlier than `after` from this turn's time, which the
     /// [clock](Self::clock) shows. That is the time at which the wait ended: a handler that took
     /// 200 ms and then arms a timer for 100 ms gets a timer that is due. Such a handler calls
-    /// [`update_clock`](Self::update_clock) first, and then the time counts from that call.
+    /// [`update_clock`](TimersMut::update_clock) first, and then the time counts from that call, or it
+    /// gives a [point in time](TimersMut::arm_at).
     ///
     /// The deadline is rounded up to a millisecond (and to a
     /// [`timer_resolution`](Builder::timer_resolution)). A timer that the handler of another timer
@@ -311,62 +309,6 @@ impl<L: Acceptor> EventLoop<L> {
         is_current
     }
 
-    /// Arms a timer, or moves it, for a point in time. Returns false if the token is stale.
-    ///
-    /// It expires once, never before `deadline`, whatever time the handler has taken already. A deadline
-    /// that has passed is due at once. Otherwise it is [`arm`](Self::arm). The first call reads the
-    /// clocks.
-    ///
-    /// # Panics
-    ///
-    /// If a token has [no such timer](Builder::timers_per_token).
-    ///
-    /// ```
-    /// use evcore::{EventLoop, Timer};
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let mut ev = EventLoop::builder().build()?;
-    /// let token = ev.add_unwatched()?;
-    /// let deadline = Instant::now() + Duration::from_millis(5);
-    /// ev.arm_at(token, Timer::READ, deadline);
-    /// while ev.deadline(token, Timer::READ).is_some() {
-    ///     ev.wait()?;
-    ///     while ev.next_step().is_some() {}
-    /// }
-    /// assert!(Instant::now() >= deadline);
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn arm_at(&mut self, token: Token, timer: Timer, deadline: Instant) -> bool {
-        let after = deadline.saturating_duration_since(self.clock.instant());
-        self.arm(token, timer, after)
-    }
-
-    /// Makes the present the time of this turn, from which [`arm`](Self::arm) counts.
-    ///
-    /// A handler that has taken long calls it before it arms a timer. It reads the clock once, and
-    /// changes nothing else: what expires in this turn and in which order stays as it is. (libuv:
-    /// `uv_update_time`; nginx: `ngx_time_update`.)
-    ///
-    /// ```
-    /// # use evcore::{EventLoop, Timer};
-    /// use evcore::clock::{Clock, ManualTimeSource};
-    /// use std::time::Duration;
-    ///
-    /// let time = ManualTimeSource::at(0);
-    /// let clock = Clock::with_source(time.clone());
-    /// let mut ev = EventLoop::builder().clock(clock).build()?;
-    /// let token = ev.add_unwatched()?;
-    ///
-    /// time.advance(Duration::from_millis(200)); // what the handler takes
-    /// ev.update_clock();
-    /// ev.arm(token, Timer::READ, Duration::from_millis(100));
-    /// assert_eq!(ev.deadline(token, Timer::READ), Some(300));
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn update_clock(&mut self) {
-        self.updates.update_now(&mut self.clock);
-    }
-
     /// Disarms a timer. Returns false if it was not armed, or if the token is stale.
     ///
     /// # Panics
@@ -379,37 +321,6 @@ impl<L: Acceptor> EventLoop<L> {
             self.record(Record::Disarmed(token, timer));
         }
         was_armed
-    }
-
-    /// When a timer is due, in milliseconds on the scale of the loop's
-    /// [`Clock::monotonic_ms`]. `None` if it is not armed, or if the token is stale.
-    ///
-    /// [`arm`](Self::arm) describes the rounding. A timer that is due and whose step has not been
-    /// delivered is still armed. [`Clock::until`] converts a deadline to a duration.
-    ///
-    /// # Panics
-    ///
-    /// If a token has [no such timer](Builder::timers_per_token).
-    ///
-    /// ```
-    /// # use evcore::{EventLoop, Timer};
-    /// use std::time::Duration;
-    ///
-    /// let mut ev = EventLoop::builder().build()?;
-    /// let token = ev.add_unwatched()?;
-    /// assert_eq!(ev.deadline(token, Timer::READ), None);
-    ///
-    /// ev.arm(token, Timer::READ, Duration::from_secs(60));
-    /// let deadline_ms = ev.deadline(token, Timer::READ).expect("it is armed");
-    /// assert!(ev.clock().until(deadline_ms) <= Duration::from_millis(60_001));
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    #[must_use]
-    pub fn deadline(&self, token: Token, timer: Timer) -> Option<u64> {
-        if !self.slots.has(token) {
-            return None;
-        }
-        self.timers.deadline(token.index(), timer)
     }
 
     /// Returns a handle to this loop, for other threads and signal handlers.
@@ -432,36 +343,34 @@ impl<L: Acceptor> EventLoop<L> {
         ListenersMut::new(self)
     }
 
-    /// What the loop has done so far.
+    /// What few programs need of the timers: a point in time in place of a duration, background timers,
+    /// when a timer is due, and the time itself.
     #[must_use]
     #[inline]
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    pub fn timers(&mut self) -> TimersMut<'_, L> {
+        TimersMut::new(self)
     }
 
-    /// What the loop is doing now.
+    /// What the loop has done so far, and what it is doing now.
     #[must_use]
-    pub fn status(&self) -> Status {
-        Status {
+    #[inline]
+    pub fn stats(&self) -> Stats {
+        Stats {
             active: self.slots.watched(),
-            limit: self.limit,
             idle: self.evictions.len(),
             timers_armed: self.timers.len(),
             listening: self.accepting.is_listening(),
             last_exhausted: self.accepting.last_exhausted(),
             shutting_down: self.is_shutting_down(),
-            backend: self.poller.backend().name(),
+            slow_turns: self.instruments.slow_turns(),
+            ..self.stats
         }
-    }
-
-    pub(crate) fn limit(&self) -> u32 {
-        self.limit
     }
 
     pub(crate) fn load(&self) -> Load {
         Load {
             active: self.slots.watched(),
-            capacity: self.limit,
+            capacity: self.stats.limit,
         }
     }
 }
@@ -470,9 +379,8 @@ impl<L: Acceptor> EventLoop<L> {
 impl<L: Acceptor> fmt::Debug for EventLoop<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventLoop")
-            .field("status", &self.status())
             .field("phase", &self.phase)
-            .field("stats", &self.stats)
+            .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }

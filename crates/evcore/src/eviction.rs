@@ -53,7 +53,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// [grace](crate::Builder::idle_grace) before, by default a second. It has the same time again.
     /// Answer a request that comes in that time as the last one (in HTTP, with `Connection: close`),
     /// and then close. A connection that is marked during a shutdown is evicted at once, so an answer
-    /// must announce the end if [`Status::shutting_down`](crate::Status::shutting_down) is true.
+    /// must announce the end if [`Stats::shutting_down`](crate::Stats::shutting_down) is true.
     ///
     /// O(1), and cheap enough to call after each request. A connection that was never marked idle is
     /// never evicted. An idle connection still gets all its other steps.
@@ -83,7 +83,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///         }
     ///     }
     /// }
-    /// assert_eq!((ev.stats().evictions, ev.status().idle), (1, 2));
+    /// assert_eq!((ev.stats().evictions, ev.stats().idle), (1, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
@@ -167,15 +167,10 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Whether there are connections to evict in any case.
-    #[inline]
-    pub(crate) fn has_evictions(&self) -> bool {
-        self.is_shutting_down() && self.shutdown_evicts()
-    }
-
+    /// Whether the shutdown, which has begun, has connections to evict now.
     #[cold]
     #[inline(never)]
-    fn shutdown_evicts(&self) -> bool {
+    pub(crate) fn shutdown_evicts(&self) -> bool {
         self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
     }
 

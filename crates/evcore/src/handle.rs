@@ -3,10 +3,10 @@
 use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 use evcore_poller::{Ready, Waker};
+use evcore_posted::Posted;
 use evcore_token::Token;
 
 use crate::remote::RemoteRequests;
-use crate::remote_posts::Posted;
 
 /// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
 /// wake it and shut it down. Cheap to clone.
@@ -38,6 +38,33 @@ impl Handle {
     ///
     /// Several wakes may make one step; none is lost. Takes no lock and allocates nothing. If the loop
     /// has been dropped it does nothing.
+    ///
+    /// A [`Pool`](evcore_pool::Pool) of threads for blocking work wakes the loop by it. The result of a
+    /// token that was removed comes too; no container has a value for that token.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Step, pool::Pool};
+    /// use std::net::ToSocketAddrs;
+    ///
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let handle = ev.handle();
+    /// let mut pool = Pool::new(4, 1_000, move || handle.wake())?;
+    /// let lookup = ev.add_unwatched()?;
+    /// let job = || "localhost:80".to_socket_addrs().map(Iterator::count);
+    /// assert!(pool.submit(lookup, job).is_ok());
+    ///
+    /// while !pool.is_empty() {
+    ///     ev.wait()?;
+    ///     while let Some(step) = ev.next_step() {
+    ///         assert!(matches!(step, Step::Woken));
+    ///         while let Some((token, result)) = pool.next_result() {
+    ///             assert_eq!(token, lookup);
+    ///             println!("addresses: {:?}", result.expect("the job does not panic"));
+    ///         }
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wake(&self) {
         self.requests.request_wake();
         self.waker.wake();
@@ -112,7 +139,8 @@ impl Handle {
         reason = "a thread may not care whether the loop is left"
     )]
     pub fn post(&self, token: Token, ready: Ready) -> bool {
-        let posted = self.requests.posts.post(token, ready);
+        let (index, generation) = (token.index(), token.generation());
+        let posted = self.requests.posts.post(index, generation, ready);
         if posted == Posted::First {
             self.waker.wake();
         }
@@ -152,7 +180,7 @@ mod tests {
         let (mut remote, handle) = remote();
         handle.wake();
         remote.on_woken();
-        assert!(remote.has_work() && remote.take_wake());
+        assert!(remote.pending() != 0 && remote.take_wake());
         remote.on_woken();
         assert!(!remote.take_wake());
     }
@@ -186,9 +214,9 @@ mod tests {
         assert!(!remote.has_news(), "the poller was not woken");
         remote.on_woken();
         let mut taken = remote.take_posts(2);
-        assert!(remote.has_news() && remote.has_work());
+        assert!(remote.has_news() && remote.pending() != 0);
         taken.extend(remote.take_posts(2));
-        assert!(!remote.has_news() && !remote.has_work());
+        assert!(!remote.has_news() && remote.pending() == 0);
         assert!(taken.iter().map(|(token, _)| token.index()).eq(0..3));
     }
 

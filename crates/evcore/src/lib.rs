@@ -36,7 +36,6 @@ mod acceptor;
 mod builder;
 mod connections;
 mod connector;
-mod edge_io;
 mod edge_stream;
 mod error;
 mod event_loop;
@@ -46,8 +45,8 @@ mod posting;
 mod remove;
 mod stats;
 mod step;
-mod thread_pool;
 mod timer_slot;
+mod timers_mut;
 mod token_map;
 
 // The order of a turn.
@@ -69,10 +68,8 @@ mod group;
 mod listeners;
 mod shutdown;
 
-// Other threads, and when the clock is read.
-mod clock_updates;
+// Other threads.
 mod remote;
-mod remote_posts;
 mod sync;
 
 mod instruments;
@@ -81,24 +78,19 @@ pub use acceptor::Acceptor;
 pub use builder::{Budgets, Builder};
 pub use connections::Connections;
 pub use connector::Connector;
-pub use edge_io::EdgeIo;
 pub use edge_stream::EdgeStream;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use group::GroupMember;
 pub use handle::Handle;
-pub use instruments::{
-    options::InstrumentOptions,
-    record::Record,
-    slow_turn::{SlowStep, SlowTurn, StepKind},
-    view::Instruments,
-};
+pub use instruments::{Instruments, SlowTurn, record::Record};
 pub use listeners_mut::ListenersMut;
-pub use stats::{Stats, Status};
+pub use stats::Stats;
 pub use step::{Accepted, Step};
-pub use thread_pool::ThreadPool;
 pub use timer_slot::Timer;
+pub use timers_mut::TimersMut;
 pub use token_map::TokenMap;
+pub use waits::Sleep;
 
 pub use evcore_balancer as balancer;
 pub use evcore_clock as clock;
@@ -110,7 +102,7 @@ pub use evcore_posted as posted;
 pub use evcore_timer as timer;
 pub use evcore_token as token;
 
-pub use evcore_instrument::{Histogram, Histograms};
+pub use evcore_instrument::{Histogram, Histograms, InstrumentOptions};
 pub use evcore_net::{Address, Listener, SendBuffer, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;
@@ -121,5 +113,4 @@ const _: () = {
     is_send::<EventLoop>();
     is_send::<Handle>();
     is_send::<Builder>();
-    is_send::<ThreadPool<u8>>();
 };

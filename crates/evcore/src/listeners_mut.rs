@@ -68,7 +68,7 @@ impl<'a, L: Acceptor> ListenersMut<'a, L> {
     /// let mut ev = EventLoop::builder().listener(listener).build()?;
     /// ev.listeners().pause();
     /// ev.wait_at_most(Duration::ZERO)?;
-    /// assert!(!ev.status().listening);
+    /// assert!(!ev.stats().listening);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pause(&mut self) {

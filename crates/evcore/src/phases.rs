@@ -6,7 +6,7 @@ use evcore_token::Token;
 use crate::{
     Acceptor, EventLoop, Result, Step,
     instruments::record::Record,
-    keys::{KeyOwner, KeySpace},
+    keys::{KeyOwner, TICKER_KEY},
     timers::{NEVER, late_ns},
 };
 
@@ -15,7 +15,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub(crate) fn next_event(&mut self) -> Option<Step<L::Stream>> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.slots.find(self.keys.token_bits(key)) {
+            match self.slots.find(key) {
                 Some(token) => return Some(Step::Ready(token, ready)),
                 None => self.on_other_event(key, ready),
             }
@@ -42,23 +42,32 @@ impl<L: Acceptor> EventLoop<L> {
         now_ns.or_else(|| has_end.then(|| self.clock.monotonic_ns_now()))
     }
 
-    /// Updates the clock after a wait, if it is time to, and returns whether it did.
+    /// Updates the clock after a wait, if it is time to.
     #[inline]
-    pub(crate) fn update_clock_after_wait(&mut self) -> Result<bool> {
+    pub(crate) fn update_clock_after_wait(&mut self) -> Result<()> {
         if self.updates.is_every_wait() {
             self.clock.update();
-            return Ok(true);
+            return Ok(());
         }
-        let ticked = self.updates.update(&mut self.clock, &self.batch)?;
+        self.update_clock_by_ticks()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn update_clock_by_ticks(&mut self) -> Result<()> {
+        let batch = &self.batch;
+        // A full batch may have left out the ticker's event.
+        let may_have_ticked = || batch.is_full() || batch.has(|key| key == TICKER_KEY);
+        let ticked = self.updates.update(&mut self.clock, may_have_ticked)?;
         self.stats.ticks += u64::from(ticked);
-        Ok(ticked)
+        Ok(())
     }
 
     /// Posts what is left of the batch; listeners' events are queued for accepting.
     #[inline(never)]
     pub(crate) fn post_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.slots.find(self.keys.token_bits(key)) {
+            match self.slots.find(key) {
                 Some(token) if self.post(token, ready) => {}
                 _ => self.on_other_event(key, ready),
             }
@@ -69,16 +78,14 @@ impl<L: Acceptor> EventLoop<L> {
     #[cold]
     #[inline(never)]
     fn on_other_event(&mut self, key: u64, ready: Ready) {
-        let owner = KeySpace::owner(key);
-        let known = match owner {
+        let known = match KeyOwner::of(key) {
             KeyOwner::Listener(id) => self.accepting.on_event(id, ready),
             KeyOwner::Notifier => self.accepting.on_notified(ready),
             KeyOwner::Ticker => true,
-            KeyOwner::EndedToken => false,
+            KeyOwner::Ended(_) => false,
         };
         if !known {
-            let token = Token::from_bits(self.keys.token_bits(key));
-            self.on_stale(token.filter(|_| owner == KeyOwner::EndedToken));
+            self.on_stale(Token::from_bits(key));
         }
     }
 
@@ -97,9 +104,7 @@ impl<L: Acceptor> EventLoop<L> {
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);
-            if let Some(instruments) = &mut self.instruments {
-                instruments.record(Record::of_post(token, ready, known));
-            }
+            self.record(Record::of_post(token, ready, known));
         }
         self.remote.keep(posts);
         if let Some(timeout) = self.remote.take_shutdown() {
@@ -150,9 +155,8 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn next_expired(&mut self) -> Option<Step<L::Stream>> {
         let (index, timer, due_ms) = self.timers.pop_expired(&mut self.left.expired)?;
         self.stats.expired += 1;
-        if let Some(instruments) = &mut self.instruments {
-            instruments.timer_was_late(late_ns(self.clock.monotonic_ns(), due_ms));
-        }
+        let now_ns = self.clock.monotonic_ns();
+        self.instruments.timer_was_late(|| late_ns(now_ns, due_ms));
         Some(Step::Expired(self.slots.occupant(index), timer))
     }
 

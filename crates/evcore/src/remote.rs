@@ -19,22 +19,20 @@ use std::{
 };
 
 use evcore_poller::Ready;
+use evcore_posted::MergingInbox;
 use evcore_token::Token;
 
-use crate::remote_posts::RemotePosts;
 use crate::sync::{AtomicBool, AtomicU64};
 
 /// The loop's side of its handles.
 #[derive(Debug)]
 pub(crate) struct Remote {
     requests: Arc<RemoteRequests>,
-    /// The steps that are not yet delivered: [`WOKEN`] and [`SHUTTING_DOWN`].
-    steps: u8,
+    /// What is left over: [`WOKEN`], [`SHUTTING_DOWN`] and [`POSTS`].
+    // Invariant: without `POSTS`, the next post wakes the poller.
+    pending: u32,
     /// A shutdown that has not yet begun.
     shutdown: Option<Duration>,
-    /// Whether posts may wait.
-    // Invariant: if false, the next post wakes the poller.
-    has_posts: bool,
     // Invariant: empty, except within `take_remote_requests`.
     taken: Vec<(Token, Ready)>,
 }
@@ -43,9 +41,8 @@ impl Remote {
     pub(crate) fn new() -> Self {
         Self {
             requests: Arc::new(RemoteRequests::new()),
-            steps: 0,
+            pending: 0,
             shutdown: None,
-            has_posts: false,
             taken: Vec::new(),
         }
     }
@@ -58,18 +55,17 @@ impl Remote {
     /// A waker has ended a wait: takes the requests.
     #[inline(never)]
     pub(crate) fn on_woken(&mut self) {
-        self.steps |= u8::from(self.requests.take_wake()) * WOKEN;
+        self.pending |= POSTS | (u32::from(self.requests.take_wake()) * WOKEN);
         // If the wait failed, an earlier request is still there.
         let requested = [self.shutdown, self.requests.take_shutdown()];
         self.shutdown = requested.into_iter().flatten().min();
-        self.has_posts = true;
     }
 
     /// Whether there may be posts or a shutdown to begin. If not, looking for them is not worth the
     /// lock.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.has_posts
+        self.pending & POSTS != 0
     }
 
     /// Takes the oldest posts, at most `budget` of them. If none is left, the next one wakes the
@@ -78,7 +74,12 @@ impl Remote {
         // Out of the lock before the loop looks at them: a subscriber of `tracing` may post as well.
         let mut taken = mem::take(&mut self.taken);
         let posts = &self.requests.posts;
-        self.has_posts = posts.take(budget, |token, ready| taken.push((token, ready)));
+        let is_left = posts.take(budget, |index, generation, ready| {
+            taken.push((Token::new(index, generation), ready));
+        });
+        if !is_left {
+            self.pending &= !POSTS;
+        }
         taken
     }
 
@@ -94,7 +95,7 @@ impl Remote {
 
     /// A shutdown has begun, by whomever, which is a step.
     pub(crate) fn announce_shutdown(&mut self) {
-        self.steps |= SHUTTING_DOWN;
+        self.pending |= SHUTTING_DOWN;
     }
 
     /// Takes the announcement of a shutdown, if there is one.
@@ -107,28 +108,30 @@ impl Remote {
         self.take_step(WOKEN)
     }
 
-    fn take_step(&mut self, step: u8) -> bool {
-        let has_step = self.steps & step != 0;
-        self.steps &= !step;
+    fn take_step(&mut self, step: u32) -> bool {
+        let has_step = self.pending & step != 0;
+        self.pending &= !step;
         has_step
     }
 
-    /// Whether anything is left over, so that the next wait must not sleep.
+    /// What is left over, so that the next wait must not sleep; 0 if there is nothing.
     #[inline]
-    pub(crate) fn has_work(&self) -> bool {
-        self.steps != 0 || self.has_posts
+    pub(crate) fn pending(&self) -> u32 {
+        self.pending
     }
 
     /// Whether other threads want anything that is left over.
     pub(crate) fn has_requests(&self) -> bool {
-        self.steps & WOKEN != 0 || self.has_posts
+        self.pending & (WOKEN | POSTS) != 0
     }
 }
 
-/// A wake-up, in [`Remote::steps`].
-const WOKEN: u8 = 1;
-/// A shutdown that has begun.
-const SHUTTING_DOWN: u8 = 2;
+/// A wake-up whose step is not yet delivered, in [`Remote::pending`].
+const WOKEN: u32 = 1;
+/// A shutdown that has begun, and whose step is not yet delivered.
+const SHUTTING_DOWN: u32 = 2;
+/// Posts or a shutdown of other threads, which may have come.
+const POSTS: u32 = 4;
 
 /// Posts of a loop that is dropped are dropped, too.
 impl Drop for Remote {
@@ -151,7 +154,7 @@ pub(crate) struct RemoteRequests {
     pub(crate) fd_exposed: AtomicBool,
     /// The timeout of the shutdown that was requested, or [`NO_SHUTDOWN`].
     pub(crate) shutdown_ms: AtomicU64,
-    pub(crate) posts: RemotePosts,
+    pub(crate) posts: MergingInbox<Ready>,
 }
 
 /// No shutdown was requested. The longest timeout is one less.
@@ -163,7 +166,7 @@ impl RemoteRequests {
             wake_requested: AtomicBool::new(false),
             fd_exposed: AtomicBool::new(false),
             shutdown_ms: AtomicU64::new(NO_SHUTDOWN),
-            posts: RemotePosts::default(),
+            posts: MergingInbox::new(),
         }
     }
 

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use evcore_token::Token;
-
 use crate::{
-    Acceptor, EventLoop, Result,
+    Acceptor, EventLoop,
     timers::{NEVER, whole_ns},
 };
 
@@ -33,58 +31,6 @@ impl Default for Shutdown {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Begins the next turn of a worker, and returns false when the worker has stopped.
-    ///
-    /// `stop` is how long the worker may still take to stop: `None` if it need not stop, a duration
-    /// for a graceful stop, zero to stop at once. With `evcore-prefork` it is
-    /// `worker.stop_within(timeout)`. A stop must also wake the loop, by a [`Handle`](crate::Handle):
-    /// the loop looks at `stop` before it waits.
-    ///
-    /// A `stop` begins the [shutdown](Self::shutdown), and a shorter one makes it end earlier; a
-    /// longer one, or `None`, changes nothing. While the shutdown is not complete, each call
-    /// [waits](Self::wait). When it is complete, also one that a handle has begun, the call returns
-    /// false without waiting. Drop the connections that are still open.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`wait`](Self::wait): the loop cannot go on. A signal that interrupts the wait is no
-    /// error, and neither is a [listener that fails](crate::ListenersMut::take_error).
-    ///
-    /// ```
-    /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
-    /// use std::{os::unix::net::UnixStream, time::Duration};
-    ///
-    /// let (stream, peer) = UnixStream::pair()?;
-    /// let mut conns = TokenMap::new();
-    /// let mut ev = EventLoop::builder().build()?;
-    /// conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
-    /// drop(peer);
-    ///
-    /// let stop = || Some(Duration::from_secs(30)); // `worker.stop_within(timeout)`
-    /// while ev.next_turn(stop())? {
-    ///     while let Some(step) = ev.next_step() {
-    ///         if let Step::Ready(token, _) = step {
-    ///             conns.close(&mut ev, token); // its client has left
-    ///         }
-    ///     }
-    ///     while let Some(error) = ev.listeners().take_error() {
-    ///         eprintln!("{error}");
-    ///     }
-    /// }
-    /// assert_eq!(ev.stats().turns, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn next_turn(&mut self, stop: Option<Duration>) -> Result<bool> {
-        if let Some(timeout) = stop {
-            self.shutdown(timeout);
-        }
-        if self.is_shut_down() {
-            return Ok(false);
-        }
-        self.wait()?;
-        Ok(true)
-    }
-
     /// Starts a graceful shutdown bounded by `timeout`, which counts from this call.
     ///
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
@@ -93,7 +39,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// the [grace](crate::Builder::idle_grace) before this call, by default a second, is evicted when
     /// the grace has passed again: its next request may be on the way. With a shorter timeout it is not
     /// evicted, because the shutdown is complete before. Busy connections go on as before.
-    /// [`is_shut_down`](Self::is_shut_down) returns whether the shutdown is complete.
+    /// When the shutdown is complete, [`wait`](Self::wait) returns false.
     /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes once, before the first eviction.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
@@ -109,8 +55,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// let token = conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
     /// ev.set_idle(token);
     /// ev.shutdown(Duration::from_secs(30));
-    /// while !ev.is_shut_down() {
-    ///     ev.wait()?;
+    /// while ev.wait()? {
     ///     while let Some(step) = ev.next_step() {
     ///         match step {
     ///             Step::ShuttingDown => println!("good-bye"), // in the first turn
@@ -136,7 +81,7 @@ impl<L: Acceptor> EventLoop<L> {
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
             self.remote.announce_shutdown();
-            // Only once, because it ends the plan. `next_turn` gets here in each turn of a stop. If
+            // Only once, because it ends the plan. A worker calls this in each turn of a stop. If
             // the poller refuses, its later events of the listeners are dropped.
             let _ = self.listeners().close();
         }
@@ -149,11 +94,11 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is left
-    /// to do. False before a shutdown has begun. Call it between turns. Once it is true, no wait
-    /// sleeps.
+    /// to do. False before a shutdown has begun. Call it between turns: [`wait`](Self::wait) returns
+    /// whether it is not.
     ///
     /// Nothing is left if no descriptor is watched, nothing is posted or otherwise carried over, and
-    /// no timer is armed except [background](Self::set_background) ones.
+    /// no timer is armed except [background](crate::TimersMut::set_background) ones.
     ///
     /// Connections still open at the deadline get no further steps; drop them.
     ///
@@ -165,29 +110,10 @@ impl<L: Acceptor> EventLoop<L> {
             && (self.shutdown.over_ns <= self.clock.monotonic_ns() || self.has_nothing_left())
     }
 
-    /// Makes the timers of a token background timers, those that are armed now and those armed later:
-    /// they do not keep a loop that [shuts down](Self::shutdown) from being done (nginx:
-    /// `cancelable`; libuv: `unref`). Returns false if the token is stale.
-    ///
-    /// This is for periodic work, with a token [without a descriptor](Self::add_unwatched). (A watched
-    /// descriptor keeps the loop alive anyway.) It does not change whether and when the timers expire.
-    ///
-    /// ```
-    /// use evcore::{EventLoop, Timer};
-    /// use std::time::Duration;
-    ///
-    /// let mut ev = EventLoop::builder().build()?;
-    /// let sweep = ev.add_unwatched()?;
-    /// ev.arm(sweep, Timer::READ, Duration::from_secs(3600));
-    ///
-    /// ev.shutdown(Duration::from_secs(30));
-    /// assert!(!ev.is_shut_down(), "the sweep is still to come");
-    /// ev.set_background(sweep);
-    /// assert!(ev.is_shut_down());
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    pub fn set_background(&mut self, token: Token) -> bool {
-        self.slots.set_background(token)
+    /// Whether a shutdown has something to do in this turn, or is complete.
+    #[inline]
+    pub(crate) fn shutdown_is_due(&self) -> bool {
+        self.is_shutting_down() && (self.shutdown_evicts() || self.is_shut_down())
     }
 
     /// When the shutdown has something to do at the latest: the end of the grace, or its own;
@@ -210,7 +136,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(never)]
     fn has_nothing_left(&self) -> bool {
         // The step that announces the shutdown keeps no loop that has nothing to do.
-        let has_work = self.has_queued() || self.remote.has_requests();
+        let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();
         self.slots.watched() == 0 && !has_work && self.only_background_timers_are_left()
     }
 

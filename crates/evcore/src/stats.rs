@@ -2,16 +2,22 @@
 
 use evcore_net::Resource;
 
-/// Counters since the loop was built. Each count costs one addition.
+/// What a loop has done since it was built, as counters, and what it is doing now.
+/// [`EventLoop::stats`](crate::EventLoop::stats) returns it. Each count costs one addition.
 ///
 /// Distributions are in the [`Histograms`](crate::Histograms).
 ///
 /// ```
-/// # use evcore::EventLoop;
-/// let mut ev = EventLoop::builder().build()?;
+/// use evcore::{EventLoop, Timer};
+/// use std::time::Duration;
+///
+/// let mut ev = EventLoop::builder().connections(10).build()?;
+/// let token = ev.add_unwatched()?;
+/// ev.arm(token, Timer::READ, Duration::from_secs(60));
 /// ev.handle().wake();
 /// ev.wait()?;
-/// assert_eq!(ev.stats().turns, 1);
+/// let stats = ev.stats();
+/// assert_eq!((stats.turns, stats.timers_armed, stats.active, stats.limit), (1, 1, 0, 10));
 /// # Ok::<(), evcore::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +36,8 @@ pub struct Stats {
     /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Those
     /// that merged count as one.
     pub received: u64,
-    /// Events, posts from other threads, and results of a [`ThreadPool`](crate::ThreadPool) that were
-    /// dropped because their token or listener was closed. Closing also cancels what is queued, which
-    /// is not counted here.
+    /// Events and posts from other threads that were dropped because their token or listener was
+    /// closed. Closing also cancels what is queued, which is not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
@@ -45,7 +50,7 @@ pub struct Stats {
     /// Times that this worker notified another one to accept clients.
     pub notifications: u64,
     /// Times that accepting ended for lack of descriptors or memory, and paused unless evictions made
-    /// room. [`Status::last_exhausted`] returns what was lacking.
+    /// room. [`last_exhausted`](Self::last_exhausted) returns what was lacking.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.
     /// [`take_error`](crate::ListenersMut::take_error) returns the errors.
@@ -56,28 +61,10 @@ pub struct Stats {
     pub posted: u64,
     /// Idle connections that were [evicted](crate::Step::Evict).
     pub evictions: u64,
-    /// Turns that took longer than the limit of the [watchdog](crate::InstrumentOptions::watchdog); 0 without
-    /// one. [`take_slow_turn`](crate::Instruments::take_slow_turn) returns the slowest.
+    /// Turns that took longer than the limit of the [watchdog](evcore_instrument::InstrumentOptions::watchdog); 0 without
+    /// one. [`take_slow_turn`](evcore_instrument::Instruments::take_slow_turn) returns the slowest.
     pub slow_turns: u64,
-}
 
-/// What a loop is doing now. [`EventLoop::status`](crate::EventLoop::status) returns it.
-///
-/// ```
-/// use evcore::{EventLoop, Timer};
-/// use std::time::Duration;
-///
-/// let mut ev = EventLoop::builder().connections(10).build()?;
-/// let token = ev.add_unwatched()?;
-/// ev.arm(token, Timer::READ, Duration::from_secs(60));
-/// ev.arm(token, Timer::READ, Duration::from_secs(90));
-/// let status = ev.status();
-/// assert_eq!((status.timers_armed, status.active, status.limit), (1, 0, 10));
-/// # Ok::<(), evcore::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Status {
     /// Watched descriptors, without the listeners.
     pub active: u32,
     /// How many descriptors may be watched: the limit of
@@ -90,7 +77,7 @@ pub struct Status {
     /// Whether this worker's listeners are registered with its poller.
     pub listening: bool,
     /// The resource that accepting has last run out of, for the log. `None` if it has not run out of
-    /// any since the loop was built. [`Stats::accept_pauses`] counts how often it has.
+    /// any since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often it has.
     ///
     /// The clients wait in the backlog. If the limit is that of the process, the loop
     /// [evicts](crate::Step::Evict) connections that have been idle for the

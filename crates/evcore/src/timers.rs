@@ -15,14 +15,14 @@ pub(crate) struct Timers {
     /// The ids of the timers of one index are adjacent. Boxed, so that the queue is chosen at run
     /// time and is no type parameter of the loop; it costs an indirect call for each arm.
     queue: Box<dyn TimerQueue>,
-    /// No timer expires before this tick; [`NEVER`] if none is armed. It spares most turns the
+    /// No timer expires before this time; [`NEVER`] if none is armed. It spares most turns the
     /// calls of the queue. If a timer was moved to later, the loop may wake up early for it, once.
-    // Invariant: at most the queue's next deadline.
-    not_before_ms: u64,
+    // Invariant: the beginning of a tick or `NEVER`, and at most the queue's next deadline.
+    not_before_ns: u64,
     /// What is due at this tick expires in this turn, also if the clock is updated meanwhile: so a
     /// timer that the handler of a timer arms waits for the next turn.
     phase_ms: u64,
-    /// A timer was disarmed or has expired since `not_before_ms` was computed.
+    /// A timer was disarmed or has expired since `not_before_ns` was computed.
     is_outdated: bool,
     /// What is added to a deadline before it is rounded down: what rounds it up, and what the clock
     /// may be behind when a timer is armed.
@@ -51,7 +51,7 @@ impl Timers {
         debug_assert!(expired.is_none(), "the queue must be empty");
         Self {
             queue,
-            not_before_ms: NEVER,
+            not_before_ns: NEVER,
             phase_ms: now_ms,
             is_outdated: false,
             added_ns: lag_ns.saturating_add(ROUNDS_UP_NS),
@@ -79,19 +79,19 @@ impl Timers {
     /// If a token has no such timer.
     pub(crate) fn deadline_after(&self, timer: Timer, now_ns: u64, after: Duration) -> u64 {
         self.check(timer);
-        tick_after(now_ns, after, self.added_ns)
+        ready_at_ns(now_ns, after, self.added_ns) / NS_PER_MS
     }
 
     /// Arms a timer, or moves it. A token has this timer.
     #[inline]
     pub(crate) fn arm_known(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
-        let deadline = tick_after(now_ns, after, self.added_ns);
-        let id = self.id_of_known(index, timer);
-        // Rarely so: a store for each event would cost more than the comparison.
-        if deadline < self.not_before_ms {
-            self.not_before_ms = deadline;
+        let due_ns = ready_at_ns(now_ns, after, self.added_ns);
+        let (id, deadline_ms) = (self.id_of_known(index, timer), due_ns / NS_PER_MS);
+        // Rarely taken: comparing is cheaper than always storing.
+        if due_ns <= self.not_before_ns {
+            self.not_before_ns = deadline_ms * NS_PER_MS;
         }
-        self.queue.arm(id, deadline);
+        self.queue.arm(id, deadline_ms);
     }
 
     /// Clears a timer, and returns whether it was armed.
@@ -112,14 +112,14 @@ impl Timers {
 
     /// Whether a timer may have expired. If not, there is no need to call the queue.
     #[inline]
-    pub(crate) fn may_expire(&self, now_ms: u64) -> bool {
-        self.not_before_ms <= now_ms
+    pub(crate) fn may_expire(&self, now_ns: u64) -> bool {
+        self.not_before_ns <= now_ns
     }
 
-    /// From now on, what is due at this tick expires.
+    /// From now on, what is due at the tick of this time expires.
     #[inline]
-    pub(crate) fn begin_phase(&mut self, now_ms: u64) {
-        self.phase_ms = now_ms;
+    pub(crate) fn begin_phase(&mut self, now_ns: u64) {
+        self.phase_ms = now_ns / NS_PER_MS;
     }
 
     /// Takes the next timer that had expired when the phase began, with its deadline.
@@ -130,7 +130,7 @@ impl Timers {
     #[inline]
     pub(crate) fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
         let now_ms = self.phase_ms;
-        if !self.may_expire(now_ms) {
+        if !self.may_expire(now_ms * NS_PER_MS) {
             return None;
         }
         self.is_outdated = true;
@@ -177,13 +177,14 @@ impl Timers {
         if self.is_outdated {
             self.look_up_next();
         }
-        self.not_before_ms.saturating_mul(NS_PER_MS)
+        self.not_before_ns
     }
 
     #[inline(never)]
     fn look_up_next(&mut self) {
         self.is_outdated = false;
-        self.not_before_ms = self.queue.next_deadline().unwrap_or(NEVER);
+        let next_ms = self.queue.next_deadline().unwrap_or(NEVER);
+        self.not_before_ns = next_ms.saturating_mul(NS_PER_MS);
     }
 
     /// The queue's id of one timer of an index.
@@ -234,13 +235,13 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// What is added before rounding down, so as to round up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
-/// The first millisecond at which `after` has passed. `added_ns` includes what rounds it up.
+/// A time within the first millisecond at which `after` has passed. `added_ns` includes what rounds
+/// it up.
 #[inline]
-fn tick_after(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
+fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);
     let after_ns = after_ns.saturating_add(u64::from(after.subsec_nanos()));
-    // Not `div_ceil`, which computes the remainder too: this runs for every event.
-    now_ns.saturating_add(after_ns).saturating_add(added_ns) / NS_PER_MS
+    now_ns.saturating_add(after_ns).saturating_add(added_ns)
 }
 
 /// The nanoseconds since a tick began; 0 if it has not begun.
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn a_deadline_is_never_early() {
         let ms = Duration::from_millis;
-        let tick_after = |now_ns, after| tick_after(now_ns, after, ROUNDS_UP_NS);
+        let tick_after = |now_ns, after| ready_at_ns(now_ns, after, ROUNDS_UP_NS) / NS_PER_MS;
         assert_eq!(tick_after(10_000_000, ms(5)), 15);
         assert_eq!(tick_after(10_000_001, ms(5)), 16);
         assert_eq!(tick_after(10_999_999, Duration::ZERO), 11);
@@ -287,15 +288,14 @@ mod tests {
 
     #[test]
     fn a_deadline_is_later_by_the_lag_of_the_clock() {
-        let added_ns = |lag_ns| Timers::new(Box::new(TimerWheel::new()), 2, 0, lag_ns).added_ns;
-        let after = Duration::from_millis(5);
-        assert_eq!(tick_after(10_000_000, after, added_ns(0)), 15);
-        assert_eq!(tick_after(10_000_000, after, added_ns(100_000_000)), 115);
-        assert_eq!(tick_after(10_000_000, after, added_ns(100_000_001)), 116);
-        assert_eq!(
-            tick_after(1, after, added_ns(u64::MAX)),
-            u64::MAX / NS_PER_MS
-        );
+        let deadline_ms = |now_ns, lag_ns| {
+            let timers = Timers::new(Box::new(TimerWheel::new()), 2, 0, lag_ns);
+            timers.deadline_after(Timer::READ, now_ns, Duration::from_millis(5))
+        };
+        assert_eq!(deadline_ms(10_000_000, 0), 15);
+        assert_eq!(deadline_ms(10_000_000, 100_000_000), 115);
+        assert_eq!(deadline_ms(10_000_000, 100_000_001), 116);
+        assert_eq!(deadline_ms(1, u64::MAX), u64::MAX / NS_PER_MS);
     }
 
     #[test]

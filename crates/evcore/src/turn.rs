@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use crate::{
-    Acceptor, EventLoop, Result, Step,
+    Acceptor, Error, EventLoop, Result, Step,
+    keys::is_listener,
     timers::{NEVER, time_to},
 };
 
@@ -68,58 +69,76 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(always)]
     pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
         self.finish_turn();
+        // The first of: the next timer or act of a shutdown, or the tick that shows it; the end of a
+        // pause of the listeners; the end of the plan.
         let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
-        let now_ns = now_ns.or_else(|| self.time_of_wait(due_ns));
-        let (load, known_ns) = (self.load(), now_ns.unwrap_or(self.clock.monotonic_ns()));
-        let evictions = &self.evictions;
-        let offer = || evictions.load_to_offer(load);
-        if self.batch.is_full() {
-            self.accepting.on_full_batch();
+        let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
+        let mut ends_ns = due_ns.min(self.accepting.wakes_at_ns());
+        let (mut now_ns, mut plan_is_over) = (now_ns, false);
+        if ends_ns != NEVER {
+            // The clock is behind by what the handlers took, and an end does not count from there.
+            let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
+            plan_is_over = self.accepting.wakes_at_ns() <= read_ns;
+            now_ns = Some(read_ns);
         }
-        let now_ns = if self.accepting.keeps_plan(load, known_ns, offer) {
-            now_ns
-        } else {
-            self.make_plan(now_ns)
-        };
-        if self.has_work() || self.is_shut_down() {
+        let (load, evictions) = (self.load(), &self.evictions);
+        let offer = || evictions.load_to_offer(load);
+        if plan_is_over || !self.accepting.keeps_plan(load, offer) {
+            now_ns = self.make_plan(now_ns);
+            ends_ns = due_ns.min(self.accepting.wakes_at_ns());
+        }
+        if self.has_work() || self.shutdown_is_due() {
+            self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
-        self.timeout(due_ns, now_ns)
+        time_to(ends_ns, now_ns.unwrap_or(self.clock.monotonic_ns()))
     }
 
-    /// Waits, and updates the clock. Returns whether it was updated.
+    /// Waits, and updates the clock.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
-    pub(crate) fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<bool> {
-        let waited = self.batch.wait(&mut self.poller, timeout);
-        // Even if the wait failed: no other wait reports this wake-up.
-        if self.batch.was_woken() {
-            self.remote.on_woken();
+    pub(crate) fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
+        if let Err(error) = self.batch.wait(&mut self.poller, timeout) {
+            return self.leave_failed_wait(error);
         }
-        let updated = waited.and_then(|()| self.update_clock_after_wait());
-        if updated.is_err() {
-            // If only the clock failed, the kernel may not report these events again.
-            self.post_batch();
-            self.unlock();
-        } else if timeout.is_none() && self.batch.is_nothing() {
+        if self.batch.is_nothing() && timeout.is_none() {
             self.stats.empty_waits += 1;
         }
-        updated
+        if let Err(error) = self.update_clock_after_wait() {
+            return self.leave_failed_wait(error);
+        }
+        Ok(())
+    }
+
+    /// Keeps what the wait has brought all the same. No other wait reports this wake-up; and if only
+    /// the clock failed, the kernel may not report these events again.
+    #[cold]
+    #[inline(never)]
+    fn leave_failed_wait(&mut self, error: Error) -> Result<()> {
+        self.take_wake();
+        self.post_batch();
+        self.unlock();
+        Err(error)
     }
 
     /// After the wait: takes in what other threads have requested. A turn that holds the accept
     /// lock releases it before handlers run. If a client waits, it posts its batch and accepts
     /// first.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the wait is one function")]
+    #[inline(always)]
     pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
         self.stats.events += self.batch.len() as u64;
         self.phase = Phase::Events;
+        if self.batch.is_full() {
+            self.accepting.on_full_batch();
+        }
+        self.take_wake();
         if self.remote.has_news() {
             self.take_remote_requests();
         }
         if self.accepting.holds_lock() {
-            if self.accepting.has_queued() || self.batch.has(|key| self.keys.is_listener(key)) {
+            if self.accepting.has_queued() || self.batch.has(is_listener) {
                 self.post_batch();
             } else {
                 self.unlock();
@@ -127,30 +146,42 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Leaves nothing of the turn before except what is queued. What was put off to the next turn
-    /// is due now.
+    /// If a waker ended the wait, there may be requests of other threads.
     #[inline]
-    pub(crate) fn finish_turn(&mut self) {
+    fn take_wake(&mut self) {
+        if self.batch.was_woken() {
+            self.remote.on_woken();
+        }
+    }
+
+    /// Leaves nothing of the turn before except what is queued. If that turn is over, it holds no lock
+    /// and has nothing left.
+    #[inline]
+    fn finish_turn(&mut self) {
         if self.phase != Phase::Over {
-            self.post_batch();
+            self.leave_turn();
         }
-        self.phase = Phase::Over;
-        if self.slots.has_posted() {
-            self.slots.begin_turn();
-        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_turn(&mut self) {
+        self.post_batch();
         self.unlock();
+        self.phase = Phase::Over;
     }
 
     /// Whether anything was left over for this turn, which then does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.has_queued() || self.remote.has_work()
+        self.queued() | self.remote.pending() != 0
     }
 
-    /// Whether the loop itself has left something over.
+    /// How much is posted, and how many listeners are to be tried: 0 if nothing is left over by the
+    /// loop itself. (Numbers, because one test of all of them takes less than one of each.)
     #[inline]
-    pub(crate) fn has_queued(&self) -> bool {
-        self.slots.has_posted() || self.accepting.has_queued() || self.has_evictions()
+    pub(crate) fn queued(&self) -> u32 {
+        self.slots.posted() + self.accepting.queued()
     }
 
     /// Skips the later phases if none of them has anything to do. Otherwise their budgets begin.
@@ -159,7 +190,7 @@ impl<L: Acceptor> EventLoop<L> {
         if !self.has_later_work() {
             return Phase::Over;
         }
-        self.timers.begin_phase(self.clock.monotonic_ms());
+        self.timers.begin_phase(self.clock.monotonic_ns());
         self.left = self.budgets;
         self.left.accepts = self.accepting.allowance(self.budgets.accepts);
         Phase::ChooseEvictions
@@ -170,32 +201,7 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn has_later_work(&self) -> bool {
         self.has_work()
             || self.accepting.holds_lock()
-            || self.timers.may_expire(self.clock.monotonic_ms())
-    }
-
-    /// The present, if the next wait has a limit that counts from it.
-    ///
-    /// The clock is behind by what the handlers took, and by what was done before the first wait or
-    /// after a wait that failed. Between two ticks it stands still, and timers count from what it
-    /// shows.
-    #[inline]
-    fn time_of_wait(&self, due_ns: u64) -> Option<u64> {
-        let plan_ends_ns = self.accepting.wakes_at_ns();
-        let is_due = due_ns != NEVER && self.updates.is_every_wait();
-        (is_due || plan_ends_ns != NEVER).then(|| self.clock.monotonic_ns_now())
-    }
-
-    /// The time to the first of: the next timer or act of a shutdown (`due_ns`), the end of a
-    /// pause of the listeners, the end of the plan.
-    #[inline]
-    fn timeout(&self, due_ns: u64, now_ns: Option<u64>) -> Option<Duration> {
-        let limit_ns = self.accepting.wakes_at_ns();
-        if !self.updates.is_every_wait() {
-            return self
-                .updates
-                .timeout_between_ticks(due_ns, limit_ns, now_ns, &self.clock);
-        }
-        let now_ns = now_ns.unwrap_or(self.clock.monotonic_ns());
-        time_to(due_ns.min(limit_ns), now_ns)
+            || self.timers.may_expire(self.clock.monotonic_ns())
+            || (self.is_shutting_down() && self.shutdown_evicts())
     }
 }

@@ -1,16 +1,30 @@
 //! The calls that begin a turn.
 //!
-//! [`wait`](EventLoop::wait) and [`wait_at_most`](EventLoop::wait_at_most) are for programs.
-//! [`prepare`](EventLoop::prepare) and [`poll`](EventLoop::poll) are the halves of a wait, for an
-//! outer loop that sleeps between them. A half that is left out or repeated loses nothing.
+//! [`prepare`](EventLoop::prepare) and [`wait_at_most`](EventLoop::wait_at_most) are the halves of a
+//! wait, for an outer loop that sleeps between them. A half that is left out or repeated loses nothing.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{Acceptor, EventLoop, Result, instruments::record::Record, turn::Phase};
 
+/// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Sleep<'a> {
+    /// The longest sleep; `None` without limit.
+    pub timeout: Option<Duration>,
+    /// The descriptor of the backend (epoll, kqueue); `None` on the other backends.
+    ///
+    /// It is readable if the kernel has an event for the loop, a wake-up included. Timers and work that
+    /// was carried over do not make it readable; the timeout is for these.
+    pub descriptor: Option<BorrowedFd<'a>>,
+}
+
 impl<L: Acceptor> EventLoop<L> {
     /// Begins a turn: waits until there is something to do, and updates the clock (with a
-    /// [`timer_resolution`](crate::Builder::timer_resolution), only when a tick is due).
+    /// [`timer_resolution`](crate::Builder::timer_resolution), only when a tick is due). Returns false,
+    /// without waiting, if a [shutdown](Self::shutdown) is complete; the connections that are still open
+    /// then get no further steps. Drop them.
     ///
     /// If you left the previous turn early, it is finished first: the accept lock is released, and
     /// steps that were not delivered are kept for this turn, which then does not wait. A signal
@@ -28,25 +42,66 @@ impl<L: Acceptor> EventLoop<L> {
     /// and [`take_error`](crate::ListenersMut::take_error) returns its error. If the kernel
     /// refuses a [`modify`](Self::modify), the connection gets a
     /// [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
+    ///
+    /// # Stopping a worker
+    ///
+    /// A supervisor's stop, `worker.stop_within(timeout)` in `evcore-prefork`, comes before each wait.
+    /// It must also wake the loop, by a [`Handle`](crate::Handle). (A `Worker` of `evcore-serve` does
+    /// both.)
+    ///
+    /// ```
+    /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
+    /// use std::{os::unix::net::UnixStream, time::Duration};
+    ///
+    /// let (stream, peer) = UnixStream::pair()?;
+    /// let mut conns = TokenMap::new();
+    /// let mut ev = EventLoop::builder().build()?;
+    /// conns.add(&mut ev, stream, Interest::READ, Mode::Level)?;
+    /// drop(peer);
+    ///
+    /// let stop_within = || Some(Duration::from_secs(30));
+    /// loop {
+    ///     if let Some(timeout) = stop_within() {
+    ///         ev.shutdown(timeout);
+    ///     }
+    ///     if !ev.wait()? {
+    ///         break;
+    ///     }
+    ///     while let Some(step) = ev.next_step() {
+    ///         if let Step::Ready(token, _) = step {
+    ///             conns.close(&mut ev, token); // its client has left
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(ev.stats().turns, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     // Not inlined, so that the caller's loop keeps its registers for the steps.
     #[inline(never)]
-    pub fn wait(&mut self) -> Result<()> {
-        if self.instruments.is_some() {
+    pub fn wait(&mut self) -> Result<bool> {
+        if self.is_shut_down() {
+            return Ok(false);
+        }
+        if self.instruments.is_on() {
             return self.wait_within(None);
         }
         // The same as one function, which costs less than a call for each half.
         let timeout = self.plan_turn(None);
         self.wait_for_events(timeout)?;
         self.begin_turn();
-        Ok(())
+        Ok(true)
     }
 
     /// Begins a turn as [`wait`](Self::wait) does, but waits for no longer than `limit`, also if there
-    /// is nothing to do: for a program with a deadline of its own, or with
-    /// [`Duration::ZERO`] for what is ready now.
+    /// is nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for what is
+    /// ready now. `None` is no limit.
     ///
     /// A turn without steps need not have lasted that long, because a signal ends a wait too. So
     /// compute the rest of the time for each wait, as the example does.
+    ///
+    /// After [`prepare`](Self::prepare), it is the second half of that wait. A timer that became due
+    /// since then does not end it, so give it no more than the timeout of `prepare`, less what has passed
+    /// since.
     ///
     /// # Errors
     ///
@@ -73,42 +128,78 @@ impl<L: Acceptor> EventLoop<L> {
     /// }
     /// # Ok::<(), evcore::Error>(())
     /// ```
-    pub fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
-        self.wait_within(Some(limit))
+    pub fn wait_at_most(&mut self, limit: impl Into<Option<Duration>>) -> Result<bool> {
+        let limit = limit.into();
+        if self.is_shut_down() {
+            return Ok(false);
+        }
+        if self.phase == Phase::Prepared {
+            self.phase = Phase::Over;
+            return self.wait_planned(limit);
+        }
+        self.wait_within(limit)
     }
 
-    /// The first half of [`wait`](Self::wait), up to the wait itself: flushes the poller's changes
-    /// and returns how long to wait at most (`None`: without limit).
+    /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns how to
+    /// sleep instead of waiting here. [`wait_at_most`](Self::wait_at_most) is the second half.
     ///
-    /// Use with [`poll`](Self::poll) to drive several loops from one thread, for example in a
-    /// simulator, or to run this loop [inside another one](Self::descriptor). To wait for a limited
-    /// time, [`wait_at_most`](Self::wait_at_most) is enough. The accept lock may be held from here
-    /// until the accepts are done, as in [`wait`](Self::wait).
+    /// With it a program drives several loops from one thread, for example in a simulator, or runs this
+    /// loop inside another one. The accept lock may be held from here until the accepts are done, as in
+    /// [`wait`](Self::wait).
+    ///
+    /// # Inside another loop
+    ///
+    /// Repeat these steps:
+    ///
+    /// 1. Call `prepare`, which returns the timeout and the descriptor.
+    /// 2. If the turn before had no step, sleep in the other loop until the descriptor is readable or
+    ///    the timeout has passed. Otherwise do not sleep: kqueue takes the changes of
+    ///    [`modify`](Self::modify) in `wait_at_most` only.
+    /// 3. Call `wait_at_most` with a limit of zero, and handle all steps of the turn.
+    ///
+    /// If you change the loop between two turns, treat that as a step. The example is an outer loop that
+    /// has nothing else to do. `tests/compat` has one in tokio.
     ///
     /// # Errors
     ///
     /// [`Error::Poller`](crate::Error::Poller) if the loop is used in a forked child.
     ///
     /// ```
-    /// # use evcore::EventLoop;
+    /// use evcore::{EventLoop, Step, Timer};
+    /// use rustix::event::{PollFd, PollFlags, poll};
     /// use std::time::Duration;
     ///
     /// let mut ev = EventLoop::builder().build()?;
-    /// let timeout = ev.prepare()?;
-    /// assert_eq!(timeout, None, "there is nothing to wait for");
-    /// // ... other work, for no longer than the timeout ...
-    /// ev.poll(Some(Duration::ZERO))?;
-    /// assert!(ev.next_step().is_none());
-    /// # Ok::<(), evcore::Error>(())
+    /// let token = ev.add_unwatched()?;
+    /// ev.arm(token, Timer::READ, Duration::from_millis(1));
+    ///
+    /// let (mut expired, mut had_steps) = (false, true);
+    /// while !expired {
+    ///     let sleep = ev.prepare()?;
+    ///     if let Some(descriptor) = sleep.descriptor.filter(|_| !had_steps) {
+    ///         let timeout = sleep.timeout.map(|timeout| timeout.try_into()).transpose()?;
+    ///         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], timeout.as_ref())?;
+    ///     }
+    ///     ev.wait_at_most(Duration::ZERO)?;
+    ///     had_steps = false;
+    ///     while let Some(step) = ev.next_step() {
+    ///         had_steps = true;
+    ///         expired |= matches!(step, Step::Expired(expired, _) if expired == token);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn prepare(&mut self) -> Result<Option<Duration>> {
+    pub fn prepare(&mut self) -> Result<Sleep<'_>> {
         let timeout = self.plan();
         // A change that the kernel refuses is an event already.
         match self.poller.flush() {
             Ok(has_refused) => {
                 self.phase = Phase::Prepared;
-                let at_once = has_refused.then_some(Duration::ZERO);
-                Ok(at_once.or(timeout))
+                let is_due = has_refused || self.is_shut_down();
+                Ok(Sleep {
+                    timeout: is_due.then_some(Duration::ZERO).or(timeout),
+                    descriptor: self.poller.backend().descriptor(),
+                })
             }
             Err(error) => {
                 self.unlock();
@@ -117,30 +208,11 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// The second half of [`wait`](Self::wait): waits for at most `timeout`, updates the clock, and
-    /// begins the turn. A timer that became due since [`prepare`](Self::prepare) does not end the
-    /// wait, so give it no more than `prepare` returned, less what has passed since.
-    ///
-    /// Without a `prepare` before it, it is a whole wait: it plans the turn first, and waits for no
-    /// longer than that allows.
-    ///
-    /// # Errors
-    ///
-    /// The poller's errors of [`wait`](Self::wait).
-    pub fn poll(&mut self, timeout: Option<Duration>) -> Result<()> {
-        if self.phase == Phase::Prepared {
-            self.phase = Phase::Over;
-            self.wait_planned(timeout)
-        } else {
-            self.wait_within(timeout)
-        }
-    }
-
     /// A whole wait, for no longer than a limit, with the instruments there are.
     // Cold, which places the call of `wait` out of the way of loops without instruments.
     #[cold]
     #[inline(never)]
-    fn wait_within(&mut self, limit: Option<Duration>) -> Result<()> {
+    fn wait_within(&mut self, limit: Option<Duration>) -> Result<bool> {
         let planned = self.plan();
         self.wait_planned([planned, limit].into_iter().flatten().min())
     }
@@ -149,7 +221,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {
-        if self.instruments.is_none() {
+        if !self.instruments.is_on() {
             return self.plan_turn(None);
         }
         let now_ns = self.end_measuring();
@@ -163,11 +235,13 @@ impl<L: Acceptor> EventLoop<L> {
     /// The wait itself, and what comes after it.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
-    fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<()> {
-        let clock_is_updated = self.wait_for_events(timeout)?;
-        if self.instruments.is_none() {
+    fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<bool> {
+        let ticks = self.stats.ticks;
+        self.wait_for_events(timeout)?;
+        let clock_is_updated = self.updates.is_every_wait() || self.stats.ticks > ticks;
+        if !self.instruments.is_on() {
             self.begin_turn();
-            return Ok(());
+            return Ok(true);
         }
         self.record(Record::TurnBegan {
             turn: self.stats.turns + 1,
@@ -176,58 +250,6 @@ impl<L: Acceptor> EventLoop<L> {
         });
         self.begin_turn();
         self.begin_measuring(clock_is_updated);
-        Ok(())
-    }
-
-    /// Borrows the descriptor of the backend (epoll, kqueue), to run this loop inside another one.
-    /// `None` on the other backends.
-    ///
-    /// It is readable if the kernel has an event for this loop, a wake-up included. Timers and work
-    /// that was carried over do not make it readable; [`prepare`](Self::prepare) returns how long to
-    /// sleep for these.
-    ///
-    /// # Inside another loop
-    ///
-    /// Repeat these steps:
-    ///
-    /// 1. Call [`prepare`](Self::prepare), which returns the timeout.
-    /// 2. If the turn before had no step, sleep in the other loop until the descriptor is readable or
-    ///    the timeout has passed. Otherwise do not sleep: kqueue takes the changes of
-    ///    [`modify`](Self::modify) in `poll` only.
-    /// 3. Call [`poll`](Self::poll) with a timeout of zero, and handle all steps of the turn.
-    ///
-    /// If you change the loop between two turns, treat that as a step. Take the descriptor anew for
-    /// each sleep, as the borrow demands: on epoll, `poll` may replace it.
-    ///
-    /// The example is an outer loop that has nothing else to do. `tests/compat` has one in tokio.
-    ///
-    /// ```
-    /// use evcore::{EventLoop, Step, Timer};
-    /// use rustix::event::{PollFd, PollFlags, poll};
-    /// use std::time::Duration;
-    ///
-    /// let mut ev = EventLoop::builder().build()?;
-    /// let token = ev.add_unwatched()?;
-    /// ev.arm(token, Timer::READ, Duration::from_millis(1));
-    ///
-    /// let (mut expired, mut had_steps) = (false, true);
-    /// while !expired {
-    ///     let timeout = ev.prepare()?;
-    ///     if let Some(descriptor) = ev.descriptor().filter(|_| !had_steps) {
-    ///         let timeout = timeout.map(|timeout| timeout.try_into()).transpose()?;
-    ///         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], timeout.as_ref())?;
-    ///     }
-    ///     ev.poll(Some(Duration::ZERO))?;
-    ///     had_steps = false;
-    ///     while let Some(step) = ev.next_step() {
-    ///         had_steps = true;
-    ///         expired |= matches!(step, Step::Expired(expired, _) if expired == token);
-    ///     }
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.poller.descriptor()
+        Ok(true)
     }
 }

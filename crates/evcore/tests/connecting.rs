@@ -37,7 +37,7 @@ fn a_connection_that_is_not_made_in_time_is_closed() {
         assert_eq!((expired, timer), (token, CONNECT));
         assert!(upstreams.close(&mut ev, token));
         assert!(ev.next_step().is_none());
-        assert_eq!(ev.status().active, 0);
+        assert_eq!(ev.stats().active, 0);
     }
 }
 

@@ -24,7 +24,7 @@ fn a_stream_that_the_loop_refuses_is_closed_and_takes_no_slot() {
         Err(Error::Full { limit: 1 })
     ));
     assert_eq!(refused.read(&mut [0; 1]).unwrap(), 0, "it is closed");
-    assert_eq!((conns.len(), ev.status().active), (1, 1));
+    assert_eq!((conns.len(), ev.stats().active), (1, 1));
     assert!(conns.close(&mut ev, token));
     let (_third, far) = pair();
     assert!(conns.add(&mut ev, far, 3).is_ok());
@@ -101,5 +101,5 @@ fn those_that_are_not_kept_are_closed() {
         assert!(!stream.is_readable());
         *number += 1;
     }
-    assert_eq!(ev.status().active, 1);
+    assert_eq!(ev.stats().active, 1);
 }

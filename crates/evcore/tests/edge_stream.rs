@@ -165,7 +165,7 @@ fn each_message_is_received_without_a_rearm_by_the_program() {
     on_each_backend(|mut fixture| {
         for _ in 0..3 {
             fixture.client.write_all(b"hello").unwrap();
-            fixture.wait_until(EdgeStream::is_readable);
+            fixture.wait_until(|stream| stream.is_readable());
             assert_eq!(fixture.receive(), (b"hello".to_vec(), false));
         }
     });
@@ -177,7 +177,7 @@ fn a_short_read_saves_the_call_that_would_block() {
         assert_eq!(fixture.receive(), (Vec::new(), false));
         assert_eq!(fixture.calls(), 0, "nothing was reported yet");
         fixture.client.write_all(b"hello").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         assert_eq!(fixture.receive().0, b"hello");
         assert_eq!(fixture.calls(), 1);
     });
@@ -187,7 +187,7 @@ fn a_short_read_saves_the_call_that_would_block() {
 fn a_read_that_fills_the_buffer_is_followed_by_another() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"12345678").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         assert_eq!(fixture.receive(), (b"12345678".to_vec(), false));
         assert_eq!(fixture.calls(), 2);
     });
@@ -198,12 +198,12 @@ fn spare_capacity_that_is_not_filled_saves_the_call_that_would_block() {
     on_each_backend(|mut fixture| {
         let mut buffer = Vec::with_capacity(16);
         fixture.client.write_all(b"hello").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         let Fixture { ev, stream, .. } = &mut fixture;
         assert_eq!(stream.recv_buf(ev, &mut buffer).unwrap(), 5);
         assert!(!stream.is_readable());
         fixture.client.write_all(b", and more than fits").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         let Fixture { ev, stream, .. } = &mut fixture;
         let room = buffer.capacity() - buffer.len();
         assert_eq!(stream.recv_buf(ev, &mut buffer).unwrap(), room);
@@ -234,7 +234,7 @@ fn a_library_reads_and_writes_through_the_stream() {
 fn a_short_vectored_write_fills_the_socket() {
     on_each_backend(|mut fixture| {
         let (parts, mut sent) = ([[0; 64 * 1024]; 2], 0);
-        fixture.wait_until(EdgeStream::is_writable);
+        fixture.wait_until(|stream| stream.is_writable());
         while fixture.stream.is_writable() {
             let Fixture { ev, stream, .. } = &mut fixture;
             let parts = [IoSlice::new(&parts[0]), IoSlice::new(&parts[1])];
@@ -249,7 +249,7 @@ fn a_short_vectored_write_fills_the_socket() {
             }
         }
         fixture.client.read_exact(&mut vec![0; sent]).unwrap();
-        fixture.wait_until(EdgeStream::is_writable);
+        fixture.wait_until(|stream| stream.is_writable());
     });
 }
 
@@ -261,7 +261,7 @@ fn an_end_that_arrives_with_the_data_is_received() {
         let mut received = (Vec::new(), false);
         // Not every backend reports the end with the data, so there may be two edges.
         while !received.1 {
-            fixture.wait_until(EdgeStream::is_readable);
+            fixture.wait_until(|stream| stream.is_readable());
             let (more, ended) = fixture.receive();
             received.0.extend(more);
             received.1 = ended;
@@ -276,10 +276,10 @@ fn an_end_that_arrives_with_the_data_is_received() {
 fn an_end_that_arrives_later_is_received() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"bye").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         assert_eq!(fixture.receive(), (b"bye".to_vec(), false));
         fixture.client.shutdown(Shutdown::Write).unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         assert_eq!(fixture.receive(), (Vec::new(), true));
     });
 }
@@ -289,7 +289,7 @@ fn a_full_socket_is_writable_again_when_the_peer_reads() {
     on_each_backend(|mut fixture| {
         let bytes = vec![0; 256 * 1024];
         for _ in 0..2 {
-            fixture.wait_until(EdgeStream::is_writable);
+            fixture.wait_until(|stream| stream.is_writable());
             let sent = fixture.fill(&bytes);
             fixture.calls();
             let blocked = fixture.stream.send(&mut fixture.ev, &bytes).unwrap_err();
@@ -304,13 +304,13 @@ fn a_full_socket_is_writable_again_when_the_peer_reads() {
 fn data_that_waits_while_sending_blocks_stays_readable() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"hello").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         // The program sends first, and that blocks.
         let bytes = vec![0; 256 * 1024];
-        fixture.wait_until(EdgeStream::is_writable);
+        fixture.wait_until(|stream| stream.is_writable());
         let sent = fixture.fill(&bytes);
         fixture.client.read_exact(&mut vec![0; sent]).unwrap();
-        fixture.wait_until(EdgeStream::is_writable);
+        fixture.wait_until(|stream| stream.is_writable());
         assert!(fixture.stream.is_readable());
         assert_eq!(fixture.receive().0, b"hello");
     });
@@ -324,7 +324,7 @@ fn readiness_that_is_not_true_is_corrected_by_the_call() {
         assert_eq!(fixture.calls(), 1);
         assert!(!fixture.stream.is_readable());
         fixture.client.write_all(b"hello").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         assert_eq!(fixture.receive().0, b"hello");
     });
 }
@@ -333,7 +333,7 @@ fn readiness_that_is_not_true_is_corrected_by_the_call() {
 fn a_call_of_ones_own_drains_only_by_would_block() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"hello").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         let Fixture { ev, stream, .. } = &mut fixture;
         let received = stream.read_with(ev, |stream| stream.recv(&mut [0; 8]));
         assert_eq!(received.unwrap(), 5);
@@ -342,7 +342,7 @@ fn a_call_of_ones_own_drains_only_by_would_block() {
         assert_eq!(blocked.unwrap_err().kind(), ErrorKind::WouldBlock);
         assert!(!stream.is_readable());
         fixture.client.write_all(b"again").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         assert_eq!(fixture.receive().0, b"again");
     });
 }
@@ -353,7 +353,7 @@ fn a_short_read_into_a_pipe_drains_the_stream() {
         let mut pipe = SplicePipe::new();
         for _ in 0..3 {
             fixture.client.write_all(b"hello").unwrap();
-            fixture.wait_until(EdgeStream::is_readable);
+            fixture.wait_until(|stream| stream.is_readable());
             let Fixture { ev, stream, .. } = &mut fixture;
             assert_eq!(stream.fill(ev, &mut pipe).unwrap(), 5);
             assert!(!stream.is_readable());
@@ -366,7 +366,7 @@ fn a_short_read_into_a_pipe_drains_the_stream() {
 fn a_reset_in_the_middle_is_a_step_and_an_error() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"half a ").unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         assert_eq!(fixture.receive(), (b"half a ".to_vec(), false));
         net::sockopt::set_socket_linger(&fixture.client, Some(Duration::ZERO)).unwrap();
         let (client, _) = UnixStream::pair().unwrap();
@@ -374,7 +374,7 @@ fn a_reset_in_the_middle_is_a_step_and_an_error() {
             &mut fixture.client,
             OwnedFd::from(client).into(),
         ));
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         let error = fixture.stream.recv(&mut fixture.ev, &mut [0; 8]);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::ConnectionReset);
     });
@@ -387,7 +387,7 @@ fn an_end_that_arrives_with_the_data_reaches_a_pipe() {
         fixture.client.write_all(b"bye").unwrap();
         fixture.client.shutdown(Shutdown::Write).unwrap();
         for expected in [3, 0] {
-            fixture.wait_until(EdgeStream::is_readable);
+            fixture.wait_until(|stream| stream.is_readable());
             let Fixture { ev, stream, .. } = &mut fixture;
             assert_eq!(stream.fill(ev, &mut pipe).unwrap(), expected);
             pipe = SplicePipe::new();
@@ -401,7 +401,7 @@ fn a_stream_that_is_always_ready_goes_on_in_the_next_turn() {
     on_each_backend(|mut fixture| {
         const BYTES: usize = 1000;
         fixture.client.write_all(&[0; BYTES]).unwrap();
-        fixture.wait_until(EdgeStream::is_readable);
+        fixture.wait_until(|stream| stream.is_readable());
         let (mut left, mut turns) = (BYTES, 0);
         while left > 0 {
             let (received, _) = fixture.receive();
@@ -425,7 +425,7 @@ fn a_stream_that_is_always_ready_goes_on_in_the_next_turn() {
 #[test]
 fn a_stream_without_steps_of_its_own_may_be_used_in_each_turn() {
     on_each_backend(|mut fixture| {
-        fixture.wait_until(EdgeStream::is_writable);
+        fixture.wait_until(|stream| stream.is_writable());
         for _ in 0..100 {
             assert_eq!(fixture.stream.send(&mut fixture.ev, b"x").unwrap(), 1);
             fixture.ev.handle().wake();
@@ -480,10 +480,10 @@ fn a_dropped_stream_keeps_its_slot_until_its_token_is_closed() {
     let stream = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(near))).unwrap();
     let token = stream.token();
     drop(stream);
-    assert_eq!((ev.status().active, ev.status().limit), (1, 1));
+    assert_eq!((ev.stats().active, ev.stats().limit), (1, 1));
     let (near, _far) = UnixStream::pair().unwrap();
     let full = EdgeStream::add(&mut ev, Stream::from(OwnedFd::from(near)));
     assert!(matches!(full, Err(Error::Full { limit: 1 })), "{full:?}");
     assert!(ev.remove(token));
-    assert_eq!(ev.status().active, 0);
+    assert_eq!(ev.stats().active, 0);
 }

@@ -66,7 +66,7 @@ impl Worker {
             listener,
             lacking: Rc::clone(&lacking),
         };
-        let builder = Builder::new().listener(listener);
+        let builder = Builder::default().listener(listener);
         let builder = builder.clock(Clock::with_source(time.clone()));
         Self {
             ev: build(builder).build().unwrap(),
@@ -159,7 +159,7 @@ fn an_exhausted_worker_evicts_an_eighth_of_the_idle_and_accepts_at_once() {
     worker.connect(1);
     assert_eq!(worker.turn().evicted, idle[..3]);
     assert_eq!(worker.turn().accepted.len(), 1, "no time has passed");
-    assert_eq!(worker.ev.status().last_exhausted, Some(Resource::Process));
+    assert_eq!(worker.ev.stats().last_exhausted, Some(Resource::Process));
     let stats = worker.ev.stats();
     assert_eq!((stats.accept_pauses, stats.evictions), (1, 3));
 }
@@ -184,7 +184,7 @@ fn a_process_that_stays_exhausted_evicts_more_in_each_turn() {
     assert_eq!(worker.ev.stats().accept_pauses, 4);
     worker.turns(10);
     assert_eq!(worker.ev.stats().accept_pauses, 4, "it pauses now");
-    assert!(!worker.ev.status().listening);
+    assert!(!worker.ev.stats().listening);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_shortage_of_the_system_evicts_nothing() {
         worker.connect(1);
         // Another process may take what is freed.
         assert!(worker.turns(10).evicted.is_empty());
-        assert_eq!(worker.ev.status().last_exhausted, Some(resource));
+        assert_eq!(worker.ev.stats().last_exhausted, Some(resource));
         worker.lacking.set(None);
         worker.time.advance(Duration::from_millis(500));
         assert_eq!(worker.turns(2).accepted.len(), 1);
@@ -215,7 +215,7 @@ fn without_an_idle_connection_clients_wait() {
     worker.connect(1);
     assert!(worker.turns(5).evicted.is_empty());
     assert_eq!(worker.ev.stats().accept_pauses, 1);
-    assert!(!worker.ev.status().listening);
+    assert!(!worker.ev.stats().listening);
 
     // The client is served when a connection is closed.
     worker.lacking.set(None);
@@ -274,7 +274,7 @@ fn another_worker_with_a_free_slot_is_notified_before_evicting() {
         worker.connect(1);
         let _ = other.sync(load(3));
         assert!(worker.turns(2).evicted.is_empty(), "{policy:?}");
-        assert!(other.is_notified() && !worker.ev.status().listening);
+        assert!(other.is_notified() && !worker.ev.stats().listening);
 
         // The other worker has come and is full: after the pause there is none to notify.
         assert_eq!(other.sync(load(10)).least_loaded, None);
@@ -294,11 +294,11 @@ fn a_notification_while_descriptors_run_out_is_followed_later() {
     assert_eq!(other.sync(none).leader, Leader::Other);
 
     worker.connect(1);
-    let timeout = worker.ev.prepare().unwrap();
+    let timeout = worker.ev.prepare().unwrap().timeout;
     other.lead();
     other.notify(WorkerId::from_slot(0));
     worker.lacking.set(Some(Resource::Process));
-    worker.ev.poll(timeout).unwrap();
+    worker.ev.wait_at_most(timeout).unwrap();
     while worker.ev.next_step().is_some() {}
     assert_eq!(worker.ev.stats().accept_pauses, 1);
     worker.lacking.set(None);

@@ -84,7 +84,7 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
             workers.iter_mut().for_each(Worker::turn);
         }
         workers.iter_mut().for_each(Worker::turn);
-        assert!(workers.iter().all(|w| !w.ev.status().listening), "{kind}");
+        assert!(workers.iter().all(|w| !w.ev.stats().listening), "{kind}");
 
         // The eleventh waits until one of the others goes.
         let Worker {
@@ -115,7 +115,7 @@ fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     }
     leaves.turn();
     stays.turn();
-    assert!(leaves.ev.status().listening && !stays.ev.status().listening);
+    assert!(leaves.ev.stats().listening && !stays.ev.stats().listening);
 
     clients.push(TcpStream::connect(address).unwrap());
     leaves.ev.wait().unwrap();
@@ -131,7 +131,7 @@ fn listens_beside_the_lock(builder: Builder) -> bool {
     let mut ev = builder.build().unwrap();
     ev.handle().wake();
     ev.wait().unwrap();
-    ev.status().listening
+    ev.stats().listening
 }
 
 #[test]

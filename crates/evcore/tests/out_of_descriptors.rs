@@ -37,7 +37,7 @@ fn accepted(ev: &mut EventLoop) -> usize {
 
 /// A turn in which a client comes and cannot be accepted.
 fn runs_out(ev: &mut EventLoop, pauses: u64) {
-    while !ev.status().listening {
+    while !ev.stats().listening {
         assert_eq!(accepted(ev), 0);
     }
     assert_eq!(without_descriptors(|| accepted(ev)), 0);
@@ -64,7 +64,7 @@ fn accepting_pauses_until_a_timeout_or_a_closed_descriptor() {
     runs_out(&mut ev, 1);
     // The clients are still there; the listener is not watched, so they do not make the loop spin.
     assert_eq!(accepted(&mut ev), 0);
-    assert!(!ev.status().listening);
+    assert!(!ev.stats().listening);
     assert_eq!(ev.stats().accept_pauses, 1, "it does not even try");
 
     time.advance(Duration::from_millis(499));

@@ -111,7 +111,7 @@ fn every_backend_and_mode_serves_clients() {
                 assert_eq!(received, format!("I am {n}"), "{kind} {mode:?}");
             }
             assert_eq!(server.ev.stats().accepted, 20);
-            assert_eq!(server.ev.status().active, 0);
+            assert_eq!(server.ev.stats().active, 0);
         }
     }
 }

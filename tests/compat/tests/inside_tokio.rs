@@ -50,12 +50,13 @@ async fn drive(
 ) -> Result {
     let (mut goes_on, mut had_steps) = (true, true);
     while goes_on {
-        let timeout = ev.prepare()?;
-        if !had_steps && timeout != Some(Duration::ZERO) {
-            let descriptor = ev.descriptor().ok_or("the backend has no descriptor")?;
-            sleep(descriptor, timeout).await?;
+        let prepared = ev.prepare()?;
+        if !had_steps && prepared.timeout != Some(Duration::ZERO) {
+            let descriptor = prepared.descriptor;
+            let descriptor = descriptor.ok_or("the backend has no descriptor")?;
+            sleep(descriptor, prepared.timeout).await?;
         }
-        ev.poll(Some(Duration::ZERO))?;
+        ev.wait_at_most(Some(Duration::ZERO))?;
         had_steps = false;
         while let Some(step) = ev.next_step() {
             had_steps = true;
@@ -141,7 +142,7 @@ fn a_timer_of_the_loop_ends_the_sleep_in_tokio() {
     let mut ev = EventLoop::builder().build().unwrap();
     let token = ev.add_unwatched().unwrap();
     ev.arm(token, Timer::READ, Duration::from_millis(20));
-    let deadline_ms = ev.deadline(token, Timer::READ).unwrap();
+    let deadline_ms = ev.timers().deadline(token, Timer::READ).unwrap();
     let driving = drive(&mut ev, |_, step| {
         assert!(matches!(step, Step::Expired(expired, Timer::READ) if expired == token));
         Ok(false)

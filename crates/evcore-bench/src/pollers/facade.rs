@@ -2,11 +2,12 @@
 
 use std::hint::black_box;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
 use evcore::clock::Clock;
-use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token};
+use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token, TokenMap};
 
 use super::c_clock::CClock;
 use super::peers::{BATCH, PeerPoller, Setup};
@@ -17,6 +18,8 @@ use super::rust::read_if;
 pub(super) struct Facade {
     ev: EventLoop,
     tokens: Vec<Token>,
+    /// That of the first token.
+    first_index: u32,
     timers: bool,
 }
 
@@ -32,7 +35,7 @@ impl Facade {
             builder = builder.clock(Clock::with_source(CClock));
         }
         let mut ev = builder.build().expect("a descriptor is left");
-        // A fresh loop counts its indices from 0, so an index is the place in `watched`.
+        // A fresh loop counts its indices upwards, so they are in the order of `watched`.
         let added = watched.iter().map(|fd| ev.add(fd, Interest::READ, mode));
         let tokens: Result<Vec<Token>, _> = added.collect();
         let tokens = tokens.expect("they are not watched yet");
@@ -40,8 +43,33 @@ impl Facade {
         for token in tokens.iter().filter(|_| timers) {
             ev.arm(*token, Timer::READ, Duration::from_secs(10));
         }
-        Facade { ev, tokens, timers }
+        live(&mut ev, mode);
+        let first_index = tokens.first().map_or(0, |token| token.index());
+        Facade {
+            ev,
+            tokens,
+            first_index,
+            timers,
+        }
     }
+}
+
+/// Ends a connection and a timer, as a loop in use has done before: what stays of them counts.
+fn live(ev: &mut EventLoop, mode: Mode) {
+    let (near, _far) = UnixStream::pair().expect("descriptors are left");
+    let mut ended = TokenMap::new();
+    let added = ended.add(ev, near, Interest::READ, mode);
+    assert!(ended.close(ev, added.expect("a descriptor is left")));
+    let sleep = ev.add_unwatched().expect("a token is left");
+    ev.arm(sleep, Timer::READ, Duration::from_millis(1));
+    let mut is_over = false;
+    while !is_over {
+        ev.wait().expect("it can wait");
+        while let Some(step) = ev.next_step() {
+            is_over |= matches!(step, Step::Expired(token, _) if token == sleep);
+        }
+    }
+    ev.remove(sleep);
 }
 
 impl PeerPoller for Facade {
@@ -54,7 +82,7 @@ impl PeerPoller for Facade {
         .expect("no listener fails");
         while let Some(step) = self.ev.next_step() {
             if let Step::Ready(token, _) = step {
-                ring.serve(token.index() as usize);
+                ring.serve((token.index() - self.first_index) as usize);
                 if self.timers {
                     self.ev.arm(token, Timer::READ, ring.delay());
                 }

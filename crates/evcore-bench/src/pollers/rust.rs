@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use evcore_poller::{BackendKind, Events, Interest, Mode, Poller};
@@ -180,9 +181,27 @@ impl Ours {
             let added = poller.add(fd, key, Interest::READ, mode_on(kind));
             added.expect("it is not watched yet");
         }
-        let events = Events::bounded(BATCH);
+        let mut events = Events::bounded(BATCH);
+        live(
+            &mut poller,
+            &mut events,
+            mode_on(kind),
+            watched.len() as u64,
+        );
         Ours { poller, events }
     }
+}
+
+/// Ends a registration, as a poller in use has done before: what stays of it counts.
+fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
+    let (near, _far) = UnixStream::pair().expect("descriptors are left");
+    let added = poller.add(&near, free_key, Interest::READ, mode);
+    added.expect("it is not watched yet");
+    let removed = poller.remove_before_close(free_key);
+    removed.expect("it is watched");
+    drop(near);
+    let waited = poller.wait(events, Some(Duration::ZERO));
+    waited.expect("no signal comes");
 }
 
 /// `Level`, as the peers have. On `io_uring`, `Edge`: a `Level` there costs a request for each report,

@@ -32,6 +32,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         run.rounds(&what, || round(&peers, &script, &column, report));
     }
     count_instructions(run, report);
+    count_few(run, report);
 }
 
 /// Arms, and re-arms at random, without reading a clock.
@@ -50,6 +51,25 @@ pub(crate) fn count(words: &[&str]) -> bool {
     let script = Script::new(ids, steps);
     armed(peer, &script, false).arm(&script.rearm);
     true
+}
+
+/// Serves events, each in a turn of its own, without reading a clock.
+///
+/// The words are `kept` or `closed`, a peer, how many timers it has, and the number of turns. Returns
+/// whether there is such a peer.
+pub(crate) fn count_turns(words: &[&str]) -> bool {
+    let ["kept" | "closed", name, ids, turns] = words[..] else {
+        return false;
+    };
+    let closes = words[0] == "closed";
+    let peers = peers::peers();
+    let peer = peers.iter().find(|peer| peer.name == name);
+    let (Some(peer), Ok(ids), Ok(turns)) = (peer, ids.parse(), turns.parse()) else {
+        return false;
+    };
+    let script = Script::new(ids, turns);
+    let steps = if closes { &script.closed } else { &script.kept };
+    armed(peer, &script, false).turns(steps, closes)
 }
 
 /// Peers take turns; the measuring loop is the first.
@@ -105,6 +125,27 @@ fn longest_us(mut run: impl FnMut() -> Vec<u64>) -> Option<f64> {
     let least_ns = run().into_iter().zip(run()).zip(run());
     let least_ns = least_ns.map(|((first, second), third)| first.min(second).min(third));
     least_ns.max().map(|ns| each(ns, 1_000))
+}
+
+/// The instructions of a turn with few timers, in which a connection is kept alive or closes.
+pub(crate) fn count_few(run: &Run, report: &mut Report) {
+    const FEW: [(&str, &str); 4] = [("1", "1"), ("10", "10"), ("100", "100"), ("10^4", "10000")];
+    if Tool::Callgrind.is_missing(report) {
+        return;
+    }
+    for (connection, table) in [("kept", "few kept"), ("closed", "few closed")] {
+        for (column, ids) in FEW {
+            let words = format!("turns {connection} @ {ids} #");
+            let each = |name| Tool::Callgrind.each(run, &words, name)["Ir"];
+            let mut of_loop = None;
+            for peer in peers::peers().iter().filter(|peer| peer.has_turns()) {
+                if report.wants(table, peer.name, column) {
+                    let of_loop = *of_loop.get_or_insert_with(|| each(peers::LOOP));
+                    report.add(table, peer.name, column, each(peer.name) - of_loop);
+                }
+            }
+        }
+    }
 }
 
 /// What a re-arm takes of the processor.

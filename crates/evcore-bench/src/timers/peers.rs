@@ -33,6 +33,12 @@ impl Peer {
     pub(super) fn is_loop(&self) -> bool {
         self.name == LOOP
     }
+
+    /// Whether it serves turns with few timers: its time can be set, and it can look for the next
+    /// deadline.
+    pub(super) fn has_turns(&self) -> bool {
+        !self.is_loop() && (self.create)(1, false).turns(&[], false)
+    }
 }
 
 /// The installed peers: the loop itself first, then the baseline.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use evcore_timer::TimerQueue;
 
-use super::script::Step;
+use super::script::{Step, TIMEOUT_MS};
 use crate::run::cpu_ns;
 
 /// A queue in Rust, operation by operation; the loops around them are compiled for each.
@@ -63,6 +63,12 @@ pub(crate) trait PeerQueue {
 
     /// Takes what is due at this time, and arms it again; returns false if the time cannot be set.
     fn rearm_due(&mut self, now: u64, deadline: u64) -> bool;
+
+    /// Serves an event in a turn for each step; returns false if the time cannot be set.
+    ///
+    /// A turn arms the step's timer, disarms it if the connection `closes`, looks when the next one
+    /// is due, and arms again what is due.
+    fn turns(&mut self, steps: &[Step], closes: bool) -> bool;
 }
 
 impl<Q: Queue> PeerQueue for Q {
@@ -127,5 +133,16 @@ impl<Q: Queue> PeerQueue for Q {
             Queue::arm(self, id, deadline);
         }
         true
+    }
+    fn turns(&mut self, steps: &[Step], closes: bool) -> bool {
+        Q::KEEPS_TIME
+            && steps.iter().all(|step| {
+                Queue::arm(self, step.id, step.deadline);
+                if closes {
+                    self.disarm(step.id);
+                }
+                black_box(self.next_deadline());
+                self.rearm_due(step.deadline - TIMEOUT_MS, step.deadline)
+            })
     }
 }

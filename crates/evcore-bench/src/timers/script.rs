@@ -13,6 +13,9 @@ pub(super) const END_MS: u64 = 180_000;
 const EVENTS_PER_MS: usize = 100;
 pub(super) const SERVED_PER_MS: usize = 20;
 
+/// Turns of a server with few clients: 10,000 a second.
+const TURNS_PER_MS: usize = 10;
+
 /// Every run and every peer has the same operations.
 const SEED: u64 = 1;
 
@@ -41,6 +44,10 @@ pub(super) struct Script {
     /// A minute of re-arming at random, in which the time advances: a millisecond's steps have one
     /// deadline.
     pub(super) serve: Vec<Step>,
+    /// The events of turns with one event, each of a client at random.
+    pub(super) kept: Vec<Step>,
+    /// The same, each of a connection that closes. All of them get the last id.
+    pub(super) closed: Vec<Step>,
 }
 
 impl Script {
@@ -54,17 +61,23 @@ impl Script {
         let replace = replace.map(|(at, id)| soon(id, (at / EVENTS_PER_MS) as u64));
         let replace = replace.collect();
         let spare = spare.map(|id| soon(id, 0)).collect();
-        let mut events = |steps, per_ms| {
+        let mut events = |steps, per_ms| -> Vec<Step> {
             let deadline = |at| (at / per_ms) as u64 + TIMEOUT_MS;
             let steps = (0..steps).map(|at| Step::new(random.usize(..size), deadline(at)));
             steps.collect()
         };
+        let rearm = events(steps, EVENTS_PER_MS);
+        let serve = events(60_000 * SERVED_PER_MS, SERVED_PER_MS);
+        let kept = events(steps, TURNS_PER_MS);
+        let closed = kept.iter().map(|step| Step::new(size - 1, step.deadline));
         Script {
+            closed: closed.collect(),
             arm,
-            rearm: events(steps, EVENTS_PER_MS),
+            rearm,
             spare,
             replace,
-            serve: events(60_000 * SERVED_PER_MS, SERVED_PER_MS),
+            serve,
+            kept,
         }
     }
 

@@ -25,9 +25,9 @@ use std::{
     },
 };
 
-use evcore::{Acceptor, EventLoop, ThreadPool, Token};
+use evcore::{Acceptor, EventLoop, Token, pool::Pool};
 
-use super::{DiskRead, OpenFile};
+use super::OpenFile;
 use crate::headroom::Headroom;
 
 /// The unit of looking, reading and sending.
@@ -86,6 +86,17 @@ impl OpenFile {
     }
 }
 
+/// A read of the next piece of a file from the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskRead {
+    #[default]
+    None,
+    /// The queue of reads is full. The server retries it when there is room.
+    Waiting,
+    Running,
+    Done,
+}
+
 /// The bytes that a connection waits for.
 #[derive(Debug)]
 struct Piece {
@@ -133,7 +144,7 @@ fn can_read_now(_file: &OpenFile, _offset: u64) -> bool {
 /// The threads of a worker that read from the disk. They start when they are first needed.
 #[derive(Debug, Default)]
 pub struct DiskReads {
-    pool: Option<ThreadPool<()>>,
+    pool: Option<Pool<Token, ()>>,
     /// When threads may be started, in milliseconds of the loop's clock: some time after a failure.
     starts_at_ms: u64,
     /// The connections whose piece is in the pool. A job does not own its piece: if the piece is no
@@ -157,7 +168,8 @@ impl DiskReads {
         (offset, count): (u64, u64),
     ) -> DiskRead {
         if self.pool.is_none() {
-            let start = || ThreadPool::new(ev.handle(), THREADS, MAX_READS).ok();
+            let handle = ev.handle();
+            let start = || Pool::new(THREADS, MAX_READS, move || handle.wake()).ok();
             self.start(ev.clock().monotonic_ms(), headroom, start);
         }
         let Some(pool) = &mut self.pool else {
@@ -188,7 +200,7 @@ impl DiskReads {
         &mut self,
         now_ms: u64,
         headroom: &mut Headroom,
-        start: impl FnOnce() -> Option<ThreadPool<()>>,
+        start: impl FnOnce() -> Option<Pool<Token, ()>>,
     ) {
         if now_ms < self.starts_at_ms {
             return;
@@ -201,10 +213,16 @@ impl DiskReads {
 
     /// Returns a connection whose piece was read. Call it until it returns `None`, and then
     /// [`next_waiting`](Self::next_waiting).
-    pub fn next_done<L: Acceptor>(&mut self, ev: &mut EventLoop<L>) -> Option<Token> {
-        let (token, _) = self.pool.as_mut()?.next_result(ev)?;
-        self.submitted.retain(|(submitted, _)| *submitted != token);
-        Some(token)
+    pub fn next_done(&mut self) -> Option<Token> {
+        loop {
+            let (token, _) = self.pool.as_mut()?.next_result()?;
+            // A connection that is closed was removed.
+            let is_open = |(submitted, _): &(Token, _)| *submitted == token;
+            if let Some(position) = self.submitted.iter().position(is_open) {
+                self.submitted.swap_remove(position);
+                return Some(token);
+            }
+        }
     }
 
     /// Returns a connection that waits, if the pool has room, and removes it. Call it until it returns
@@ -240,13 +258,17 @@ mod tests {
     type Jobs = Arc<Mutex<VecDeque<Box<dyn FnOnce() + Send>>>>;
 
     /// A pool without threads, and its queue.
-    fn reads(ev: &EventLoop) -> (DiskReads, Jobs) {
+    fn reads() -> (DiskReads, Jobs) {
         let jobs = Jobs::default();
         let queue = Arc::clone(&jobs);
-        let pool = ThreadPool::simulated(ev.handle(), MAX_READS, move |job| {
-            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.push_back(Box::new(|| job(None)));
-        });
+        let pool = Pool::simulated(
+            MAX_READS,
+            || {},
+            move |job| {
+                let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                queue.push_back(Box::new(|| job(None)));
+            },
+        );
         let reads = DiskReads {
             pool: Some(pool),
             ..DiskReads::default()
@@ -263,7 +285,7 @@ mod tests {
     #[test]
     fn a_connection_waits_while_the_queue_is_full() {
         let mut ev = EventLoop::builder().build().expect("a poller");
-        let (mut reads, jobs) = reads(&ev);
+        let (mut reads, jobs) = reads();
         let mut headroom = Headroom::new();
         let file = open_file();
         let mut token = || ev.add_unwatched().expect("a token");
@@ -286,8 +308,8 @@ mod tests {
         reads.cancel(late[0]);
         run_next(&jobs);
         assert_eq!(reads.next_waiting(), None, "the result is not taken");
-        assert_eq!(reads.next_done(&mut ev), Some(first));
-        assert_eq!(reads.next_done(&mut ev), None);
+        assert_eq!(reads.next_done(), Some(first));
+        assert_eq!(reads.next_done(), None);
         // The chunk of the one is in memory by now, so the other gets the place.
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
@@ -305,7 +327,7 @@ mod tests {
     #[test]
     fn a_read_for_a_closed_connection_is_left_out() {
         let mut ev = EventLoop::builder().build().expect("a poller");
-        let (mut reads, jobs) = reads(&ev);
+        let (mut reads, jobs) = reads();
         let mut headroom = Headroom::new();
         let file = open_file();
         let tokens = [(); 2].map(|()| ev.add_unwatched().expect("a token"));
@@ -325,8 +347,8 @@ mod tests {
         );
         run_next(&jobs);
         run_next(&jobs);
-        assert_eq!(reads.next_done(&mut ev), Some(tokens[1]));
-        assert_eq!(reads.next_done(&mut ev), None);
+        assert_eq!(reads.next_done(), Some(tokens[1]));
+        assert_eq!(reads.next_done(), None);
         assert_eq!(Arc::strong_count(&file), 1);
         assert!(reads.submitted.is_empty() && reads.waiting.is_empty());
     }

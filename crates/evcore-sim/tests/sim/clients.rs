@@ -102,7 +102,7 @@ fn a_reset_ends_the_connection_at_the_server() {
     let sim = Sim::new(7);
     let (mut workers, _) = echoing(&sim);
     let client = sim.client(address(), Script::new().send("hello").pause(MS * 5).reset());
-    let active = |workers: &Workers<Echo>| workers.app(0).unwrap().ev.status().active;
+    let active = |workers: &Workers<Echo>| workers.app(0).unwrap().ev.stats().active;
     assert!(workers.run_until(MS * 5, |workers| active(workers) == 1));
     assert!(workers.run_until(MS * 20, |workers| client.is_done() && active(workers) == 0));
 }

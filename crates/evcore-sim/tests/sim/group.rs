@@ -75,7 +75,7 @@ fn a_dead_member_leads_until_its_parent_notices() {
     assert_eq!(leader(), Leader::Other, "the parent has not noticed");
     sim.record_trace();
     workers.run_for(MS * 2);
-    assert!(workers.app(0).is_some_and(|app| app.ev.status().listening));
+    assert!(workers.app(0).is_some_and(|app| app.ev.stats().listening));
     // The death is noticed first. Then the replacement joins in the same slot, and leads.
     let lines = sim.trace_lines();
     let at = |word: &str| lines.iter().position(|line| line.contains(word));
@@ -93,7 +93,7 @@ fn when_every_listening_worker_dies_another_is_notified() {
     }
     let listening: Vec<_> = workers
         .apps()
-        .map(|(_, app)| app.ev.status().listening)
+        .map(|(_, app)| app.ev.stats().listening)
         .collect();
     for (index, _) in listening.iter().enumerate().filter(|(_, it)| **it) {
         workers.kill(index);

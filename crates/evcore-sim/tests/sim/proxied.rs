@@ -107,7 +107,7 @@ fn serve(sim: &Sim, faults: Faults, has_server: bool, ends: &Ends) -> Vec<ProxyC
     machines.run_for(CONNECT_TIMEOUT + 2 * IDLE_TIMEOUT);
     for (_, machine) in machines.apps() {
         if let Machine::Proxy(proxy) = machine {
-            assert!(proxy.sessions.is_empty() && proxy.ev.status().active == 0);
+            assert!(proxy.sessions.is_empty() && proxy.ev.stats().active == 0);
         }
     }
     for client in &clients {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use evcore::{EventLoop, Step, ThreadPool, Token};
+use evcore::{EventLoop, Step, Token, pool::Pool};
 use evcore_sim::{
     App, Fault, Faults, Probability, Process, Sim, SimConfig, SimListener, SimStream, Workers,
 };
@@ -22,7 +22,7 @@ const MS: Duration = Duration::from_millis(1);
 struct Fixture {
     sim: Sim,
     ev: EventLoop<SimListener>,
-    pool: ThreadPool<u32>,
+    pool: Pool<Token, u32>,
     token: Token,
 }
 
@@ -63,7 +63,7 @@ impl Fixture {
             self.ev.wait().expect("a job ends");
             while let Some(step) = self.ev.next_step() {
                 assert!(matches!(step, Step::Woken), "{step:?}");
-                while let Some((token, result)) = self.pool.next_result(&mut self.ev) {
+                while let Some((token, result)) = self.pool.next_result() {
                     assert_eq!(token, self.token);
                     results.push(result.ok());
                 }
@@ -173,7 +173,7 @@ fn a_shutdown_drops_the_jobs_that_have_not_ended() {
 /// Submits a job in each turn, and is killed now and then.
 struct Busy {
     ev: EventLoop<SimListener>,
-    pool: ThreadPool<()>,
+    pool: Pool<Token, ()>,
     token: Token,
     ran: Arc<AtomicU32>,
     results: Rc<RefCell<u32>>,
@@ -200,7 +200,7 @@ impl App for Busy {
     }
 
     fn on_step(&mut self, _step: Step<SimStream>) {
-        while self.pool.next_result(&mut self.ev).is_some() {
+        while self.pool.next_result().is_some() {
             *self.results.borrow_mut() += 1;
         }
         loop {

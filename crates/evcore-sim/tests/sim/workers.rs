@@ -36,7 +36,7 @@ fn a_worker_keeps_the_lock_while_it_waits() {
     let (mut workers, group, _) = with_lock(&sim, 3);
     workers.run_for(MS * 100);
     let holder = group.lock_owner().expect("a worker waits with it");
-    let listening = workers.apps().filter(|(_, app)| app.ev.status().listening);
+    let listening = workers.apps().filter(|(_, app)| app.ev.stats().listening);
     let listening: Vec<_> = listening.map(|(index, _)| index).collect();
     assert_eq!(listening, [holder.slot()]);
 }
@@ -70,7 +70,7 @@ fn the_lock_of_a_dead_worker_is_released_by_its_parent() {
     assert!(
         workers
             .app(holder)
-            .is_some_and(|app| app.ev.status().listening)
+            .is_some_and(|app| app.ev.stats().listening)
     );
     assert_eq!(*deaths.borrow(), [index]);
     assert_eq!(counts.borrow().started, 3);
@@ -113,7 +113,7 @@ fn a_worker_that_exits_closes_its_connections() {
     workers.app_mut(0).unwrap().ev.shutdown(MS * 100);
     assert!(workers.run_until(MS * 200, Workers::all_done));
     assert_eq!(
-        workers.app(0).unwrap().ev.status().active,
+        workers.app(0).unwrap().ev.stats().active,
         1,
         "the shutdown timed out"
     );
@@ -204,7 +204,7 @@ fn exclusive_pollers_that_do_not_sleep_all_report() {
     let mut pollers: Vec<_> = processes.iter().map(exclusive_poller).collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
         poller
-            .add_exclusive(listener, 0, Interest::READ, Mode::Level)
+            .add(listener, 0, Interest::READ, Mode::Exclusive)
             .unwrap();
     }
     let _client = sim.connect(address()).unwrap();
@@ -237,13 +237,11 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
         .collect();
     let mut pollers: Vec<_> = processes.iter().map(exclusive_poller).collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
-        if exclusive {
-            poller
-                .add_exclusive(listener, 0, Interest::READ, Mode::Edge)
-                .unwrap();
-        } else {
-            poller.add(listener, 0, Interest::READ, Mode::Edge).unwrap();
-        }
+        let mode = match exclusive {
+            true => Mode::ExclusiveEdge,
+            false => Mode::Edge,
+        };
+        poller.add(listener, 0, Interest::READ, mode).unwrap();
     }
     let mut events = Events::bounded(4);
     for poller in &mut pollers {

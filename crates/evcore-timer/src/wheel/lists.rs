@@ -1,18 +1,49 @@
 //! Lists of ids in chunks of a cache line, one list for each slot.
 //!
-//! A list is a chain of chunks, each with some ids and the two neighbouring chunks. A timer's spot is
-//! the word with its id, so removing it leaves a hole: it writes to that chunk alone, and not to the
-//! timers before and after it. The chunk counts its vacant places in the same cache line. Adding a
-//! timer at the back changes no count.
+//! A list is a chain of chunks, each with some ids and its two neighbours. A timer's spot is the place
+//! with its id, so removing it leaves a *hole*: it writes to that chunk alone, and not to the timers
+//! before and after it. The chunk counts its holes in the same cache line. Adding a timer at the back
+//! changes no count.
 //!
-//! A chunk whose places are all vacant is returned at once, so holes take no more memory than the ids
+//! ```text
+//!  ends[7].front                      list 7 holds the timers 5, 9, 2, 4, 6 in this order
+//!       │
+//!       │       0    1    2   3   4   5   6       15       the words of a chunk
+//!       │    ┌─────┬─────┬───┬───┬───┬───┬───┬ ─ ┬───┐
+//!       │    │ head│ prev│ · │ · │ 5 │ o │ 9 │   │ 2 │     chunk 3
+//!       │    └──┼──┴──┼──┴───┴───┴─▲─┴───┴───┴ ─ ┴───┘
+//!       └───────┼─────┼────────────┘
+//!               │     └─► end of list 7                    · not in use: before the front,
+//!               ▼                                            or behind the back
+//!            ┌─────┬─────┬───┬───┬───┬───┬───┬ ─ ┬───┐
+//!            │ head│ prev│ 4 │ o │ 6 │ · │ · │   │ · │     o a hole: its timer was removed
+//!            └──┼──┴──┼──┴───┴───┴───┴─▲─┴───┴ ─ ┴───┘
+//!               │     └─► chunk 3      │                   chunk 8
+//!               └─► end of list 7      └── ends[7].back
+//! ```
+//!
+//! A place of a chunk has one of four states: an *id*; a *hole*; *before the front* or *behind the
+//! back* of its list, where its value has no meaning. Only holes between front and back are counted.
+//!
+//! A list has one of four states:
+//!
+//! | state | chunks | front and back |
+//! |---|---|---|
+//! | *bare* | none | both 0 |
+//! | *left* | one or two, and they have no id | the front is a hole, or equal to the back |
+//! | *open* | some, and the last has room | the back is in the last chunk |
+//! | *full* | some, and the last has no room | the back is the first word behind the last chunk |
+//!
+//! A chunk in which the last id is removed is freed at once, so holes take no more memory than the ids
 //! that remain: at worst a chunk for each id. The last chunk of a list stays, because the next timer
-//! goes there, and so does a first chunk that is in use only from some place on. So a list without
-//! timers may have chunks. It counts as occupied until the wheel [looks for its
-//! first timer](Lists::first).
+//! goes there, and so does a first chunk that is in use only from some place on. So a list may be left.
+//! It counts as occupied until the wheel [looks for its first timer](Lists::first).
 //!
 //! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
 //! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
+
+mod chunks;
+mod occupied;
 
 #[cfg(test)]
 mod tests;
@@ -21,163 +52,65 @@ mod verify;
 
 use std::ops::Range;
 
+use self::chunks::{
+    CHUNK_WORDS, Chunks, FIRST_PLACE, HOLE, Link, NONE, PLACES, at, chunk_of, word_of,
+};
+use self::occupied::Occupied;
 use super::deadline_slot::{LEVELS, SLOTS};
 use super::nodes::{Node, Nodes, Spot};
-use crate::blocks::Blocks;
 
 /// The number of lists: one for each slot.
 pub(super) const LISTS: u32 = LEVELS * SLOTS;
 
-/// Words of the bitmap of the lists that are not empty.
-const WORDS: u32 = LISTS / 64;
-
-/// Words of a chunk: a cache line.
-const CHUNK_WORDS: u32 = 16;
-
-/// The word of a chunk that has the next chunk and the number of vacant places. See [`Head`].
-const HEAD: u32 = 0;
-
-/// The word of a chunk that has the chunk before.
-const PREV: u32 = 1;
-
-/// The first word of a chunk that is an id.
-const FIRST_ID: u32 = 2;
-
-/// Ids of a chunk.
-const IDS: u32 = CHUNK_WORDS - FIRST_ID;
-
-/// In place of an id that was removed.
-const HOLE: u32 = u32::MAX;
-
-/// The first chunk of the table is never used. It stands for "no chunk".
-const NONE: u32 = 0;
-
-/// In the links of the chunks at the ends of a list, plus the number of the list. Chunks have lower
-/// numbers.
-const END: u32 = Spot::CHUNKS - LISTS;
-
-/// Words of a block: 4 KiB, 64 chunks.
-const BLOCK: usize = 1024;
-
 /// The lists, and a bit for each list that has a chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
-    /// The chunks, word by word, so that a spot is an index.
     // Invariant: each chunk of a list has at least one id, except the last, and the first if words
     // before the front are not in use.
-    words: Blocks<u32, BLOCK>,
+    chunks: Chunks,
     /// Not boxed: a pointer to it would take a register that arming does not have.
     ends: [Ends; LISTS as usize],
-    /// The chunks that no list has, linked by their heads.
-    free: u32,
-    // Invariant: bit `list % 64` of word `list / 64` is set exactly if the list has a chunk.
-    occupied: [u64; WORDS as usize],
-    // Invariant: bit `word` is set exactly if that word of `occupied` is not 0.
-    occupied_words: u32,
+    // Invariant: has each list that is not bare.
+    occupied: Occupied,
 }
 
-/// Where a list begins and ends. Between these two, all positions of all chunks are in use, by an id
-/// or by a hole.
+/// Where a list begins and ends. All places between these two are ids or holes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ends {
-    /// The first word in use; 0 if the list has no chunk. If no word is in use, it is a hole.
+    /// The first word in use; 0 if the list is bare. If no word is in use, it is a hole.
     front: u32,
-    /// One after the last word in use: if the last chunk is full, the first word of the chunk behind
-    /// it in the table. 0 if the list has no chunk.
+    /// The word behind the last one in use; 0 if the list is bare.
     back: u32,
 }
 
 impl Ends {
-    const NONE: Self = Self { front: 0, back: 0 };
+    const BARE: Self = Self { front: 0, back: 0 };
 
     #[inline]
     const fn first_chunk(self) -> u32 {
-        self.front / CHUNK_WORDS
+        chunk_of(self.front)
     }
 
     /// The list must have a chunk.
     #[inline]
     const fn last_chunk(self) -> u32 {
-        (self.back - 1) / CHUNK_WORDS
+        chunk_of(self.back - 1)
     }
-}
 
-/// The next chunk, and in the five highest bits the number of vacant places. It is two too high, so
-/// that the highest bit is set when the last place of a chunk becomes vacant.
-///
-/// Vacant are the places of removed ids. The places before the front of a list and behind its back are
-/// not counted.
-struct Head;
-
-impl Head {
-    /// One vacant place.
-    const VACANT: u32 = Spot::CHUNKS;
-
+    /// Whether the last chunk has no room, or there is none.
     #[inline]
-    const fn of(next: u32, vacant: u32) -> u32 {
-        (vacant + CHUNK_WORDS - IDS) * Self::VACANT + next
+    const fn is_full(self) -> bool {
+        self.back % CHUNK_WORDS == 0
     }
-
-    #[inline]
-    const fn next(head: u32) -> u32 {
-        head % Self::VACANT
-    }
-
-    #[cfg(test)]
-    const fn vacant(head: u32) -> u32 {
-        head / Self::VACANT - (CHUNK_WORDS - IDS)
-    }
-
-    #[inline]
-    const fn all_vacant(head: u32) -> bool {
-        head >= Self::VACANT * CHUNK_WORDS
-    }
-
-    /// With another next chunk.
-    #[inline]
-    const fn with_next(head: u32, next: u32) -> u32 {
-        head / Self::VACANT * Self::VACANT + next
-    }
-}
-
-const _: () =
-    assert!(Head::all_vacant(Head::of(0, IDS)) && !Head::all_vacant(Head::of(0, IDS - 1)));
-
-/// The list at whose end is a link, if it is not a chunk.
-#[inline]
-const fn list_of_end(link: u32) -> Option<u32> {
-    link.checked_sub(END)
-}
-
-/// The index of a word of a chunk.
-#[inline]
-const fn word_of(chunk: u32, at: u32) -> u32 {
-    chunk * CHUNK_WORDS + at
-}
-
-/// Counts one more vacant place in the chunk of this word. Returns whether all are vacant.
-#[inline]
-fn is_last_vacated(block: &mut [u32; BLOCK], word: u32) -> bool {
-    let head = &mut block[head_of(word) as usize % BLOCK];
-    *head += Head::VACANT;
-    Head::all_vacant(*head)
-}
-
-/// The index of the head of the chunk that has this word.
-#[inline]
-const fn head_of(word: u32) -> u32 {
-    word / CHUNK_WORDS * CHUNK_WORDS
 }
 
 impl Lists {
     /// Empty lists.
     pub(super) fn new() -> Self {
         Self {
-            words: Blocks::new(),
-            ends: [Ends::NONE; LISTS as usize],
-            free: NONE,
-            occupied: [0; WORDS as usize],
-            occupied_words: 0,
+            chunks: Chunks::new(),
+            ends: [Ends::BARE; LISTS as usize],
+            occupied: Occupied::EMPTY,
         }
     }
 
@@ -185,28 +118,7 @@ impl Lists {
     pub(super) fn reserve(&mut self, timers: usize) {
         if timers > 0 {
             let sparse = timers.min(LISTS as usize);
-            self.grow(timers / IDS as usize + sparse + 1);
-        }
-    }
-
-    /// Makes the table at least `chunks` long. The new chunks are free.
-    #[inline(never)]
-    fn grow(&mut self, chunks: usize) {
-        let start = self.words.len();
-        self.words.cover(chunks * CHUNK_WORDS as usize, HOLE);
-        self.free_all_from(start);
-    }
-
-    /// Puts all chunks from this word on the free list, the first of them in front.
-    fn free_all_from(&mut self, start: usize) {
-        let start = start.max(CHUNK_WORDS as usize);
-        for word in (start..self.words.len())
-            .step_by(CHUNK_WORDS as usize)
-            .rev()
-        {
-            let head = u32::try_from(word).expect("more chunks than ids");
-            *self.words.at_mut(head) = self.free;
-            self.free = head / CHUNK_WORDS;
+            self.chunks.grow(timers / PLACES as usize + sparse + 1);
         }
     }
 
@@ -214,18 +126,14 @@ impl Lists {
     /// whether it has.
     #[inline]
     pub(super) fn try_push_back(&mut self, list: u32, id: u32, node: &mut Node, low: u32) -> bool {
-        let back = &mut self.ends[list as usize].back;
-        let word = *back;
-        if word % CHUNK_WORDS == 0 {
+        let ends = &mut self.ends[list as usize];
+        if ends.is_full() {
             return false;
         }
-        *back = word + 1;
+        let word = ends.back;
+        ends.back = word + 1;
         *node = Node::in_slot(low, word);
-        let Some(place) = self.words.get_mut(word) else {
-            return false;
-        };
-        *place = id;
-        true
+        self.chunks.try_set_id(word, id)
     }
 
     /// Adds a timer at the back of a list, and writes its node.
@@ -233,7 +141,7 @@ impl Lists {
         if self.try_push_back(list, id, node, low) {
             return;
         }
-        self.ensure_free_chunk();
+        self.chunks.ensure_free();
         let spot = if self.has_chunk(list) {
             self.push_back_chunk(list, id)
         } else {
@@ -247,21 +155,22 @@ impl Lists {
     pub(super) fn push_back_chunk(&mut self, list: u32, id: u32) -> Spot {
         let list = list % LISTS; // spares the check of a bound
         let prev = self.ends[list as usize].last_chunk();
-        let chunk = self.take_chunk(FIRST_ID, id, Head::of(END + list, 0), prev);
-        self.set_next(prev, chunk);
-        let word = word_of(chunk, FIRST_ID);
+        let (before, end) = (Link::to_chunk(prev), Link::end_of(list));
+        let chunk = self.chunks.take(before, end, FIRST_PLACE, id);
+        self.chunks.set_next(prev, Link::to_chunk(chunk));
+        let word = word_of(chunk, FIRST_PLACE);
         self.ends[list as usize].back = word + 1;
         Spot::at_word(word)
     }
 
     /// Adds a timer to a list that has no chunk. A chunk must be free.
     fn push_first_chunk(&mut self, list: u32, id: u32) -> Spot {
-        let end = END + list;
-        let chunk = self.take_chunk(FIRST_ID, id, Head::of(end, 0), end);
-        let front = word_of(chunk, FIRST_ID);
+        let end = Link::end_of(list);
+        let chunk = self.chunks.take(end, end, FIRST_PLACE, id);
+        let front = word_of(chunk, FIRST_PLACE);
         let back = front + 1;
         self.ends[list as usize] = Ends { front, back };
-        self.mark_occupied(list);
+        self.occupied.insert(list);
         Spot::at_word(front)
     }
 
@@ -269,30 +178,31 @@ impl Lists {
     #[inline]
     fn push_front(&mut self, list: u32, id: u32) -> Spot {
         let front = &mut self.ends[(list % LISTS) as usize].front;
-        if *front % CHUNK_WORDS <= FIRST_ID {
+        if *front % CHUNK_WORDS <= FIRST_PLACE {
             return self.push_front_chunk(list, id);
         }
         *front -= 1;
-        *self.words.at_mut(*front) = id;
+        self.chunks.set_id(*front, id);
         Spot::at_word(*front)
     }
 
     /// Adds a timer at the front of a list that has no chunk or whose first chunk is full.
     fn push_front_chunk(&mut self, list: u32, id: u32) -> Spot {
-        self.ensure_free_chunk();
-        let end = END + list;
-        let is_only = !self.has_chunk(list);
-        let ends = &mut self.ends[(list % LISTS) as usize];
-        let next = if is_only { end } else { ends.first_chunk() };
-        let word = word_of(self.free, CHUNK_WORDS - 1);
-        ends.front = word;
-        if is_only {
-            ends.back = word + 1;
-            self.mark_occupied(list);
+        self.chunks.ensure_free();
+        let ends = self.ends[(list % LISTS) as usize];
+        let (end, place) = (Link::end_of(list), CHUNK_WORDS - 1);
+        let word = if ends == Ends::BARE {
+            let word = word_of(self.chunks.take(end, end, place, id), place);
+            self.ends[(list % LISTS) as usize].back = word + 1;
+            self.occupied.insert(list);
+            word
         } else {
-            *self.words.at_mut(word_of(next, PREV)) = self.free;
-        }
-        self.take_chunk(CHUNK_WORDS - 1, id, Head::of(next, 0), end);
+            let next = ends.first_chunk();
+            let chunk = self.chunks.take(end, Link::to_chunk(next), place, id);
+            self.chunks.set_prev(next, Link::to_chunk(chunk));
+            word_of(chunk, place)
+        };
+        self.ends[(list % LISTS) as usize].front = word;
         Spot::at_word(word)
     }
 
@@ -300,13 +210,9 @@ impl Lists {
     #[inline]
     pub(super) fn remove(&mut self, spot: Spot) {
         let word = spot.word();
-        if let Some(block) = self.words.get_block_mut(word) {
-            block[word as usize % BLOCK] = HOLE;
-            if !is_last_vacated(block, word) {
-                return;
-            }
+        if self.chunks.dig(word) {
+            self.return_chunk(chunk_of(word));
         }
-        self.return_chunk(word);
     }
 
     /// The first timer of a list; `None` if it has none. Then it has no chunk any more.
@@ -320,7 +226,7 @@ impl Lists {
     #[inline]
     pub(super) fn at_front(&self, list: u32) -> Option<u32> {
         // A list without a chunk begins in the chunk that is never used, which has holes.
-        let id = *self.words.at(self.ends[(list % LISTS) as usize].front);
+        let id = self.chunks.id(self.ends[(list % LISTS) as usize].front);
         (id != HOLE).then_some(id)
     }
 
@@ -343,13 +249,13 @@ impl Lists {
     fn first_behind_holes(&mut self, list: u32) -> Option<u32> {
         // Of the chunks behind the first each but the last has a timer, so the third is not read.
         while self.has_chunk(list) {
-            let used = self.used_words(list, self.ends[list as usize].first_chunk());
-            let words = self.chunk(head_of(used.start));
-            let has_id = |word: &u32| words[(word % CHUNK_WORDS) as usize] != HOLE;
-            if let Some(word) = used.clone().find(has_id) {
-                *self.words.at_mut(head_of(word)) -= (word - used.start) * Head::VACANT;
+            let chunk = self.ends[list as usize].first_chunk();
+            let used = self.used_words(list, chunk);
+            let words = self.chunks.words(chunk);
+            if let Some(word) = used.clone().find(|&word| words[at(word)] != HOLE) {
+                self.chunks.leave_holes(chunk, word - used.start);
                 self.ends[list as usize].front = word;
-                return Some(words[(word % CHUNK_WORDS) as usize]);
+                return Some(words[at(word)]);
             }
             self.return_first_chunk(list);
         }
@@ -383,95 +289,61 @@ impl Lists {
         count: usize,
         list_of: &impl Fn(u32) -> u32,
     ) -> usize {
-        let used = self.used_words(list, self.ends[list as usize].last_chunk());
-        let words = self.chunk(head_of(used.start));
+        let chunk = self.ends[list as usize].last_chunk();
+        let used = self.used_words(list, chunk);
+        let words = self.chunks.words(chunk);
         // All nodes are read before one is written, so that the cache misses overlap.
         let mut lists = [0; CHUNK_WORDS as usize];
         for word in used.clone() {
-            let at = (word % CHUNK_WORDS) as usize;
-            lists[at] = nodes.get(words[at]).map_or(0, |node| list_of(node.low));
+            let id = words[at(word)];
+            lists[at(word)] = nodes.get(id).map_or(0, |node| list_of(node.low));
         }
-        let (mut word, mut moved, mut holes) = (used.end, 0, 0);
-        while word > used.start {
-            let at = ((word - 1) % CHUNK_WORDS) as usize;
-            if words[at] == HOLE {
+        let (mut back, mut moved, mut holes) = (used.end, 0, 0);
+        while back > used.start {
+            let last = at(back - 1);
+            if words[last] == HOLE {
                 holes += 1;
             } else if moved < count {
-                let spot = self.push_front(lists[at], words[at]);
-                nodes.at_mut(words[at]).spot = spot;
+                let spot = self.push_front(lists[last], words[last]);
+                nodes.at_mut(words[last]).spot = spot;
                 moved += 1;
             } else {
                 break;
             }
-            word -= 1;
+            back -= 1;
         }
-        if word == used.start {
+        if back == used.start {
             self.return_last_chunk(list);
         } else {
-            self.ends[list as usize].back = word;
-            *self.words.at_mut(head_of(word - 1)) -= holes * Head::VACANT;
+            self.ends[list as usize].back = back;
+            self.chunks.leave_holes(chunk, holes);
         }
         moved
     }
 
     /// Empties all lists.
     pub(super) fn clear(&mut self) {
-        self.ends.fill(Ends::NONE);
-        self.free = NONE;
-        self.free_all_from(0);
-        self.occupied = [0; WORDS as usize];
-        self.occupied_words = 0;
+        self.ends.fill(Ends::BARE);
+        self.chunks.clear();
+        self.occupied = Occupied::EMPTY;
     }
 
     /// The lowest list that has a chunk. It may have no [timer](Self::first).
     #[inline]
     pub(super) fn lowest_occupied(&self) -> Option<u32> {
-        if self.occupied_words == 0 {
-            return None;
-        }
-        let word = self.occupied_words.trailing_zeros();
-        let bits = self.occupied[word as usize];
-        Some(word * 64 + bits.trailing_zeros())
+        self.occupied.first()
     }
 
     /// Whether a list has a chunk, and another one is free.
     #[inline]
     pub(super) fn can_grow(&self, list: u32) -> bool {
-        self.has_chunk(list) && self.has_free_chunk()
+        self.has_chunk(list) && self.chunks.has_free()
     }
 
     /// Whether a list has a chunk.
     #[inline]
     pub(super) fn has_chunk(&self, list: u32) -> bool {
         self.ends[list as usize].front != NONE
-    }
-
-    /// Whether there is a chunk that no list has.
-    #[inline]
-    fn has_free_chunk(&self) -> bool {
-        self.free != NONE
-    }
-
-    /// Takes a chunk off the free list, and writes its first words and its first id.
-    #[inline]
-    fn take_chunk(&mut self, at: u32, id: u32, new_head: u32, prev: u32) -> u32 {
-        debug_assert!(self.has_free_chunk(), "no chunk is free");
-        let chunk = self.free;
-        let head = word_of(chunk, HEAD);
-        let block = self.words.block_mut(head);
-        let head = head as usize % BLOCK;
-        self.free = block[head];
-        block[head] = new_head;
-        block[head | PREV as usize] = prev;
-        block[head | at as usize] = id;
-        chunk
-    }
-
-    #[inline]
-    fn ensure_free_chunk(&mut self) {
-        if !self.has_free_chunk() {
-            self.grow(self.words.len() / CHUNK_WORDS as usize + 1);
-        }
     }
 
     /// The words of a chunk of a list that are in use, by ids and holes.
@@ -483,7 +355,7 @@ impl Lists {
         let start = if is_first {
             ends.front
         } else {
-            word_of(chunk, FIRST_ID)
+            word_of(chunk, FIRST_PLACE)
         };
         let end = if is_last {
             ends.back
@@ -493,107 +365,72 @@ impl Lists {
         start..end
     }
 
-    /// All words of the chunk with this head.
-    #[inline]
-    fn chunk(&self, head: u32) -> [u32; CHUNK_WORDS as usize] {
-        let start = head as usize % BLOCK;
-        let (chunk, _) = self.words.block(head)[start..]
-            .split_first_chunk()
-            .expect("a block has whole chunks");
-        *chunk
-    }
-
-    /// Returns the chunk of a word, whose places are all vacant. The last of a list begins anew.
+    /// Frees a chunk that has only holes. The last of a list stays, and begins anew.
     #[inline(never)]
-    fn return_chunk(&mut self, word: u32) {
-        let first = head_of(word) + FIRST_ID;
-        let block = self.words.block_mut(word);
-        let head = head_of(word) as usize % BLOCK;
-        let (next, prev) = (Head::next(block[head]), block[head | PREV as usize]);
-        let Some(list) = list_of_end(next) else {
-            return self.return_chunk_before(word / CHUNK_WORDS, prev, next);
+    fn return_chunk(&mut self, chunk: u32) {
+        let (prev, next) = self.chunks.neighbours(chunk);
+        let Some(list) = next.list() else {
+            return self.return_chunk_before(chunk, prev, next);
         };
-        block[head] = Head::of(next, 0);
+        self.chunks.forget_holes(chunk);
+        let first = word_of(chunk, FIRST_PLACE);
         let ends = &mut self.ends[(list % LISTS) as usize];
         ends.back = first;
-        if list_of_end(prev).is_some() {
+        if prev.list().is_some() {
             ends.front = first;
         }
     }
 
-    /// Returns a chunk that is before another.
+    /// Frees a chunk that is before another.
     #[inline]
-    fn return_chunk_before(&mut self, chunk: u32, prev: u32, next: u32) {
-        self.put_free(chunk);
-        match list_of_end(prev) {
-            None => self.set_next(prev, next),
-            Some(list) => self.ends[(list % LISTS) as usize].front = word_of(next, FIRST_ID),
+    fn return_chunk_before(&mut self, chunk: u32, prev: Link, next: Link) {
+        self.chunks.put_free(chunk);
+        let first = word_of(next.chunk(), FIRST_PLACE);
+        match prev.list() {
+            None => self.chunks.set_next(prev.chunk(), next),
+            Some(list) => self.ends[(list % LISTS) as usize].front = first,
         }
-        *self.words.at_mut(word_of(next, PREV)) = prev;
+        self.chunks.set_prev(next.chunk(), prev);
     }
 
-    /// Returns the last chunk of a list, which has no more ids.
+    /// Frees the last chunk of a list, which has no more ids.
     #[inline]
     fn return_last_chunk(&mut self, list: u32) {
         let chunk = self.ends[list as usize].last_chunk();
-        let prev = *self.words.at(word_of(chunk, PREV));
-        self.put_free(chunk);
-        if list_of_end(prev).is_some() {
-            self.mark_empty(list);
+        let prev = self.chunks.prev(chunk);
+        self.chunks.put_free(chunk);
+        if prev.list().is_some() {
+            self.mark_bare(list);
         } else {
-            self.set_next(prev, END + list);
-            self.ends[list as usize].back = word_of(prev, CHUNK_WORDS);
+            self.chunks.set_next(prev.chunk(), Link::end_of(list));
+            self.ends[list as usize].back = word_of(prev.chunk(), CHUNK_WORDS);
         }
     }
 
-    /// Returns the first chunk of a list, which has no more ids.
+    /// Frees the first chunk of a list, which has no more ids.
     #[inline(never)]
     fn return_first_chunk(&mut self, list: u32) {
         let chunk = self.ends[list as usize].first_chunk();
-        let next = Head::next(*self.words.at(word_of(chunk, HEAD)));
-        if list_of_end(next).is_some() {
+        let next = self.chunks.next(chunk);
+        if next.list().is_some() {
             self.return_only_chunk(list);
         } else {
-            self.return_chunk_before(chunk, END + list, next);
+            self.return_chunk_before(chunk, Link::end_of(list), next);
         }
     }
 
-    /// Returns the only chunk of a list, which has no more ids.
+    /// Frees the only chunk of a list, which has no more ids.
     #[inline]
     fn return_only_chunk(&mut self, list: u32) {
-        self.put_free(self.ends[(list % LISTS) as usize].first_chunk());
-        self.mark_empty(list);
-    }
-
-    #[inline]
-    fn put_free(&mut self, chunk: u32) {
-        *self.words.at_mut(word_of(chunk, HEAD)) = self.free;
-        self.free = chunk;
-    }
-
-    /// Changes the link to the next chunk.
-    #[inline]
-    fn set_next(&mut self, chunk: u32, next: u32) {
-        let head = self.words.at_mut(word_of(chunk, HEAD));
-        *head = Head::with_next(*head, next);
-    }
-
-    #[inline]
-    fn mark_occupied(&mut self, list: u32) {
-        let word = list / 64;
-        self.occupied[word as usize] |= 1 << (list % 64);
-        self.occupied_words |= 1 << word;
+        self.chunks
+            .put_free(self.ends[(list % LISTS) as usize].first_chunk());
+        self.mark_bare(list);
     }
 
     /// Forgets the ends of a list that has no more chunks.
     #[inline]
-    fn mark_empty(&mut self, list: u32) {
-        self.ends[(list % LISTS) as usize] = Ends::NONE;
-        let word = list / 64 % WORDS;
-        let bits = &mut self.occupied[word as usize];
-        *bits &= !(1 << (list % 64));
-        if *bits == 0 {
-            self.occupied_words &= !(1 << word);
-        }
+    fn mark_bare(&mut self, list: u32) {
+        self.ends[(list % LISTS) as usize] = Ends::BARE;
+        self.occupied.remove(list);
     }
 }

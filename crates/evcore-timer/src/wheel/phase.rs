@@ -12,6 +12,7 @@ impl TimerWheel {
     fn begin_phase(&mut self, now: u64) {
         self.now = now;
         self.horizon = self.horizon.max(now);
+        self.plain_after = self.plain_after.max(now);
         self.in_phase = true;
         self.overdue.begin_phase();
     }
@@ -24,6 +25,8 @@ impl TimerWheel {
             self.move_to(self.now);
             self.draining = None; // empty, if there is one
         }
+        let next = self.next_searched();
+        self.set_quiet_until(next);
     }
 
     fn move_to(&mut self, position: u64) {
@@ -31,11 +34,26 @@ impl TimerWheel {
         self.reach = last_with_slot(position);
     }
 
-    /// A whole phase while no timer is armed.
-    pub(super) fn empty_phase(&mut self, now: u64) {
-        self.begin_phase(now);
+    /// A whole phase in which no timer is due. The wheel stays where it is.
+    #[inline]
+    pub(super) fn pass_quiet(&mut self, now: u64) {
+        self.now = now;
+        self.in_phase = false;
         self.has_more = false;
-        self.end_phase();
+    }
+
+    /// A whole phase while no timer is armed. The wheel moves to `now` without a search.
+    #[inline]
+    pub(super) fn pass_empty(&mut self, now: u64) {
+        self.pass_quiet(now);
+        if now > self.position {
+            self.horizon = self.horizon.max(now);
+            self.move_to(now);
+            self.draining = None; // empty, if there is one
+        }
+        if now >= self.quiet_until {
+            self.set_quiet_until(u64::MAX);
+        }
     }
 
     /// The next expired timer. Not inlined, so that it costs nothing if no timer is armed.
@@ -152,7 +170,7 @@ impl TimerWheel {
 
     /// Whether the timers fire in the order of their slots: no heap has any, and no slot is drained.
     #[inline]
-    pub(super) fn is_in_order(&self) -> bool {
+    fn is_in_order(&self) -> bool {
         self.draining.is_none() && self.far.is_empty() && self.overdue.is_empty()
     }
 
@@ -190,39 +208,38 @@ impl TimerWheel {
 
     /// The lowest slot that may have timers, and the tick at which it starts.
     #[inline]
-    pub(super) fn lowest_slot(&self) -> Option<(u32, u64)> {
+    fn lowest_slot(&self) -> Option<(u32, u64)> {
         let slot = self.lists.lowest_occupied()?;
         Some((slot, start_of(slot, self.position)))
     }
 
-    /// The earliest of the heaps' deadlines and the start of the first occupied slot.
-    #[inline]
-    fn earliest(&self, start: Option<u64>) -> Option<u64> {
-        let far = self.far.first().map(|entry| entry.deadline);
-        let deadlines = [start, far, self.overdue.next_deadline()];
-        deadlines.into_iter().flatten().min()
-    }
-
-    /// As [`next_deadline`](TimerQueue::next_deadline), if timers are on heaps, a slot is drained, or
-    /// timers have left the first slot.
+    /// A tick before which no timer is due: the earliest of the heaps' deadlines and the start of the
+    /// first slot that has timers.
     #[inline(never)]
-    pub(super) fn next_searched(&mut self) -> Option<u64> {
-        // More slots that timers have left are not looked into in one call: the result may be early.
+    fn next_searched(&mut self) -> u64 {
+        let far = self.far.first().map(|entry| entry.deadline);
+        let on_heaps = [far, self.overdue.next_deadline()];
+        let on_heaps = on_heaps.into_iter().flatten().min().unwrap_or(u64::MAX);
+        // One call looks into no more slots that timers have left: the result may be early.
         for _ in 0..self.moves_max {
-            let Some((slot, start)) = self.first_slot() else {
-                break;
-            };
-            if self.lists.first(slot).is_some() {
-                return self.earliest(Some(start));
+            match self.first_slot() {
+                Some((slot, _)) if self.lists.first(slot).is_none() => {}
+                first => return first.map_or(on_heaps, |(_, start)| start.min(on_heaps)),
             }
         }
-        self.earliest_start()
+        self.first_slot()
+            .map_or(on_heaps, |(_, start)| start.min(on_heaps))
     }
 
-    /// The earliest of the heaps' deadlines and the start of the first slot, which timers may have
-    /// left.
-    pub(super) fn earliest_start(&self) -> Option<u64> {
-        self.earliest(self.first_slot().map(|(_, start)| start))
+    /// Takes a timer off its list or heap that may be the earliest, and looks for the next.
+    #[inline(never)]
+    pub(super) fn take_off_first(&mut self, spot: Spot) {
+        self.take_off(spot);
+        if self.armed > 0 {
+            // A slot may begin before this tick, since the wheel stays behind while nothing is due.
+            let next = self.next_searched().max(self.quiet_until);
+            self.set_quiet_until(next);
+        }
     }
 
     /// Moves the wheel to the start of a coarse slot, the first that is occupied, and moves at most

@@ -24,8 +24,10 @@ impl TimerWheel {
             self.position <= self.horizon,
             "the position is after the horizon"
         );
+        let plain_after = self.horizon.max(self.quiet_until.saturating_sub(1));
+        assert_eq!(self.plain_after, plain_after, "deadlines that are plain");
         assert_eq!(self.reach, last_with_slot(self.position), "last slot");
-        for slot in 0..lists::LISTS {
+        for slot in (0..lists::LISTS).filter(|&slot| self.lists.has_chunk(slot)) {
             self.verify_slot(slot);
         }
         if let Some(slot) = self.draining {
@@ -38,8 +40,14 @@ impl TimerWheel {
         assert!(
             self.overdue
                 .deadlines()
-                .all(|deadline| deadline <= self.horizon),
-            "a timer is on the wrong heap"
+                .all(|deadline| (self.quiet_until..=self.horizon).contains(&deadline)),
+            "a timer is on the wrong heap, or before the tick of the next search"
+        );
+        assert!(
+            self.far
+                .iter()
+                .all(|entry| entry.deadline >= self.quiet_until),
+            "a far timer is before the tick of the next search"
         );
         assert!(
             self.in_phase
@@ -74,8 +82,8 @@ impl TimerWheel {
                 );
             }
             assert!(
-                self.in_phase || deadline > self.now,
-                "{deadline} was passed over"
+                deadline >= self.quiet_until,
+                "{deadline} is before the tick of the next search"
             );
         }
     }

@@ -50,7 +50,7 @@ impl Load {
         while self.idle.len() < all {
             match self.ev.next_step() {
                 Some(step) => self.handle(step),
-                None => self.ev.wait()?, // an error means that the loop cannot go on
+                None => _ = self.ev.wait()?, // an error means that the loop cannot go on
             }
         }
         Ok(())
@@ -79,10 +79,7 @@ impl Load {
             } else if rest.is_some() || self.idle.len() < all {
                 let rest = rest.filter(|_| !self.idle.is_empty());
                 let rest = rest.map(|rest| rest.saturating_sub(AWAKE));
-                match rest {
-                    Some(rest) => self.ev.wait_at_most(rest)?,
-                    None => self.ev.wait()?,
-                }
+                self.ev.wait_at_most(rest)?;
                 failed = false;
             } else {
                 if is_paced && due.peek().is_some() {

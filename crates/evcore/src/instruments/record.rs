@@ -6,11 +6,11 @@ use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Step, Timer, instruments::InstrumentSet};
+use crate::{Acceptor, EventLoop, Step, Timer};
 
 /// Something that an [`EventLoop`] did.
 ///
-/// The [flight recorder](crate::InstrumentOptions::flight_recorder) keeps the last of these. With the feature
+/// The [flight recorder](evcore_instrument::InstrumentOptions::flight_recorder) keeps the last of these. With the feature
 /// [`tracing`](crate#tracing) each of them is an event.
 ///
 /// Records carry no time of their own: the loop's time stands still during a turn, and
@@ -84,7 +84,7 @@ pub enum Record {
         token: Token,
         /// Which timer of the token.
         timer: Timer,
-        /// When it is due, as [`EventLoop::deadline`] returns it.
+        /// When it is due, as [`deadline`](crate::TimersMut::deadline) returns it.
         deadline_ms: u64,
     },
     /// A timer was disarmed.
@@ -128,9 +128,17 @@ impl<L: Acceptor> EventLoop<L> {
     /// Writes a record, if anything reads records. Otherwise it costs a comparison.
     #[inline]
     pub(crate) fn record(&mut self, record: Record) {
-        if let Some(instruments) = &mut self.instruments {
-            instruments.record(record);
+        if self.instruments.is_on() {
+            self.write(record);
         }
+    }
+
+    /// The one place that records go through.
+    #[cold]
+    fn write(&mut self, record: Record) {
+        #[cfg(feature = "tracing")]
+        super::trace::emit(&record);
+        self.instruments.record(record);
     }
 
     /// Records that a timer is about to be armed. Panics if a token has no such timer.
@@ -146,18 +154,6 @@ impl<L: Acceptor> EventLoop<L> {
             timer,
             deadline_ms,
         });
-    }
-}
-
-impl InstrumentSet {
-    /// The one place that records go through.
-    #[cold]
-    pub(crate) fn record(&mut self, record: Record) {
-        #[cfg(feature = "tracing")]
-        super::trace::emit(&record);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.push(record);
-        }
     }
 }
 

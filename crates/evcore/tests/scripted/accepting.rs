@@ -32,14 +32,14 @@ fn a_full_worker_listens_again_at_its_first_free_slot() {
     let mut fixture = room_for(2, 1);
     fixture.turn();
     let [a, _] = [fixture.join(), fixture.join()];
-    assert!(fixture.ev.status().listening, "until the next plan");
+    assert!(fixture.ev.stats().listening, "until the next plan");
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert!(!fixture.backend.watches(fixture.listener_fd(0)));
 
     fixture.leave(a);
     fixture.turn();
-    assert!(fixture.ev.status().listening && fixture.backend.watches(fixture.listener_fd(0)));
+    assert!(fixture.ev.stats().listening && fixture.backend.watches(fixture.listener_fd(0)));
 }
 
 #[test]
@@ -58,13 +58,13 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
             fixture.ev.handle().wake();
             fixture.report_readable(&[a]);
             fixture.wait();
-            assert!(!fixture.ev.status().listening);
+            assert!(!fixture.ev.stats().listening);
             // One step of each: reported, woken, expired, posted.
             let mut steps: Vec<_> = (0..freed_after).map_while(|_| fixture.step()).collect();
             fixture.leave(leaves);
             steps.extend(fixture.rest());
             assert_eq!(steps.len(), 4, "{steps:?}");
-            assert!(!fixture.ev.status().listening, "a plan decides that");
+            assert!(!fixture.ev.stats().listening, "a plan decides that");
             fixture.connect(0, 2);
             fixture.report_listeners(&[0]);
             assert_eq!(
@@ -95,7 +95,7 @@ fn a_full_worker_tries_the_lock_again_at_its_first_free_slot() {
     fixture.leave(tokens[0]);
     fixture.turn();
     assert!(
-        fixture.ev.status().listening,
+        fixture.ev.stats().listening,
         "crowded, but it has given way for long enough"
     );
 }
@@ -162,7 +162,7 @@ fn closing_the_listeners_stops_listening_for_good() {
         fixture.turn();
         let fds = [fixture.listener_fd(0), fixture.listener_fd(1)];
         fixture.ev.listeners().close().unwrap();
-        assert!(!fixture.ev.status().listening);
+        assert!(!fixture.ev.stats().listening);
         assert!(!fds.iter().any(|fd| fixture.backend.watches(*fd)));
         fixture.backend.record();
         fixture.turn();
@@ -234,7 +234,7 @@ fn a_crowded_worker_gives_way_and_does_not_ask_for_the_lock() {
 
     fixture.leave(tokens[0]);
     fixture.turn();
-    assert!(fixture.ev.status().listening, "an eighth is free");
+    assert!(fixture.ev.stats().listening, "an eighth is free");
 }
 
 #[test]
@@ -250,9 +250,9 @@ fn what_is_accepted_can_be_served() {
 #[test]
 fn a_loop_listens_from_its_first_wait_on() {
     let mut fixture = Fixture::listening(1);
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.wait();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
 }
 
 #[test]
@@ -267,13 +267,13 @@ fn a_pause_begins_within_the_turn_and_ends_after_its_time() {
     assert_eq!(fixture.rest(), [], "the others wait");
     assert_eq!(fixture.ev.stats().accept_pauses, 0, "it is the caller's");
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(499);
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.pass_ms(1);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     fixture.report_listeners(&[0, 1]);
     assert_eq!(fixture.turn().len(), 2);
 }
@@ -284,8 +284,8 @@ fn a_pause_ends_when_a_connection_is_closed() {
     let served = fixture.join();
     fixture.ev.listeners().pause();
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.leave(served);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
 }

@@ -24,7 +24,7 @@ fn eventful_turn(fixture: &mut Fixture) -> Stats {
     assert_eq!(fixture.step(), Some(readable(a)));
     fixture.leave(b);
     fixture.rest();
-    *fixture.ev.stats()
+    fixture.ev.stats()
 }
 
 #[test]

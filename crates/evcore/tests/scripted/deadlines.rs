@@ -25,24 +25,24 @@ fn with_each_queue(test: impl Fn(Fixture)) {
 }
 
 /// The deadlines of both timers of a token.
-fn deadlines(fixture: &Fixture, token: Token) -> [Option<u64>; 2] {
-    [Timer::READ, Timer::WRITE].map(|timer| fixture.ev.deadline(token, timer))
+fn deadlines(fixture: &mut Fixture, token: Token) -> [Option<u64>; 2] {
+    [Timer::READ, Timer::WRITE].map(|timer| fixture.ev.timers().deadline(token, timer))
 }
 
 #[test]
 fn the_deadline_of_a_timer_is_where_it_was_armed_last() {
     with_each_queue(|mut fixture| {
         let token = fixture.join();
-        assert_eq!(deadlines(&fixture, token), [None, None]);
+        assert_eq!(deadlines(&mut fixture, token), [None, None]);
         fixture.arm_ms(token, Timer::READ, 40);
-        assert_eq!(deadlines(&fixture, token), [Some(40), None]);
+        assert_eq!(deadlines(&mut fixture, token), [Some(40), None]);
         for later in [60, 80, 30, 50] {
             fixture.arm_ms(token, Timer::READ, later);
-            assert_eq!(deadlines(&fixture, token), [Some(later), None]);
+            assert_eq!(deadlines(&mut fixture, token), [Some(later), None]);
         }
         fixture.arm_ms(token, Timer::WRITE, 45);
         assert!(fixture.ev.disarm(token, Timer::READ));
-        assert_eq!(deadlines(&fixture, token), [None, Some(45)]);
+        assert_eq!(deadlines(&mut fixture, token), [None, Some(45)]);
     });
 }
 
@@ -55,11 +55,11 @@ fn a_timer_moved_to_later_keeps_its_deadline_in_every_turn() {
         for _ in 0..29 {
             fixture.pass_ms(1);
             assert_eq!(fixture.turn(), []);
-            assert_eq!(deadlines(&fixture, token), [Some(30), None]);
+            assert_eq!(deadlines(&mut fixture, token), [Some(30), None]);
         }
         fixture.pass_ms(1);
         assert_eq!(fixture.turn().len(), 1);
-        assert_eq!(deadlines(&fixture, token), [None, None]);
+        assert_eq!(deadlines(&mut fixture, token), [None, None]);
     });
 }
 
@@ -70,7 +70,7 @@ fn a_deadline_is_rounded_up_to_a_millisecond() {
     fixture.time.advance(Duration::from_nanos(1));
     fixture.turn();
     fixture.arm_ms(token, Timer::READ, 40);
-    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(41));
+    assert_eq!(fixture.ev.timers().deadline(token, Timer::READ), Some(41));
     let rest = fixture.ev.clock().until(41);
     assert_eq!(rest, Duration::from_nanos(40_999_999));
 }
@@ -84,8 +84,8 @@ fn a_stale_token_has_no_deadline() {
     let token = fixture.join();
     assert_eq!(token.index(), stale.index());
     fixture.arm_ms(token, Timer::READ, 50);
-    assert_eq!(fixture.ev.deadline(stale, Timer::READ), None);
-    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(50));
+    assert_eq!(fixture.ev.timers().deadline(stale, Timer::READ), None);
+    assert_eq!(fixture.ev.timers().deadline(token, Timer::READ), Some(50));
 }
 
 #[test]

@@ -99,10 +99,10 @@ fn with_a_delay_of_zero_no_worker_spins() {
         let mut waited_before = true;
         for _ in 0..1000 {
             // Nothing happens, so each wait lasts as long as it may.
-            let timeout = fixture.ev.prepare().unwrap();
+            let timeout = fixture.ev.prepare().unwrap().timeout;
             let timeout = timeout.unwrap_or_else(|| panic!("without an end: {case:?}"));
             fixture.time.advance(timeout);
-            fixture.ev.poll(Some(timeout)).unwrap();
+            fixture.ev.wait_at_most(Some(timeout)).unwrap();
             assert_eq!(fixture.rest(), []);
             // A probe for waiting clients is one turn without a wait.
             let waited = timeout >= MS;

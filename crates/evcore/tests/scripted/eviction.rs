@@ -41,7 +41,7 @@ fn an_eighth_of_the_idle_is_evicted_below_a_sixteenth_free() {
     assert_eq!(turn_with_clients(&mut fixture), oldest, "29 / 8");
     assert_eq!(fixture.accepted.len(), 2);
     assert_eq!(fixture.ev.stats().evictions, 3);
-    assert_eq!(fixture.ev.status().idle, 26);
+    assert_eq!(fixture.ev.stats().idle, 26);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn nothing_is_evicted_while_no_client_waits() {
         let mut recorded = fixture.turn();
         recorded.extend(fixture.turn());
         assert_eq!(recorded, tokens.map(readable));
-        assert!(fixture.ev.status().listening, "a place can be made");
+        assert!(fixture.ev.stats().listening, "a place can be made");
         assert_eq!(
             fixture.backend.timeouts().last(),
             Some(&None),
@@ -71,7 +71,7 @@ fn recently_used_connections_are_evicted_last_busy_ones_never() {
         assert_eq!(idle, [true, false, true, true]);
         fixture.connect(0, 1);
         let mut named = Vec::new();
-        while fixture.ev.status().idle > 0 {
+        while fixture.ev.stats().idle > 0 {
             named.extend(turn_with_clients(&mut fixture));
         }
         assert_eq!(named, [c, d, a].map(Recorded::Evict), "none was closed");
@@ -87,7 +87,7 @@ fn if_evicted_connections_stay_open_the_next_turns_evict_others() {
             assert_eq!(turn_with_clients(&mut fixture), [Recorded::Evict(token)]);
         }
         assert_eq!(fixture.turn(), []);
-        assert!(!fixture.ev.status().listening, "now all are busy");
+        assert!(!fixture.ev.stats().listening, "now all are busy");
     }
 }
 
@@ -104,7 +104,7 @@ fn taking_the_last_slot_evicts_nothing_and_the_loop_sleeps() {
         fixture.backend.record();
         assert_eq!(fixture.turn(), [], "no other client waits");
         assert_eq!(fixture.backend.timeouts(), [None]);
-        assert!(fixture.ev.status().listening && fixture.ev.is_idle(idle));
+        assert!(fixture.ev.stats().listening && fixture.ev.is_idle(idle));
     }
 }
 
@@ -126,9 +126,9 @@ fn a_full_loop_of_idle_connections_makes_room_for_the_backlog() {
                     }
                     recorded => panic!("{recorded:?}"),
                 }
-                assert!(fixture.ev.status().active <= 2);
+                assert!(fixture.ev.stats().active <= 2);
             }
-            assert!(fixture.ev.status().listening);
+            assert!(fixture.ev.stats().listening);
         }
         assert_eq!(
             named,
@@ -144,7 +144,7 @@ fn where_all_are_busy_a_client_waits_until_one_is_idle() {
         let [a, b] = [fixture.join(), fixture.join()];
         fixture.connect(0, 1);
         assert_eq!(fixture.turn(), []);
-        assert!(!fixture.ev.status().listening);
+        assert!(!fixture.ev.stats().listening);
         fixture.report_readable(&[a, b]);
         fixture.wait();
         assert_eq!(fixture.step(), Some(readable(a)));
@@ -295,12 +295,9 @@ fn closing_ends_idleness_and_the_next_occupant_is_busy() {
             !fixture.ev.set_idle(first) && !fixture.ev.set_busy(first),
             "stale"
         );
-        assert_eq!(fixture.ev.status().idle, 0);
+        assert_eq!(fixture.ev.stats().idle, 0);
         fixture.turn();
-        assert!(
-            !fixture.ev.status().listening,
-            "no eviction can free a slot"
-        );
+        assert!(!fixture.ev.stats().listening, "no eviction can free a slot");
     }
 }
 
@@ -311,7 +308,7 @@ fn a_token_without_a_descriptor_is_never_idle() {
         fixture.join();
         assert!(!fixture.ev.set_idle(job) && !fixture.ev.is_idle(job));
         fixture.turn();
-        assert!(!fixture.ev.status().listening);
+        assert!(!fixture.ev.stats().listening);
     }
 }
 

@@ -76,12 +76,6 @@ impl Expected {
         }
     }
 
-    pub(crate) fn cancel(&mut self, token: Token) -> Ready {
-        let owed = self.posted.remove(&token);
-        owed.or_else(|| self.next.remove(&token))
-            .unwrap_or_default()
-    }
-
     pub(crate) fn post_rest_of_batch(&mut self) {
         for (token, ready) in std::mem::take(&mut self.batch) {
             self.post(token, ready);
@@ -174,7 +168,8 @@ impl Expected {
 
     pub(crate) fn close(&mut self, token: Token) {
         self.batch.remove(&token);
-        self.cancel(token);
+        self.posted.remove(&token);
+        self.next.remove(&token);
         self.armed.retain(|(owner, _), _| *owner != token);
         self.set_busy(token);
     }

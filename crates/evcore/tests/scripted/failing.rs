@@ -41,7 +41,7 @@ fn a_refused_listener_is_suspended_and_the_others_listen() {
             fixture.report_readable(&[token]);
             fixture.backend.fail_add_after(refused);
             assert_eq!(fixture.turn(), [readable(token)]);
-            assert!(fixture.ev.status().listening);
+            assert!(fixture.ev.stats().listening);
             assert_eq!(fixture.suspended(), [refused]);
             assert_eq!(fixture.backend.timeouts(), [Some(SUSPENSION)]);
             let error = fixture.ev.listeners().take_error().unwrap();
@@ -70,13 +70,13 @@ fn if_every_listener_is_refused_no_lock_is_held() {
         fixture.backend.refuse_adds(true);
         fixture.wait();
         assert!(!fixture.backend.holds_lock());
-        assert!(!fixture.ev.status().listening);
+        assert!(!fixture.ev.stats().listening);
         assert_eq!(fixture.rest(), [readable(served)]);
         assert_eq!(fixture.backend.timeouts(), [Some(SUSPENSION)]);
         fixture.leave(served);
         fixture.turn();
         assert!(
-            !fixture.ev.status().listening,
+            !fixture.ev.stats().listening,
             "a closed descriptor mends nothing"
         );
 
@@ -91,7 +91,7 @@ fn if_every_listener_is_refused_no_lock_is_held() {
         fixture.pass_ms(500);
         fixture.turn();
         fixture.turn();
-        assert!(fixture.ev.status().listening);
+        assert!(fixture.ev.stats().listening);
         assert_eq!(
             fixture.backend.timeouts().last(),
             Some(&None),
@@ -128,7 +128,7 @@ fn a_failed_removal_ends_listening_and_suspends() {
     fixture.backend.fail_removals();
     fixture.report_readable(&[token]);
     assert_eq!(fixture.turn(), [readable(token)]);
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(fixture.suspended(), [0, 1]);
     let errors = std::iter::from_fn(|| fixture.ev.listeners().take_error());
     assert_eq!(errors.map(|it| it.listener).collect::<Vec<_>>(), [0, 1]);
@@ -174,7 +174,7 @@ fn listeners_are_closed_even_if_their_removal_fails() {
     fixture.turn();
     fixture.backend.fail_removals();
     assert!(fixture.ev.listeners().close().is_err());
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     fixture.turn();
     assert!(
         fixture.ev.listeners().close().is_ok(),
@@ -234,13 +234,13 @@ fn if_all_listeners_break_the_loop_does_not_spin() {
         // It stays readable, and is left alone for a while.
         fixture.report_readable(&[token]);
         assert_eq!(fixture.turn(), [readable(token)]);
-        assert!(!fixture.ev.status().listening);
+        assert!(!fixture.ev.stats().listening);
         let pause = Duration::from_millis(500);
         assert_eq!(fixture.backend.timeouts(), [Some(pause)]);
         fixture.pass_ms(500);
         fixture.turn();
         fixture.turn();
-        assert!(fixture.ev.status().listening);
+        assert!(fixture.ev.stats().listening);
         assert_eq!(
             fixture.backend.timeouts().last(),
             Some(&None),

@@ -34,7 +34,7 @@ fn a_shutdown_evicts_long_idle_connections_at_once_and_others_later() {
     fixture.leave(long_idle);
     assert_eq!(fixture.turn(), []);
     assert_eq!(fixture.backend.timeouts(), [ZERO, Some(ms(1000))]);
-    assert_eq!(fixture.ev.status().idle, 2);
+    assert_eq!(fixture.ev.stats().idle, 2);
 
     fixture.pass_ms(1000);
     let evicted = [fresh, used_again].map(Recorded::Evict);

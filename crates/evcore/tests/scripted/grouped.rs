@@ -27,7 +27,7 @@ fn grouped_with(connections: u32, budgets: Budgets) -> (Fixture, FakeMember) {
         builder.policy(Policy::least_loaded())
     });
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Lead]);
     (fixture, member)
 }
@@ -44,7 +44,7 @@ fn away_with(budgets: Budgets) -> (Fixture, FakeMember) {
     }
     member.show(Leader::Other, Some(0));
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     (fixture, member)
 }
 
@@ -68,12 +68,12 @@ fn above_the_slack_a_worker_stops_only_when_another_leads() {
     }
     member.show(Leader::Me, Some(0));
     fixture.turn();
-    assert!(fixture.ev.status().listening, "it has to");
+    assert!(fixture.ev.stats().listening, "it has to");
     assert_eq!(member.calls(), [Call::Notify(other())]);
 
     member.show(Leader::Other, Some(0));
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), []);
 }
 
@@ -95,7 +95,7 @@ fn a_leader_leaves_clients_to_the_worker_it_has_notified() {
     for wait_ms in [2, 1] {
         fixture.report_listeners(&[0]);
         assert_eq!(fixture.turn(), []);
-        assert!(fixture.ev.status().listening && fixture.backend.is_edge_triggered(fd));
+        assert!(fixture.ev.stats().listening && fixture.backend.is_edge_triggered(fd));
         let waits = fixture.backend.timeouts();
         assert_eq!(waits, [Some(Duration::from_millis(wait_ms))]);
         fixture.pass_ms(1);
@@ -116,7 +116,7 @@ fn a_notified_worker_listens_and_leads() {
     let (mut fixture, member) = away();
     notify(&mut fixture, &member);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -160,13 +160,13 @@ fn becoming_full_notifies_another_for_known_clients() {
     // Its load is near the others', and it offers the place of the idle connection.
     fixture.report_listeners(&[0]);
     fixture.wait();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     fixture.ev.set_busy(token);
     assert_eq!(fixture.rest(), []);
     member.calls();
 
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Notify(other())]);
 }
 
@@ -202,7 +202,7 @@ fn a_worker_steps_down_only_if_all_its_listeners_are_suspended() {
         member.calls();
 
         fixture.turn();
-        assert_eq!(fixture.ev.status().listening, goes_on);
+        assert_eq!(fixture.ev.stats().listening, goes_on);
         let expected: &[_] = if goes_on {
             &[]
         } else {
@@ -211,7 +211,7 @@ fn a_worker_steps_down_only_if_all_its_listeners_are_suspended() {
         assert_eq!(member.calls(), expected);
         fixture.pass_ms(500);
         fixture.turn();
-        assert!(fixture.ev.status().listening);
+        assert!(fixture.ev.stats().listening);
     }
 }
 
@@ -229,19 +229,19 @@ fn closing_the_listeners_passes_a_notification_on_once() {
 fn a_notification_ends_the_wait_and_the_next_plan_answers_it() {
     let (mut fixture, member) = away();
 
-    let before = *fixture.ev.stats();
+    let before = fixture.ev.stats();
     report_notifier(&fixture, &member, Ready::READABLE);
     fixture.wait();
     // It comes during the wait, after the plan of this turn.
     member.set_notified(true);
     assert_eq!(fixture.rest(), []);
     assert_eq!(member.calls(), [Call::ClearNotifier]);
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     let after = fixture.ev.stats();
     assert_eq!((after.events, after.stale), (before.events + 1, 0));
 
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -265,7 +265,7 @@ fn a_notification_whose_event_is_left_out_is_answered() {
     let (mut fixture, member) = away_with(one);
     let token = fixture.join();
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
 
     // The batch has no place for the event of the notifier.
     let events = vec![(fixture.fd(token), Ready::READABLE)];
@@ -273,7 +273,7 @@ fn a_notification_whose_event_is_left_out_is_answered() {
     member.set_notified(true);
     assert_eq!(fixture.turn(), [readable(token)]);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -285,11 +285,11 @@ fn without_a_watched_notifier_each_turn_looks_for_one() {
     fixture.turn();
     assert_eq!(member.calls(), [Call::ClearNotifier]);
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
 
     member.set_notified(true);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -301,7 +301,7 @@ fn a_full_leader_steps_down_and_notifies_one_with_a_free_place() {
     member.show(Leader::Me, Some(1));
     fixture.backend.record();
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     assert_eq!(
         fixture.backend.timeouts(),
@@ -321,13 +321,13 @@ fn a_full_leader_steps_down_until_its_first_free_slot() {
     let [first, _] = [fixture.join(), fixture.join()];
     member.show(Leader::Me, None);
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::StepDown]);
 
     member.show(Leader::None, None);
     fixture.leave(first);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Lead]);
 }
 
@@ -341,7 +341,7 @@ fn a_worker_that_cannot_accept_notifies_another() {
     assert_eq!(fixture.turn(), []);
     assert_eq!(member.calls(), []);
     fixture.turn();
-    assert!(!fixture.ev.status().listening, "it is suspended");
+    assert!(!fixture.ev.stats().listening, "it is suspended");
     assert_eq!(member.calls(), [Call::Notify(other())]);
 }
 
@@ -361,7 +361,7 @@ fn a_worker_that_stops_after_a_full_batch_notifies_another() {
         fixture.join();
         member.show(Leader::Other, Some(0));
         fixture.turn();
-        assert!(!fixture.ev.status().listening);
+        assert!(!fixture.ev.stats().listening);
         let is_full = events == 2;
         assert_eq!(
             member.calls(),
@@ -460,7 +460,7 @@ fn a_full_worker_notifies_once_in_all_the_turns_that_it_serves() {
     fixture.join();
     member.show(Leader::None, Some(0));
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls().last(), Some(&Call::Notify(other())));
     for _ in 0..3 {
         fixture.report_readable(&[served]);
@@ -470,7 +470,7 @@ fn a_full_worker_notifies_once_in_all_the_turns_that_it_serves() {
     // An idle connection is as good as a free slot.
     fixture.ev.set_idle(served);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
 }
 
 #[test]
@@ -482,7 +482,7 @@ fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
     fixture.report_listeners(&[0]);
     fixture.turn();
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls().last(), Some(&Call::Notify(other())));
     for _ in 0..3 {
         fixture.pass_ms(100);
@@ -492,7 +492,7 @@ fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
     }
     fixture.pass_ms(200);
     fixture.turn();
-    assert!(fixture.ev.status().listening, "the pause is over");
+    assert!(fixture.ev.stats().listening, "the pause is over");
 }
 
 #[test]
@@ -501,6 +501,6 @@ fn a_worker_that_pauses_steps_down_and_notifies_another() {
     member.show(Leader::Me, Some(0));
     fixture.ev.listeners().pause();
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
 }

@@ -58,9 +58,9 @@ fn a_turn_goes_to_the_next_wait_with_what_comes_after_its_steps() {
 fn what_a_wait_takes_is_in_no_turn() {
     let mut fixture = measured();
     fixture.turn();
-    let timeout = fixture.ev.prepare().unwrap();
+    let timeout = fixture.ev.prepare().unwrap().timeout;
     fixture.pass_ms(500);
-    fixture.ev.poll(timeout).unwrap();
+    fixture.ev.wait_at_most(timeout).unwrap();
     fixture.wait();
     let turns = histograms(&mut fixture).turn_ns();
     assert_eq!((turns.count(), turns.max()), (2, 0));
@@ -99,7 +99,7 @@ fn a_wait_that_was_not_prepared_ends_the_turn_before_too() {
     fixture.report_readable(&[token]);
     fixture.wait();
     fixture.pass_ms(5);
-    fixture.ev.poll(Some(Duration::ZERO)).unwrap();
+    fixture.ev.wait_at_most(Some(Duration::ZERO)).unwrap();
     let turns = histograms(&mut fixture).turn_ns();
     assert_eq!(turns.count(), 1);
     assert_about(turns.max(), 5_000_000);

@@ -209,7 +209,7 @@ fn clients_left_with_the_lock_are_not_accepted_here() {
     assert_eq!(fixture.step(), Some(Recorded::Accepted(0)));
     fixture.backend.set_lock_free(false);
     assert_eq!(fixture.turn(), []);
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
 
     // The waiting client is reported again.
     fixture.backend.set_lock_free(true);

@@ -24,7 +24,7 @@ fn holding() -> (Fixture, FakeMember) {
     });
     member.show(Leader::None, Some(0));
     fixture.turn();
-    assert!(fixture.ev.status().listening && !fixture.backend.holds_lock());
+    assert!(fixture.ev.stats().listening && !fixture.backend.holds_lock());
     fixture.backend.record();
     (fixture, member)
 }
@@ -36,7 +36,7 @@ fn away() -> (Fixture, FakeMember) {
         fixture.join();
     }
     fixture.turn();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::Notify(other())]);
     fixture.backend.record();
     (fixture, member)
@@ -100,7 +100,7 @@ fn above_the_limit_the_lock_is_handed_over_without_a_try() {
         fixture.join();
     }
     fixture.turn();
-    assert!(!fixture.ev.status().listening && !fixture.backend.watches(fixture.listener_fd(0)));
+    assert!(!fixture.ev.stats().listening && !fixture.backend.watches(fixture.listener_fd(0)));
     assert_eq!(member.calls(), [Call::Notify(other())]);
     let is_attempt = |recorded: &Recorded| matches!(recorded, Recorded::TryLock(_));
     assert!(!fixture.backend.record().iter().any(is_attempt));
@@ -115,7 +115,7 @@ fn a_notified_worker_tries_the_lock_whatever_its_load() {
         fixture.backend.set_lock_free(is_free);
         member.set_notified(true);
         fixture.turn();
-        assert_eq!(fixture.ev.status().listening, is_free);
+        assert_eq!(fixture.ev.stats().listening, is_free);
         assert_eq!(fixture.backend.record()[0], Recorded::TryLock(is_free));
     }
 }
@@ -130,7 +130,7 @@ fn a_notification_during_the_wait_is_answered_in_the_next_turn() {
     member.set_notified(true);
     assert_eq!(fixture.rest(), []);
     fixture.turn();
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
 }
 
 #[test]

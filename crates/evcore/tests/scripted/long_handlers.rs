@@ -20,7 +20,7 @@ fn without_an_update_a_deadline_counts_from_the_turn() {
     let token = fixture.begin();
     fixture.pass_ms(LONG_MS);
     fixture.arm_ms(token, Timer::READ, 100);
-    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(100));
+    assert_eq!(fixture.ev.timers().deadline(token, Timer::READ), Some(100));
     fixture.rest();
     assert_eq!(fixture.turn(), [Recorded::Expired(token, Timer::READ)]);
 }
@@ -30,9 +30,9 @@ fn after_an_update_a_deadline_counts_from_the_present() {
     let mut fixture = Fixture::new();
     let token = fixture.begin();
     fixture.pass_ms(LONG_MS);
-    fixture.ev.update_clock();
+    fixture.ev.timers().update_clock();
     fixture.arm_ms(token, Timer::READ, 100);
-    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(300));
+    assert_eq!(fixture.ev.timers().deadline(token, Timer::READ), Some(300));
     fixture.rest();
     fixture.pass_ms(99);
     assert_eq!(fixture.turn(), []);
@@ -45,10 +45,10 @@ fn between_ticks_a_deadline_counts_from_the_present_too() {
     let mut fixture = Fixture::built(0, |builder, _| builder.timer_resolution(10 * MS));
     let token = fixture.begin();
     fixture.pass_ms(LONG_MS);
-    fixture.ev.update_clock();
+    fixture.ev.timers().update_clock();
     fixture.arm_ms(token, Timer::READ, 100);
     // The clock may be behind by the resolution in any handler, so this is added.
-    assert_eq!(fixture.ev.deadline(token, Timer::READ), Some(310));
+    assert_eq!(fixture.ev.timers().deadline(token, Timer::READ), Some(310));
     fixture.rest();
     // The next tick is due a whole period after the update.
     fixture.backend.record();
@@ -68,7 +68,7 @@ fn an_update_in_the_handler_of_a_timer_lets_none_expire_in_its_turn() {
     let expired = |of: usize| Recorded::Expired(tokens[of], Timer::READ);
     assert_eq!(fixture.step(), Some(expired(0)));
     fixture.pass_ms(LONG_MS);
-    fixture.ev.update_clock();
+    fixture.ev.timers().update_clock();
     fixture.arm_ms(tokens[0], Timer::READ, 0);
     // The other timer of this turn still expires in it, and those that are due by now do not.
     assert_eq!(fixture.rest(), [expired(1)]);
@@ -84,7 +84,7 @@ fn an_update_in_the_handler_of_an_event_lets_due_timers_expire() {
     fixture.wait();
     assert_eq!(fixture.step(), Some(readable(token)));
     fixture.pass_ms(LONG_MS);
-    fixture.ev.update_clock();
+    fixture.ev.timers().update_clock();
     assert_eq!(fixture.rest(), [Recorded::Expired(token, Timer::READ)]);
 }
 
@@ -94,14 +94,34 @@ fn a_deadline_in_absolute_time_does_not_move_with_the_handler() {
     let [late, soon, past] = [(); 3].map(|()| fixture.begin());
     let turn = fixture.ev.clock().instant();
     fixture.pass_ms(LONG_MS);
-    assert!(fixture.ev.arm_at(late, Timer::READ, turn + 300 * MS));
-    assert!(fixture.ev.arm_at(soon, Timer::READ, turn + 100 * MS));
-    assert!(fixture.ev.arm_at(past, Timer::READ, turn - 100 * MS));
-    let due = [late, soon, past].map(|token| fixture.ev.deadline(token, Timer::READ));
+    assert!(
+        fixture
+            .ev
+            .timers()
+            .arm_at(late, Timer::READ, turn + 300 * MS)
+    );
+    assert!(
+        fixture
+            .ev
+            .timers()
+            .arm_at(soon, Timer::READ, turn + 100 * MS)
+    );
+    assert!(
+        fixture
+            .ev
+            .timers()
+            .arm_at(past, Timer::READ, turn - 100 * MS)
+    );
+    let due = [late, soon, past].map(|token| fixture.ev.timers().deadline(token, Timer::READ));
     assert_eq!(due, [Some(300), Some(100), Some(0)]);
-    fixture.ev.update_clock();
-    assert!(fixture.ev.arm_at(late, Timer::READ, turn + 300 * MS));
-    assert_eq!(fixture.ev.deadline(late, Timer::READ), Some(300));
+    fixture.ev.timers().update_clock();
+    assert!(
+        fixture
+            .ev
+            .timers()
+            .arm_at(late, Timer::READ, turn + 300 * MS)
+    );
+    assert_eq!(fixture.ev.timers().deadline(late, Timer::READ), Some(300));
     fixture.leave(late);
-    assert!(!fixture.ev.arm_at(late, Timer::READ, turn));
+    assert!(!fixture.ev.timers().arm_at(late, Timer::READ, turn));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Error, InstrumentOptions, Record, Timer};
+use evcore::{Error, InstrumentOptions, Record, Result, Timer};
 
 use crate::{
     fake_backend::Recorded,
@@ -12,9 +12,17 @@ use crate::{
 const GRACEFUL: Option<Duration> = Some(Duration::from_secs(30));
 const FAST: Option<Duration> = Some(Duration::ZERO);
 
+/// Begins a turn as a worker does.
+fn next_turn(fixture: &mut Fixture, stop: Option<Duration>) -> Result<bool> {
+    if let Some(timeout) = stop {
+        fixture.ev.shutdown(timeout);
+    }
+    fixture.ev.wait()
+}
+
 /// The steps of the next turn; `None` if the worker is done.
 fn turn(fixture: &mut Fixture, stop: Option<Duration>) -> Option<Vec<Recorded>> {
-    let goes_on = fixture.ev.next_turn(stop).unwrap();
+    let goes_on = next_turn(fixture, stop).unwrap();
     let steps = fixture.rest();
     assert!(goes_on || steps.is_empty());
     goes_on.then_some(steps)
@@ -36,11 +44,11 @@ fn a_graceful_stop_ends_when_the_last_connection_is_closed() {
         let (silent, busy) = (fixture.join_idle(), fixture.join());
         fixture.pass_ms(60_000);
         assert_eq!(turn(&mut fixture, None), Some(vec![]));
-        assert!(fixture.ev.status().listening);
+        assert!(fixture.ev.stats().listening);
 
         let evicted = vec![Recorded::Evict(silent)];
         assert_eq!(turn(&mut fixture, GRACEFUL), Some(evicted));
-        assert!(!fixture.ev.status().listening);
+        assert!(!fixture.ev.stats().listening);
         fixture.leave(silent);
         fixture.report_readable(&[busy]);
         assert_eq!(turn(&mut fixture, GRACEFUL), Some(vec![readable(busy)]));
@@ -84,7 +92,7 @@ fn a_fast_stop_ends_a_graceful_one_at_once() {
     fixture.arm_ms(busy, Timer::READ, 1000);
     assert_eq!(turn(&mut fixture, GRACEFUL), Some(vec![]));
     assert_eq!(turn(&mut fixture, FAST), None);
-    assert_eq!(fixture.ev.status().active, 1, "it is closed by its owner");
+    assert_eq!(fixture.ev.stats().active, 1, "it is closed by its owner");
 }
 
 #[test]
@@ -109,7 +117,7 @@ fn a_wait_that_fails_ends_the_worker_with_its_error() {
         let mut fixture = Fixture::new();
         fixture.join();
         fixture.backend.fail_wait();
-        let failed = fixture.ev.next_turn(stop);
+        let failed = next_turn(&mut fixture, stop);
         assert!(matches!(failed, Err(Error::Poller(_))), "{failed:?}");
     }
 }

@@ -77,7 +77,7 @@ fn listeners_are_registered_between_lock_and_wait_and_stay() {
     assert_eq!(fixture.backend.record(), expected);
     fixture.turn();
     assert_eq!(fixture.backend.record(), turn);
-    assert!(fixture.ev.status().listening);
+    assert!(fixture.ev.stats().listening);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn without_the_lock_a_worker_stops_listening() {
     fixture.backend.set_lock_free(false);
     fixture.report_readable(&[token]);
     fixture.wait();
-    assert!(!fixture.ev.status().listening);
+    assert!(!fixture.ev.stats().listening);
     // Nothing was posted, so nothing is left for a later phase.
     assert_eq!(fixture.step(), Some(readable(token)));
     assert_eq!(fixture.ev.stats().posted, 0);

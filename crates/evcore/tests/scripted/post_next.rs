@@ -125,18 +125,6 @@ fn an_event_that_the_locks_hurry_posts_merges_with_what_waited() {
 }
 
 #[test]
-fn cancelling_put_off_work_lets_the_loop_sleep() {
-    let (mut fixture, token) = in_a_turn();
-    fixture.ev.post_next(token, Ready::WRITABLE);
-    assert_eq!(fixture.ev.cancel(token), Ready::WRITABLE);
-    assert_eq!(fixture.ev.cancel(token), Ready::NONE);
-    fixture.rest();
-    fixture.backend.record();
-    assert_eq!(fixture.turn(), []);
-    assert_eq!(fixture.backend.timeouts(), [None]);
-}
-
-#[test]
 fn closing_cancels_put_off_work() {
     for closed_in_the_next_turn in [false, true] {
         for reuses in 0..=2 {

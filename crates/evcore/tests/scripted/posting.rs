@@ -29,33 +29,6 @@ fn an_event_posted_under_the_lock_merges_with_other_posts() {
 }
 
 #[test]
-fn cancelling_takes_everything_back_and_says_what_it_was() {
-    let mut fixture = Fixture::new();
-    let token = fixture.join();
-    assert_eq!(fixture.ev.cancel(token), Ready::NONE);
-    fixture.ev.post(token, Ready::READABLE);
-    fixture.ev.post(token, Ready::WRITABLE);
-    assert_eq!(fixture.ev.cancel(token), Ready::READABLE | Ready::WRITABLE);
-    assert_eq!(fixture.turn(), []);
-    assert_eq!(
-        fixture.backend.timeouts(),
-        [None],
-        "nothing is left that hurries"
-    );
-}
-
-#[test]
-fn cancelling_takes_an_event_of_a_turn_that_was_left_early() {
-    let mut fixture = Fixture::new();
-    let token = fixture.join();
-    fixture.report_readable(&[token]);
-    fixture.wait();
-    fixture.wait();
-    assert_eq!(fixture.ev.cancel(token), Ready::READABLE);
-    assert_eq!(fixture.rest(), []);
-}
-
-#[test]
 fn what_a_step_posts_comes_in_the_same_turn() {
     let mut fixture = Fixture::new();
     let token = fixture.join();

@@ -23,19 +23,21 @@ fn fixtures() -> [Fixture; 2] {
 fn a_loop_is_not_done_before_it_shuts_down() {
     let mut fixture = Fixture::new();
     fixture.turn();
-    assert!(!fixture.ev.is_shut_down() && !fixture.ev.status().shutting_down);
+    assert!(!fixture.ev.is_shut_down() && !fixture.ev.stats().shutting_down);
     fixture.ev.shutdown(ms(10));
     assert!(
-        fixture.ev.is_shut_down() && fixture.ev.status().shutting_down,
+        fixture.ev.is_shut_down() && fixture.ev.stats().shutting_down,
         "nothing is left"
     );
     fixture.backend.record();
-    fixture.turn();
+    assert!(!fixture.ev.wait().unwrap() && !fixture.ev.wait_at_most(None).unwrap());
     assert_eq!(
         fixture.backend.timeouts(),
-        [ZERO],
+        [],
         "there is nothing to wait for"
     );
+    let sleep = fixture.ev.prepare().unwrap();
+    assert_eq!(sleep.timeout, ZERO, "nor to sleep for");
 }
 
 #[test]
@@ -74,7 +76,7 @@ fn in_every_phase_a_shutdown_closes_the_listeners() {
             }
             let accepted = fixture.accepted.len();
             fixture.ev.shutdown(ms(1000));
-            assert!(!fixture.backend.holds_lock() && !fixture.ev.status().listening);
+            assert!(!fixture.backend.holds_lock() && !fixture.ev.stats().listening);
             assert!(!fixture.backend.watches(fixture.listener_fd(0)));
             fixture.rest();
             fixture.turn();
@@ -178,9 +180,7 @@ fn it_gives_up_when_its_time_is_over_and_waits_no_longer() {
         fixture.time.advance(Duration::from_nanos(1));
         fixture.turn();
         assert!(fixture.ev.is_shut_down());
-        fixture.backend.record();
-        fixture.turn();
-        assert_eq!(fixture.backend.timeouts(), [ZERO]);
+        assert!(!fixture.ev.wait().unwrap());
     }
 }
 
@@ -221,12 +221,12 @@ fn a_handles_shutdown_begins_and_counts_in_the_next_turn() {
         handle.shutdown(ms(100));
         handle.clone().shutdown(ms(300));
         assert!(
-            !fixture.ev.status().shutting_down,
+            !fixture.ev.stats().shutting_down,
             "the loop has not seen it yet"
         );
         fixture.pass_ms(50);
         assert_eq!(fixture.turn(), [Recorded::Evict(idle)], "and no Woken");
-        assert!(!fixture.ev.status().listening && fixture.ev.status().shutting_down);
+        assert!(!fixture.ev.stats().listening && fixture.ev.stats().shutting_down);
         fixture.leave(idle);
         fixture.backend.record();
         fixture.turn();
@@ -240,7 +240,7 @@ fn a_wait_that_fails_does_not_lose_the_wish_of_a_handle() {
     fixture.ev.handle().shutdown(ms(100));
     fixture.backend.fail_wait();
     assert!(fixture.ev.wait().is_err());
-    assert!(!fixture.ev.status().shutting_down);
+    assert!(!fixture.ev.stats().shutting_down);
     fixture.turn();
     assert!(fixture.ev.is_shut_down());
 }
@@ -275,7 +275,7 @@ fn a_timer_without_a_descriptor_keeps_the_loop_alive() {
 fn background_timers_expire_but_do_not_keep_the_loop_alive() {
     let mut fixture = Fixture::new();
     let [sweep, job] = [fixture.begin(), fixture.begin()];
-    assert!(fixture.ev.set_background(sweep) && fixture.ev.set_background(sweep));
+    assert!(fixture.ev.timers().set_background(sweep) && fixture.ev.timers().set_background(sweep));
     for side in [Timer::READ, Timer::WRITE] {
         fixture.arm_ms(sweep, side, 10);
     }
@@ -293,9 +293,9 @@ fn background_timers_expire_but_do_not_keep_the_loop_alive() {
 fn the_next_occupant_of_a_background_index_is_waited_for() {
     let mut fixture = Fixture::new();
     let sweep = fixture.begin();
-    fixture.ev.set_background(sweep);
+    fixture.ev.timers().set_background(sweep);
     fixture.leave(sweep);
-    assert!(!fixture.ev.set_background(sweep), "stale");
+    assert!(!fixture.ev.timers().set_background(sweep), "stale");
     let job = fixture.begin();
     assert_eq!(job.index(), sweep.index());
     fixture.arm_ms(job, Timer::READ, 10);
@@ -307,7 +307,7 @@ fn the_next_occupant_of_a_background_index_is_waited_for() {
 fn a_connection_with_background_timers_keeps_the_loop_alive() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
-    fixture.ev.set_background(token);
+    fixture.ev.timers().set_background(token);
     fixture.arm_ms(token, Timer::READ, 10);
     fixture.ev.shutdown(ms(1000));
     assert!(!fixture.ev.is_shut_down());
@@ -343,9 +343,7 @@ fn with_a_resolution_a_shutdown_is_never_shorter() {
     fixture.pass_ms(10);
     fixture.turn();
     assert!(fixture.ev.is_shut_down());
-    fixture.backend.record();
-    fixture.turn();
-    assert_eq!(fixture.backend.timeouts(), [ZERO]);
+    assert!(!fixture.ev.wait().unwrap());
 }
 
 #[test]
@@ -382,7 +380,7 @@ fn a_shutdown_is_announced_once_before_the_first_eviction() {
         }
         fixture.wait();
         assert!(matches!(fixture.ev.next_step(), Some(Step::ShuttingDown)));
-        assert!(fixture.ev.status().shutting_down);
+        assert!(fixture.ev.stats().shutting_down);
         assert_eq!(fixture.rest(), [Recorded::Evict(idle)]);
         fixture.ev.shutdown(ms(50_000));
         fixture.leave(idle);
@@ -395,7 +393,8 @@ fn a_shutdown_is_announced_once_before_the_first_eviction() {
 #[test]
 fn a_shutdown_that_is_complete_at_once_is_not_announced() {
     let mut fixture = Fixture::new();
-    assert!(!fixture.ev.next_turn(Some(ms(60_000))).unwrap());
+    fixture.ev.shutdown(ms(60_000));
+    assert!(!fixture.ev.wait().unwrap());
     assert!(fixture.ev.is_shut_down(), "there is nothing to do");
     assert_eq!(fixture.ev.stats().turns, 0);
 }

@@ -98,7 +98,7 @@ impl Flooded {
         for (hog, token) in self.hogs.clone() {
             match hog {
                 IsAlwaysReadable => reported.push((self.fixture.fd(token), Ready::READABLE)),
-                FloodOfClients if self.fixture.ev.status().listening => {
+                FloodOfClients if self.fixture.ev.stats().listening => {
                     self.fixture.connect(0, 2 * BUDGETS.accepts);
                     reported.push((self.fixture.listener_fd(0), Ready::READABLE));
                 }

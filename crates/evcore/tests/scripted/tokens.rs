@@ -71,7 +71,7 @@ fn two_tables_of_one_loop_do_not_collide() {
         assert!(clients.close(&mut fixture.ev, pair[0]));
         assert!(jobs.remove(&mut fixture.ev, pair[1]).is_some());
     }
-    assert!(clients.is_empty() && jobs.is_empty() && fixture.ev.status().active == 0);
+    assert!(clients.is_empty() && jobs.is_empty() && fixture.ev.stats().active == 0);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_registration_that_the_kernel_refuses_leaves_nothing_behind() {
     let mut fixture = Fixture::new();
     fixture.backend.fail_add_after(0);
     assert!(matches!(fixture.try_join(), Err(Error::Poller(_))));
-    assert_eq!(fixture.ev.status().active, 0);
+    assert_eq!(fixture.ev.stats().active, 0);
     let token = fixture.join();
     assert_eq!(
         token.generation(),
@@ -111,7 +111,7 @@ fn a_registration_that_the_kernel_refuses_leaves_nothing_behind() {
 fn a_token_without_a_descriptor_is_no_connection() {
     let mut fixture = Fixture::new();
     let token = fixture.ev.add_unwatched().unwrap();
-    assert_eq!(fixture.ev.status().active, 0);
+    assert_eq!(fixture.ev.stats().active, 0);
     assert!(matches!(
         fixture.ev.modify(token, Interest::READ),
         Err(Error::Stale { .. })

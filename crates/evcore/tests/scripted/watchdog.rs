@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{InstrumentOptions, Ready, SlowTurn, StepKind, Timer};
+use evcore::{InstrumentOptions, Ready, Record, SlowTurn, Timer};
 
 use crate::{
     fake_backend::Recorded,
@@ -31,7 +31,7 @@ fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<Sl
 }
 
 /// The next turn has one step of each kind.
-fn one_of_each(fixture: &mut Fixture) -> [(Recorded, StepKind); 5] {
+fn one_of_each(fixture: &mut Fixture) -> [(Recorded, Record); 5] {
     let [a, b, c] = [(); 3].map(|()| fixture.join());
     fixture.arm_ms(b, Timer::WRITE, 1);
     fixture.pass_ms(1);
@@ -43,14 +43,14 @@ fn one_of_each(fixture: &mut Fixture) -> [(Recorded, StepKind); 5] {
     fixture.ev.handle().wake();
     fixture.ev.post(c, Ready::READABLE);
     [
-        (readable(a), StepKind::Ready(a)),
-        (Recorded::Accepted(0), StepKind::Accepted(0)),
-        (Recorded::Woken, StepKind::Woken),
+        (readable(a), Record::Ready(a, Ready::READABLE)),
+        (Recorded::Accepted(0), Record::Accepted(0)),
+        (Recorded::Woken, Record::Woken),
         (
             Recorded::Expired(b, Timer::WRITE),
-            StepKind::Expired(b, Timer::WRITE),
+            Record::Expired(b, Timer::WRITE),
         ),
-        (readable(c), StepKind::Ready(c)),
+        (readable(c), Record::Ready(c, Ready::READABLE)),
     ]
 }
 
@@ -74,7 +74,7 @@ fn a_slow_eviction_is_reported() {
     let token = fixture.join_idle();
     fixture.ev.shutdown(100 * LIMIT);
     let slow_turn = turn_with_a_slow(&mut fixture, Recorded::Evict(token), 200).unwrap();
-    assert_eq!(slow_turn.longest.unwrap().kind, StepKind::Evict(token));
+    assert_eq!(slow_turn.longest.unwrap().kind, Record::Evict(token));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_step_that_the_turn_was_left_at_goes_to_the_next_wait() {
     let slow_turn = fixture.ev.instruments().take_slow_turn().unwrap();
     assert_eq!(
         (slow_turn.steps, slow_turn.longest.unwrap().kind),
-        (1, StepKind::Ready(a))
+        (1, Record::Ready(a, Ready::READABLE))
     );
 }
 

@@ -34,27 +34,25 @@ fn popped(lists: &mut Lists, nodes: &mut Nodes, list: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_chunk_fills_a_cache_line_and_the_ends_take_8_kib() {
-    let mut lists = Lists::new();
-    lists.reserve(1);
-    let address = std::ptr::from_ref(lists.words.at(word_of(1, HEAD))).addr();
-    assert_eq!(
-        (CHUNK_WORDS as usize * size_of::<u32>(), address % 64),
-        (64, 0)
-    );
+fn the_ends_take_8_kib() {
     assert_eq!(size_of::<[Ends; LISTS as usize]>(), 8 * 1024);
 }
 
 #[test]
 fn timers_of_a_list_fill_a_chunk_before_the_next_is_used() {
-    let (lists, nodes) = lists_with(3, 0..3 * IDS);
-    assert_eq!(lists.free, NONE + 1 + 3, "chunks are taken in order");
-    assert_eq!(lists.verify(&nodes), 3 * IDS as usize);
+    let (lists, nodes) = lists_with(3, 0..3 * PLACES);
+    assert_eq!(
+        lists.chunks.first_free(),
+        NONE + 1 + 3,
+        "chunks are taken in order"
+    );
+    assert_eq!(lists.verify(&nodes), 3 * PLACES as usize);
 }
 
 #[test]
 fn reserve_makes_room_for_full_chunks_and_one_more_in_each_list() {
-    const CHUNKS: usize = BLOCK / CHUNK_WORDS as usize;
+    /// Of a block.
+    const CHUNKS: usize = 64;
     // 64 full chunks, one for each of 896 timers, and the unused one.
     for (timers, chunks) in [(896, 64 + 896 + 1), (1_792, 128 + 1_024 + 1)] {
         let mut lists = Lists::new();
@@ -91,7 +89,7 @@ fn removing_the_only_timer_empties_the_list() {
 
 #[test]
 fn removals_anywhere_keep_the_order_and_return_empty_chunks() {
-    let ids = IDS;
+    let ids = PLACES;
     for gone in [0..ids, ids..2 * ids, 2 * ids..3 * ids, 0..3 * ids - 1] {
         let (mut lists, mut nodes) = lists_with(700, 0..3 * ids);
         for id in gone.clone() {
@@ -105,32 +103,32 @@ fn removals_anywhere_keep_the_order_and_return_empty_chunks() {
 
 #[test]
 fn an_empty_last_chunk_of_several_is_used_again() {
-    let (mut lists, mut nodes) = lists_with(3, 0..IDS + 2);
-    let free = lists.free;
-    for round in 0..3 * IDS {
-        for id in [IDS, IDS + 1] {
+    let (mut lists, mut nodes) = lists_with(3, 0..PLACES + 2);
+    let free = lists.chunks.first_free();
+    for round in 0..3 * PLACES {
+        for id in [PLACES, PLACES + 1] {
             remove(&mut lists, &mut nodes, id);
-            assert_eq!(lists.verify(&nodes), (IDS + 1) as usize);
+            assert_eq!(lists.verify(&nodes), (PLACES + 1) as usize);
             push(&mut lists, &mut nodes, 3, id);
         }
-        assert_eq!(lists.ids(3), (0..IDS + 2).collect::<Vec<_>>(), "{round}");
+        assert_eq!(lists.ids(3), (0..PLACES + 2).collect::<Vec<_>>(), "{round}");
     }
-    for id in [IDS, IDS + 1] {
+    for id in [PLACES, PLACES + 1] {
         remove(&mut lists, &mut nodes, id);
     }
-    push(&mut lists, &mut nodes, 3, IDS);
-    assert_eq!(lists.free, free, "no other chunk was taken");
-    assert_eq!(lists.verify(&nodes), (IDS + 1) as usize);
+    push(&mut lists, &mut nodes, 3, PLACES);
+    assert_eq!(lists.chunks.first_free(), free, "no other chunk was taken");
+    assert_eq!(lists.verify(&nodes), (PLACES + 1) as usize);
 }
 
 #[test]
 fn an_empty_last_chunk_goes_with_the_last_timer() {
-    let order = [IDS].into_iter().chain(0..IDS);
-    let (mut lists, mut nodes) = lists_with(3, 0..IDS + 1);
+    let order = [PLACES].into_iter().chain(0..PLACES);
+    let (mut lists, mut nodes) = lists_with(3, 0..PLACES + 1);
     for (gone, id) in order.enumerate() {
         assert_eq!(lists.lowest_occupied(), Some(3));
         remove(&mut lists, &mut nodes, id);
-        assert_eq!(lists.verify(&nodes), IDS as usize - gone);
+        assert_eq!(lists.verify(&nodes), PLACES as usize - gone);
     }
     assert_eq!(lists.first(3), None);
     assert_eq!(lists.lowest_occupied(), None);
@@ -138,25 +136,25 @@ fn an_empty_last_chunk_goes_with_the_last_timer() {
 
 #[test]
 fn a_cascade_returns_an_empty_last_chunk() {
-    let (mut lists, mut nodes) = lists_with(700, 0..IDS + 1);
-    remove(&mut lists, &mut nodes, IDS);
+    let (mut lists, mut nodes) = lists_with(700, 0..PLACES + 1);
+    remove(&mut lists, &mut nodes, PLACES);
     assert_eq!(lists.cascade(&mut nodes, 700, 2, |_| 8), 2);
-    assert_eq!(lists.verify(&nodes), IDS as usize);
-    assert_eq!(lists.ids(8), [IDS - 2, IDS - 1]);
+    assert_eq!(lists.verify(&nodes), PLACES as usize);
+    assert_eq!(lists.ids(8), [PLACES - 2, PLACES - 1]);
 }
 
 #[test]
 fn a_timer_that_comes_and_goes_takes_one_chunk() {
     let (mut lists, mut nodes) = lists_with(3, 0..1);
-    let free = lists.free;
-    for _ in 0..3 * IDS {
+    let free = lists.chunks.first_free();
+    for _ in 0..3 * PLACES {
         remove(&mut lists, &mut nodes, 0);
         assert_eq!(lists.verify(&nodes), 0);
         push(&mut lists, &mut nodes, 3, 0);
         assert_eq!(lists.ids(3), [0]);
         assert_eq!(lists.verify(&nodes), 1);
     }
-    assert_eq!(lists.free, free);
+    assert_eq!(lists.chunks.first_free(), free);
 }
 
 #[test]
@@ -192,10 +190,10 @@ fn a_first_chunk_of_holes_is_returned_when_the_front_is_reached() {
     let first = nodes.at_mut(0).spot.word() / CHUNK_WORDS;
     push(&mut lists, &mut nodes, 8, 1);
     remove(&mut lists, &mut nodes, 0);
-    assert_ne!(lists.free, first);
+    assert_ne!(lists.chunks.first_free(), first);
     assert_eq!(lists.verify(&nodes), 1);
     assert_eq!(lists.first(8), Some(1));
-    assert_eq!(lists.free, first);
+    assert_eq!(lists.chunks.first_free(), first);
     assert_eq!(lists.verify(&nodes), 1);
     remove(&mut lists, &mut nodes, 1);
     assert_eq!(lists.first(8), None);

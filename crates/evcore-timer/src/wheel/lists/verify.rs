@@ -5,54 +5,51 @@ use super::*;
 impl Lists {
     /// Panics if an invariant does not hold; returns the number of timers.
     pub(in crate::wheel) fn verify(&self, nodes: &Nodes) -> usize {
-        for (word, bits) in self.occupied.iter().enumerate() {
-            let bit = self.occupied_words >> word & 1;
-            assert_eq!(bit == 1, *bits != 0, "bit of word {word}");
-        }
+        self.occupied.verify();
         let mut chunks = 1;
         let mut timers = 0;
         for list in 0..LISTS {
-            let bit = self.occupied[(list / 64) as usize] >> (list % 64) & 1;
             let ends = self.ends[list as usize];
-            assert_eq!(bit == 1, ends.front != NONE, "bit of list {list}");
-            if ends.front == NONE {
-                assert_eq!(ends, Ends::NONE, "ends of list {list}");
+            let has_chunk = self.has_chunk(list);
+            assert_eq!(
+                self.occupied.contains(list),
+                has_chunk,
+                "bit of list {list}"
+            );
+            if !has_chunk {
+                assert_eq!(ends, Ends::BARE, "ends of list {list}");
                 continue;
             }
             if ends.front == ends.back {
-                assert_eq!(*self.words.at(ends.front), HOLE, "front of list {list}");
+                assert_eq!(self.chunks.id(ends.front), HOLE, "front of list {list}");
             }
-            let (mut index, mut before) = (ends.first_chunk(), END + list);
-            while list_of_end(index).is_none() {
+            let (mut before, mut link) = (Link::end_of(list), Link::to_chunk(ends.first_chunk()));
+            while link.list().is_none() {
                 chunks += 1;
                 assert!(chunks <= self.capacity(), "more chunks than there are");
-                let [head, prev, ..] = self.chunk(word_of(index, HEAD));
+                let index = link.chunk();
+                let (prev, next) = self.chunks.neighbours(index);
                 assert_eq!(prev, before, "link to {index} and back");
                 let ids = self.ids_of(list, index);
                 for &(word, id) in &ids {
                     let spot = nodes.get(id).map(|node| node.spot);
                     assert_eq!(spot, Some(Spot::at_word(word)), "spot of {id}");
                 }
-                let is_last = list_of_end(Head::next(head)).is_some();
+                let is_last = next.list().is_some();
                 let used = self.used_words(list, index);
                 assert!(
-                    is_last || used.start > word_of(index, FIRST_ID) || !ids.is_empty(),
+                    is_last || used.start > word_of(index, FIRST_PLACE) || !ids.is_empty(),
                     "chunk {index} is empty"
                 );
-                let vacant = used.len() - ids.len();
-                assert_eq!(Head::vacant(head) as usize, vacant, "vacant in {index}");
+                let holes = used.len() - ids.len();
+                assert_eq!(self.chunks.holes(index), holes, "holes in {index}");
                 timers += ids.len();
-                (before, index) = (index, Head::next(head));
+                (before, link) = (link, next);
             }
-            assert_eq!(index, END + list, "end of list {list}");
-            assert_eq!(ends.last_chunk(), before, "last of list {list}");
+            assert_eq!(link, Link::end_of(list), "end of list {list}");
+            assert_eq!(ends.last_chunk(), before.chunk(), "last of list {list}");
         }
-        let mut free = self.free;
-        while free != NONE {
-            chunks += 1;
-            assert!(chunks <= self.capacity(), "more chunks than there are");
-            free = *self.words.at(word_of(free, HEAD));
-        }
+        chunks += self.chunks.free();
         assert_eq!(chunks, self.capacity().max(1), "a chunk was lost");
         timers
     }
@@ -61,7 +58,7 @@ impl Lists {
     fn ids_of(&self, list: u32, chunk: u32) -> Vec<(u32, u32)> {
         let words = self.used_words(list, chunk);
         words
-            .map(|word| (word, *self.words.at(word)))
+            .map(|word| (word, self.chunks.id(word)))
             .filter(|&(_, id)| id != HOLE)
             .collect()
     }
@@ -69,16 +66,17 @@ impl Lists {
     /// The ids of a list, from the front.
     pub(in crate::wheel) fn ids(&self, list: u32) -> Vec<u32> {
         let mut ids = Vec::new();
-        let mut index = self.ends[list as usize].first_chunk();
-        while index != NONE && list_of_end(index).is_none() {
-            ids.extend(self.ids_of(list, index).into_iter().map(|(_, id)| id));
-            index = Head::next(*self.words.at(word_of(index, HEAD)));
+        let mut link = Link::to_chunk(self.ends[list as usize].first_chunk());
+        while self.has_chunk(list) && link.list().is_none() {
+            let chunk = link.chunk();
+            ids.extend(self.ids_of(list, chunk).into_iter().map(|(_, id)| id));
+            link = self.chunks.next(chunk);
         }
         ids
     }
 
     /// The number of chunks that are in memory.
     pub(in crate::wheel) fn capacity(&self) -> usize {
-        self.words.len() / CHUNK_WORDS as usize
+        self.chunks.len()
     }
 }

@@ -1,0 +1,110 @@
+//! What can go wrong, with a variant for each thing that a caller would act on.
+
+use std::{error, fmt, io};
+
+use crate::wire::STATE_BYTES_MAX;
+
+/// The result of this crate's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call of this crate failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The other end of the channel is closed: its process has dropped it, or has died.
+    Ended,
+    /// The other side's state has another version, so it cannot be understood.
+    ForeignVersion {
+        /// The version of this side.
+        ours: u32,
+        /// The version of the other side.
+        theirs: u32,
+    },
+    /// A message is not one of this protocol. All of it was dropped.
+    Malformed {
+        /// The fault.
+        why: &'static str,
+    },
+    /// This process has no room for the descriptors of a message. All of it was dropped.
+    NoDescriptors,
+    /// The mailbox holds as many senders as the kernel allows, and no process has taken one. Serve on,
+    /// and try again later.
+    MailboxFull,
+    /// The state of a connection is longer than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
+    StateTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// This system has no sockets that this protocol could rely on. It needs Linux.
+    Unsupported,
+    /// The operating system refused a call.
+    Os {
+        /// What was being done, with the system call in parentheses if it has another name.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Adds what was being done to the system's error.
+    pub(crate) fn os(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |error| Self::Os {
+            doing,
+            source: error.into(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the other end of the handover channel is closed"),
+            Self::ForeignVersion { ours, theirs } => write!(
+                f,
+                "the other process has connections of state version {theirs}; this one understands \
+                 version {ours}"
+            ),
+            Self::Malformed { why } => write!(f, "a handover message is malformed: {why}"),
+            Self::NoDescriptors => f.write_str(
+                "the descriptors of a handover message did not all arrive; raise the limit on \
+                 descriptors (ulimit -n)",
+            ),
+            Self::MailboxFull => f.write_str("the mailbox is full: no worker reads it"),
+            Self::StateTooLong { bytes } => write!(
+                f,
+                "a connection's state has {bytes} bytes; at most {} can be handed over",
+                STATE_BYTES_MAX
+            ),
+            Self::Unsupported => f.write_str(
+                "connections are handed over on Linux only: this system has no Unix sockets of \
+                 type SOCK_SEQPACKET, or they were not tested",
+            ),
+            Self::Os { doing, source } => write!(f, "{doing} failed: {source}"),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Os { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Ended => io::ErrorKind::BrokenPipe,
+            Error::ForeignVersion { .. } | Error::Malformed { .. } => io::ErrorKind::InvalidData,
+            Error::NoDescriptors => return Self::from(rustix::io::Errno::MFILE),
+            Error::MailboxFull => io::ErrorKind::WouldBlock,
+            Error::StateTooLong { .. } => io::ErrorKind::InvalidInput,
+            Error::Unsupported => io::ErrorKind::Unsupported,
+            Error::Os { source, .. } => source.kind(),
+        };
+        Self::new(kind, error)
+    }
+}

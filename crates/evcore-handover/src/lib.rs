@@ -1,0 +1,57 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Who owns a connection
+//!
+//! Exactly one side, at each moment, whatever happens to the processes:
+//!
+//! | what happens | owner |
+//! |---|---|
+//! | [`Sender::send`] | the sender, which does not touch it |
+//! | [`Batch::accept`] succeeds | the receiver |
+//! | the batch is refused or dropped, or the receiver is dropped or dies before it accepts | the sender, by [`Sender::next_answer`] or [`Sender::take_back`] |
+//! | the sender dies or is dropped | the receiver, when it accepts |
+//! | [`Sender::take_back`], at the same time as [`Batch::accept`] | one of the two; the other one finds that out by the result |
+//! | both die | nobody: the connection is closed |
+//!
+//! A receiver registers the connections of a batch with its poller, accepts the batch, and only then
+//! reads. So what goes back is untouched.
+//!
+//! # How it works
+//!
+//! A mailbox is one socket pair, and may have many senders. [`Sender::open`] makes a pair of its own,
+//! the channel, and sends one end of it to the mailbox. So each sender gets the answers that are for
+//! it, and sees when its receiver dies.
+//!
+//! Both sides are connected by a Unix socket of type `SOCK_SEQPACKET`: batches go one way with their
+//! descriptors (`SCM_RIGHTS`), answers the other way. The acknowledgement decides: when it was sent, the
+//! receiver owns the batch. To take back, the sender shuts down its reading side. The kernel
+//! refuses each later acknowledgement, and keeps those that were sent before. A second pair, the
+//! revocation, is for a receiver that finds the channel closed: it has a byte if the sender has
+//! taken its connections back, and none if the sender has died.
+//!
+//! Until the receiver takes the channel out of the mailbox and sends a greeting, the sender keeps a duplicate
+//! of the other end. So it can empty a channel that nobody has taken. Otherwise the connections in it
+//! would stay open, although everybody had closed them.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod error;
+mod refusal;
+
+mod ledger;
+mod wire;
+
+mod socket;
+
+mod mailbox;
+mod receiver;
+mod sender;
+
+pub use connection::Connection;
+pub use error::{Error, Result};
+pub use mailbox::Mailbox;
+pub use receiver::{Batch, Receiver, TakenBack};
+pub use refusal::Refusal;
+pub use sender::{Answer, Sender};
+pub use wire::{BATCH_CONNECTIONS_MAX, STATE_BYTES_MAX};

@@ -1,0 +1,102 @@
+//! Where senders find a receiver.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::{
+    error::{Error, Result},
+    receiver::Receiver,
+    socket::{self, Cut, Packet, Received},
+    wire::{self, HEADER_BYTES, Message},
+};
+
+/// Hands out a [`Receiver`] for each [`Sender`](crate::Sender) that was opened.
+///
+/// It is the receiving end of a socket pair, which outlives the processes at both sides if their
+/// parent keeps it. Only one living process should read it. What nobody has taken out waits for the
+/// next reader. Watch it for readability.
+///
+/// ```
+/// use evcore_handover::{Mailbox, Sender};
+///
+/// let (address, mut mailbox) = Mailbox::pair(1)?;
+/// assert!(mailbox.next_receiver()?.is_none());
+/// let _sender = Sender::open(&address, 1)?;
+/// assert!(mailbox.next_receiver()?.is_some());
+/// # Ok::<(), evcore_handover::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Mailbox {
+    socket: OwnedFd,
+    version: u32,
+}
+
+impl Mailbox {
+    /// A mailbox, and the sending end for [`Sender::open`](crate::Sender::open). Make it before the
+    /// fork.
+    ///
+    /// `version` is that of the states that this program understands.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not be
+    /// made.
+    pub fn pair(version: u32) -> Result<(OwnedFd, Self)> {
+        let (address, socket) = socket::pair()?;
+        Ok((address, Self::from_fd(socket, version)))
+    }
+
+    /// The mailbox of a descriptor that this process has inherited: one end of a pair of Unix sockets
+    /// of type `SOCK_SEQPACKET`.
+    #[must_use]
+    pub fn from_fd(socket: OwnedFd, version: u32) -> Self {
+        Self { socket, version }
+    }
+
+    /// The receiver of the next sender, or `None` if there is none yet. Call it until then.
+    ///
+    /// Costs two system calls, and 62 KiB of memory for each receiver.
+    ///
+    /// # Errors
+    ///
+    /// An error is about one sender, which keeps its connections or gets them back. The mailbox goes
+    /// on. [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`] and
+    /// [`Error::Os`].
+    pub fn next_receiver(&mut self) -> Result<Option<Receiver>> {
+        let mut bytes = [0; HEADER_BYTES];
+        match socket::receive(self.socket.as_fd(), &mut bytes)? {
+            Received::Nothing => Ok(None),
+            Received::End => Err(Error::Ended),
+            Received::Message(packet) => self.introduce(&bytes, packet).map(Some),
+        }
+    }
+
+    /// Greets the sender, also to refuse it by this side's version.
+    fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet) -> Result<Receiver> {
+        let malformed = |why| Error::Malformed { why };
+        match packet.cut {
+            Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
+            Some(Cut::Bytes) => return Err(malformed("it is longer than an introduction")),
+            None => {}
+        }
+        let message = wire::parse(&bytes[..packet.length]).map_err(malformed)?;
+        let Message::Introduction { version } = message else {
+            return Err(malformed("it is not an introduction"));
+        };
+        let Ok([channel, revocation]) = <[OwnedFd; 2]>::try_from(packet.descriptors) else {
+            return Err(malformed("an introduction has two descriptors"));
+        };
+        let (ours, theirs) = (self.version, version);
+        // If the sender is gone, what it has sent can be received all the same.
+        let _ = socket::send(channel.as_fd(), &wire::greeting(ours), &[]);
+        if ours != theirs {
+            return Err(Error::ForeignVersion { ours, theirs });
+        }
+        Ok(Receiver::new(channel, revocation, ours))
+    }
+}
+
+impl AsFd for Mailbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

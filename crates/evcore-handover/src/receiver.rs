@@ -1,0 +1,230 @@
+//! The receiving side of a channel.
+
+use std::{
+    fmt, mem,
+    ops::Range,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use crate::{
+    connection::Connection,
+    error::{Error, Result},
+    refusal::Refusal,
+    socket::{self, Cut, Packet, Received, Unsent},
+    wire::{self, MESSAGE_BYTES_MAX, Message},
+};
+
+/// Receives the connections of one sender.
+///
+/// It comes from a [`Mailbox`](crate::Mailbox). Watch it for readability. If it is dropped, what was
+/// not acknowledged goes back to its sender.
+#[derive(Debug)]
+pub struct Receiver {
+    channel: OwnedFd,
+    /// Has a byte if the sender has taken its connections back.
+    revocation: OwnedFd,
+    version: u32,
+    /// The last number that was received.
+    last: u64,
+    buffer: Vec<u8>,
+}
+
+impl Receiver {
+    pub(crate) fn new(channel: OwnedFd, revocation: OwnedFd, version: u32) -> Self {
+        Self {
+            channel,
+            revocation,
+            version,
+            last: 0,
+            buffer: vec![0; MESSAGE_BYTES_MAX],
+        }
+    }
+
+    /// The next batch, or `None` if there is none yet. Call it until then.
+    ///
+    /// [Accept](Batch::accept) or [refuse](Batch::refuse) each batch before the next. Costs a system
+    /// call, and the acceptance another one.
+    ///
+    /// # Errors
+    ///
+    /// With each error the channel has ended: drop the receiver. What it has not acknowledged stays with
+    /// the sender. [`Error::Ended`] if the sender has none left: it was dropped, has
+    /// died or has taken the rest back. [`Error::NoDescriptors`], [`Error::Malformed`],
+    /// [`Error::ForeignVersion`] and [`Error::Os`]; all of the message was dropped then.
+    pub fn receive(&mut self) -> Result<Option<Batch<'_>>> {
+        match socket::receive(self.channel.as_fd(), &mut self.buffer)? {
+            Received::Nothing => Ok(None),
+            Received::End => Err(Error::Ended),
+            Received::Message(packet) => {
+                let length = packet.length.min(self.buffer.len());
+                match self.understand(&self.buffer[..length], &packet) {
+                    Ok((number, states)) => Ok(Some(self.batch(number, states, packet))),
+                    Err(error) => {
+                        self.refuse_message(length, &error);
+                        Err(error)
+                    }
+                }
+            }
+        }
+    }
+
+    /// The number of the batch, and the places of its states.
+    fn understand(&self, bytes: &[u8], packet: &Packet) -> Result<(u64, Vec<Range<usize>>)> {
+        let malformed = |why| Error::Malformed { why };
+        match packet.cut {
+            Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
+            Some(Cut::Bytes) => return Err(malformed("it is longer than the limit")),
+            None => {}
+        }
+        let message = wire::parse(bytes).map_err(malformed)?;
+        let Message::Batch {
+            version,
+            number,
+            states,
+        } = message
+        else {
+            return Err(malformed("it is not a batch"));
+        };
+        if version != self.version {
+            let (ours, theirs) = (self.version, version);
+            return Err(Error::ForeignVersion { ours, theirs });
+        }
+        if number != self.last + 1 {
+            return Err(malformed("it does not have the next number"));
+        }
+        if states.len() != packet.descriptors.len() {
+            return Err(malformed("it has not one descriptor for each state"));
+        }
+        Ok((number, states))
+    }
+
+    /// Gives the sender a reason if possible, and ends the channel.
+    fn refuse_message(&self, length: usize, error: &Error) {
+        let reason = match error {
+            Error::NoDescriptors => Refusal::NoDescriptors,
+            _ => Refusal::Malformed,
+        };
+        if let Some(number) = wire::batch_number(&self.buffer[..length]) {
+            let refusal = wire::refused(number, reason);
+            let _ = socket::send(self.channel.as_fd(), &refusal, &[]);
+        }
+        socket::end(&self.channel);
+    }
+
+    fn batch(&mut self, number: u64, states: Vec<Range<usize>>, packet: Packet) -> Batch<'_> {
+        self.last = number;
+        let states = states.into_iter().map(|place| &self.buffer[place]);
+        let connections = packet.descriptors.into_iter().zip(states);
+        let connections = connections
+            .map(|(descriptor, state)| Connection::new(descriptor, state))
+            .collect();
+        Batch {
+            receiver: self,
+            number,
+            connections,
+            is_answered: false,
+        }
+    }
+
+    /// Whether a batch belongs to this side although its sender can get no answer: the sender was
+    /// dropped or has died, and has not taken its connections back.
+    fn inherits(&self) -> bool {
+        // In this order: a sender that takes back writes the byte before it closes its end.
+        // The byte stays, for the batches that follow.
+        socket::is_hung_up(self.channel.as_fd()) && !socket::has_message(self.revocation.as_fd())
+    }
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+/// Connections that have arrived, and still belong to their sender.
+///
+/// Register them with your poller, and [accept](Self::accept) the batch; only after that, read.
+/// Dropping it refuses it.
+#[derive(Debug)]
+#[must_use = "dropping it refuses it"]
+pub struct Batch<'a> {
+    receiver: &'a mut Receiver,
+    number: u64,
+    connections: Vec<Connection>,
+    is_answered: bool,
+}
+
+impl Batch<'_> {
+    /// Its number; the first one of a sender has 1.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The connections, to be registered, and their states. Do not read from them yet: they may go
+    /// back.
+    #[must_use]
+    pub fn connections(&self) -> &[Connection] {
+        &self.connections
+    }
+
+    /// Acknowledges the batch. From now on the connections belong to this process alone.
+    ///
+    /// If the sender has died, they belong to it as well.
+    ///
+    /// # Errors
+    ///
+    /// [`TakenBack`] if the sender has taken the batch back. Its connections are in the error, because
+    /// they must leave your poller before they are dropped: the sender keeps the files open, and a
+    /// registration would go on reporting.
+    pub fn accept(mut self) -> Result<Vec<Connection>, TakenBack> {
+        let message = wire::acknowledged(self.number);
+        self.is_answered = true;
+        let connections = mem::take(&mut self.connections);
+        let channel = self.receiver.channel.as_fd();
+        match socket::send(channel, &message, &[]) {
+            Ok(()) => Ok(connections),
+            Err(Unsent::Gone) if self.receiver.inherits() => Ok(connections),
+            Err(Unsent::Gone) => Err(TakenBack { connections }),
+            // A sender that reads its answers leaves room for them. The other ends here.
+            Err(Unsent::Full | Unsent::Failed(_)) => {
+                socket::end(channel);
+                Err(TakenBack { connections })
+            }
+        }
+    }
+
+    /// Sends all of the batch back. Remove its connections from your poller before.
+    ///
+    /// If the sender has died, they are closed.
+    pub fn refuse(self) {}
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
+        let message = wire::refused(self.number, Refusal::Declined);
+        let channel = self.receiver.channel.as_fd();
+        if let Err(Unsent::Full | Unsent::Failed(_)) = socket::send(channel, &message, &[]) {
+            socket::end(channel);
+        }
+    }
+}
+
+/// The sender has taken a batch back. Remove its connections from your poller, and drop them.
+#[derive(Debug)]
+pub struct TakenBack {
+    /// Duplicates of the sender's connections.
+    pub connections: Vec<Connection>,
+}
+
+impl fmt::Display for TakenBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.connections.len();
+        write!(f, "the sender has taken {count} connections back")
+    }
+}
+
+impl std::error::Error for TakenBack {}

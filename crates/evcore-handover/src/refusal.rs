@@ -1,0 +1,44 @@
+//! Why a receiver refuses a batch.
+
+use std::fmt;
+
+/// Why a receiver has refused a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The program has dropped the batch, for example because it is full.
+    Declined,
+    /// Its process had no room for the descriptors.
+    NoDescriptors,
+    /// The message was malformed for it.
+    Malformed,
+}
+
+impl Refusal {
+    pub(crate) const fn code(self) -> u16 {
+        match self {
+            Self::Declined => 1,
+            Self::NoDescriptors => 2,
+            Self::Malformed => 3,
+        }
+    }
+
+    pub(crate) const fn from_code(code: u16) -> Option<Self> {
+        match code {
+            1 => Some(Self::Declined),
+            2 => Some(Self::NoDescriptors),
+            3 => Some(Self::Malformed),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Declined => "the receiver declined",
+            Self::NoDescriptors => "the receiver is out of descriptors",
+            Self::Malformed => "the receiver found the message malformed",
+        })
+    }
+}

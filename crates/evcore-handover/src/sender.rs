@@ -1,0 +1,281 @@
+//! The sending side of a channel.
+
+use std::{
+    mem,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use crate::{
+    connection::Connection,
+    error::{Error, Result},
+    ledger::{Ledger, OutOfOrder},
+    refusal::Refusal,
+    socket::{self, Received, Unsent},
+    wire::{self, HEADER_BYTES, Message},
+};
+
+/// Sends connections to one receiver, and keeps each until its batch is acknowledged.
+///
+/// Watch it for readability: it is readable when [`next_answer`](Self::next_answer) has something,
+/// also when the receiver has died.
+///
+/// If it is dropped, the connections that are sent belong to the receiver, as if this process had
+/// died. If you want them back, call [`take_back`](Self::take_back).
+///
+/// ```
+/// use evcore_handover::{Answer, Connection, Mailbox, Sender};
+///
+/// let (address, mut mailbox) = Mailbox::pair(1)?;
+/// let mut sender = Sender::open(&address, 1)?;
+/// let (stream, _peer) = std::os::unix::net::UnixStream::pair()?;
+/// sender.send(&mut vec![Connection::new(stream, b"state")])?;
+///
+/// let mut receiver = mailbox.next_receiver()?.expect("a sender");
+/// receiver.receive()?.expect("a batch").refuse();
+/// let Some(Answer::Refused { connections, .. }) = sender.next_answer()? else { panic!() };
+/// assert_eq!(connections[0].state, b"state");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it leaves what was sent to the receiver"]
+pub struct Sender {
+    channel: OwnedFd,
+    /// Outlives this process in the receiver, with the byte that says that the connections were
+    /// taken back.
+    revocation: OwnedFd,
+    /// The receiver's end, as long as it lies in the mailbox. Otherwise nobody could empty it.
+    unclaimed: Option<OwnedFd>,
+    version: u32,
+    ledger: Ledger<Vec<Connection>>,
+    message: Vec<u8>,
+}
+
+/// What a receiver did with a batch.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Answer {
+    /// It owns the connections. They are closed here.
+    Acknowledged {
+        /// The number of the batch; the first one has 1.
+        batch: u64,
+        /// The number of connections.
+        connections: usize,
+    },
+    /// It has dropped all of them, untouched. Here they are.
+    Refused {
+        /// The number of the batch.
+        batch: u64,
+        /// Why.
+        reason: Refusal,
+        /// The connections, as they were sent.
+        connections: Vec<Connection>,
+    },
+}
+
+impl Sender {
+    /// The unacknowledged batches at most. [`send`](Self::send) takes nothing beyond that.
+    pub const UNACKNOWLEDGED_BATCHES_MAX: usize = Ledger::<()>::MAX;
+
+    /// Opens a channel to the process that reads a [`Mailbox`](crate::Mailbox). `mailbox` is its
+    /// sending end, which any number of processes may use.
+    ///
+    /// `version` is that of the states that this program writes. Connections may be sent before a
+    /// process has taken the channel out of the mailbox. Opens three descriptors; one of them is
+    /// closed when the channel is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MailboxFull`], [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`]
+    /// if the sockets could not be made.
+    pub fn open(mailbox: impl AsFd, version: u32) -> Result<Self> {
+        let (channel, theirs) = socket::pair()?;
+        let (revocation, their_revocation) = socket::pair()?;
+        let descriptors = [theirs.as_fd(), their_revocation.as_fd()];
+        let message = wire::introduction(version);
+        match socket::send(mailbox.as_fd(), &message, &descriptors) {
+            Ok(()) => {}
+            Err(Unsent::Full) => return Err(Error::MailboxFull),
+            Err(Unsent::Gone) => return Err(Error::Ended),
+            Err(Unsent::Failed(error)) => {
+                return Err(Error::os("putting a channel into a mailbox (sendmsg)")(
+                    error,
+                ));
+            }
+        }
+        Ok(Self {
+            channel,
+            revocation,
+            unclaimed: Some(theirs),
+            version,
+            ledger: Ledger::new(),
+            message: Vec::new(),
+        })
+    }
+
+    /// Sends connections, in batches, and removes them from the front of `connections`. Returns how
+    /// many were sent.
+    ///
+    /// What is left did not fit: send it when an [answer](Self::next_answer) has made room. The channel
+    /// owns what was sent, until the answer or [`take_back`](Self::take_back). None of it may be
+    /// registered with a poller.
+    ///
+    /// Costs a system call for each batch of up to 253 connections.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StateTooLong`] if that is the state of the connection that is now first.
+    /// [`Error::Ended`] and [`Error::Os`] if the channel has ended: take the connections back. In all
+    /// cases, those that were not sent are still in `connections`.
+    pub fn send(&mut self, connections: &mut Vec<Connection>) -> Result<usize> {
+        let count = connections.len();
+        let mut rest = mem::take(connections).into_iter();
+        let result = loop {
+            let lengths = rest.as_slice().iter();
+            let size = wire::batch_size(lengths.map(|connection| connection.state.len()));
+            let Some(first) = rest.as_slice().first() else {
+                break Ok(());
+            };
+            if size == 0 {
+                let bytes = first.state.len();
+                break Err(Error::StateTooLong { bytes });
+            }
+            match self.send_batch(&rest.as_slice()[..size]) {
+                Ok(true) => self.ledger.enter(rest.by_ref().take(size).collect()),
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        // In place: nothing is allocated.
+        *connections = rest.collect();
+        result.map(|()| count - connections.len())
+    }
+
+    /// Returns whether there was room.
+    fn send_batch(&mut self, batch: &[Connection]) -> Result<bool> {
+        if self.ledger.is_full() {
+            return Ok(false);
+        }
+        let number = self.ledger.next_number();
+        let states = batch.iter().map(|connection| &*connection.state);
+        wire::batch(&mut self.message, self.version, number, states);
+        let descriptors: Vec<_> = batch.iter().map(AsFd::as_fd).collect();
+        match socket::send(self.channel.as_fd(), &self.message, &descriptors) {
+            Ok(()) => Ok(true),
+            Err(Unsent::Full) => Ok(false),
+            Err(Unsent::Gone) => Err(Error::Ended),
+            Err(Unsent::Failed(error)) => {
+                Err(Error::os("sending a batch of connections (sendmsg)")(error))
+            }
+        }
+    }
+
+    /// The next answer, or `None` if there is none yet. Call it until then.
+    ///
+    /// # Errors
+    ///
+    /// With each error the channel has ended, and no further answer comes:
+    /// [take the connections back](Self::take_back). [`Error::Ended`] if the receiver was dropped or
+    /// has died, [`Error::ForeignVersion`] if it cannot understand the states,
+    /// [`Error::Malformed`] and [`Error::Os`].
+    pub fn next_answer(&mut self) -> Result<Option<Answer>> {
+        loop {
+            let mut bytes = [0; HEADER_BYTES + 1];
+            let length = match socket::receive_bytes(self.channel.as_fd(), &mut bytes)? {
+                Received::Message(length) => length,
+                Received::Nothing => return Ok(None),
+                Received::End => return Err(Error::Ended),
+            };
+            if let Some(answer) = self.understand(&bytes[..length])? {
+                return Ok(Some(answer));
+            }
+        }
+    }
+
+    /// `None` for a greeting.
+    fn understand(&mut self, bytes: &[u8]) -> Result<Option<Answer>> {
+        match wire::parse(bytes).map_err(|why| Error::Malformed { why })? {
+            Message::Greeting { version } if version == self.version => {
+                // From now on the channel ends if the receiver dies.
+                self.unclaimed = None;
+                Ok(None)
+            }
+            Message::Greeting { version } => Err(Error::ForeignVersion {
+                ours: self.version,
+                theirs: version,
+            }),
+            Message::Acknowledged { number } => {
+                let connections = self.settle(number)?.len();
+                let batch = number;
+                Ok(Some(Answer::Acknowledged { batch, connections }))
+            }
+            Message::Refused { number, reason } => Ok(Some(Answer::Refused {
+                batch: number,
+                reason,
+                connections: self.settle(number)?,
+            })),
+            Message::Introduction { .. } | Message::Batch { .. } => Err(Error::Malformed {
+                why: "it is for a receiver",
+            }),
+        }
+    }
+
+    fn settle(&mut self, number: u64) -> Result<Vec<Connection>> {
+        let settled = self.ledger.settle(number);
+        settled.map_err(|OutOfOrder| Error::Malformed {
+            why: "it answers a batch that is not the next one",
+        })
+    }
+
+    /// Whether a process has taken the channel out of the mailbox, as far as the answers were read.
+    ///
+    /// A slot may have no worker: give up after a time of your choice.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        self.unclaimed.is_none()
+    }
+
+    /// The number of connections that are sent and not acknowledged, as far as the answers were read.
+    #[must_use]
+    pub fn unacknowledged(&self) -> usize {
+        self.ledger.iter().map(Vec::len).sum()
+    }
+
+    /// Ends the channel, and returns every connection that the receiver has not acknowledged, as it was
+    /// sent.
+    ///
+    /// It works at any time: the receiver may be dead, stopped, or at work. From here on it cannot
+    /// acknowledge anything, so each connection has exactly one owner. A receiver that is
+    /// stopped may still hold a duplicate of a descriptor. So if you close such a connection, shut it
+    /// down first (`TcpStream::shutdown`); otherwise its client sees the end only later.
+    #[must_use = "the connections are closed if they are dropped"]
+    pub fn take_back(mut self) -> Vec<Connection> {
+        socket::stop_receiving(&self.channel);
+        // Refused connections come back with the others.
+        let mut back = Vec::new();
+        while let Ok(Some(answer)) = self.next_answer() {
+            if let Answer::Refused { connections, .. } = answer {
+                back.extend(connections);
+            }
+        }
+        // Before the channel is closed: a receiver that finds it closed without this byte owns what it
+        // has received. If the receiver is gone, nobody needs the byte.
+        let _ = socket::send(self.revocation.as_fd(), &[1], &[]);
+        back.extend(self.ledger.take_all().into_iter().flatten());
+        self.empty_unclaimed();
+        back
+    }
+
+    /// Drops the copies that lie in a channel which nobody has taken.
+    fn empty_unclaimed(&self) {
+        if let Some(unclaimed) = &self.unclaimed {
+            let more = || socket::receive_bytes(unclaimed.as_fd(), &mut [0]);
+            while let Ok(Received::Message(_)) = more() {}
+        }
+    }
+}
+
+impl AsFd for Sender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}

@@ -1,0 +1,203 @@
+//! The system calls. None of them waits.
+//!
+//! What the protocol relies on, of Linux's Unix sockets of type `SOCK_SEQPACKET`:
+//!
+//! - A message arrives whole, with all of its descriptors, or not at all.
+//! - What was sent stays readable when the other end is closed, and a descriptor under way stays open
+//!   when the process that sent it dies.
+//! - After `shutdown(SHUT_RD)` the other side cannot send any more, and what it sent before stays
+//!   readable. So the two sides agree on the last answer.
+//! - If an end is closed with unread messages, the other one gets `ECONNRESET` once, and after that
+//!   the messages, and then the end.
+//!
+//! A socket of another system may drop unread messages at a `shutdown`. So `pair` fails there.
+
+use std::{io::IoSlice, mem::MaybeUninit, os::fd::OwnedFd};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::{AsFd, BorrowedFd},
+    io::{Errno, IoSliceMut, retry_on_intr},
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, Shutdown, recv, recvmsg, sendmsg, shutdown,
+    },
+};
+
+use crate::{
+    error::{Error, Result},
+    wire::BATCH_CONNECTIONS_MAX,
+};
+
+#[cfg(not(target_vendor = "apple"))]
+const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+#[cfg(target_vendor = "apple")]
+const SEND: SendFlags = SendFlags::DONTWAIT;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const RECEIVE: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::CMSG_CLOEXEC);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const RECEIVE: RecvFlags = RecvFlags::DONTWAIT;
+
+/// Two connected sockets, which `exec` closes.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(Error::os("making a socket pair"))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    Err(Error::Unsupported)
+}
+
+/// How a message could not be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unsent {
+    /// The other side has to read first.
+    Full,
+    /// The other side reads no more, or is closed.
+    Gone,
+    Failed(Errno),
+}
+
+/// Sends a message with up to 253 descriptors.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    message: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), Unsent> {
+    let mut space = [MaybeUninit::uninit(); SPACE];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        let fits = control.push(SendAncillaryMessage::ScmRights(descriptors));
+        assert!(fits, "a message has at most 253 descriptors");
+    }
+    let parts = [IoSlice::new(message)];
+    match retry_on_intr(|| sendmsg(socket, &parts, &mut control, SEND)) {
+        Ok(_) => Ok(()),
+        // The kernel's memory, and its limit on descriptors under way (RLIMIT_NOFILE), are as full as
+        // its buffer.
+        Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => Err(Unsent::Full),
+        Err(Errno::PIPE | Errno::CONNRESET | Errno::CONNREFUSED | Errno::NOTCONN) => {
+            Err(Unsent::Gone)
+        }
+        Err(error) => Err(Unsent::Failed(error)),
+    }
+}
+
+/// What a socket had.
+#[derive(Debug)]
+pub(crate) enum Received<T> {
+    Message(T),
+    Nothing,
+    /// The other end is closed, and all its messages are read.
+    End,
+}
+
+/// A message with descriptors.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    pub(crate) length: usize,
+    /// Closed on `exec`, and when this is dropped.
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// Bytes or descriptors that had no room. The kernel has dropped them.
+    pub(crate) cut: Option<Cut>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Bytes,
+    Descriptors,
+}
+
+const SPACE: usize = rustix::cmsg_space!(ScmRights(BATCH_CONNECTIONS_MAX));
+
+/// Receives a message and its descriptors.
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<Packet>> {
+    let mut space = [MaybeUninit::uninit(); SPACE];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let message = some_or_end(|| {
+        let mut parts = [IoSliceMut::new(buffer)];
+        recvmsg(socket, &mut parts, &mut control, RECEIVE)
+    });
+    let message = match message? {
+        Received::Message(message) => message,
+        Received::Nothing => return Ok(Received::Nothing),
+        Received::End => return Ok(Received::End),
+    };
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = part {
+            descriptors.extend(received);
+        }
+    }
+    if message.bytes == 0 && descriptors.is_empty() {
+        return Ok(Received::End);
+    }
+    let cut = match message.flags {
+        flags if flags.contains(ReturnFlags::CTRUNC) => Some(Cut::Descriptors),
+        flags if flags.contains(ReturnFlags::TRUNC) => Some(Cut::Bytes),
+        _ => None,
+    };
+    Ok(Received::Message(Packet {
+        length: message.bytes,
+        descriptors,
+        cut,
+    }))
+}
+
+/// Receives the bytes of a message, up to the length of `buffer`. Its descriptors are closed.
+pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
+    Ok(
+        match some_or_end(|| recv(socket, &mut *buffer, RecvFlags::DONTWAIT))? {
+            Received::Message((0, _)) => Received::End,
+            Received::Message((length, _)) => Received::Message(length),
+            Received::Nothing => Received::Nothing,
+            Received::End => Received::End,
+        },
+    )
+}
+
+/// Whether a message waits to be read. It stays there.
+pub(crate) fn has_message(socket: BorrowedFd<'_>) -> bool {
+    let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+    let peeked = some_or_end(|| recv(socket, &mut [0], flags));
+    matches!(peeked, Ok(Received::Message((1.., _))))
+}
+
+/// Calls again after `ECONNRESET`, which hides the messages before the end.
+fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Received<T>> {
+    let mut result = retry_on_intr(&mut call);
+    if matches!(result, Err(Errno::CONNRESET)) {
+        result = retry_on_intr(&mut call);
+    }
+    match result {
+        Ok(some) => Ok(Received::Message(some)),
+        Err(Errno::AGAIN) => Ok(Received::Nothing),
+        Err(Errno::CONNRESET | Errno::NOTCONN) => Ok(Received::End),
+        Err(error) => Err(Error::os("receiving a handover message (recvmsg)")(error)),
+    }
+}
+
+/// Whether the other end is closed. A `shutdown` of its reading side alone is not reported.
+pub(crate) fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
+    let mut entry = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+    let now = Timespec::default();
+    let polled = retry_on_intr(|| poll(&mut entry, Some(&now)));
+    polled.is_ok() && entry[0].revents().contains(PollFlags::HUP)
+}
+
+/// From here on the other side cannot send. What it has sent stays readable.
+pub(crate) fn stop_receiving(socket: impl AsFd) {
+    // It fails only if there is no other side any more.
+    let _ = shutdown(socket, Shutdown::Read);
+}
+
+/// The other side finds the end of the channel, although this descriptor stays open.
+pub(crate) fn end(socket: impl AsFd) {
+    let _ = shutdown(socket, Shutdown::Both);
+}

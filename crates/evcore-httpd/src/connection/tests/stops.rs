@@ -1,0 +1,158 @@
+//! Tests of the connection at a graceful stop.
+
+use std::time::Duration;
+
+use super::{Fixture, get};
+use crate::timers::RECEIVE;
+
+/// Its timer may expire before the loop has evicted it.
+#[test]
+fn an_idle_connection_of_a_stopping_worker_ends_with_its_timer() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.shared.stopping = true;
+    assert!(fixture.expire(RECEIVE));
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_request_that_arrives_before_the_shutdown_is_the_last() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.client.sent.extend_from_slice(get("/").as_bytes());
+    fixture.stop();
+    fixture.advance(Duration::from_secs(1));
+    assert!(
+        fixture.connection.is_some(),
+        "the client may have sent more"
+    );
+    assert!(fixture.taken().ends_with("Hello, World!"));
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_new_client_may_send_one_request_after_the_shutdown() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.stop();
+    fixture.send(&get("/"));
+    assert!(
+        fixture.connection.is_some(),
+        "the client may have sent more"
+    );
+    assert!(fixture.taken().ends_with("Hello, World!"));
+    // Sent before the client has read `Connection: close`. A close would reset the connection.
+    fixture.send(&get("/"));
+    assert!(fixture.connection.is_some());
+    assert_eq!(fixture.taken().matches("200").count(), 1);
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+    let mut silent = Fixture::new();
+    silent.stop();
+    assert!(silent.connection.is_some());
+    silent.advance(Duration::from_secs(1));
+    assert!(silent.connection.is_none(), "it gets no response");
+}
+
+#[test]
+fn a_client_served_just_before_the_shutdown_may_send_one_more() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.advance(Duration::from_millis(200));
+    fixture.stop();
+    // This request was on its way.
+    fixture.send(&get("/"));
+    assert!(
+        fixture.connection.is_some(),
+        "the client may have sent more"
+    );
+    let taken = fixture.taken();
+    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
+    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_silent_client_is_closed_a_second_after_the_shutdown() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.advance(Duration::from_millis(900));
+    fixture.stop();
+    fixture.advance(Duration::from_millis(999));
+    assert!(fixture.connection.is_some());
+    fixture.advance(Duration::from_millis(2));
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_client_idle_for_over_a_second_is_closed_at_once() {
+    for request in ["", &get("/")] {
+        let mut fixture = Fixture::new();
+        fixture.receive(usize::MAX / 2);
+        fixture.send(request);
+        fixture.advance(Duration::from_millis(1125));
+        fixture.stop();
+        assert!(fixture.connection.is_none(), "{request:?}");
+    }
+}
+
+/// A connection whose client has not received its last response, and that was idle for this long before
+/// the worker stops.
+fn with_slow_client(idle_ms: u64) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.client.is_slow = true;
+    fixture.advance(Duration::from_millis(idle_ms));
+    fixture.stop();
+    fixture
+}
+
+#[test]
+fn a_stopping_worker_waits_until_the_client_has_its_response_and_a_second_more() {
+    for idle_ms in [0, 5000] {
+        let mut fixture = with_slow_client(idle_ms);
+        for _ in 0..40 {
+            fixture.advance(Duration::from_millis(250));
+            // The socket has room again, which does not mean that all is delivered.
+            fixture.proceed();
+            assert!(fixture.connection.is_some(), "idle for {idle_ms} ms");
+        }
+        fixture.client.is_slow = false;
+        fixture.advance(Duration::from_millis(999));
+        assert!(fixture.connection.is_some(), "a request may be on its way");
+        // At the next look it has the response, and then another second.
+        fixture.advance(Duration::from_millis(2));
+        fixture.advance(Duration::from_millis(1002));
+        assert!(fixture.connection.is_none());
+    }
+}
+
+#[test]
+fn a_slow_client_of_a_stopping_worker_may_send_one_more() {
+    let mut fixture = with_slow_client(5000);
+    fixture.advance(Duration::from_millis(2500));
+    fixture.client.is_slow = false;
+    fixture.advance(Duration::from_millis(1500));
+    fixture.send(&get("/"));
+    let taken = fixture.taken();
+    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
+    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+}
+
+#[test]
+fn a_slow_client_is_evicted_if_its_slot_is_needed() {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture.send(&get("/"));
+    fixture.client.is_slow = true;
+    fixture.evict();
+    assert!(fixture.connection.is_none(), "the kernel sends the rest");
+}

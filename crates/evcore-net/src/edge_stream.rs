@@ -1,0 +1,378 @@
+//! A stream whose readiness is reported by edges, and what is known of it.
+//!
+//! It knows no poller. The loop is a trait of three calls, so that any edge-triggered loop can be one.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::AsFd;
+
+use crate::edge_io::EdgeIo;
+use crate::splice_pipe::SplicePipe;
+use crate::transport::Transport;
+
+/// The most calls that reach a stream in one turn. The other streams wait for them.
+const CALLS_MAX: u8 = 32;
+
+/// The most buffers that a vectored call uses.
+const BUFFERS_MAX: usize = 1024;
+
+/// An edge-triggered loop, as an [`EdgeStream`] needs it.
+pub trait EdgeLoop {
+    /// The name under which the loop watches a stream.
+    type Token: Copy;
+
+    /// The number of the current turn, one iteration of the loop. A stream gets 32 calls in each.
+    fn turn(&self) -> u64;
+
+    /// Makes the loop report a side of a stream again, which was drained. Nothing to do on epoll and
+    /// kqueue.
+    fn rearm(&mut self, token: Self::Token, side: Side);
+
+    /// Makes the loop call the stream's handler in the next turn, although nothing is reported for it.
+    fn resume(&mut self, token: Self::Token);
+}
+
+/// A side of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What the peer sends.
+    Read,
+    /// What the peer receives.
+    Write,
+}
+
+/// What a poller reports of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// There is something to receive.
+    pub readable: bool,
+    /// There is room to send.
+    pub writable: bool,
+    /// The peer sends no more, the stream was hung up, or it has an error.
+    pub ending: bool,
+}
+
+/// A stream that a loop watches edge-triggered, with its readiness.
+///
+/// An edge-triggered poller reports once that a stream is ready. This type remembers it until a call
+/// has drained the stream, and then makes the loop report it again. It is used as follows:
+///
+/// 1. Pass what the poller reports of the stream to [`on_edges`](Self::on_edges).
+/// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or nothing is
+///    left to do. After `WouldBlock` another report comes, and only then.
+///
+/// If you did not receive because sending blocked, do both after the next report. Data that arrived
+/// meanwhile has no report of its own.
+///
+/// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too, and
+/// the loop [resumes](EdgeLoop::resume) the stream in the next turn.
+///
+/// A call that is known to block makes no system call. Both sides count as blocked until the first
+/// report.
+///
+/// ```
+/// use evcore_net::{EdgeLoop, EdgeStream, Edges, Side, Stream};
+/// use std::{io::{ErrorKind, Write}, os::{fd::OwnedFd, unix::net::UnixStream}};
+///
+/// /// A loop over epoll or kqueue, with numbers as tokens.
+/// #[derive(Default)]
+/// struct Loop {
+///     turn: u64,
+///     due: Vec<usize>, // in the next turn
+/// }
+///
+/// impl EdgeLoop for Loop {
+///     type Token = usize;
+///
+///     fn turn(&self) -> u64 { self.turn }
+///     fn rearm(&mut self, _: usize, _: Side) {}
+///     fn resume(&mut self, token: usize) { self.due.push(token) }
+/// }
+///
+/// let (mut near, far) = UnixStream::pair()?;
+/// far.set_nonblocking(true)?;
+/// near.write_all(b"hello")?;
+/// let (mut ev, mut buffer) = (Loop::default(), [0; 16]);
+/// let mut stream = EdgeStream::new(Stream::from(OwnedFd::from(far)), 7);
+/// stream.on_edges(Edges { readable: true, ..Edges::default() }); // the poller has reported it
+/// assert_eq!(stream.recv(&mut ev, &mut buffer)?, 5);
+/// // A short read has drained the stream, so this makes no system call.
+/// let blocked = stream.recv(&mut ev, &mut buffer).unwrap_err();
+/// assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct EdgeStream<S, T> {
+    stream: S,
+    token: T,
+    /// No call has drained the stream since the last report.
+    readable: bool,
+    /// No call has filled the socket's buffer since the last report.
+    writable: bool,
+    /// The end, a hang-up or an error was reported. It may follow the data directly, and is not
+    /// reported again.
+    ending: bool,
+    /// The calls in `turn`, the latest one that had any.
+    calls: u8,
+    turn: u64,
+}
+
+impl<S: Transport, T: Copy> EdgeStream<S, T> {
+    /// Receives as [`Stream::recv`](crate::Stream::recv) does. 0 is the end, and remains readable.
+    ///
+    /// A short read drains the stream, unless the end was reported. Data that urgent data or passed
+    /// descriptors have cut short counts as drained, too: receive those by
+    /// [`read_with`](Self::read_with).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
+    /// stream is drained.
+    #[inline]
+    pub fn recv<E: EdgeLoop<Token = T>>(
+        &mut self,
+        ev: &mut E,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        let received = self.read_with(ev, |stream| stream.recv(buffer))?;
+        // The end is no short read: nothing follows it.
+        if (1..buffer.len()).contains(&received) && !self.ending {
+            self.on_drained(ev);
+        }
+        Ok(received)
+    }
+
+    /// Sends as [`Stream::send`](crate::Stream::send) does. If it sends less than `bytes`, the next call
+    /// fails with [`WouldBlock`](ErrorKind::WouldBlock).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stream::send`](crate::Stream::send); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
+    /// socket's buffer is full.
+    #[inline]
+    pub fn send<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.write_with(ev, |stream| stream.send(bytes))?;
+        if sent < bytes.len() {
+            self.on_full(ev);
+        }
+        Ok(sent)
+    }
+
+    /// Receives as [`recv`](Self::recv) does, into the spare capacity of `buffer`, behind what it
+    /// holds. The buffer does not grow.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// If `buffer` has no spare capacity.
+    #[inline]
+    pub fn recv_buf<E: EdgeLoop<Token = T>>(
+        &mut self,
+        ev: &mut E,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let received = self.read_with(ev, |stream| stream.recv_buf(buffer))?;
+        if received > 0 && buffer.len() < buffer.capacity() && !self.ending {
+            self.on_drained(ev);
+        }
+        Ok(received)
+    }
+
+    /// Sends as [`send`](Self::send) does, from several buffers, one after another. At most 1,024 of
+    /// them are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn send_vectored<E: EdgeLoop<Token = T>>(
+        &mut self,
+        ev: &mut E,
+        buffers: &[IoSlice<'_>],
+    ) -> io::Result<usize> {
+        // A call takes no more than these.
+        let buffers = &buffers[..buffers.len().min(BUFFERS_MAX)];
+        let sent = self.write_with(ev, |stream| stream.send_vectored(buffers))?;
+        if sent < buffers.iter().map(|buffer| buffer.len()).sum() {
+            self.on_full(ev);
+        }
+        Ok(sent)
+    }
+
+    /// Borrows the stream as [`Read`](io::Read) and [`Write`](io::Write), for a library that calls
+    /// these: TLS, WebSocket, SSH. Its calls are [`recv`](Self::recv), [`send`](Self::send) and
+    /// [`send_vectored`](Self::send_vectored); nothing is buffered.
+    #[inline]
+    pub fn io<'a, E: EdgeLoop<Token = T>>(&'a mut self, ev: &'a mut E) -> EdgeIo<'a, S, T, E> {
+        EdgeIo::new(self, ev)
+    }
+
+    /// Calls `read`, which receives from the stream in its own way, unless the stream is drained. It is
+    /// drained when `read` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short read.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`; [`WouldBlock`](ErrorKind::WouldBlock) if the stream is drained.
+    #[inline]
+    pub fn read_with<E: EdgeLoop<Token = T>, R>(
+        &mut self,
+        ev: &mut E,
+        read: impl FnOnce(&S) -> io::Result<R>,
+    ) -> io::Result<R> {
+        if !self.readable || !self.may_call(ev) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let result = read(&self.stream);
+        if would_block(&result) {
+            self.on_drained(ev);
+        }
+        result
+    }
+
+    /// Calls `write`, which sends to the stream in its own way, unless the socket's buffer is full. It
+    /// is full when `write` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short write.
+    ///
+    /// # Errors
+    ///
+    /// Those of `write`; [`WouldBlock`](ErrorKind::WouldBlock) if the socket's buffer is full.
+    #[inline]
+    pub fn write_with<E: EdgeLoop<Token = T>, R>(
+        &mut self,
+        ev: &mut E,
+        write: impl FnOnce(&S) -> io::Result<R>,
+    ) -> io::Result<R> {
+        if !self.writable || !self.may_call(ev) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let result = write(&self.stream);
+        if would_block(&result) {
+            self.on_full(ev);
+        }
+        result
+    }
+
+    /// Counts a call. If there were enough in this turn, the stream continues in the next one.
+    #[inline]
+    fn may_call<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) -> bool {
+        let turn = ev.turn();
+        if self.turn != turn {
+            self.turn = turn;
+            self.calls = 0;
+        }
+        self.calls += 1;
+        self.calls <= CALLS_MAX || self.continue_next_turn(ev)
+    }
+
+    #[cold]
+    fn continue_next_turn<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) -> bool {
+        self.calls = CALLS_MAX;
+        ev.resume(self.token);
+        false
+    }
+
+    /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 is the end, and remains readable.
+    ///
+    /// A short read drains the stream, as in [`recv`](Self::recv).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
+    /// stream is drained.
+    ///
+    /// # Panics
+    ///
+    /// If the pipe still holds bytes.
+    pub fn fill<E: EdgeLoop<Token = T>>(
+        &mut self,
+        ev: &mut E,
+        pipe: &mut SplicePipe,
+    ) -> io::Result<usize>
+    where
+        S: AsFd,
+    {
+        let received = self.read_with(ev, |stream| pipe.fill_from(stream))?;
+        if received > 0 && pipe.was_short_read() && !self.ending {
+            self.on_drained(ev);
+        }
+        Ok(received)
+    }
+
+    fn on_drained<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) {
+        self.readable = false;
+        ev.rearm(self.token, Side::Read);
+    }
+
+    fn on_full<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) {
+        self.writable = false;
+        ev.rearm(self.token, Side::Write);
+    }
+}
+
+impl<S, T: Copy> EdgeStream<S, T> {
+    /// A stream that a loop watches under `token`, edge-triggered and for both sides.
+    #[must_use]
+    pub const fn new(stream: S, token: T) -> Self {
+        Self {
+            stream,
+            token,
+            readable: false,
+            writable: false,
+            ending: false,
+            calls: 0,
+            turn: 0,
+        }
+    }
+
+    /// Takes note of what the poller reports.
+    ///
+    /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So a
+    /// report that the stream is readable tries to receive in any case, for example before an eviction.
+    #[inline]
+    pub fn on_edges(&mut self, edges: Edges) {
+        self.ending |= edges.ending;
+        self.readable |= edges.readable || self.ending;
+        self.writable |= edges.writable;
+    }
+
+    /// The token under which the loop watches the stream.
+    #[inline]
+    #[must_use]
+    pub const fn token(&self) -> T {
+        self.token
+    }
+
+    /// Whether a call that receives may find data or the end.
+    #[inline]
+    #[must_use]
+    pub const fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Whether a call that sends may find room.
+    #[inline]
+    #[must_use]
+    pub const fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The stream, for calls other than receiving and sending.
+    #[inline]
+    #[must_use]
+    pub const fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// The stream. The loop still watches it.
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+}
+
+fn would_block<R>(result: &io::Result<R>) -> bool {
+    matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests;

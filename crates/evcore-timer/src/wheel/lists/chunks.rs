@@ -1,0 +1,365 @@
+//! The chunks in memory: how the words of a cache line are used, and which chunks are free.
+//!
+//! This file knows no order of timers and no slots; the [lists](super) do. Every number that is packed
+//! into a word is packed and unpacked here.
+
+use crate::blocks::Blocks;
+use crate::wheel::nodes::Spot;
+
+use super::LISTS;
+
+/// Words of a chunk: a cache line.
+pub(super) const CHUNK_WORDS: u32 = 16;
+
+/// The first word of a chunk that is a place for an id.
+pub(super) const FIRST_PLACE: u32 = 2;
+
+/// Places of a chunk.
+pub(super) const PLACES: u32 = CHUNK_WORDS - FIRST_PLACE;
+
+/// In a place whose timer was removed.
+pub(super) const HOLE: u32 = u32::MAX;
+
+/// The first chunk of the table is never used. It stands for "no chunk", and its places are holes.
+pub(super) const NONE: u32 = 0;
+
+/// The word of a chunk that has the next chunk and the number of holes: see [`Head`]. In a free chunk,
+/// the next free chunk.
+const HEAD: u32 = 0;
+
+/// The word of a chunk that has the chunk before.
+const PREV: u32 = 1;
+
+/// Words of a block: 4 KiB, 64 chunks.
+const BLOCK: usize = 1024;
+
+/// The neighbour of a chunk: another chunk, or an end of the list with this number.
+///
+/// Chunks have the numbers below [`END`](Self::END), and ends those above it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Link(u32);
+
+impl Link {
+    const END: u32 = Spot::CHUNKS - LISTS;
+
+    #[inline]
+    pub(super) const fn to_chunk(chunk: u32) -> Self {
+        Self(chunk)
+    }
+
+    #[inline]
+    pub(super) const fn end_of(list: u32) -> Self {
+        Self(Self::END + list)
+    }
+
+    /// The list whose end it is; `None` if it is a chunk.
+    #[inline]
+    pub(super) const fn list(self) -> Option<u32> {
+        self.0.checked_sub(Self::END)
+    }
+
+    /// The chunk, if it is not an end.
+    #[inline]
+    pub(super) const fn chunk(self) -> u32 {
+        self.0
+    }
+}
+
+/// The first word of a chunk: the next chunk in the low 27 bits, and the number of holes in the high 5.
+///
+/// The number is two too high. So a chunk whose 14 places are holes has 16 there, which is the highest
+/// bit: the addition that counts a hole also shows by its sign whether it was the last timer.
+struct Head;
+
+impl Head {
+    /// One hole.
+    const ONE_HOLE: u32 = Spot::CHUNKS;
+
+    #[inline]
+    const fn of(next: Link, holes: u32) -> u32 {
+        (holes + CHUNK_WORDS - PLACES) * Self::ONE_HOLE + next.0
+    }
+
+    #[inline]
+    const fn next(head: u32) -> Link {
+        Link(head % Self::ONE_HOLE)
+    }
+
+    #[cfg(test)]
+    const fn holes(head: u32) -> u32 {
+        head / Self::ONE_HOLE - (CHUNK_WORDS - PLACES)
+    }
+
+    #[inline]
+    const fn has_only_holes(head: u32) -> bool {
+        head >= Self::ONE_HOLE * CHUNK_WORDS
+    }
+
+    /// With another next chunk.
+    #[inline]
+    const fn with_next(head: u32, next: Link) -> u32 {
+        head / Self::ONE_HOLE * Self::ONE_HOLE + next.0
+    }
+}
+
+const _: () = {
+    let end = Link::end_of(LISTS - 1);
+    assert!(Head::has_only_holes(Head::of(end, PLACES)));
+    assert!(!Head::has_only_holes(Head::of(end, PLACES - 1)));
+};
+
+/// The index of a word of a chunk.
+#[inline]
+pub(super) const fn word_of(chunk: u32, at: u32) -> u32 {
+    chunk * CHUNK_WORDS + at
+}
+
+/// The chunk that has this word.
+#[inline]
+pub(super) const fn chunk_of(word: u32) -> u32 {
+    word / CHUNK_WORDS
+}
+
+/// The position of a word in its chunk.
+#[inline]
+pub(super) const fn at(word: u32) -> usize {
+    (word % CHUNK_WORDS) as usize
+}
+
+/// The chunks, word by word, so that a spot is an index.
+#[derive(Clone, Debug)]
+pub(super) struct Chunks {
+    words: Blocks<u32, BLOCK>,
+    /// The first of the chunks that no list has; [`NONE`] if there is none. Linked by their heads.
+    free: u32,
+}
+
+impl Chunks {
+    pub(super) const fn new() -> Self {
+        Self {
+            words: Blocks::new(),
+            free: NONE,
+        }
+    }
+
+    /// The number of chunks in memory.
+    pub(super) fn len(&self) -> usize {
+        self.words.len() / CHUNK_WORDS as usize
+    }
+
+    /// Makes the table at least `chunks` long. The new chunks are free.
+    #[inline(never)]
+    pub(super) fn grow(&mut self, chunks: usize) {
+        let start = self.words.len();
+        self.words.cover(chunks * CHUNK_WORDS as usize, HOLE);
+        self.free_from(start);
+    }
+
+    /// Frees all chunks.
+    pub(super) fn clear(&mut self) {
+        self.free = NONE;
+        self.free_from(0);
+    }
+
+    /// Frees all chunks from this word on. The first of them will be taken first.
+    fn free_from(&mut self, start: usize) {
+        let start = start.max(CHUNK_WORDS as usize);
+        for word in (start..self.words.len())
+            .step_by(CHUNK_WORDS as usize)
+            .rev()
+        {
+            let head = u32::try_from(word).expect("more chunks than ids");
+            self.put_free(chunk_of(head));
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_free(&self) -> bool {
+        self.free != NONE
+    }
+
+    #[inline]
+    pub(super) fn ensure_free(&mut self) {
+        if !self.has_free() {
+            self.grow(self.len() + 1);
+        }
+    }
+
+    /// Takes a free chunk, which there must be, for a list. Writes its links and its first id.
+    #[inline]
+    pub(super) fn take(&mut self, prev: Link, next: Link, place: u32, id: u32) -> u32 {
+        debug_assert!(self.has_free(), "no chunk is free");
+        let chunk = self.free;
+        let head = word_of(chunk, HEAD);
+        let block = self.words.block_mut(head);
+        let head = head as usize % BLOCK;
+        self.free = block[head];
+        block[head] = Head::of(next, 0);
+        block[head | PREV as usize] = prev.0;
+        block[head | place as usize] = id;
+        chunk
+    }
+
+    /// Frees a chunk.
+    #[inline]
+    pub(super) fn put_free(&mut self, chunk: u32) {
+        *self.words.at_mut(word_of(chunk, HEAD)) = self.free;
+        self.free = chunk;
+    }
+
+    /// The next chunk.
+    #[inline]
+    pub(super) fn next(&self, chunk: u32) -> Link {
+        Head::next(*self.words.at(word_of(chunk, HEAD)))
+    }
+
+    /// The chunk before.
+    #[inline]
+    pub(super) fn prev(&self, chunk: u32) -> Link {
+        Link(*self.words.at(word_of(chunk, PREV)))
+    }
+
+    /// Both neighbours of a chunk, the one before first.
+    #[inline]
+    pub(super) fn neighbours(&self, chunk: u32) -> (Link, Link) {
+        let head = word_of(chunk, HEAD);
+        let block = self.words.block(head);
+        let head = head as usize % BLOCK;
+        (Link(block[head | PREV as usize]), Head::next(block[head]))
+    }
+
+    #[inline]
+    pub(super) fn set_next(&mut self, chunk: u32, next: Link) {
+        let head = self.words.at_mut(word_of(chunk, HEAD));
+        *head = Head::with_next(*head, next);
+    }
+
+    #[inline]
+    pub(super) fn set_prev(&mut self, chunk: u32, prev: Link) {
+        *self.words.at_mut(word_of(chunk, PREV)) = prev.0;
+    }
+
+    /// The id in a place, or [`HOLE`].
+    #[inline]
+    pub(super) fn id(&self, word: u32) -> u32 {
+        *self.words.at(word)
+    }
+
+    /// Writes an id into a place of the table.
+    #[inline]
+    pub(super) fn set_id(&mut self, word: u32, id: u32) {
+        *self.words.at_mut(word) = id;
+    }
+
+    /// Writes an id into a place, if the table has it.
+    #[inline]
+    pub(super) fn try_set_id(&mut self, word: u32, id: u32) -> bool {
+        let place = self.words.get_mut(word);
+        place.map(|place| *place = id).is_some()
+    }
+
+    /// Makes a hole of a place. Returns whether the chunk has only holes now, between the front and the
+    /// back of its list.
+    #[inline]
+    pub(super) fn dig(&mut self, word: u32) -> bool {
+        let Some(block) = self.words.get_block_mut(word) else {
+            return true;
+        };
+        block[word as usize % BLOCK] = HOLE;
+        let head = &mut block[word_of(chunk_of(word), HEAD) as usize % BLOCK];
+        *head += Head::ONE_HOLE;
+        Head::has_only_holes(*head)
+    }
+
+    /// Counts fewer holes, since these are before the front or behind the back of the list now.
+    #[inline]
+    pub(super) fn leave_holes(&mut self, chunk: u32, holes: u32) {
+        *self.words.at_mut(word_of(chunk, HEAD)) -= holes * Head::ONE_HOLE;
+    }
+
+    /// Counts no holes.
+    #[inline]
+    pub(super) fn forget_holes(&mut self, chunk: u32) {
+        let head = self.words.at_mut(word_of(chunk, HEAD));
+        *head = Head::of(Head::next(*head), 0);
+    }
+
+    /// A copy of all words of a chunk.
+    #[inline]
+    pub(super) fn words(&self, chunk: u32) -> [u32; CHUNK_WORDS as usize] {
+        let head = word_of(chunk, HEAD);
+        let (words, _) = self.words.block(head)[head as usize % BLOCK..]
+            .split_first_chunk()
+            .expect("a block has whole chunks");
+        *words
+    }
+
+    /// The first free chunk.
+    #[cfg(test)]
+    pub(super) fn first_free(&self) -> u32 {
+        self.free
+    }
+
+    /// The number of free chunks.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        let next = |&chunk: &u32| Some(*self.words.at(word_of(chunk, HEAD)));
+        let free = std::iter::successors(Some(self.free), next);
+        free.take_while(|&chunk| chunk != NONE)
+            .take(self.len())
+            .count()
+    }
+
+    /// The number of holes that a chunk counts.
+    #[cfg(test)]
+    pub(super) fn holes(&self, chunk: u32) -> usize {
+        Head::holes(*self.words.at(word_of(chunk, HEAD))) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_fills_a_cache_line() {
+        let mut chunks = Chunks::new();
+        chunks.grow(2);
+        let address = std::ptr::from_ref(chunks.words.at(word_of(1, HEAD))).addr();
+        assert_eq!(
+            (CHUNK_WORDS as usize * size_of::<u32>(), address % 64),
+            (64, 0)
+        );
+    }
+
+    #[test]
+    fn a_link_is_a_chunk_or_an_end() {
+        assert_eq!(Link::to_chunk(Link::END - 1).list(), None);
+        for list in [0, LISTS - 1] {
+            assert_eq!(Link::end_of(list).list(), Some(list));
+            assert_eq!(
+                Head::next(Head::of(Link::end_of(list), PLACES)),
+                Link::end_of(list)
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_hole_of_a_chunk_is_reported_whatever_its_links() {
+        for next in [Link::to_chunk(1), Link::end_of(LISTS - 1)] {
+            let mut chunks = Chunks::new();
+            chunks.ensure_free();
+            let chunk = chunks.take(Link::end_of(0), Link::to_chunk(7), FIRST_PLACE, 0);
+            chunks.set_next(chunk, next);
+            for holes in 1..=PLACES {
+                let is_last = chunks.dig(word_of(chunk, CHUNK_WORDS - holes));
+                assert_eq!(is_last, holes == PLACES);
+                assert_eq!(chunks.neighbours(chunk), (Link::end_of(0), next));
+            }
+            chunks.leave_holes(chunk, 1);
+            assert_eq!(chunks.holes(chunk), PLACES as usize - 1);
+            chunks.forget_holes(chunk);
+            assert_eq!((chunks.holes(chunk), chunks.next(chunk)), (0, next));
+        }
+    }
+}
