@@ -226,7 +226,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
         let now_ns = self.end_measuring();
         let timeout = self.plan_turn(now_ns);
-        if self.accepting.holds_lock() {
+        if self.accepting.coordinator.holds_lock() {
             self.record(Record::LockTaken);
         }
         timeout

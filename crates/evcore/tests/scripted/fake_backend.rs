@@ -8,7 +8,8 @@ use std::{
 };
 
 use evcore::{
-    GroupMember, Ready, Timer, Token,
+    Ready, Timer, Token,
+    balancer::GroupMember,
     poller::{Backend, Capabilities, Error, EventSink, Registration, Result, WakeChannel, Waker},
 };
 
