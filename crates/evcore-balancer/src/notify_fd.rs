@@ -1,6 +1,7 @@
 //! Wakes a worker from another process, by a descriptor that was made before the fork.
 //!
-//! It is an eventfd if the system has it, and a pair of sockets otherwise.
+//! It is an eventfd if the system has it, and a pair of sockets otherwise. The poller's waker has a flag
+//! in its process instead of one in shared memory, so the two share only rustix (decision 0018).
 
 use std::io;
 
