@@ -3,11 +3,14 @@
 use std::{
     io::{self, BufRead, Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
-    process::Command,
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
     thread,
 };
 
 use evcore_tests::{PATIENCE, Server, eventually, example};
+#[cfg(target_os = "linux")]
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The package and the name of each echo server. The balancer's runs on epoll.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -118,4 +121,66 @@ fn a_pool_beside_mio_resolves_all_names_and_ends() {
     lines.sort_unstable();
     expected.sort_unstable();
     assert_eq!(lines, expected);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_of_mio_moves_its_clients_to_a_new_process_twice() {
+    let mut command = Command::new(example("evcore-handover", "move_with_mio"));
+    let mut first = command
+        .arg("127.0.0.1:0")
+        .stdout(Stdio::piped())
+        // All processes can be ended, whatever fails.
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let group = Pid::from_child(&first);
+    let _end = OnDrop(|| kill_process_group(group, Signal::KILL).unwrap());
+    let mut line = String::new();
+    let mut output = io::BufReader::new(first.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let address: SocketAddr = line
+        .trim_end()
+        .strip_prefix("listening on ")
+        .unwrap()
+        .parse()
+        .unwrap();
+    // Half a line is the state that moves.
+    let mut clients: Vec<_> = (0..300).map(|_| connect(address).unwrap()).collect();
+    for client in &mut clients {
+        client.write_all(b"he").unwrap();
+    }
+    let mut processes = vec![first.id().to_string()];
+    for round in 0..2 {
+        let mut mover = io::BufReader::new(connect(address).unwrap());
+        mover.get_mut().write_all(b"move\n").unwrap();
+        assert_eq!(answer(&mut mover), [&*processes[round], "move"]);
+        mover.get_mut().write_all(b"where\n").unwrap();
+        processes.push(answer(&mut mover)[0].clone());
+        assert_ne!(processes[round], processes[round + 1]);
+    }
+    assert!(first.wait().unwrap().success());
+    for client in clients {
+        let mut client = io::BufReader::new(client);
+        client.get_mut().write_all(b"llo\n").unwrap();
+        assert_eq!(answer(&mut client), [&*processes[2], "hello"]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+struct OnDrop<F: Fn()>(F);
+
+#[cfg(target_os = "linux")]
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+/// The words of a line: the process, and what it got.
+#[cfg(target_os = "linux")]
+fn answer(client: &mut io::BufReader<TcpStream>) -> Vec<String> {
+    let mut line = String::new();
+    client.read_line(&mut line).unwrap();
+    line.split_whitespace().map(String::from).collect()
 }

@@ -3,15 +3,13 @@
 
 use std::{ffi::OsString, fs, process::Command};
 
-use evcore::{Listener, balancer::WorkerGroup};
-use evcore_prefork::Worker;
+use evcore::Listener;
 use evcore_testing::{CountingAllocator, watch_this_thread, watched_allocations};
 use evcore_tests::{Client, signal_to};
 use rustix::process::Signal;
 
 use evcore_httpd::options::{self, Options};
-use evcore_httpd::scoreboard::WorkerStats;
-use evcore_httpd::worker::{self, Setup};
+use evcore_httpd::worker::Setup;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -30,15 +28,6 @@ fn options(poller: &str, log: Option<OsString>) -> Options {
     match options::parse(words.into_iter().chain(log.into_iter().flatten())) {
         Ok(options::Command::Serve(options)) => *options,
         other => panic!("{other:?}"),
-    }
-}
-
-fn setup(options: Options) -> Setup {
-    Setup {
-        listeners: vec![vec![Listener::bind("127.0.0.1:0").expect("a free port")]],
-        group: WorkerGroup::new(options.policy, 1).expect("a page"),
-        scoreboard: WorkerStats::scoreboard(1).expect("a page"),
-        options,
     }
 }
 
@@ -113,13 +102,15 @@ fn serve_and_count() {
     let Ok(poller) = std::env::var(POLLER) else {
         return;
     };
-    let setup = setup(options(&poller, std::env::var_os(LOG)));
-    let address = setup.listeners[0][0].local_addr().tcp().unwrap();
+    let options = options(&poller, std::env::var_os(LOG));
+    let listener = Listener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().tcp().unwrap();
     let serving = std::thread::spawn(move || {
         watch_this_thread();
-        let worker = Worker::solo().expect("signals can be handled");
-        let server = worker::server(&worker, setup).expect("it starts");
-        worker::run(server, &worker).expect("it serves");
+        let (worker, setup) = Setup::new(options).expect("a page");
+        let worker = worker.listener(listener);
+        let ended = worker.run_here(|worker| setup.serve(worker));
+        ended.expect("it serves");
     });
 
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();

@@ -30,13 +30,16 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-serve", "evcore evcore-prefork"),
     ("evcore-sim", "evcore"),
     // Not published.
-    ("evcore-httpd", "evcore evcore-prefork httparse httpdate lexopt mime_guess rustix serde \
+    ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
                       serde_json signal-hook tracing"),
 ];
 
 /// Our crates that tests and examples use, by their path alone: a version would have to be published
 /// before the crate that it tests.
-const IN_TESTS: &[(&str, &str)] = &[("*", "evcore-testing")];
+const IN_TESTS: &[(&str, &str)] = &[
+    ("*", "evcore-testing"),
+    ("evcore-prefork", "evcore-handover"),
+];
 
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let faults = workspace.packages.iter().flat_map(faults);

@@ -12,6 +12,7 @@ mod sync;
 mod time_source;
 
 mod ticker;
+mod updates;
 
 mod manual;
 mod zone;
@@ -27,6 +28,7 @@ pub use snapshot::Snapshot;
 pub use stamp::Stamp;
 pub use ticker::{Ticker, TickerError};
 pub use time_source::{SystemTimeSource, TimeSource, WallTime};
+pub use updates::ClockUpdates;
 
 // All types are `Send`: created on one thread, used on another.
 const _: () = {

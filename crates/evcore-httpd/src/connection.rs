@@ -1,354 +1,361 @@
-//! One client connection, from accept to close.
+//! One client connection, from accept to close, without its stream.
 //!
-//! The registration is edge-triggered: the kernel reports readiness once, so the connection keeps a
-//! flag (`readable`) until a read finds the socket empty. It reads only what it can serve: while a
-//! response is being sent or delayed, further requests stay in the socket's receive buffer.
+//! [`input`] has what is received and not served, [`output`] and [`payload`] what is not sent. [`task`] is what
+//! the connection returns to `session`, which moves the bytes.
 
-use std::{io, mem, net::IpAddr, sync::Arc, time::Duration};
+mod input;
+mod output;
+mod payload;
+mod task;
+#[cfg(test)]
+mod tests;
 
-use evcore::{Acceptor, EventLoop, Listener, Ready, Timer, Token, Transport};
+use std::{net::IpAddr, time::Duration};
+
+use evcore::{Timer, Token, clock::Clock};
 
 use crate::{
+    access_log::copy_request_line,
     body::BodyReader,
     counts::Phase,
-    files::{DiskRead, OpenFile},
-    request::Request,
+    files::DiskRead,
+    request::{Action, Parsed, Request, parse},
     response::{CONTINUE, Status},
-    shared::Shared,
-    timers::{RECEIVE, SLEEP},
+    route::Route,
+    shared::{MAX_OUTPUT_BYTES, Rest, Shared},
+    timers::{Change, RECEIVE, Timeout, Timers},
 };
 
-/// The most reads and writes of one step, so that one connection does not delay the others.
-const IO_BUDGET: u32 = 16;
+use input::Input;
+use output::Output;
+use payload::{Payload, Piece};
 
-/// How long to read and discard after the last response. Closing a socket that has unread bytes
-/// resets the connection, and the client may lose the response (RFC 9112, section 9.6).
-const LINGER: Duration = Duration::from_secs(2);
+pub use task::{Abort, Changes, Expiry, Task};
 
-/// How long a stopping worker waits for the next request after a response that did not announce the
-/// end: as long as the loop does for connections that were answered just before the stop.
-const LAST_CHANCE: Duration = Duration::from_secs(1);
+/// The most bytes to discard after the last response; a client that sends more is closed.
+const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
-/// A client connection.
+/// A client connection: bytes in, bytes out.
 ///
-/// A request touches most of it. It is two cache lines, because thousands of connections do not fit
-/// into the caches near the processor.
+/// It does no I/O. It has no stream, waits for nothing and arms no timer: its caller does that, which is
+/// `session` on a loop, and in tests a few lines over two vectors. It does make responses, of what the
+/// connections of a worker [share](Shared).
+///
+/// Its methods are of four kinds. They are called in this order, once for each step of the loop:
+///
+/// 1. `handle_*` takes what has happened:
+///    [`handle_accepted`](Self::handle_accepted), [`handle_timer`](Self::handle_timer),
+///    [`handle_body_room`](Self::handle_body_room), [`handle_disk_read`](Self::handle_disk_read). That the
+///    stream is ready concerns the caller alone.
+/// 2. [`poll_task`](Self::poll_task) returns what to do with the stream. The result goes to
+///    [`handle_input`](Self::handle_input), [`handle_sent`](Self::handle_sent),
+///    [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The two
+///    alternate until the task is to wait, or the stream has nothing.
+/// 3. [`poll_changes`](Self::poll_changes) returns what changes in the loop: timers, and whether the
+///    connection is idle. Until then a response may be in the buffer that all connections share.
+/// 4. [`release`](Self::release), at the end, gives back what the connection holds.
+///
+/// [`handle_eviction`](Self::handle_eviction) is for after 3, because a request may have just arrived.
+/// After an [`Abort`], only `release` follows.
+///
+/// It reads only what it can serve: while a response is being sent or delayed, its task is not to receive,
+/// and further requests stay in the socket's receive buffer.
+///
+/// A request touches most of it. With its stream it is as large as two cache lines, because thousands of
+/// connections do not fit into the caches near the processor.
 #[derive(Debug)]
-#[repr(align(64))]
-pub struct Connection<S> {
-    pub(crate) stream: S,
+pub struct Connection {
+    input: Input,
+    output: Output,
+    payload: Payload,
+    /// What becomes of the current request. `None` before a head, and within one.
+    state: Option<Box<State>>,
     /// `None` if there is no access log.
-    pub(crate) logged: Option<Box<Logged>>,
-    pub(crate) state: State,
-    /// Received and not yet served. Empty, and not allocated, between requests.
-    pub(crate) input: Vec<u8>,
-    /// `input` was parsed and holds an incomplete request.
-    pub(crate) partial: bool,
-    /// Response bytes; those from `sent` on are not written yet.
-    pub(crate) output: Vec<u8>,
-    pub(crate) sent: usize,
-    /// Payload bytes of `/bytes` or of `file` to send after `output`.
-    pub(crate) payload_left: u64,
-    /// The payload is that of this file up to `file_end`. `None` once it is sent.
-    pub(crate) file: Option<Arc<OpenFile>>,
-    pub(crate) file_end: u64,
-    pub(crate) disk_read: DiskRead,
-    /// The socket may have data: no read has found it empty since the last event.
-    pub(crate) readable: bool,
-    /// The client has shut down its write side, so a short read does not mean an empty socket.
-    pub(crate) read_closed: bool,
-    /// Body memory held by the responses in `output`, in bytes.
-    pub(crate) room: usize,
-    /// The connection ends after the response that is being sent.
-    pub(crate) is_last_response: bool,
-    /// After the last response, unread bytes may arrive: read and discard them.
-    pub(crate) lingers: bool,
-    /// The write timer is armed for the send timeout.
-    pub(crate) send_timer_armed: bool,
-    pub(crate) read_timer: ReadTimer,
-    /// A response was made since the read timer was armed.
-    pub(crate) responded_since_armed: bool,
+    logged: Option<Box<Logged>>,
+    timers: Timers,
     /// The phase that `/status` counts it under.
-    pub(crate) phase: Phase,
+    phase: Phase,
+    /// The stream took less than it was given, or the disk has not read what comes next.
+    is_blocked: bool,
+    /// The connection ends after the response that is being sent.
+    is_last_response: bool,
+    /// After the last response, unread bytes may arrive: receive and discard them.
+    lingers: bool,
 }
 
-const _: () = assert!(size_of::<Option<Connection<evcore::Stream>>>() == 128);
+const _: () = assert!(size_of::<(evcore::EdgeStream, Connection)>() == 128);
 
 /// What the access log records of a connection.
 #[derive(Debug)]
-pub struct Logged {
+struct Logged {
     /// The client's address; `None` for a Unix socket.
-    pub(crate) peer: Option<IpAddr>,
+    peer: Option<IpAddr>,
     /// The request line of the current request.
-    pub(crate) request_line: Vec<u8>,
+    request_line: Vec<u8>,
 }
 
-/// The state of the current request.
+/// The state of a request whose head was read, or of a connection that ends.
 #[derive(Debug)]
-pub enum State {
-    /// Before or within a request head.
-    Head,
-    /// The body of this request waits for body memory.
-    Queued(Box<Request>),
-    Body(Box<(Request, BodyReader)>),
-    /// `/sleep`: the response is made when the write timer expires.
-    Sleeping(Box<(Request, Sleep)>),
+enum State {
+    /// The body waits for body memory.
+    Queued(Request),
+    Body(Request, BodyReader),
+    /// `/sleep`: the response is made after this time, which begins when earlier responses are sent.
+    Sleeping(Request, Duration),
     /// The write side is shut down. What still arrives is discarded, up to a limit.
     Lingering {
         left: usize,
     },
 }
 
-/// The timer of a delayed response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sleep {
-    /// Earlier responses are still being sent.
-    Pending(Duration),
-    Armed,
-}
-
-/// What the read timer is armed for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadTimer {
-    None,
-    Header,
-    KeepAlive,
-    Body,
-    /// The body waits for body memory.
-    Room,
-    /// The worker stops, and the client does not have its last response yet.
-    Delivery,
-    Linger,
-}
-
-/// What to do with a connection after a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Disposition {
-    Keep,
-    /// End the token and close the stream.
-    Close,
-}
-
-/// What a connection has access to during a step.
+/// What a connection has access to in a call that makes responses.
 #[derive(Debug)]
-pub struct Cx<'a, L: Acceptor = Listener> {
-    pub ev: &'a mut EventLoop<L>,
+pub struct Cx<'a> {
     pub shared: &'a mut Shared,
+    pub clock: &'a Clock,
+    /// The name of the connection in the queues of `shared`.
     pub token: Token,
 }
 
-impl<S: Transport> Connection<S> {
-    /// Creates the connection and arms the header timeout. Until the first byte arrives the
-    /// connection is idle, like one that is kept alive.
-    pub fn new(stream: S, peer: Option<IpAddr>, cx: &mut Cx<'_, impl Acceptor>) -> Self {
-        cx.ev.set_idle(cx.token);
-        cx.ev.arm(cx.token, RECEIVE, cx.shared.limits.header);
-        cx.shared.counts.connection_opened();
-        let logged = cx.shared.log.is_some().then(|| {
+impl Connection {
+    /// A connection from this address, if it has one.
+    pub fn new(peer: Option<IpAddr>, shared: &Shared) -> Self {
+        let logged = || {
             Box::new(Logged {
                 peer,
                 request_line: Vec::new(),
             })
-        });
+        };
         Self {
-            stream,
-            logged,
-            state: State::Head,
-            input: Vec::new(),
-            partial: false,
-            output: Vec::new(),
-            sent: 0,
-            payload_left: 0,
-            file: None,
-            file_end: 0,
-            disk_read: DiskRead::None,
-            room: 0,
-            readable: false,
-            read_closed: false,
+            input: Input::default(),
+            output: Output::default(),
+            payload: Payload::default(),
+            state: None,
+            logged: shared.log.is_some().then(logged),
+            timers: Timers::default(),
+            phase: Phase::Waiting,
+            is_blocked: false,
             is_last_response: false,
             lingers: false,
-            send_timer_armed: false,
-            read_timer: ReadTimer::Header,
-            responded_since_armed: false,
-            phase: Phase::Waiting,
         }
     }
 
-    /// Handles readiness: from the kernel, or posted by the connection itself.
-    pub fn on_ready(&mut self, ready: Ready, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
-        if ready.is_error() || ready.is_write_closed() {
-            // No response could reach the client.
-            return Disposition::Close;
+    /// The loop watches the stream. Until the first byte arrives the connection is idle, like one that is
+    /// kept alive.
+    pub fn handle_accepted(&mut self, shared: &mut Shared) -> Changes {
+        shared.counts.connection_opened();
+        self.timers.receive = Some(Timeout::Head);
+        Changes {
+            receive: Change::Arm(shared.limits.header),
+            is_idle: Some(true),
+            ..Changes::default()
         }
-        self.read_closed |= ready.is_read_closed();
-        self.readable |= ready.is_readable() || self.read_closed;
-        self.proceed(cx)
     }
 
-    /// Handles an expired timer.
-    pub fn on_timer(&mut self, timer: Timer, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
-        match (timer, &self.state, self.read_timer) {
-            // Only if it is armed: before that, the same timer is the send timeout.
-            (SLEEP, State::Sleeping(sleep), _) if sleep.1 == Sleep::Armed => {
-                let request = sleep.0;
-                cx.shared.respond_after_sleep(&request, cx.ev.clock());
-                self.on_response(&request, cx);
+    /// A timer has expired.
+    pub fn handle_timer(&mut self, timer: Timer, cx: &mut Cx<'_>) -> Expiry {
+        let timeout = match timer {
+            RECEIVE => self.timers.receive,
+            _ => self.timers.send.take(),
+        };
+        match timeout {
+            Some(Timeout::Sleep) => {
+                if let Some(State::Sleeping(request, _)) = self.state.as_deref() {
+                    let request = *request;
+                    cx.shared.respond_after_sleep(&request, cx.clock);
+                    self.on_response(&request, cx);
+                }
             }
-            (RECEIVE, _, ReadTimer::Header) => self.refuse_partial_head(cx),
-            (RECEIVE, state, ReadTimer::Body) => {
-                let head_only = matches!(state, State::Body(body) if body.0.head_only);
+            Some(Timeout::Head) => self.refuse_partial_head(cx),
+            Some(Timeout::Body) => {
+                let state = self.state.as_deref();
+                let head_only = matches!(state, Some(State::Body(request, _)) if request.head_only);
                 self.refuse(Status::RequestTimeout, head_only, cx);
             }
-            (RECEIVE, _, ReadTimer::Room) => {
-                self.refuse(Status::ServiceUnavailable, false, cx);
+            Some(Timeout::Room) => self.refuse(Status::ServiceUnavailable, false, cx),
+            Some(Timeout::KeepAlive | Timeout::Delivery) if cx.shared.stopping => {
+                return Expiry::Evict;
             }
-            (RECEIVE, _, ReadTimer::KeepAlive | ReadTimer::Delivery) if cx.shared.stopping => {
-                // As the loop does before it evicts.
-                cx.ev.set_busy(cx.token);
-                return self.on_evict(cx);
-            }
-            // Send timeout, keep-alive timeout, or the end of lingering.
-            _ => return Disposition::Close,
+            _ => return Expiry::Close,
         }
-        self.proceed(cx)
+        Expiry::Respond
     }
 
-    /// Handles eviction of an idle connection: its slot is needed, or the worker is shutting down.
+    /// The loop evicts the connection, because its slot is needed or the worker is shutting down, and
+    /// nothing has just arrived. `is_delivered`: the client has all that was sent. `None`: close it.
     ///
-    /// The connection is closed unless a request has just arrived. A stopping worker also waits until
-    /// the client has its last response, and then for one more request.
-    pub fn on_evict(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
-        if let Some(disposition) = self.read_once_more(cx) {
-            return disposition;
-        }
-        self.read_timer = match self.read_timer {
-            _ if cx.shared.stopping && !self.is_delivered() => ReadTimer::Delivery,
-            ReadTimer::Delivery => ReadTimer::KeepAlive,
-            _ => return Disposition::Close,
+    /// A stopping worker waits until the client has its last response, and then for one more request.
+    pub fn handle_eviction(&mut self, is_delivered: bool, shared: &Shared) -> Option<Changes> {
+        let timeout = match self.timers.receive {
+            _ if shared.stopping && !is_delivered => Timeout::Delivery,
+            Some(Timeout::Delivery) => Timeout::KeepAlive,
+            _ => return None,
         };
-        self.arm_read_timer(cx);
-        Disposition::Keep
+        self.timers.receive = Some(timeout);
+        Some(Changes {
+            receive: Change::Arm(timeout.time(&shared.limits, shared.stopping)),
+            ..Changes::default()
+        })
     }
 
-    /// Whether the client has all that was sent. If that cannot be known there is nothing to wait for.
-    fn is_delivered(&self) -> bool {
-        self.stream.is_delivered().unwrap_or(true)
-    }
-
-    /// Serves what has arrived since the loop's last wait; `None` if nothing has.
-    fn read_once_more(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Option<Disposition> {
-        self.readable = true;
-        let disposition = self.proceed(cx);
-        // If the loop counts it as idle again, a response was sent.
-        let was_served = !self.is_idle() || cx.ev.is_idle(cx.token);
-        (disposition == Disposition::Close || was_served).then_some(disposition)
-    }
-
-    /// Body memory was reserved for the body that waited. The caller posts the connection.
-    pub fn on_body_admitted(&mut self) {
-        if let State::Queued(request) = &self.state {
-            let request = **request;
+    /// Body memory was reserved for the body that waited.
+    pub fn handle_body_room(&mut self) {
+        if let Some(State::Queued(request)) = self.state.as_deref() {
+            let request = *request;
             if request.expects_continue && self.input.is_empty() {
-                self.output.extend_from_slice(CONTINUE);
+                self.output.push(CONTINUE);
             }
-            self.state = State::body(request, BodyReader::keeping(request.framing));
+            self.set_body(request, BodyReader::keeping(request.framing));
         }
     }
 
-    /// Ends the current body, or its wait for memory. The memory that it holds is the response's now.
-    pub fn leave_body(&mut self, token: Token, shared: &mut Shared) -> State {
-        let left = mem::replace(&mut self.state, State::Head);
-        match &left {
-            State::Queued(_) => shared.bodies.cancel_wait(token),
-            State::Body(body) => self.room += body.1.room(),
-            _ => {}
-        }
-        left
+    /// How far the read of the next piece of a file from the disk is.
+    pub fn handle_disk_read(&mut self, read: DiskRead) {
+        self.payload.disk_read = read;
     }
 
-    /// Gives back what the connection holds in the counters, of the body memory and of the disk reads.
-    pub fn release(&mut self, token: Token, shared: &mut Shared) {
-        self.leave_body(token, shared);
-        if self.disk_read != DiskRead::None {
-            shared.cancel_disk_read(token);
+    /// These bytes were received: at least one, and no more than the server's buffer.
+    #[inline]
+    pub fn handle_input(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Result<(), Abort> {
+        if let Some(State::Lingering { left }) = self.state.as_deref_mut() {
+            *left = left.checked_sub(bytes.len()).ok_or(Abort)?;
+            return Ok(());
         }
-        shared.bodies.release(self.room);
-        shared.counts.connection_closed(self.phase);
+        let known = self.input.len();
+        let used = match known {
+            0 => self.serve(bytes, 0, cx),
+            _ => 0,
+        };
+        if used == bytes.len() {
+            return Ok(());
+        }
+        self.input.keep(&bytes[used..], cx.shared)?;
+        if known > 0 {
+            self.serve_input(known, cx);
+        }
+        Ok(())
     }
 
-    /// Sends, serves and reads until that would block, then updates timers and counters.
-    fn proceed(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
-        let disposition = self.run_steps(cx);
-        // The buffer is shared: its contents must never reach another connection.
-        if disposition == Disposition::Close || self.keep_output(0, cx.shared).is_err() {
-            cx.shared.output.clear();
-            return Disposition::Close;
+    /// The stream took this many bytes of the task.
+    #[inline]
+    pub fn handle_sent(&mut self, n: usize, shared: &mut Shared) -> Result<(), Abort> {
+        self.is_blocked = false;
+        self.timers.has_sent = true;
+        if self.output.is_pending(shared) {
+            self.output.advance(n, shared)
+        } else {
+            self.payload.advance(n as u64);
+            Ok(())
         }
-        self.settle(cx);
-        Disposition::Keep
     }
 
-    fn run_steps(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> Disposition {
-        for _ in 0..IO_BUDGET {
-            match self.step(cx) {
-                Ok(Progress::More) => {}
-                Ok(Progress::Blocked) => return Disposition::Keep,
-                Ok(Progress::Done) | Err(_) => return Disposition::Close,
+    /// The stream takes nothing at present.
+    pub fn handle_blocked(&mut self) {
+        self.is_blocked = true;
+    }
+
+    /// The write side is shut down.
+    pub fn handle_shut_down(&mut self) {
+        self.is_last_response = false;
+        self.input = Input::default();
+        let left = MAX_LINGER_BYTES;
+        self.state = Some(Box::new(State::Lingering { left }));
+    }
+
+    /// What to do next with the stream. Serves what earlier input has left over.
+    #[inline]
+    pub fn poll_task<'a>(
+        &'a mut self,
+        shared: &'a mut Shared,
+        clock: &Clock,
+        token: Token,
+    ) -> Result<Task<'a>, Abort> {
+        loop {
+            if self.output.is_pending(shared) {
+                // Responses go out in the order in which they were made.
+                let is_joined = self.payload.is_short_file();
+                let bytes = self.output.bytes(shared)?;
+                return Ok(match is_joined {
+                    true => Task::SendMore(bytes),
+                    false => Task::Send(bytes),
+                });
             }
-        }
-        // Continue after the other connections.
-        cx.ev.post(cx.token, Ready::WRITABLE);
-        Disposition::Keep
-    }
-
-    fn step(&mut self, cx: &mut Cx<'_, impl Acceptor>) -> io::Result<Progress> {
-        if cx.shared.output.len() + self.output.len() > 0 || self.payload_left > 0 {
-            return self.send(cx);
-        }
-        if self.is_last_response {
-            return self.finish(cx);
-        }
-        match &mut self.state {
-            State::Sleeping(sleep) => {
-                if let Sleep::Pending(time) = mem::replace(&mut sleep.1, Sleep::Armed) {
-                    cx.ev.arm(cx.token, SLEEP, time);
+            if self.payload.is_pending() {
+                return Ok(self.poll_payload());
+            }
+            if self.is_last_response {
+                let lingers = self.lingers;
+                return Ok(Task::Finish { lingers });
+            }
+            match self.state.as_deref() {
+                Some(State::Queued(_) | State::Sleeping(..)) => return Ok(Task::Wait),
+                Some(State::Lingering { .. }) => return Ok(Task::Receive),
+                None | Some(State::Body(..)) if self.input.is_servable() => {
+                    let shared = &mut *shared;
+                    self.serve_input(
+                        0,
+                        &mut Cx {
+                            shared,
+                            clock,
+                            token,
+                        },
+                    );
                 }
-                Ok(Progress::Blocked)
-            }
-            State::Lingering { .. } => self.linger(cx),
-            State::Queued(_) => Ok(Progress::Blocked),
-            State::Head | State::Body(_) => {
-                if self.serve_buffered(cx) {
-                    Ok(Progress::More)
-                } else {
-                    self.receive(cx)
-                }
+                None | Some(State::Body(..)) => return Ok(Task::Receive),
             }
         }
     }
 
-    /// Updates the counters, the read timer and whether the loop may evict the connection.
-    fn settle(&mut self, cx: &mut Cx<'_, impl Acceptor>) {
-        let (phase, timer) = match &self.state {
-            State::Lingering { .. } => (Phase::Writing, ReadTimer::Linger),
-            State::Sleeping(_) => (Phase::Writing, ReadTimer::None),
-            _ if self.has_output() => (Phase::Writing, ReadTimer::None),
-            State::Body(_) => (Phase::Reading, ReadTimer::Body),
-            State::Queued(_) => (Phase::Reading, ReadTimer::Room),
-            State::Head if !self.input.is_empty() => (Phase::Reading, ReadTimer::Header),
+    fn poll_payload(&mut self) -> Task<'_> {
+        if self.payload.waits_for_disk() {
+            self.is_blocked = true;
+            return Task::Wait;
+        }
+        match self.payload.piece() {
+            Piece::Bytes(bytes) => Task::Send(bytes),
+            Piece::File {
+                file,
+                offset,
+                count,
+                was_read,
+            } => Task::SendFile {
+                file,
+                offset,
+                count,
+                was_read,
+            },
+        }
+    }
+
+    /// What changes in the loop. Keeps what is not sent, and updates the counters.
+    #[inline]
+    pub fn poll_changes(&mut self, shared: &mut Shared) -> Result<Changes, Abort> {
+        self.output.keep(0, shared)?;
+        let (phase, timeout) = match self.state.as_deref() {
+            Some(State::Lingering { .. }) => (Phase::Writing, Some(Timeout::Linger)),
+            Some(State::Sleeping(..)) => (Phase::Writing, None),
+            _ if self.has_output() => (Phase::Writing, None),
+            Some(State::Body(..)) => (Phase::Reading, Some(Timeout::Body)),
+            Some(State::Queued(_)) => (Phase::Reading, Some(Timeout::Room)),
+            None if !self.input.is_empty() => (Phase::Reading, Some(Timeout::Head)),
             // The timeout of the first head starts with the connection, and delivery is looked at in
             // intervals.
-            State::Head if self.keeps_read_timer() => (Phase::Waiting, self.read_timer),
-            State::Head => (Phase::Waiting, ReadTimer::KeepAlive),
+            None if self.timers.keeps_receive() => (Phase::Waiting, self.timers.receive),
+            None => (Phase::Waiting, Some(Timeout::KeepAlive)),
         };
-        self.update_idle(phase, cx);
-        cx.shared.counts.change(&mut self.phase, phase);
-        if timer != self.read_timer || self.responded_since_armed || timer == ReadTimer::Body {
-            self.read_timer = timer;
-            self.arm_read_timer(cx);
-        }
-        self.responded_since_armed = false;
+        let send = match self.state.as_deref() {
+            _ if self.is_blocked => Some((Timeout::Send, shared.limits.send)),
+            Some(State::Sleeping(_, time)) => Some((Timeout::Sleep, *time)),
+            _ => None,
+        };
+        let (limits, is_stopping) = (&shared.limits, shared.stopping);
+        let changes = Changes {
+            is_idle: self.poll_idle(phase, shared),
+            receive: self.timers.poll_receive(timeout, limits, is_stopping),
+            send: self.timers.poll_send(send),
+        };
+        shared.counts.change(&mut self.phase, phase);
+        Ok(changes)
     }
 
     /// Marking a connection idle moves it to the end of the eviction order, so it is marked only after
@@ -356,62 +363,237 @@ impl<S: Transport> Connection<S> {
     ///
     /// A stopping worker waits for one more request if the client does not know: the response was begun
     /// before the stop, and so did not announce the end. The loop would evict an idle connection at once.
-    fn update_idle(&self, phase: Phase, cx: &mut Cx<'_, impl Acceptor>) {
+    fn poll_idle(&self, phase: Phase, shared: &Shared) -> Option<bool> {
         if phase != Phase::Waiting {
-            cx.ev.set_busy(cx.token);
-        } else if self.phase != Phase::Waiting || self.responded_since_armed {
-            if cx.shared.stopping {
-                cx.ev.set_busy(cx.token);
-            } else {
-                cx.ev.set_idle(cx.token);
+            Some(false)
+        } else if self.phase != Phase::Waiting || self.timers.has_responded {
+            Some(!shared.stopping)
+        } else {
+            None
+        }
+    }
+
+    /// Gives back what the connection holds: responses in the shared buffer, body memory, a disk read, and
+    /// its part of the counters.
+    pub fn release(&mut self, token: Token, shared: &mut Shared) {
+        // Its contents must never reach another connection.
+        shared.output.clear();
+        self.leave_body(token, shared);
+        if self.payload.disk_read != DiskRead::None {
+            shared.cancel_disk_read(token);
+        }
+        self.output.release(shared);
+        shared.counts.connection_closed(self.phase);
+    }
+
+    /// Whether it is between two requests.
+    pub fn is_idle(&self) -> bool {
+        self.state.is_none() && self.input.is_empty() && !self.has_output()
+    }
+
+    fn has_output(&self) -> bool {
+        self.payload.is_pending() || self.output.is_kept()
+    }
+
+    /// Serves the kept input, of which the first `known` bytes were scanned before.
+    fn serve_input(&mut self, known: usize, cx: &mut Cx<'_>) {
+        let input = self.input.take();
+        let used = self.serve(&input, known, cx);
+        self.input.put_back(input, used);
+    }
+
+    /// Serves requests from `bytes` until one is incomplete or a response has to be sent first.
+    /// Returns the number of bytes consumed.
+    fn serve(&mut self, bytes: &[u8], known: usize, cx: &mut Cx<'_>) -> usize {
+        let mut used = 0;
+        self.input.is_partial = false;
+        while used < bytes.len() && self.may_serve(cx) {
+            let rest = &bytes[used..];
+            let taken = match &self.state {
+                None => self.serve_head(rest, known.saturating_sub(used), cx),
+                Some(_) => self.serve_body(rest, cx),
+            };
+            self.input.is_partial = taken == 0;
+            used += taken;
+        }
+        if self.is_last_response && used < bytes.len() {
+            self.lingers = true;
+            return bytes.len();
+        }
+        used
+    }
+
+    /// Whether the next request can be parsed now.
+    fn may_serve(&self, cx: &Cx<'_>) -> bool {
+        let at_request = matches!(self.state.as_deref(), None | Some(State::Body(..)));
+        let has_room = !self.payload.is_pending() && cx.shared.output.len() < MAX_OUTPUT_BYTES;
+        at_request && has_room && !self.is_last_response && !self.input.is_partial
+    }
+
+    /// Serves a head. Returns its length, or 0 if it is incomplete.
+    #[inline(always)]
+    fn serve_head(&mut self, bytes: &[u8], known: usize, cx: &mut Cx<'_>) -> usize {
+        if input::is_surely_partial(bytes, known) {
+            return 0;
+        }
+        match parse(bytes) {
+            Parsed::Partial => 0,
+            Parsed::Complete(mut request, length) => {
+                self.record_request_line(bytes);
+                cx.shared.resolve(&mut request);
+                self.begin(&request, bytes.split_at(length), cx);
+                length
+            }
+            Parsed::Refused(status) => {
+                self.record_request_line(bytes);
+                self.refuse(status, input::has_method_head(bytes), cx);
+                bytes.len()
             }
         }
     }
 
-    fn arm_read_timer(&self, cx: &mut Cx<'_, impl Acceptor>) {
-        let limits = &cx.shared.limits;
-        let time = match self.read_timer {
-            ReadTimer::None => {
-                cx.ev.disarm(cx.token, RECEIVE);
+    /// Copies the request line for the access log.
+    fn record_request_line(&mut self, head: &[u8]) {
+        if let Some(logged) = &mut self.logged {
+            copy_request_line(&mut logged.request_line, head);
+        }
+    }
+
+    fn begin(&mut self, request: &Request, (head, rest): (&[u8], &[u8]), cx: &mut Cx<'_>) {
+        if request.framing.is_empty() {
+            return self.respond(request, head, &[], cx);
+        }
+        self.begin_body(*request, (head, rest), cx);
+    }
+
+    fn begin_body(&mut self, request: Request, (head, rest): (&[u8], &[u8]), cx: &mut Cx<'_>) {
+        let waits_for_continue = request.expects_continue && rest.is_empty();
+        match request.action {
+            // The response needs the head, which is not kept while a body is read.
+            Action::Route(Route::Files) => return self.refuse_body(request, head, cx),
+            Action::Route(_) => {}
+            _ if waits_for_continue => return self.refuse_body(request, head, cx),
+            _ => {}
+        }
+        // Only `/echo` uses its body; other bodies are read and discarded.
+        let keeps = matches!(request.action, Action::Route(Route::Echo));
+        let body = if keeps {
+            let room = request.framing.first_reservation();
+            if !cx.shared.bodies.reserve_or_wait(cx.token, room) {
+                self.state = Some(Box::new(State::Queued(request)));
                 return;
             }
-            ReadTimer::Header | ReadTimer::Body | ReadTimer::Room => limits.header,
-            ReadTimer::KeepAlive if cx.shared.stopping => limits.keep_alive.min(LAST_CHANCE),
-            ReadTimer::Delivery => LAST_CHANCE,
-            ReadTimer::KeepAlive => limits.keep_alive,
-            ReadTimer::Linger => LINGER,
+            BodyReader::keeping(request.framing)
+        } else {
+            BodyReader::discarding(request.framing)
         };
-        cx.ev.arm(cx.token, RECEIVE, time);
+        if waits_for_continue {
+            cx.shared.output.extend_from_slice(CONTINUE);
+        }
+        self.set_body(request, body);
     }
 
-    /// Whether the read timer, which does not start anew, is still that of a connection without a
-    /// response since.
-    fn keeps_read_timer(&self) -> bool {
-        let lasts = matches!(self.read_timer, ReadTimer::Header | ReadTimer::Delivery);
-        lasts && !self.responded_since_armed
+    fn set_body(&mut self, request: Request, body: BodyReader) {
+        self.state = Some(Box::new(State::Body(request, body)));
     }
 
-    fn is_idle(&self) -> bool {
-        matches!(self.state, State::Head) && self.input.is_empty() && !self.has_output()
+    /// Responds to a request without reading its body. The client may send the body nevertheless, even
+    /// with `Expect: 100-continue` (RFC 9110, section 10.1.1), so what follows cannot be parsed.
+    fn refuse_body(&mut self, request: Request, head: &[u8], cx: &mut Cx<'_>) {
+        let last = Request {
+            keep_alive: false,
+            ..request
+        };
+        self.lingers = true;
+        self.respond(&last, head, &[], cx);
     }
 
-    fn has_output(&self) -> bool {
-        self.payload_left > 0 || !self.output.is_empty()
+    /// Serves a piece of a body. Returns its length.
+    fn serve_body(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
+        let Some(State::Body(request, body)) = self.state.as_deref_mut() else {
+            return 0;
+        };
+        let head_only = request.head_only;
+        match body.feed(bytes, &mut cx.shared.bodies) {
+            Ok(used) if body.is_done() => {
+                let done = self.leave_body(cx.token, cx.shared);
+                if let Some(State::Body(request, body)) = done.map(|state| *state) {
+                    self.respond(&request, &[], &body.into_kept(), cx);
+                }
+                used
+            }
+            Ok(used) => used,
+            Err(status) => {
+                self.refuse(status, head_only, cx);
+                bytes.len()
+            }
+        }
     }
-}
 
-impl State {
-    pub fn body(request: Request, body: BodyReader) -> Self {
-        Self::Body(Box::new((request, body)))
+    /// Ends the current body, or its wait for memory. The memory that it holds is the response's now.
+    fn leave_body(&mut self, token: Token, shared: &mut Shared) -> Option<Box<State>> {
+        let left = self.state.take();
+        match left.as_deref() {
+            Some(State::Queued(_)) => shared.bodies.cancel_wait(token),
+            Some(State::Body(_, body)) => self.output.room += body.room(),
+            _ => {}
+        }
+        left
     }
-}
 
-/// The result of one read or write.
-#[derive(Debug)]
-pub enum Progress {
-    More,
-    /// The connection waits for the kernel or for a timer.
-    Blocked,
-    /// The connection is finished.
-    Done,
+    #[inline(always)]
+    fn respond(&mut self, request: &Request, head: &[u8], body: &[u8], cx: &mut Cx<'_>) {
+        let shared = &mut *cx.shared;
+        match shared.respond(request, body, &mut self.phase, cx.clock) {
+            Rest::Sleep(time) => {
+                self.state = Some(Box::new(State::Sleeping(*request, time)));
+                return;
+            }
+            Rest::Payload(length) => self.payload = Payload::repeated(length),
+            Rest::File => {
+                if let Some(part) = shared.respond_with_file(request, head, cx.clock) {
+                    self.payload = Payload::of(part);
+                }
+            }
+            Rest::Nothing => {}
+        }
+        self.on_response(request, cx);
+    }
+
+    #[inline]
+    fn on_response(&mut self, request: &Request, cx: &mut Cx<'_>) {
+        self.log_response(cx);
+        self.state = None;
+        self.is_last_response = !cx.shared.keeps(request);
+        // A client that wanted to keep the connection may have sent more already.
+        self.lingers |= self.is_last_response && request.keep_alive;
+        self.timers.has_responded = true;
+    }
+
+    /// Responds to a head that is incomplete after its time.
+    fn refuse_partial_head(&mut self, cx: &mut Cx<'_>) {
+        let head = self.input.take();
+        if input::has_request_line(&head) {
+            self.record_request_line(&head);
+        }
+        self.refuse(Status::RequestTimeout, input::has_method_head(&head), cx);
+    }
+
+    /// Responds with an error, or with its head alone, and ends the connection when that is sent.
+    fn refuse(&mut self, status: Status, head_only: bool, cx: &mut Cx<'_>) {
+        cx.shared.refuse(status, head_only, cx.clock);
+        self.log_response(cx);
+        self.leave_body(cx.token, cx.shared);
+        self.input = Input::default();
+        self.is_last_response = true;
+        self.lingers = true;
+    }
+
+    fn log_response(&mut self, cx: &mut Cx<'_>) {
+        if let Some(logged) = &mut self.logged {
+            let line = &logged.request_line;
+            cx.shared.log_response(logged.peer, line, cx.clock);
+            logged.request_line.clear();
+        }
+    }
 }

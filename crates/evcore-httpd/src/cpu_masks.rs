@@ -3,7 +3,7 @@
 //! A mask is written in zeros and ones; its rightmost digit is CPU 0. A mask may name only CPUs
 //! that the process may use. The parser is pure: it makes no system call.
 
-use evcore_prefork::{Affinity, Cpus};
+use evcore_serve::prefork::{Affinity, Cpus};
 
 /// Parses `auto`, `auto MASK` or `MASK MASK ...`, for a process that may use the `allowed` CPUs.
 ///

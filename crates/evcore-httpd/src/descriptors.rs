@@ -6,9 +6,10 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
+use evcore_serve::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{files::DISK_THREADS, log::log, master, options::Options};
+use crate::{files::DISK_THREADS, log::log, options::Options};
 
 /// The master's own: a self-pipe, and for a moment a third descriptor for one of its ends.
 const MASTER: u64 = 3;
@@ -74,7 +75,21 @@ fn shared(options: &Options) -> u64 {
     /// Standard error, opened again if it is a pipe.
     const LOG: u64 = 1;
     // Each worker can notify every other.
-    LOG + listeners(options) + master::notify_fds(options) as u64
+    LOG + listeners(options) + notifications(options)
+}
+
+/// The group's: one for each worker that may live, if the policy uses the group.
+fn notifications(options: &Options) -> u64 {
+    if options.policy.uses_group() {
+        slots(options) as u64
+    } else {
+        0
+    }
+}
+
+/// The most workers that can run at the same time, old and new ones.
+fn slots(options: &Options) -> usize {
+    Server::new(options.workers).slots()
 }
 
 fn listeners(options: &Options) -> u64 {
@@ -103,7 +118,7 @@ fn full_need(options: &Options) -> u64 {
     } else {
         0
     };
-    open_at_once(options, master::slots(options), clients) + files + OTHERS
+    open_at_once(options, slots(options), clients) + files + OTHERS
 }
 
 /// The descriptors of the process that has the most, with this many workers, and this many clients in

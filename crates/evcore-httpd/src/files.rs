@@ -20,8 +20,8 @@
 //!
 //! `root` opens files beneath the root; `cache` keeps some open. `open_file` is one of them, with what
 //! the response says of it; `content_type` is a part of that. `fields` reads the request, `condition`
-//! and `range` decide what is sent of the file, and `head` announces it. `sending` sends it, after `disk`
-//! has read what is not in memory.
+//! and `range` decide what is sent of the file, and `head` announces it. `disk` reads what is not in memory
+//! before it is sent.
 
 mod cache;
 pub(crate) mod condition;
@@ -33,7 +33,6 @@ mod open_file;
 pub(crate) mod path;
 pub(crate) mod range;
 mod root;
-mod sending;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -53,12 +52,11 @@ use crate::{
 use cache::OpenFiles;
 use condition::{Verdict, evaluate, range_applies};
 use disk::DiskReads;
-pub use disk::THREADS as DISK_THREADS;
+pub use disk::{DiskRead, THREADS as DISK_THREADS, left_in_chunk};
 use fields::Fields;
 pub use open_file::OpenFile;
 use range::Selection;
 use root::Root;
-pub use sending::DiskRead;
 
 /// The route's first component.
 const PREFIX: &str = "/files/";

@@ -3,23 +3,23 @@
 //! This crate is the library of the program `httpd`, so that tests can run its parts. Each module has
 //! one task:
 //!
-//! - `program`: from the command line to the master; `options`: the command line; `cpu_masks`: the
-//!   grammar of `--cpu-affinity`;
-//! - `master`: starts workers, as processes or as threads; `pid_file`: the file with its process id;
+//! - `program`: from the command line to the workers, which `evcore-serve` runs; `options`: the command
+//!   line; `cpu_masks`: the grammar of `--cpu-affinity`;
+//! - `events`: what happens to the workers; `pid_file`: the file with the process id of their master;
 //! - `listeners`: opens or inherits the listeners; `socket_files`: removes the files of Unix sockets;
 //!   `descriptors`: how many descriptors the server needs;
-//! - `worker`: a worker's event loop and its reaction to signals;
-//! - `server`: the event loop and the connections;
-//! - `connection`: one connection: when to read, write, wait and close; `receiving` and `sending` are
-//!   its two halves;
+//! - `worker`: what the workers are made of, and a worker's turns;
+//! - `server`: the steps of a turn, and the connections;
+//! - `connection`: one connection, without its stream: bytes in, bytes out; `session`: a step of it, with
+//!   stream and loop; `timers`: what its timers are for;
 //! - `request`, `host`, `body`, `chunk_extension`, `route`, `response`: HTTP, without sockets;
 //! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
 //!   bodies; `headroom`: what stays free below a limit on the memory of the process;
-//! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop, with
-//!   `buckets`, its histograms; `counters`: those of one worker alone; `server_stats`: what the master
-//!   counts; `scoreboard`: all of it in shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
-//!   draws it;
+//! - `counters`: the table of the counters, which makes their lines on all pages; `counts`: what a worker
+//!   counts; `metrics`: the metrics of the event loop, with `buckets`, its histograms; `server_stats`: what
+//!   the master counts; `scoreboard`: all of it in shared memory; `status_json` and `prometheus`: the pages
+//!   that show it; `dashboard`: the page that draws it;
 //! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error;
 //!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
 //!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;
@@ -38,13 +38,12 @@ mod body_memory;
 mod buckets;
 mod chunk_extension;
 mod connection;
-#[cfg(test)]
-mod connection_tests;
 mod counters;
 pub mod counts;
 mod cpu_masks;
 mod dashboard;
 mod descriptors;
+mod events;
 mod files;
 mod flight_log;
 #[doc(hidden)]
@@ -54,21 +53,19 @@ mod host;
 mod listeners;
 mod log;
 mod log_entry;
-mod master;
 mod metrics;
 pub mod options;
 mod pid_file;
 mod pipe;
 mod program;
 mod prometheus;
-mod receiving;
 mod request;
 mod response;
 mod route;
 pub mod scoreboard;
-mod sending;
 pub mod server;
 mod server_stats;
+mod session;
 pub mod shared;
 mod socket_files;
 mod status_json;

@@ -3,8 +3,11 @@
 
 use std::{env, error::Error, net::SocketAddr};
 
-use evcore::{Listener, net::Address};
-use evcore_prefork::{LISTEN_FDS, activated, inherited};
+use evcore::{
+    Listener,
+    net::{Address, SocketOptions},
+};
+use evcore_serve::prefork::{LISTEN_FDS, activated, inherited};
 use rustix::net::sockopt;
 
 use crate::{
@@ -101,11 +104,12 @@ pub fn open(
 }
 
 fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::net::Error> {
-    let mut builder = Listener::builder().reuse_port(options.own_listeners);
+    let mut socket = SocketOptions::new();
     if let Some(bytes) = options.send_buffer {
-        builder = builder.send_buffer(bytes);
+        socket = socket.send_buffer(bytes);
     }
-    builder.bind(address)
+    let builder = Listener::builder().reuse_port(options.own_listeners);
+    builder.socket(socket).bind(address)
 }
 
 /// Sets the options of a listener that another process has opened. Connections that wait in its backlog

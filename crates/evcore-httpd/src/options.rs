@@ -6,7 +6,7 @@ use std::{
 };
 
 use evcore::{balancer::Policy, net::Address, poller::BackendKind};
-use evcore_prefork::{Affinity, Cpus};
+use evcore_serve::prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::{cpu_masks, log_entry::LogFormat, request::MAX_BODY_BYTES};

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evcore_prefork::Upgrade;
+use evcore_serve::prefork::Upgrade;
 
 use crate::log::log;
 

@@ -1,4 +1,4 @@
-//! The program: from the command line to the master.
+//! The program: from the command line to the workers.
 
 use std::{
     error::Error,
@@ -7,22 +7,21 @@ use std::{
     sync::Arc,
 };
 
-use evcore::{balancer::WorkerGroup, clock::Clock, poller::Poller};
-use evcore_prefork::Worker;
+use evcore::{clock::Clock, poller::Poller};
+use evcore_serve::{Server, prefork::Outcome};
 use signal_hook::{consts::SIGXFSZ, flag};
 
 use crate::{
     access_log::AccessLog,
     descriptors,
+    events::Events,
     files::Files,
     listeners::{self, Passed},
     log::{self, log},
-    master,
     options::{self, Command, Options},
     pid_file::PidFile,
-    scoreboard::WorkerStats,
     socket_files::SocketFiles,
-    worker::{self, Setup},
+    worker::Setup,
 };
 
 #[cfg(feature = "tracing")]
@@ -71,27 +70,49 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     }
     // Before the listeners, so that their files are removed if something fails.
     let mut files = SocketFiles::default();
-    let slots = master::slots(&options);
-    let scoreboard = WorkerStats::scoreboard(slots)?;
-    scoreboard.record_start(&Clock::system());
-    let setup = Setup {
-        listeners: listeners::open(&options, passed, &mut files)?,
-        group: scoreboard.add_to(WorkerGroup::new(options.policy, slots)?),
-        scoreboard,
-        options,
-    };
-    let pid_file = setup.options.pid_file.as_deref();
+    let mut sets = listeners::open(&options, passed, &mut files)?;
+    let (workers, setup) = Setup::new(options)?;
+    setup.scoreboard.record_start(&Clock::system());
+    let options = &setup.options;
+    let pid_file = options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::prepare).transpose()?;
     // Each worker opens its own. A poller that the kernel refuses is an error now, and logged once.
-    drop(match setup.options.poller {
+    drop(match options.poller {
         Some(kind) => Poller::with(kind)?,
         None => Poller::new()?,
     });
-    descriptors::log_shortage(&setup.options);
-    match setup.options.workers {
-        0 => serve_here(setup, pid_file),
-        _ => master::run(setup, pid_file, &files),
-    }
+    descriptors::log_shortage(options);
+    let board = setup.scoreboard.clone();
+    let events = Arc::new(Events::new(board, &sets[0], pid_file, files));
+    let hook = Arc::clone(&events);
+    let workers = workers.on_event(move |event| hook.on_event(&event));
+    let workers = if options.own_listeners {
+        workers.own_listeners(sets)
+    } else {
+        sets.swap_remove(0)
+            .into_iter()
+            .fold(workers, Server::listener)
+    };
+    let ended = run_workers(workers, setup);
+    events.end();
+    ended
+}
+
+/// Runs the workers, as processes or as threads, or the only one here, until a signal stops them.
+fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
+    let options = &setup.options;
+    let outcome = match (options.workers, options.threads) {
+        (0, _) => {
+            workers.run_here(|worker| setup.serve(worker))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        (_, true) => workers.run_threads(move |worker| setup.clone().serve(worker)),
+        (_, false) => workers.run(|worker| setup.serve(worker)),
+    };
+    Ok(match outcome? {
+        Outcome::AllRefused => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 /// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of ending
@@ -100,15 +121,4 @@ fn survive_full_files() -> io::Result<()> {
     // The flag is unused: the write returns an error.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
-}
-
-/// Serves in this process, without a master.
-fn serve_here(setup: Setup, mut pid_file: Option<PidFile>) -> Result<ExitCode, Box<dyn Error>> {
-    let worker = Worker::solo()?;
-    let mut announce = listeners::announcement(&setup.listeners[0]);
-    let server = worker::server(&worker, setup)?;
-    pid_file.iter_mut().for_each(PidFile::publish);
-    announce();
-    worker::run(server, &worker)?;
-    Ok(ExitCode::SUCCESS)
 }

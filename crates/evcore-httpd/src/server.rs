@@ -1,31 +1,29 @@
-//! A worker's server: its event loop and its connections.
+//! A worker's server: its connections, and what they share.
 
 use std::time::Duration;
 
 use evcore::{
-    Accepted, Acceptor, EventLoop, Interest, Listener, Mode, Ready, Step, Token, TokenMap,
-    Transport, clock::Clock,
+    Accepted, Acceptor, Connections, EventLoop, Listener, Ready, Step, Token, Transport,
+    clock::Clock,
 };
 
 use crate::{
     access_log::AccessLog,
-    connection::{Connection, Cx, Disposition},
+    connection::Connection,
     counts::Counts,
-    files::Files,
-    flight_log::{SlowTurnLog, log_records},
+    files::{DiskRead, Files},
     log::log,
     metrics::MetricsCollector,
     options::Options,
+    session::{Disposition, Session},
     shared::Shared,
     timers::{FLUSH, SWEEP},
 };
 
-/// A worker's loop and its connections, over sockets or over those of a simulator.
+/// The connections of a worker's loop, over sockets or over those of a simulator.
 #[derive(Debug)]
 pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
-    /// The event loop.
-    pub ev: EventLoop<L>,
-    connections: TokenMap<Connection<L::Stream>>,
+    connections: Connections<Connection, L::Stream>,
     shared: Shared,
     options: Options,
     metrics: MetricsCollector,
@@ -36,7 +34,6 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     exhausted: Overload,
     full: Overload,
     short: Overload,
-    slow_turns: SlowTurnLog,
 }
 
 /// The log of one kind of overload.
@@ -63,11 +60,11 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 const SWEEP_AFTER: Duration = Duration::from_secs(10);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
-    /// Creates the server of the worker with this index.
-    pub fn new(ev: EventLoop<L>, index: usize, mut counts: Counts, options: Options) -> Self {
-        let earlier = counts.begin(index, ev.clock());
+    /// Creates the server of the worker with this index. Its loop has this clock.
+    pub fn new(clock: &Clock, index: usize, mut counts: Counts, options: Options) -> Self {
+        let earlier = counts.begin(index, clock);
         Self {
-            connections: TokenMap::new(),
+            connections: Connections::new(),
             shared: Shared::new(&options, index, counts),
             metrics: MetricsCollector::new(earlier),
             flush: None,
@@ -75,23 +72,25 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             exhausted: Overload::NONE,
             full: Overload::NONE,
             short: Overload::NONE,
-            slow_turns: SlowTurnLog::default(),
-            ev,
             options,
         }
     }
 
     /// Adds an access log.
-    pub fn with_access_log(mut self, log: AccessLog) -> evcore::Result<Self> {
+    pub fn with_access_log(
+        mut self,
+        ev: &mut EventLoop<L>,
+        log: AccessLog,
+    ) -> evcore::Result<Self> {
         // The end of the worker flushes the log in any case.
-        self.flush = Some(Background::new(&mut self.ev)?);
+        self.flush = Some(Background::new(ev)?);
         self.shared.log = Some(log);
         Ok(self)
     }
 
     /// Adds the files of `--root`.
-    pub fn with_files(mut self, files: Files) -> evcore::Result<Self> {
-        self.sweep = Some(Background::new(&mut self.ev)?);
+    pub fn with_files(mut self, ev: &mut EventLoop<L>, files: Files) -> evcore::Result<Self> {
+        self.sweep = Some(Background::new(ev)?);
         self.shared.files = Some(Box::new(files));
         Ok(self)
     }
@@ -103,75 +102,55 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Runs one turn of the loop: waits, and handles its steps. Returns false when the worker has
-    /// stopped, as [`EventLoop::next_turn`] does.
-    ///
-    /// # Errors
-    ///
-    /// The error of [`EventLoop::next_turn`], which names the call that failed. An `io::Error` would not.
-    pub fn turn(&mut self, stop: Option<Duration>) -> evcore::Result<bool> {
-        self.shared.stopping |= stop.is_some();
-        if !self.next_turn(stop)? {
-            // What happened in the last second of the worker is counted too.
-            self.metrics.read_next();
-            self.publish();
-            return Ok(false);
-        }
-        while let Some(step) = self.ev.next_step() {
-            self.handle(step);
-        }
-        self.log_overload();
-        self.log_listener_errors();
-        self.arm_flush();
-        self.arm_sweep();
-        self.publish();
-        Ok(true)
+    /// Whether slow turns are logged.
+    pub fn has_watchdog(&self) -> bool {
+        self.options.watchdog.is_some()
     }
 
-    /// How long a graceful shutdown lasts at most.
-    pub fn shutdown_timeout(&self) -> Duration {
-        self.options.shutdown_timeout
+    /// Handles the steps of a turn.
+    pub fn on_turn(&mut self, ev: &mut EventLoop<L>) {
+        while let Some(step) = ev.next_step() {
+            self.handle(ev, step);
+        }
+        self.log_overload(ev);
+        self.arm_flush(ev);
+        self.arm_sweep(ev);
+        self.publish(ev);
     }
 
-    /// Begins a turn, and returns false when the server has stopped. With a watchdog it waits in halves,
-    /// so that the report of the turn before does not wait for the next event.
-    fn next_turn(&mut self, stop: Option<Duration>) -> evcore::Result<bool> {
-        if let Some(timeout) = stop {
-            self.ev.shutdown(timeout);
-        }
-        if self.options.watchdog.is_none() {
-            return self.ev.wait();
-        }
-        let timeout = self.ev.prepare()?.timeout;
-        self.slow_turns.report(&mut self.ev);
-        self.ev.wait_at_most(timeout)
+    /// The worker has stopped. What happened in its last second is counted too.
+    pub fn on_end(&mut self, ev: &mut EventLoop<L>) {
+        self.metrics.read_next();
+        self.publish(ev);
     }
 
     /// Handles one step.
-    pub fn handle(&mut self, step: Step<L::Stream>) {
+    pub fn handle(&mut self, ev: &mut EventLoop<L>, step: Step<L::Stream>) {
         match step {
             Step::Ready(token, ready) => {
-                self.dispatch(token, |connection, cx| connection.on_ready(ready, cx));
+                self.dispatch(ev, token, ready, |session| session.on_ready(ready));
             }
-            Step::Accepted(new) => self.on_accepted(new),
+            Step::Accepted(new) => self.on_accepted(ev, new),
             Step::Expired(token, _) if Background::is(&self.flush, token) => self.flush_now(),
             Step::Expired(token, _) if Background::is(&self.sweep, token) => {
-                self.close_unused_files();
+                self.close_unused_files(ev);
             }
             Step::Expired(token, timer) => {
-                self.dispatch(token, |connection, cx| connection.on_timer(timer, cx));
+                self.dispatch(ev, token, Ready::NONE, |session| session.on_timer(timer));
             }
             // A signal, for which the caller looks before every turn, or a file.
-            Step::Woken => self.take_disk_reads(),
+            Step::Woken => self.take_disk_reads(ev),
             Step::ShuttingDown => {} // the loop evicts what is idle
-            Step::Evict(token) => self.dispatch(token, Connection::on_evict),
+            Step::Evict(token) => {
+                self.dispatch(ev, token, Ready::NONE, |session| session.on_evict());
+            }
         }
     }
 
     /// Publishes the metrics of this worker's loop on the scoreboard, at the end of a turn.
-    pub fn publish(&mut self) {
+    pub fn publish(&mut self, ev: &mut EventLoop<L>) {
         let counts = &mut self.shared.counts;
-        if self.metrics.collect(&mut self.ev, counts.metrics()) {
+        if self.metrics.collect(ev, counts.metrics()) {
             counts.publish();
         } else {
             counts.publish_turn();
@@ -179,28 +158,28 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     }
 
     /// Arms the flush timer if lines of the access log are buffered.
-    fn arm_flush(&mut self) {
+    fn arm_flush(&mut self, ev: &mut EventLoop<L>) {
         let (Some(log), Some(flush)) = (&self.shared.log, &mut self.flush) else {
             return;
         };
         if log.has_buffered() && !flush.is_armed {
-            flush.is_armed = self.ev.arm(flush.token, FLUSH, FLUSH_AFTER);
+            flush.is_armed = ev.arm(flush.token, FLUSH, FLUSH_AFTER);
         }
     }
 
     /// Arms the sweep timer if files are open that no connection may be sending.
-    fn arm_sweep(&mut self) {
+    fn arm_sweep(&mut self, ev: &mut EventLoop<L>) {
         let (Some(files), Some(sweep)) = (&self.shared.files, &mut self.sweep) else {
             return;
         };
         if files.has_cached() && !sweep.is_armed {
-            sweep.is_armed = self.ev.arm(sweep.token, SWEEP, SWEEP_AFTER);
+            sweep.is_armed = ev.arm(sweep.token, SWEEP, SWEEP_AFTER);
         }
     }
 
-    fn close_unused_files(&mut self) {
+    fn close_unused_files(&mut self, ev: &EventLoop<L>) {
         if let (Some(files), Some(sweep)) = (&mut self.shared.files, &mut self.sweep) {
-            files.close_unused(self.ev.clock(), SWEEP_AFTER);
+            files.close_unused(ev.clock(), SWEEP_AFTER);
             sweep.is_armed = false;
         }
     }
@@ -212,52 +191,56 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Calls a handler of a connection, and closes the connection if the handler returns that.
+    /// Makes a step of a connection whose stream is ready like that, and closes the connection if the step
+    /// returns that.
     fn dispatch(
         &mut self,
+        ev: &mut EventLoop<L>,
         token: Token,
-        call: impl FnOnce(&mut Connection<L::Stream>, &mut Cx<'_, L>) -> Disposition,
+        ready: Ready,
+        step: impl FnOnce(&mut Session<'_, L>) -> Disposition,
     ) {
-        let Some(connection) = self.connections.get_mut(token) else {
+        let Some((stream, connection)) = self.connections.ready(token, ready) else {
             return;
         };
-        let mut cx = Cx {
-            ev: &mut self.ev,
+        let mut session = Session {
+            stream,
+            connection,
+            ev,
             shared: &mut self.shared,
-            token,
         };
-        if call(connection, &mut cx) == Disposition::Close {
-            self.close(token);
+        if step(&mut session) == Disposition::Close {
+            self.close(ev, token);
         }
         if self.shared.bodies.has_waiting() {
-            self.admit_bodies();
+            self.admit_bodies(ev);
         }
     }
 
     /// Admits request bodies that waited for memory.
-    fn admit_bodies(&mut self) {
+    fn admit_bodies(&mut self, ev: &mut EventLoop<L>) {
         while let Some(token) = self.shared.bodies.admit_next() {
-            if let Some(connection) = self.connections.get_mut(token) {
-                connection.on_body_admitted();
-                self.ev.post(token, Ready::WRITABLE);
+            if let Some((_, connection)) = self.connections.get_mut(token) {
+                connection.handle_body_room();
+                ev.post(token, Ready::NONE);
             }
         }
     }
 
     /// Continues the connections whose files were read from the disk, and those that waited for room
     /// to be read.
-    fn take_disk_reads(&mut self) {
+    fn take_disk_reads(&mut self, ev: &mut EventLoop<L>) {
         let Some(files) = &mut self.shared.files else {
             return;
         };
         while let Some(token) = files.reads.next_done() {
-            if let Some(connection) = self.connections.get_mut(token) {
-                connection.on_disk_read();
-                self.ev.post(token, Ready::WRITABLE);
+            if let Some((_, connection)) = self.connections.get_mut(token) {
+                connection.handle_disk_read(DiskRead::Done);
+                ev.post(token, Ready::NONE);
             }
         }
         while let Some(token) = self.next_waiting_for_disk() {
-            self.dispatch(token, Connection::retry_disk_read);
+            self.dispatch(ev, token, Ready::NONE, |session| session.on_disk_room());
         }
     }
 
@@ -265,32 +248,27 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.shared.files.as_mut()?.reads.next_waiting()
     }
 
-    fn close(&mut self, token: Token) {
-        if let Some(connection) = self.connections.get_mut(token) {
+    fn close(&mut self, ev: &mut EventLoop<L>, token: Token) {
+        if let Some((_, connection)) = self.connections.get_mut(token) {
             connection.release(token, &mut self.shared);
-            self.connections.close(&mut self.ev, token);
+            self.connections.close(ev, token);
         }
     }
 
-    fn on_accepted(&mut self, new: Accepted<L::Stream>) {
+    fn on_accepted(&mut self, ev: &mut EventLoop<L>, new: Accepted<L::Stream>) {
         let open = self.connections.len();
         if !self.shared.bodies.headroom.allows_connection(open) {
             // It is closed. Further clients wait, or go to a worker that has memory.
-            self.ev.listeners().pause();
+            ev.listeners().pause();
             return self.shared.counts.connection_refused();
         }
-        // Registered once, edge-triggered, for both sides.
-        match self.ev.add(&new.stream, Interest::BOTH, Mode::Edge) {
-            Ok(token) => {
-                let mut cx = Cx {
-                    ev: &mut self.ev,
-                    shared: &mut self.shared,
-                    token,
-                };
-                let peer = new.peer.tcp().map(|peer| peer.ip());
-                let connection = Connection::new(new.stream, peer, &mut cx);
-                self.connections.insert(token, connection);
-            }
+        let peer = new.peer.tcp().map(|peer| peer.ip());
+        let connection = Connection::new(peer, &self.shared);
+        match self.connections.add(ev, new.stream, connection) {
+            Ok(token) => self.dispatch(ev, token, Ready::NONE, |session| {
+                session.on_accepted();
+                Disposition::Keep
+            }),
             Err(error) => {
                 self.shared.counts.connection_refused();
                 log(format_args!(
@@ -301,35 +279,21 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Starts a graceful shutdown: closes listeners and idle connections, and gives the others until
-    /// the shutdown timeout.
-    pub fn stop(&mut self) {
-        if !std::mem::replace(&mut self.shared.stopping, true) {
-            self.ev.shutdown(self.options.shutdown_timeout);
-        }
-    }
-
-    /// Logs every listener error. A failed listener is suspended for half a second, so there are few.
-    fn log_listener_errors(&mut self) {
-        while let Some(error) = self.ev.listeners().take_error() {
-            log(format_args!(
-                "{} [alert] {}: {error}",
-                self.ev.clock().error_log_time(),
-                std::process::id()
-            ));
-        }
+    /// The loop shuts down: each response is the last of its connection.
+    pub fn on_stop(&mut self) {
+        self.shared.stopping = true;
     }
 
     /// Logs that this turn ran out of descriptors or memory or reached the connection limit, each at
     /// most once a second.
-    fn log_overload(&mut self) {
-        let (clock, stats) = (self.ev.clock(), self.ev.stats());
+    fn log_overload(&mut self, ev: &EventLoop<L>) {
+        let (clock, stats) = (ev.clock(), ev.stats());
         if self.exhausted.is_news(stats.accept_pauses, clock) {
             // Clients are worth more than files that are kept for later.
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }
-            let status = self.ev.stats();
+            let status = ev.stats();
             let exhausted = status.last_exhausted.map(|it| it.to_string());
             log(format_args!(
                 "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
@@ -349,7 +313,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 "{} [crit] {}: out of memory with {} open connections; some are closed",
                 clock.error_log_time(),
                 std::process::id(),
-                self.ev.stats().active
+                ev.stats().active
             ));
         }
         if self.full.is_news(stats.full, clock) {
@@ -379,15 +343,6 @@ impl Background {
     }
 }
 
-/// After a panic: what led to it.
-impl<L: Acceptor<Stream: Transport>> Drop for Server<L> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            log_records("the worker panics", &mut self.ev);
-        }
-    }
-}
-
 impl Overload {
     const NONE: Self = Self {
         count: 0,
@@ -413,41 +368,53 @@ impl Overload {
 mod tests {
     use std::net::TcpStream;
 
-    use evcore::{InstrumentOptions, balancer::WorkerId, clock::ManualTimeSource};
+    use evcore::{Builder, InstrumentOptions, balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
     use crate::{
         headroom::Headroom,
         request::{Parsed, Version, parse},
-        scoreboard::WorkerStats,
+        scoreboard::{Scoreboard, WorkerStats},
     };
+
+    /// A loop, and a server on it.
+    fn server(builder: Builder, options: Options) -> (EventLoop, Server, Scoreboard) {
+        let ev = builder.build().expect("a poller");
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+        let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
+        let server = Server::new(ev.clock(), 0, counts, options);
+        (ev, server, scoreboard)
+    }
+
+    /// Runs a turn that does not wait.
+    fn turn(ev: &mut EventLoop, server: &mut Server) {
+        ev.handle().wake();
+        assert!(ev.wait().expect("a turn"));
+        server.on_turn(ev);
+    }
 
     #[test]
     fn a_file_is_closed_10_to_20_seconds_after_its_last_use() {
         const HEAD: &[u8] = b"GET /files/Cargo.toml HTTP/1.1\r\nHost: t\r\n\r\n";
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
-        let ev = EventLoop::builder().clock(clock).build();
         let options = Options {
             root: Some(".".into()),
             ..Options::default()
         };
         let files = Files::open(&options).expect("a directory").expect("a root");
-        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
-        let counts = Counts::new(scoreboard, WorkerId::from_slot(0));
-        let server = Server::new(ev.expect("a poller"), 0, counts, options);
-        let mut server = server.with_files(files).expect("a token");
+        let (mut ev, server, _) = server(EventLoop::builder().clock(clock), options);
+        let mut server = server.with_files(&mut ev, files).expect("a token");
         let Parsed::Complete(request, _) = parse(HEAD) else {
             panic!("it is a request");
         };
         let files = |server: &mut Server| server.shared.files.take().expect("a root");
-        let turn = |server: &mut Server, ms, serves| {
+        let mut turn = |server: &mut Server, ms, serves| {
             time.advance(Duration::from_millis(ms));
-            server.ev.handle().wake();
-            server.turn(None).expect("a turn");
+            super::tests::turn(&mut ev, server);
             let mut files = files(server);
             if serves {
-                let (ends, clock) = ((Version::Http11, true), server.ev.clock());
+                let (ends, clock) = ((Version::Http11, true), ev.clock());
                 let answer = files.answer(&request, HEAD, ends, clock, &mut Vec::new());
                 assert!(answer.is_ok());
             }
@@ -469,22 +436,19 @@ mod tests {
     fn a_worker_that_stops_publishes_its_last_second() {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
-        let ev = EventLoop::builder()
+        let builder = EventLoop::builder()
             .clock(clock)
-            .instruments(InstrumentOptions::new().histograms(true))
-            .build();
-        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
-        let slot = WorkerId::from_slot(0);
-        let counts = Counts::new(scoreboard.clone(), slot);
-        let mut server = Server::new(ev.expect("a poller"), 0, counts, Options::default());
+            .instruments(InstrumentOptions::new().histograms(true));
+        let (mut ev, mut server, scoreboard) = server(builder, Options::default());
         for _ in 0..3 {
-            server.ev.handle().wake();
-            assert!(server.turn(None).expect("a turn"));
+            turn(&mut ev, &mut server);
             time.advance(Duration::from_millis(7));
         }
-        while server.turn(Some(Duration::ZERO)).expect("a turn") {}
+        ev.shutdown(Duration::ZERO);
+        assert!(!ev.wait().expect("it is over"));
+        server.on_end(&mut ev);
         // The first turn is read at once. The wait after a turn ends it.
-        let turn = scoreboard.read(slot).totals.turn;
+        let turn = scoreboard.read(WorkerId::from_slot(0)).totals.turn;
         assert!(turn.sum_ns >= 2 * 6_900_000, "{turn:?}");
     }
 
@@ -494,21 +458,18 @@ mod tests {
         let clock = Clock::with_source(time.clone());
         let listener = Listener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().clone();
-        let ev = EventLoop::builder().clock(clock).listener(listener).build();
-        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
-        let counts = Counts::new(scoreboard, WorkerId::from_slot(0));
-        let mut server = Server::new(ev.expect("a poller"), 0, counts, Options::default());
+        let builder = EventLoop::builder().clock(clock).listener(listener);
+        let (mut ev, mut server, _) = server(builder, Options::default());
         server.shared.bodies.headroom = Headroom::without_any();
         let _clients = [(); 3].map(|()| TcpStream::connect(&address).expect("it listens"));
         let mut turn = |ms| {
             time.advance(Duration::from_millis(ms));
-            server.ev.handle().wake();
-            server.turn(None).expect("a turn");
-            server.ev.stats().accepted
+            turn(&mut ev, &mut server);
+            ev.stats().accepted
         };
         assert_eq!([0, 0, 499].map(&mut turn), [1; 3]);
         assert_eq!([1, 0, 499].map(&mut turn), [2; 3]);
         assert_eq!(server.shared.bodies.headroom.refused, 2);
-        assert_eq!(server.ev.stats().active, 0);
+        assert_eq!(ev.stats().active, 0);
     }
 }

@@ -1,6 +1,6 @@
 //! What the connections of a worker share: settings, counters and buffers.
 
-use std::{io, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use evcore::{Token, clock::Clock};
 
@@ -13,7 +13,6 @@ use crate::{
     log_entry::{Entry, LogFormat},
     options::Options,
     prometheus,
-    receiving::MAX_OUTPUT_BYTES,
     request::{Action, MAX_BODY_BYTES, Request, Version},
     response::{Head, Status, TextHead, error_body},
     route::{self, Route},
@@ -21,6 +20,9 @@ use crate::{
 
 /// The size of a read. A shorter read means that the socket is empty.
 const INPUT_BYTES: usize = 32 * 1024;
+
+/// Responses to pipelined requests are sent at the latest when they have this many bytes together.
+pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The capacity of the output buffer: pipelined responses, the largest body and its head. No client
 /// makes it grow, except by `/metrics` of a server with more than some 250 workers. The system provides the pages when they are first used.
@@ -138,18 +140,6 @@ impl Shared {
             status: status.code(),
             body_bytes,
         });
-    }
-
-    /// Spends memory for a client, before it is allocated.
-    ///
-    /// # Errors
-    ///
-    /// `OutOfMemory` if too little would stay free below the limit of the process.
-    pub fn allocate(&mut self, bytes: usize) -> io::Result<()> {
-        match self.bodies.headroom.allows(bytes) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::OutOfMemory.into()),
-        }
     }
 
     /// Whether the connection stays open after the response to `request`.

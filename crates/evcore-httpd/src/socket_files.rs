@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use evcore::{Listener, net::SocketFile};
-use evcore_prefork::{Upgrade, parent_binary_alive};
+use evcore_serve::prefork::{Upgrade, parent_binary_alive};
 
 use crate::log::log;
 

@@ -1,131 +1,142 @@
-//! A worker: its event loop, by the options, and its reaction to signals.
+//! The workers: what they are made of, by the options, and what each of them does.
+//!
+//! [`evcore_serve`] starts them, and joins each one with its loop.
 
-use std::{mem, os::fd::AsFd};
+use std::{error::Error, mem, thread};
 
 use evcore::{
-    Budgets, Builder, EventLoop, InstrumentOptions, Listener,
+    Budgets, Builder, InstrumentOptions,
     balancer::{WorkerGroup, WorkerId},
     timer::{Lazy, TimerHeap, TimerTree},
 };
-use evcore_prefork::Worker;
+use evcore_serve::Worker;
 
 use crate::{
     access_log::AccessLog,
     counts::Counts,
     files::Files,
+    flight_log::{SlowTurnLog, log_records},
     options::{Options, Timers},
-    scoreboard::Scoreboard,
+    scoreboard::{Scoreboard, WorkerStats},
     server::Server,
 };
 
-/// What a worker is built from. The master creates it before it starts any worker.
-#[derive(Debug)]
+/// What the workers share. It is made before any of them starts.
+#[derive(Clone, Debug)]
 pub struct Setup {
-    /// One set of listeners for all workers; with `reuseport`, one for each.
-    pub listeners: Vec<Vec<Listener>>,
     /// Every worker's counters and metrics.
     pub scoreboard: Scoreboard,
-    /// The group that the workers join.
-    pub group: WorkerGroup,
     /// The options of the command line.
     pub options: Options,
 }
 
 impl Setup {
-    /// Duplicates the setup for a worker thread, with its own set of listeners.
+    /// The workers by the options, without listeners, and what they share.
     ///
     /// # Errors
     ///
-    /// If a listener cannot be duplicated.
-    pub fn for_another_thread(&self, worker: &Worker) -> Result<Self, Box<dyn std::error::Error>> {
-        let again = |listener: &Listener| -> Result<Listener, Box<dyn std::error::Error>> {
-            Ok(Listener::from_fd(listener.as_fd().try_clone_to_owned()?)?)
+    /// If there is no memory for the scoreboard or the group, or no descriptor for the group.
+    pub fn new(options: Options) -> Result<(evcore_serve::Server, Self), Box<dyn Error>> {
+        let workers = evcore_serve::Server::new(options.workers);
+        let slots = workers.slots();
+        let scoreboard = WorkerStats::scoreboard(slots)?;
+        let group = scoreboard.add_to(WorkerGroup::new(options.policy, slots)?);
+        let loops = options.clone();
+        let mut workers = workers
+            .group(group)
+            .stop_timeout(options.shutdown_timeout)
+            .event_loop(move |builder| configured(builder, &loops));
+        if let Some(affinity) = options.affinity.clone() {
+            workers = workers.affinity(affinity);
+        }
+        let setup = Self {
+            scoreboard,
+            options,
         };
-        let mut listeners: Vec<_> = self.listeners.iter().map(|_| Vec::new()).collect();
-        let set = set_of(worker, &self.options);
-        listeners[set] = self.listeners[set]
-            .iter()
-            .map(again)
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            listeners,
-            scoreboard: self.scoreboard.clone(),
-            group: self.group.clone(),
-            options: self.options.clone(),
-        })
+        Ok((workers, setup))
     }
-}
 
-/// The index of a worker's set of listeners.
-fn set_of(worker: &Worker, options: &Options) -> usize {
-    if options.own_listeners {
-        worker.index().get()
-    } else {
-        0
+    /// Serves as a worker until a signal stops it.
+    ///
+    /// # Errors
+    ///
+    /// If the access log or the root cannot be opened, or the loop cannot go on.
+    pub fn serve(self, mut worker: Worker) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let server = self.server(&mut worker)?;
+        let mut serving = Serving { worker, server };
+        Ok(serving.run()?)
     }
-}
 
-/// Creates a worker's server. Call it in the worker's process.
-///
-/// # Errors
-///
-/// If the event loop cannot be built, or the access log or the root cannot be opened.
-pub fn server(worker: &Worker, setup: Setup) -> Result<Server, Box<dyn std::error::Error>> {
-    let Setup {
-        mut listeners,
-        scoreboard,
-        group,
-        options,
-    } = setup;
-    let id = WorkerId::from_slot(worker.slot());
-    let set = set_of(worker, &options);
-    let mut builder = configured(&options).group(group.join(id));
-    for listener in listeners.swap_remove(set) {
-        builder = builder.listener(listener);
-    }
-    let ev = builder.build()?;
-    worker.wake_fd(ev.handle().descriptor().expect("a kernel's backend"))?;
-    let counts = Counts::new(scoreboard, id);
-    let path = options.access_log.as_deref();
-    let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));
-    let files = Files::open(&options)?;
-    let server = Server::new(ev, worker.index().get(), counts, options);
-    let server = match files {
-        Some(files) => server.with_files(files)?,
-        None => server,
-    };
-    Ok(match log {
-        Some(log) => server.with_access_log(log?)?,
-        None => server,
-    })
-}
-
-/// Serves until a signal stops the worker.
-///
-/// # Errors
-///
-/// The error of [`Server::turn`].
-pub fn run(mut server: Server, worker: &Worker) -> evcore::Result<()> {
-    // Not the current count: a signal may have arrived since the log was opened.
-    let mut reopen_count = 0;
-    loop {
-        if mem::replace(&mut reopen_count, worker.reopen_count()) != reopen_count {
-            server.reopen_log();
+    fn server(self, worker: &mut Worker) -> Result<Server, Box<dyn Error + Send + Sync>> {
+        let options = self.options;
+        let path = options.access_log.as_deref();
+        let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));
+        let files = Files::open(&options)?;
+        let slot = WorkerId::from_slot(worker.supervised().slot());
+        let counts = Counts::new(self.scoreboard, slot);
+        let index = worker.index().get();
+        let ev = &mut worker.ev;
+        let mut server = Server::new(ev.clock(), index, counts, options);
+        if let Some(files) = files {
+            server = server.with_files(ev, files)?;
         }
-        // A signal wakes the loop.
-        if !server.turn(worker.stop_within(server.shutdown_timeout()))? {
-            return Ok(());
+        if let Some(log) = log {
+            server = server.with_access_log(ev, log?)?;
+        }
+        Ok(server)
+    }
+}
+
+/// A worker that serves.
+struct Serving {
+    worker: Worker,
+    server: Server,
+}
+
+impl Serving {
+    fn run(&mut self) -> evcore::Result<()> {
+        let mut slow_turns = SlowTurnLog::default();
+        // Not the current count: a signal may have arrived since the log was opened.
+        let mut reopen_count = 0;
+        loop {
+            let count = self.worker.supervised().reopen_count();
+            if mem::replace(&mut reopen_count, count) != count {
+                self.server.reopen_log();
+            }
+            let goes_on = if self.server.has_watchdog() {
+                self.worker.next_turn_with(|ev| slow_turns.report(ev))?
+            } else {
+                self.worker.next_turn()?
+            };
+            if !goes_on {
+                self.server.on_end(&mut self.worker.ev);
+                return Ok(());
+            }
+            // After the turn has begun: if the loop shuts down in it, this is true as well.
+            if self.worker.supervised().stop().is_some() {
+                self.server.on_stop();
+            }
+            self.server.on_turn(&mut self.worker.ev);
         }
     }
 }
 
-/// The builder of the event loop, by the options.
-fn configured(options: &Options) -> Builder {
+/// After a panic: what led to it.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            log_records("the worker panics", &mut self.worker.ev);
+        }
+    }
+}
+
+/// The builder of a worker's loop, by the options.
+fn configured(builder: Builder, options: &Options) -> Builder {
     let instruments = InstrumentOptions::new()
         .histograms(true)
         .watchdog(options.watchdog)
         .flight_recorder(options.flight_recorder);
-    let mut builder = EventLoop::builder()
+    let mut builder = builder
         .instruments(instruments)
         .connections(options.connections)
         .budgets(Budgets {

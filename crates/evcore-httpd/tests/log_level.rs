@@ -41,13 +41,13 @@ fn log_of_a_request(level: &str) -> String {
 fn trace_logs_turns_and_debug_connections() {
     let connections = [
         "evcore::accept: accepted listener=0",
-        "evcore::connections: registered token=0v1 watched=true",
-        "evcore::connections: closed token=0v1",
+        "evcore::connections: registered token=3v1 watched=true",
+        "evcore::connections: closed token=3v1",
     ];
     let turns = [
         "evcore::turn: turn began turn=1 ",
-        "evcore::turn: ready token=0v1 ready={READABLE",
-        "evcore::timer: armed token=0v1 ",
+        "evcore::turn: ready token=3v1 ready={READABLE",
+        "evcore::timer: armed token=3v1 ",
     ];
     for (level, has_connections, has_turns) in [
         ("error", false, false),

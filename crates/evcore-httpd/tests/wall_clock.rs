@@ -25,6 +25,7 @@ const DAY: i64 = 86_400;
 
 /// A server on this thread, and the source of its time.
 struct Fixture {
+    ev: EventLoop,
     server: Server,
     time: ManualTimeSource,
     listener: std::net::SocketAddr,
@@ -43,7 +44,8 @@ impl Fixture {
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
         let counts = Counts::new(scoreboard, WorkerId::from_slot(0));
         Self {
-            server: Server::new(ev, 0, counts, options()),
+            server: Server::new(ev.clock(), 0, counts, options()),
+            ev,
             time,
             listener: address,
         }
@@ -78,8 +80,9 @@ impl Fixture {
 
     /// Runs a turn that does not wait.
     fn turn(&mut self) {
-        self.server.ev.handle().wake();
-        assert!(self.server.turn(None).expect("a turn"));
+        self.ev.handle().wake();
+        assert!(self.ev.wait().expect("a turn"));
+        self.server.on_turn(&mut self.ev);
     }
 
     /// The `Date` of a response, in seconds since the start.

@@ -7,35 +7,34 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{SocketAddrUnix, bind, connect, sockopt};
+use rustix::net::{SocketAddrUnix, bind, connect};
 
-use crate::tcp_option::{BIND_ADDRESS_NO_PORT, FAST_OPEN_CONNECT};
-use crate::{Address, Error, PathError, Stream, sys};
+use crate::setting::{self, Setting, if_on};
+use crate::socket_option::{BIND_ADDRESS_NO_PORT, FAST_OPEN_CONNECT, LOCAL_ADDRESS, Value};
+use crate::{Address, Error, PathError, SocketOptions, Stream, sys};
 
 /// Options of a connection, set before it is made.
 ///
 /// | option | default |
 /// |---|---|
 /// | [`local_address`](Self::local_address) | the kernel's choice |
-/// | [`nodelay`](Self::nodelay) | on |
-/// | [`keepalive`](Self::keepalive) | off |
 /// | [`fast_open`](Self::fast_open) | off |
+/// | [`socket`](Self::socket) | those of [`SocketOptions`] |
 ///
 /// An option that this system or this kind of address does not have is an error, and never ignored.
 ///
 /// # Examples
 ///
 /// ```
-/// use evcore_net::{ConnectOptions, Listener};
+/// use evcore_net::{ConnectOptions, Listener, SocketOptions};
 /// use std::{net::Ipv4Addr, time::Duration};
 ///
 /// let listener = Listener::bind("127.0.0.1:0")?;
 /// let stream = ConnectOptions::new()
 ///     .local_address((Ipv4Addr::LOCALHOST, 0))
-///     .keepalive(Duration::from_secs(60))
+///     .socket(SocketOptions::new().keepalive(Duration::from_secs(60)))
 ///     .connect(listener.local_addr())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -43,10 +42,8 @@ use crate::{Address, Error, PathError, Stream, sys};
 #[must_use = "options have no effect until `connect`"]
 pub struct ConnectOptions {
     local_address: Option<SocketAddr>,
-    nodelay: bool,
-    /// Zero if off.
-    keepalive: Duration,
     fast_open: bool,
+    socket: SocketOptions,
 }
 
 impl ConnectOptions {
@@ -54,9 +51,8 @@ impl ConnectOptions {
     pub const fn new() -> Self {
         Self {
             local_address: None,
-            nodelay: true,
-            keepalive: Duration::ZERO,
             fast_open: false,
+            socket: SocketOptions::new(),
         }
     }
 
@@ -71,23 +67,6 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets whether to send small segments at once (`TCP_NODELAY`): on by default, as for
-    /// [listeners](crate::ListenerOptions::nodelay). Unix sockets always send at once.
-    pub const fn nodelay(mut self, on: bool) -> Self {
-        self.nodelay = on;
-        self
-    }
-
-    /// Sets how long the peer may be silent before the kernel probes whether it still exists
-    /// (`SO_KEEPALIVE`), rounded up to whole seconds. The default is [`Duration::ZERO`]: never.
-    ///
-    /// The number of probes and the pause between them are those of the system. On Linux these are 9
-    /// probes, 75 seconds apart. Not for Unix sockets, nor on OpenBSD.
-    pub const fn keepalive(mut self, idle: Duration) -> Self {
-        self.keepalive = idle;
-        self
-    }
-
     /// Sets whether the first bytes may go out with the first segment (TCP Fast Open, RFC 7413): off
     /// by default.
     ///
@@ -97,6 +76,12 @@ impl ConnectOptions {
     /// of `net.ipv4.tcp_fastopen` is set, which it is by default.
     pub const fn fast_open(mut self, on: bool) -> Self {
         self.fast_open = on;
+        self
+    }
+
+    /// Sets the options of the connection, such as keepalive and the sizes of its buffers.
+    pub fn socket(mut self, options: SocketOptions) -> Self {
+        self.socket = options;
         self
     }
 
@@ -144,64 +129,49 @@ impl ConnectOptions {
         address: impl TryInto<Address, Error: Into<Error>>,
     ) -> Result<Stream, Error> {
         let address = address.try_into().map_err(Into::into)?;
-        self.refuse_unsupported(&address)?;
+        let (of_connect, of_socket) = (self.settings(), self.socket.settings(&address));
+        let settings = [&of_connect[..], &of_socket];
+        setting::refuse_unsupported(settings, &address)?;
         let connected = match &address {
-            Address::Tcp(tcp) => self.connect_tcp(tcp),
-            Address::Unix(path) => connect_unix(path),
-            Address::Abstract(_) => Err(Failure::path(PathError::Abstract)),
-            Address::Unnamed => Err(Failure::path(PathError::Empty)),
+            Address::Tcp(tcp) => self.connect_tcp(&address, tcp, settings),
+            Address::Unix(path) => connect_unix(&address, path),
+            Address::Abstract(_) => Err(unusable(&address, PathError::Abstract)),
+            Address::Unnamed => Err(unusable(&address, PathError::Empty)),
         };
-        match connected {
-            Ok(fd) => Ok(Stream::from_socket(fd)),
-            Err(failure) => Err(failure.at(address)),
-        }
+        connected.map(Stream::from_socket)
     }
 
-    fn refuse_unsupported(&self, address: &Address) -> Result<(), Error> {
-        const HERE: &str = "on this system";
-        const FOR_UNIX: &str = "for Unix sockets";
-
-        // All fields, so that the compiler asks for a decision about a new one.
+    /// The options of a connect, with the values of those that are set.
+    fn settings(&self) -> [Setting<'static>; 2] {
+        // All fields, so that the compiler refuses to forget one.
         let Self {
             local_address,
-            nodelay: _,
-            keepalive,
             fast_open,
+            socket: _, // has settings of its own
         } = self;
-        let is_unix = address.is_unix();
-        let keeps_alive = !keepalive.is_zero();
-        let is_bound = local_address.is_some();
-        let refusals = [
-            (is_bound && is_unix, "local_address", FOR_UNIX),
-            (keeps_alive && is_unix, "keepalive", FOR_UNIX),
-            (keeps_alive && !sys::HAS_KEEPALIVE_IDLE, "keepalive", HERE),
-            (*fast_open && is_unix, "fast_open", FOR_UNIX),
-            (*fast_open && FAST_OPEN_CONNECT.is_none(), "fast_open", HERE),
-        ];
-        Error::of_first_refusal(&refusals, address)
+        [
+            (&LOCAL_ADDRESS, local_address.map(|_| Value::OtherCall)),
+            (&FAST_OPEN_CONNECT, if_on(*fast_open)),
+        ]
     }
 
-    fn connect_tcp(&self, address: &SocketAddr) -> Result<OwnedFd, Failure> {
-        let fd = sys::tcp_socket(address).map_err(failed("socket"))?;
-        if self.nodelay {
-            sockopt::set_tcp_nodelay(&fd, true).map_err(failed("setsockopt(TCP_NODELAY)"))?;
-        }
-        if !self.keepalive.is_zero() {
-            sys::set_keepalive(&fd, self.keepalive).map_err(failed("setsockopt(SO_KEEPALIVE)"))?;
-        }
-        if let Some(option) = FAST_OPEN_CONNECT.filter(|_| self.fast_open) {
-            option
-                .set(&fd, 1)
-                .map_err(failed("setsockopt(TCP_FASTOPEN_CONNECT)"))?;
-        }
+    fn connect_tcp(
+        &self,
+        address: &Address,
+        tcp: &SocketAddr,
+        settings: [&[Setting<'_>]; 2],
+    ) -> Result<OwnedFd, Error> {
+        let failed = |call| move |errno| Error::connect(address, call, errno);
+
+        let fd = setting::tcp_socket(settings, address, tcp, failed("socket"))?;
         if let Some(local) = self.local_address {
-            if let Some(option) = BIND_ADDRESS_NO_PORT.filter(|_| local.port() == 0) {
+            if local.port() == 0 {
                 // Without it there are fewer local ports, and nothing else changes.
-                let _ = option.set(&fd, 1);
+                let _ = BIND_ADDRESS_NO_PORT.set(&fd, Value::Number(1));
             }
             bind(&fd, &local).map_err(failed("bind"))?;
         }
-        begin(connect(&fd, address))?;
+        begin(connect(&fd, tcp)).map_err(failed("connect"))?;
         Ok(fd)
     }
 }
@@ -212,54 +182,29 @@ impl Default for ConnectOptions {
     }
 }
 
-fn connect_unix(path: &Path) -> Result<OwnedFd, Failure> {
-    PathError::check(path).map_err(Failure::path)?;
+fn connect_unix(address: &Address, path: &Path) -> Result<OwnedFd, Error> {
+    let failed = |call| move |errno| Error::connect(address, call, errno);
+
+    PathError::check(path).map_err(|error| unusable(address, error))?;
     let name = SocketAddrUnix::new(path).map_err(failed("connect"))?;
     let fd = sys::unix_socket().map_err(failed("socket"))?;
-    begin(connect(&fd, &name))?;
+    begin(connect(&fd, &name)).map_err(failed("connect"))?;
     Ok(fd)
 }
 
 /// A connect that is in progress has begun. One that a signal interrupts goes on.
-fn begin(connected: rustix::io::Result<()>) -> Result<(), Failure> {
+fn begin(connected: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match connected {
-        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
-        Err(errno) => Err(failed("connect")(errno)),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
+        connected => connected,
     }
 }
 
-/// Why a connection could not be begun.
-struct Failure {
-    call: &'static str,
-    source: io::Error,
-}
-
-impl Failure {
-    fn path(error: PathError) -> Self {
-        Self {
-            call: "connect",
-            source: io::Error::new(io::ErrorKind::InvalidInput, error),
-        }
-    }
-
-    fn at(self, address: Address) -> Error {
-        let Self { call, source } = self;
-        // TCP never has this one: it has no room in a backlog to wait for.
-        if address.is_unix() && source.kind() == io::ErrorKind::WouldBlock {
-            return Error::BacklogFull { address };
-        }
-        Error::Connect {
-            address,
-            call,
-            source,
-        }
-    }
-}
-
-fn failed(call: &'static str) -> impl FnOnce(Errno) -> Failure {
-    move |errno| Failure {
-        call,
-        source: errno.into(),
+fn unusable(address: &Address, error: PathError) -> Error {
+    Error::Connect {
+        address: address.clone(),
+        call: "connect",
+        source: io::Error::new(io::ErrorKind::InvalidInput, error),
     }
 }
 
@@ -272,43 +217,18 @@ mod tests {
     use crate::loopback::{LOCALHOST, accept_one};
 
     #[test]
-    fn options_reach_the_socket() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
-        let plain = Stream::connect(listener.local_addr()).unwrap();
-        assert!(sockopt::tcp_nodelay(&plain).unwrap());
-        assert!(!sockopt::socket_keepalive(&plain).unwrap());
-
-        let options = ConnectOptions::new().nodelay(false);
-        let stream = options.connect(listener.local_addr()).unwrap();
-        assert!(!sockopt::tcp_nodelay(&stream).unwrap());
-    }
-
-    #[cfg(not(target_os = "openbsd"))]
-    #[test]
-    fn keepalive_is_rounded_up_and_never_overflows() {
-        let listener = Listener::bind(LOCALHOST).unwrap();
-        for (idle, seconds) in [
-            (Duration::from_millis(1_001), Some(2)),
-            (Duration::MAX, None),
-        ] {
-            let options = ConnectOptions::new().keepalive(idle);
-            let stream = options.connect(listener.local_addr()).unwrap();
-            assert!(sockopt::socket_keepalive(&stream).unwrap());
-            let idle = sockopt::tcp_keepidle(&stream).unwrap().as_secs();
-            assert_eq!(idle, seconds.unwrap_or(idle));
-        }
-    }
-
-    #[test]
     fn fast_open_reaches_the_socket() {
         let listener = Listener::bind(LOCALHOST).unwrap();
         let options = ConnectOptions::new().fast_open(true);
-        match FAST_OPEN_CONNECT {
-            Some(option) => {
-                let stream = options.connect(listener.local_addr()).unwrap();
-                assert_eq!(option.value(&stream).unwrap(), 1);
+        match options.connect(listener.local_addr()) {
+            Ok(stream) => assert_eq!(FAST_OPEN_CONNECT.read(&stream), Some(1)),
+            Err(refused) => {
+                assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+                assert!(
+                    FAST_OPEN_CONNECT.missing_place(&LOCALHOST.into()).is_some(),
+                    "{refused}"
+                );
             }
-            None => assert!(options.connect(listener.local_addr()).is_err()),
         }
     }
 
@@ -321,9 +241,7 @@ mod tests {
         assert_eq!(local.ip(), Ipv4Addr::LOCALHOST);
         assert_ne!(local.port(), 0);
         assert_eq!(accept_one(&listener).1, local);
-        if let Some(option) = BIND_ADDRESS_NO_PORT {
-            assert_eq!(option.value(&stream).unwrap(), 1);
-        }
+        assert!(matches!(BIND_ADDRESS_NO_PORT.read(&stream), Some(1) | None));
     }
 
     #[test]
@@ -342,10 +260,6 @@ mod tests {
         let options = ConnectOptions::new();
         for (options, option) in [
             (options.clone().fast_open(true), "fast_open"),
-            (
-                options.clone().keepalive(Duration::from_nanos(1)),
-                "keepalive",
-            ),
             (options.clone().local_address(LOCALHOST), "local_address"),
         ] {
             let refused = options.connect("unix:/no/such.sock").unwrap_err();

@@ -260,12 +260,15 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
             self.turn = turn;
             self.calls = 0;
         }
-        if self.calls == CALLS_MAX {
-            ev.resume(self.token);
-            return false;
-        }
         self.calls += 1;
-        true
+        self.calls <= CALLS_MAX || self.continue_next_turn(ev)
+    }
+
+    #[cold]
+    fn continue_next_turn<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) -> bool {
+        self.calls = CALLS_MAX;
+        ev.resume(self.token);
+        false
     }
 
     /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 is the end, and remains readable.

@@ -89,6 +89,25 @@ pub enum Error {
         place: &'static str,
     },
 
+    /// The system refuses an option that was set.
+    #[error(
+        "cannot use {address}: the system refuses the option {option}: {source}{}",
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            "; it needs a privilege (on Linux the capability CAP_NET_ADMIN): \
+             give it to the program, or do not set the option"
+        } else {
+            ""
+        }
+    )]
+    Option {
+        /// The requested address.
+        address: Address,
+        /// The option, by the name of its method.
+        option: &'static str,
+        /// The error of the system.
+        source: io::Error,
+    },
+
     /// The system did not make the listener, for another reason.
     #[error("cannot listen on {address}: {call} failed: {source}")]
     Listen {
@@ -178,19 +197,17 @@ impl Error {
         }
     }
 
-    /// The error for the first option in the list that is refused, if one is: whether it is, its name,
-    /// and where it is not available.
-    pub(crate) fn of_first_refusal(
-        refusals: &[(bool, &'static str, &'static str)],
-        address: &Address,
-    ) -> Result<(), Self> {
-        match refusals.iter().find(|(refused, ..)| *refused) {
-            None => Ok(()),
-            Some((_, option, place)) => Err(Self::Unsupported {
-                address: address.clone(),
-                option,
-                place,
-            }),
+    /// The error when `call` fails with `errno` while a connection is opened to `address`.
+    pub(crate) fn connect(address: &Address, call: &'static str, errno: Errno) -> Self {
+        let address = address.clone();
+        // TCP never has it: it has no room in a backlog to wait for.
+        if address.is_unix() && errno == Errno::AGAIN {
+            return Self::BacklogFull { address };
+        }
+        Self::Connect {
+            address,
+            call,
+            source: errno.into(),
         }
     }
 
@@ -208,6 +225,7 @@ impl Error {
             Self::BacklogFull { .. } => io::ErrorKind::ResourceBusy,
             Self::Listen { source, .. }
             | Self::Inherit { source, .. }
+            | Self::Option { source, .. }
             | Self::Accept { source, .. }
             | Self::Connect { source, .. } => source.kind(),
         }

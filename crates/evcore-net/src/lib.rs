@@ -27,8 +27,11 @@ mod backoff;
 
 mod error;
 
+mod peer_credentials;
+mod setting;
+mod socket_option;
+mod socket_options;
 mod sys;
-mod tcp_option;
 
 #[cfg(test)]
 mod loopback;
@@ -42,8 +45,10 @@ pub use edge_stream::{EdgeLoop, EdgeStream, Edges, Side};
 pub use error::{Error, PathError};
 pub use listener::Listener;
 pub use listener_options::ListenerOptions;
+pub use peer_credentials::PeerCredentials;
 pub use send_buffer::SendBuffer;
 pub use socket_file::SocketFile;
+pub use socket_options::SocketOptions;
 pub use splice_pipe::SplicePipe;
 pub use stream::Stream;
 pub use transport::Transport;

@@ -256,6 +256,7 @@ mod tests {
     use std::fs::File;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
+    use crate::SocketOptions;
     use crate::loopback::{LOCALHOST, accept_one};
 
     fn from_fd_error(fd: impl Into<OwnedFd>) -> Error {
@@ -297,7 +298,8 @@ mod tests {
     #[test]
     fn connections_have_the_nodelay_of_the_listener() {
         for on in [true, false] {
-            let listener = Listener::builder().nodelay(on).bind(LOCALHOST).unwrap();
+            let options = Listener::builder().socket(SocketOptions::new().nodelay(on));
+            let listener = options.bind(LOCALHOST).unwrap();
             let _client = TcpStream::connect(listener.local_addr()).unwrap();
             let (stream, _) = accept_one(&listener);
             assert_eq!(sockopt::tcp_nodelay(&stream).unwrap(), on);

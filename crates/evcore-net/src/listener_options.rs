@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
-use crate::{Address, Error, Listener, opening, retry};
+use crate::{Address, Error, Listener, SocketOptions, opening, retry};
 
 /// Options of a [`Listener`], set before it is bound.
 ///
@@ -14,14 +14,11 @@ use crate::{Address, Error, Listener, opening, retry};
 /// | [`reuse_address`](Self::reuse_address) | on |
 /// | [`reuse_port`](Self::reuse_port) | off |
 /// | [`v6_only`](Self::v6_only) | on |
-/// | [`nodelay`](Self::nodelay) | on |
-/// | [`keepalive`](Self::keepalive) | off |
-/// | [`receive_buffer`](Self::receive_buffer) | the system's |
-/// | [`send_buffer`](Self::send_buffer) | the system's |
 /// | [`defer_accept`](Self::defer_accept) | off |
 /// | [`fast_open`](Self::fast_open) | off |
 /// | [`mode`](Self::mode) | from the umask |
 /// | [`retry_in_use`](Self::retry_in_use) | off |
+/// | [`socket`](Self::socket) | those of [`SocketOptions`] |
 ///
 /// An option that this system or this kind of address does not have is an error, and never ignored.
 /// It is refused before a socket is made.
@@ -33,7 +30,6 @@ use crate::{Address, Error, Listener, opening, retry};
 ///
 /// let listener = Listener::builder()
 ///     .backlog(4096)
-///     .nodelay(false)
 ///     .bind("127.0.0.1:0")?;
 /// assert_ne!(listener.local_addr().tcp().unwrap().port(), 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,12 +41,6 @@ pub struct ListenerOptions {
     pub(crate) reuse_address: bool,
     pub(crate) reuse_port: bool,
     pub(crate) v6_only: bool,
-    pub(crate) nodelay: bool,
-    /// Zero if off.
-    pub(crate) keepalive: Duration,
-    /// In bytes; `None` leaves the default of the system.
-    pub(crate) receive_buffer: Option<u32>,
-    pub(crate) send_buffer: Option<u32>,
     /// Zero if connections are reported at once.
     pub(crate) defer_accept: Duration,
     /// The most connections that may be pending.
@@ -58,6 +48,7 @@ pub struct ListenerOptions {
     /// The permissions of the socket's file.
     pub(crate) mode: Option<u32>,
     pub(crate) retry_in_use: bool,
+    pub(crate) socket: SocketOptions,
 }
 
 impl ListenerOptions {
@@ -68,14 +59,11 @@ impl ListenerOptions {
             reuse_address: true,
             reuse_port: false,
             v6_only: true,
-            nodelay: true,
-            keepalive: Duration::ZERO,
-            receive_buffer: None,
-            send_buffer: None,
             defer_accept: Duration::ZERO,
             fast_open: 0,
             mode: None,
             retry_in_use: false,
+            socket: SocketOptions::new(),
         }
     }
 
@@ -116,63 +104,6 @@ impl ListenerOptions {
     /// always on.
     pub const fn v6_only(mut self, on: bool) -> Self {
         self.v6_only = on;
-        self
-    }
-
-    /// Sets whether accepted connections send small segments at once (`TCP_NODELAY`): on by default.
-    ///
-    /// On Linux connections inherit it from the listener, which costs nothing. On other systems it
-    /// costs a system call for each connection. Unix sockets always send at once.
-    pub const fn nodelay(mut self, on: bool) -> Self {
-        self.nodelay = on;
-        self
-    }
-
-    /// Sets how long a client may be silent before the kernel probes whether it still exists
-    /// (`SO_KEEPALIVE`), rounded up to whole seconds. The default is [`Duration::ZERO`]: never.
-    ///
-    /// Accepted connections inherit it from the listener, so it costs no system call for each. The
-    /// number of probes and the pause between them are those of the system, as for
-    /// [connections of our own](crate::ConnectOptions::keepalive). Not for Unix sockets, nor on
-    /// OpenBSD.
-    pub const fn keepalive(mut self, idle: Duration) -> Self {
-        self.keepalive = idle;
-        self
-    }
-
-    /// Sets how many bytes a connection may have received that the application has not read
-    /// (`SO_RCVBUF`). By default the system chooses, and Linux then adapts the size of each
-    /// connection to its traffic.
-    ///
-    /// It is set before the socket listens, because the kernel agrees on the scale of the TCP window
-    /// when a client connects. Accepted TCP connections inherit it. Linux doubles the number to have
-    /// room for its own structures, does not adapt the size any more, and silently lowers it to
-    /// `net.core.rmem_max`. Other systems refuse a number that is too high. Not for Unix sockets,
-    /// whose connections do not inherit it.
-    ///
-    /// ```
-    /// use evcore_net::Listener;
-    ///
-    /// // On Linux a connection takes at most some 64 KiB of the kernel's memory.
-    /// let listener = Listener::builder()
-    ///     .receive_buffer(16 * 1024)
-    ///     .send_buffer(16 * 1024)
-    ///     .bind("127.0.0.1:0")?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub const fn receive_buffer(mut self, bytes: u32) -> Self {
-        self.receive_buffer = Some(bytes);
-        self
-    }
-
-    /// Sets how many bytes a connection may have sent that the client has not acknowledged
-    /// (`SO_SNDBUF`). By default the system chooses, and Linux then adapts the size of each
-    /// connection to its traffic.
-    ///
-    /// It is inherited, doubled and limited as [`receive_buffer`](Self::receive_buffer) is; the
-    /// limit on Linux is `net.core.wmem_max`. Not for Unix sockets.
-    pub const fn send_buffer(mut self, bytes: u32) -> Self {
-        self.send_buffer = Some(bytes);
         self
     }
 
@@ -217,6 +148,12 @@ impl ListenerOptions {
     /// the server has to stop meanwhile, use [`bind_with`](Self::bind_with).
     pub const fn retry_in_use(mut self, on: bool) -> Self {
         self.retry_in_use = on;
+        self
+    }
+
+    /// Sets the options of accepted connections, such as keepalive and the sizes of their buffers.
+    pub fn socket(mut self, options: SocketOptions) -> Self {
+        self.socket = options;
         self
     }
 
@@ -318,13 +255,11 @@ impl Default for ListenerOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+    use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 
     use rustix::net::sockopt;
 
-    use crate::Stream;
-    use crate::loopback::{LOCALHOST, accept_one};
-    use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN};
+    use crate::loopback::LOCALHOST;
 
     #[test]
     fn an_address_in_use_is_an_error_at_once_by_default() {
@@ -419,45 +354,6 @@ mod tests {
         }
     }
 
-    /// A client of a listener, and its connection at the listener.
-    fn connected(options: &ListenerOptions) -> (TcpStream, Stream) {
-        let listener = options.bind(LOCALHOST).unwrap();
-        let client = TcpStream::connect(listener.local_addr()).unwrap();
-        let (stream, _) = accept_one(&listener);
-        (client, stream)
-    }
-
-    #[cfg(not(target_os = "openbsd"))]
-    #[test]
-    fn connections_have_the_keepalive_of_the_listener() {
-        let (_client, stream) = connected(&Listener::builder());
-        assert!(!sockopt::socket_keepalive(&stream).unwrap());
-
-        let idle = Duration::from_millis(61_001);
-        let (_client, stream) = connected(&Listener::builder().keepalive(idle));
-        assert!(sockopt::socket_keepalive(&stream).unwrap());
-        let idle = sockopt::tcp_keepidle(&stream).unwrap();
-        assert_eq!(idle, Duration::from_secs(62));
-    }
-
-    #[test]
-    fn connections_have_the_buffers_of_the_listener() {
-        let options = Listener::builder()
-            .receive_buffer(20_000)
-            .send_buffer(30_000);
-        let (_client, stream) = connected(&options);
-        let sizes = [
-            sockopt::socket_recv_buffer_size(&stream).unwrap(),
-            sockopt::socket_send_buffer_size(&stream).unwrap(),
-        ];
-        if cfg!(target_os = "linux") {
-            assert_eq!(sizes, [40_000, 60_000]);
-        } else {
-            // They round up to whole segments.
-            assert!(sizes[0] >= 20_000 && sizes[1] >= 30_000, "{sizes:?}");
-        }
-    }
-
     #[test]
     fn a_backlog_beyond_the_range_of_the_kernel_is_valid() {
         assert!(
@@ -480,13 +376,6 @@ mod tests {
                 &unix,
                 "defer_accept",
             ),
-            (
-                options.clone().keepalive(Duration::from_nanos(1)),
-                &unix,
-                "keepalive",
-            ),
-            (options.clone().receive_buffer(1), &unix, "receive_buffer"),
-            (options.clone().send_buffer(1), &unix, "send_buffer"),
             (options.clone().mode(0o600), &LOCALHOST.into(), "mode"),
             (options.clone().v6_only(false), &LOCALHOST.into(), "v6_only"),
             (options.clone().v6_only(false), &unix, "v6_only"),
@@ -502,13 +391,10 @@ mod tests {
     #[test]
     fn the_longest_durations_and_counts_do_not_overflow() {
         let options = Listener::builder().fast_open(u32::MAX);
-        if FAST_OPEN.is_some() {
-            assert!(options.bind(LOCALHOST).is_ok());
-        }
+        let has_both = cfg!(target_os = "linux");
+        assert!(options.bind(LOCALHOST).is_ok() || !has_both);
         let options = Listener::builder().defer_accept(Duration::MAX);
-        if DEFER_ACCEPT.is_some() {
-            assert!(options.bind(LOCALHOST).is_ok());
-        }
+        assert!(options.bind(LOCALHOST).is_ok() || !has_both);
     }
 
     #[test]

@@ -4,97 +4,76 @@
 //! neither a socket nor a file behind.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
+use rustix::net::{SocketAddrUnix, bind, listen};
 
+use crate::setting::{self, Setting, as_c_int, if_on, number, whole};
 use crate::socket_file::{AtPath, SocketFile, errno_of, is_stale};
-use crate::tcp_option::{DEFER_ACCEPT, FAST_OPEN, TcpOption};
+use crate::socket_option::{
+    DEFER_ACCEPT, FAST_OPEN, MODE, REUSE_ADDRESS, REUSE_PORT, V6_ONLY, Value,
+};
 use crate::{Address, Error, Listener, ListenerOptions, PathError, sys};
 
 /// Tries once to make a listener.
 pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
-    refuse_unsupported(options, address)?;
+    let of_listener = settings(options, address);
+    let of_socket = options.socket.settings(address);
+    let settings = [&of_listener[..], &of_socket];
+    setting::refuse_unsupported(settings, address)?;
     match address {
-        Address::Tcp(_) => open_tcp(options, address),
+        Address::Tcp(tcp) => open_tcp(options, address, tcp, settings),
         Address::Unix(path) => open_unix(options, address, path),
         Address::Abstract(_) => Err(unusable(address, PathError::Abstract)),
         Address::Unnamed => Err(unusable(address, PathError::Empty)),
     }
 }
 
-fn refuse_unsupported(options: &ListenerOptions, address: &Address) -> Result<(), Error> {
-    const HERE: &str = "on this system";
-    const FOR_UNIX: &str = "for Unix sockets";
-    const FOR_TCP: &str = "for TCP";
-
-    // All fields, so that the compiler asks for a decision about a new one.
+/// The options of a listener, with the values of those that are set.
+fn settings(options: &ListenerOptions, address: &Address) -> [Setting<'static>; 6] {
+    // All fields, so that the compiler refuses to forget one.
     let ListenerOptions {
-        backlog: _,
-        reuse_address: _,
+        backlog: _, // of listen(2), for each address
+        reuse_address,
         reuse_port,
         v6_only,
-        nodelay: _,
-        keepalive,
-        receive_buffer,
-        send_buffer,
         defer_accept,
         fast_open,
         mode,
-        retry_in_use: _,
+        retry_in_use: _, // of `bind`
+        socket: _,       // has settings of its own
     } = options;
-    let is_unix = address.is_unix();
-    let is_v4 = address.tcp().is_some_and(|address| address.is_ipv4());
-    let is_deferred = !defer_accept.is_zero();
-    let is_fast = *fast_open > 0;
-    let keeps_alive = !keepalive.is_zero();
-    let has_receive_buffer = receive_buffer.is_some();
-    let has_send_buffer = send_buffer.is_some();
-    let refusals = [
-        (keeps_alive && is_unix, "keepalive", FOR_UNIX),
-        (keeps_alive && !sys::HAS_KEEPALIVE_IDLE, "keepalive", HERE),
-        (has_receive_buffer && is_unix, "receive_buffer", FOR_UNIX),
-        (has_send_buffer && is_unix, "send_buffer", FOR_UNIX),
-        (is_deferred && is_unix, "defer_accept", FOR_UNIX),
-        (is_deferred && DEFER_ACCEPT.is_none(), "defer_accept", HERE),
-        (is_fast && is_unix, "fast_open", FOR_UNIX),
-        (is_fast && FAST_OPEN.is_none(), "fast_open", HERE),
-        (*reuse_port && is_unix, "reuse_port", FOR_UNIX),
-        (*reuse_port && !sys::HAS_REUSE_PORT, "reuse_port", HERE),
-        (!v6_only && is_v4, "v6_only(false)", "for IPv4"),
-        (!v6_only && is_unix, "v6_only(false)", FOR_UNIX),
-        (mode.is_some() && !is_unix, "mode", FOR_TCP),
-    ];
-    Error::of_first_refusal(&refusals, address)
+    let is_v6 = address.tcp().is_some_and(|address| address.is_ipv6());
+    let flag = |is_on: &bool| Value::Number((*is_on).into());
+    [
+        (
+            &REUSE_ADDRESS,
+            (!address.is_unix()).then(|| flag(reuse_address)),
+        ),
+        (&REUSE_PORT, if_on(*reuse_port)),
+        // It is on for each other address.
+        (&V6_ONLY, (is_v6 || !v6_only).then(|| flag(v6_only))),
+        (&DEFER_ACCEPT, whole(*defer_accept, Duration::from_secs(1))),
+        (&FAST_OPEN, (*fast_open > 0).then(|| number(*fast_open))),
+        (&MODE, mode.map(|_| Value::OtherCall)),
+    ]
 }
 
-fn open_tcp(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
+fn open_tcp(
+    options: &ListenerOptions,
+    address: &Address,
+    tcp: &SocketAddr,
+    settings: [&[Setting<'_>]; 2],
+) -> Result<Listener, Error> {
     let failed = |call| move |errno: Errno| Error::listen(address, call, errno);
-    let tcp = address.tcp().expect("the caller passes an address of TCP");
 
-    let fd = sys::tcp_socket(&tcp).map_err(failed("socket"))?;
-    sockopt::set_socket_reuseaddr(&fd, options.reuse_address)
-        .map_err(failed("setsockopt(SO_REUSEADDR)"))?;
-    if options.reuse_port {
-        sys::set_reuse_port(&fd).map_err(failed("setsockopt(SO_REUSEPORT)"))?;
-    }
-    if tcp.is_ipv6() {
-        sockopt::set_ipv6_v6only(&fd, options.v6_only)
-            .map_err(failed("setsockopt(IPV6_V6ONLY)"))?;
-    }
-    sockopt::set_tcp_nodelay(&fd, options.nodelay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
-    if !options.keepalive.is_zero() {
-        sys::set_keepalive(&fd, options.keepalive).map_err(failed("setsockopt(SO_KEEPALIVE)"))?;
-    }
-    set_buffers(options, &fd).map_err(|(call, errno)| failed(call)(errno))?;
-    let deferral = sys::whole_seconds(options.defer_accept);
-    set_unless_zero(&fd, DEFER_ACCEPT, deferral).map_err(failed("setsockopt(TCP_DEFER_ACCEPT)"))?;
-    set_unless_zero(&fd, FAST_OPEN, as_c_int(options.fast_open))
-        .map_err(failed("setsockopt(TCP_FASTOPEN)"))?;
-    bind(&fd, &tcp).map_err(failed("bind"))?;
+    let fd = setting::tcp_socket(settings, address, tcp, failed("socket"))?;
+    bind(&fd, tcp).map_err(failed("bind"))?;
     listen(&fd, as_c_int(options.backlog)).map_err(failed("listen"))?;
     Listener::from_tcp(fd).map_err(failed("getsockname"))
 }
@@ -181,31 +160,4 @@ fn unusable(address: &Address, source: PathError) -> Error {
         address: address.clone(),
         source,
     }
-}
-
-/// Sets the sizes of both buffers. A client's window depends on them, so no client may have connected.
-fn set_buffers(options: &ListenerOptions, fd: &OwnedFd) -> Result<(), (&'static str, Errno)> {
-    // As many as the kernel takes: beyond that it would see a negative number.
-    let size = |bytes| as_c_int(bytes).unsigned_abs() as usize;
-    if let Some(bytes) = options.receive_buffer {
-        sockopt::set_socket_recv_buffer_size(fd, size(bytes))
-            .map_err(|errno| ("setsockopt(SO_RCVBUF)", errno))?;
-    }
-    if let Some(bytes) = options.send_buffer {
-        sockopt::set_socket_send_buffer_size(fd, size(bytes))
-            .map_err(|errno| ("setsockopt(SO_SNDBUF)", errno))?;
-    }
-    Ok(())
-}
-
-fn set_unless_zero(fd: &OwnedFd, option: Option<TcpOption>, value: i32) -> rustix::io::Result<()> {
-    match option {
-        Some(option) if value != 0 => option.set(fd, value),
-        // `refuse_unsupported` has checked that the system has the option.
-        _ => Ok(()),
-    }
-}
-
-fn as_c_int(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }

@@ -9,10 +9,9 @@ use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
 
 use rustix::io;
-use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, sockopt};
+use rustix::net::{AddressFamily, Protocol, SocketAddrAny, SocketAddrUnix, SocketType, sockopt};
 
 use crate::Address;
 
@@ -22,29 +21,30 @@ pub(crate) use imp::{SEND_FLAGS, SEND_MORE_FLAGS, accept, is_listening};
 pub(crate) const UNIX_PATH_MAX: usize =
     size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
 
-/// Whether the system has [`set_reuse_port`].
-pub(crate) const HAS_REUSE_PORT: bool = !cfg!(any(target_os = "illumos", target_os = "solaris"));
-
 /// Whether an accepted connection inherits `TCP_NODELAY` from its listener.
 ///
 /// On Linux a connection is a copy of its listener, with all options. Other systems may do the same,
 /// but do not document it.
 pub(crate) const NODELAY_IS_INHERITED: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
-/// Whether the system has [`set_keepalive`].
-pub(crate) const HAS_KEEPALIVE_IDLE: bool = !cfg!(target_os = "openbsd");
+/// The protocol of Multipath TCP.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const MULTIPATH: Option<Protocol> = Some(rustix::net::ipproto::MPTCP);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const MULTIPATH: Option<Protocol> = None;
 
 /// A socket of the family of `address`, non-blocking and close-on-exec.
-pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
-    imp::stream_socket(match address {
+pub(crate) fn tcp_socket(address: &SocketAddr, is_multipath: bool) -> io::Result<OwnedFd> {
+    let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
-    })
+    };
+    imp::stream_socket(family, MULTIPATH.filter(|_| is_multipath))
 }
 
 /// A Unix socket, non-blocking and close-on-exec.
 pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
-    imp::stream_socket(AddressFamily::UNIX)
+    imp::stream_socket(AddressFamily::UNIX, None)
 }
 
 /// Makes a socket of other code non-blocking and close-on-exec. No error: these calls do not fail for
@@ -87,47 +87,6 @@ fn unix_address(any: SocketAddrAny) -> io::Result<Address> {
     })
 }
 
-/// Probes the peer when it has been silent for this long, in whole seconds, rounded up.
-#[cfg(not(target_os = "openbsd"))]
-pub(crate) fn set_keepalive(fd: &OwnedFd, idle: Duration) -> io::Result<()> {
-    // The longest that Linux takes; others take more.
-    let idle = whole_seconds(idle).min(32_767);
-    sockopt::set_tcp_keepidle(fd, Duration::from_secs(u64::from(idle.unsigned_abs())))?;
-    sockopt::set_socket_keepalive(fd, true)
-}
-
-/// The time before the first probe is one for the whole system.
-#[cfg(target_os = "openbsd")]
-pub(crate) fn set_keepalive(_fd: &OwnedFd, _idle: Duration) -> io::Result<()> {
-    Err(io::Errno::NOPROTOOPT)
-}
-
-/// A duration in whole seconds, rounded up.
-pub(crate) fn whole_seconds(duration: Duration) -> i32 {
-    let has_rest = u64::from(duration.subsec_nanos() > 0);
-    let seconds = duration.as_secs().saturating_add(has_rest);
-    i32::try_from(seconds).unwrap_or(i32::MAX)
-}
-
-/// Lets several sockets listen on one address, each with a backlog of its own.
-#[cfg(not(any(target_os = "freebsd", target_os = "illumos", target_os = "solaris")))]
-pub(crate) fn set_reuse_port(fd: impl AsFd) -> io::Result<()> {
-    sockopt::set_socket_reuseport(fd, true)
-}
-
-/// The plain `SO_REUSEPORT` of FreeBSD lets several sockets listen too, but does not spread the
-/// connections over them.
-#[cfg(target_os = "freebsd")]
-pub(crate) fn set_reuse_port(fd: impl AsFd) -> io::Result<()> {
-    sockopt::set_socket_reuseport_lb(fd, true)
-}
-
-/// rustix does not have the option on these systems.
-#[cfg(any(target_os = "illumos", target_os = "solaris"))]
-pub(crate) fn set_reuse_port(_fd: impl AsFd) -> io::Result<()> {
-    Err(io::Errno::NOPROTOOPT)
-}
-
 #[cfg(not(target_vendor = "apple"))]
 mod imp {
     use super::*;
@@ -143,8 +102,11 @@ mod imp {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS;
 
-    pub(super) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
-        socket_with(family, SocketType::STREAM, SOCKET_FLAGS, None)
+    pub(super) fn stream_socket(
+        family: AddressFamily,
+        protocol: Option<Protocol>,
+    ) -> io::Result<OwnedFd> {
+        socket_with(family, SocketType::STREAM, SOCKET_FLAGS, protocol)
     }
 
     #[inline]
@@ -169,8 +131,11 @@ mod imp {
     /// These systems have no flag for it.
     pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS;
 
-    pub(super) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
-        let fd = socket(family, SocketType::STREAM, None)?;
+    pub(super) fn stream_socket(
+        family: AddressFamily,
+        protocol: Option<Protocol>,
+    ) -> io::Result<OwnedFd> {
+        let fd = socket(family, SocketType::STREAM, protocol)?;
         set_nonblocking_cloexec(&fd)?;
         sockopt::set_socket_nosigpipe(&fd, true)?;
         Ok(fd)

@@ -8,10 +8,12 @@ mod links;
 
 mod channel;
 mod inbox;
+mod merging_inbox;
 mod send_error;
 mod sync;
 
 pub use inbox::{Drain, Inbox, Sender};
+pub use merging_inbox::{MergingInbox, Posted};
 pub use posted_queue::PostedQueue;
 pub use send_error::SendError;
 pub use turn_queue::TurnQueue;
@@ -23,4 +25,5 @@ const _: () = {
     is_send::<TurnQueue>();
     is_send::<Inbox<u8>>();
     is_send::<Sender<u8>>();
+    is_send::<MergingInbox<u8>>();
 };

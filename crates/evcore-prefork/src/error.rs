@@ -40,9 +40,11 @@ pub enum Error {
         /// The descriptor.
         fd: RawFd,
     },
-    /// The variable [`INHERITED`](crate::INHERITED) does not list descriptors of this process.
-    #[error("{} is {text:?}: {why}", crate::passed_fds::INHERITED)]
+    /// A variable that an older binary has set does not list descriptors of this process.
+    #[error("{variable} is {text:?}: {why}")]
     BadInheritance {
+        /// The variable, such as [`INHERITED`](crate::INHERITED).
+        variable: &'static str,
         /// The value of the variable.
         text: String,
         /// The fault.
@@ -61,6 +63,9 @@ pub enum Error {
     /// Threads cannot pass descriptors on to a new binary.
     #[error("only worker processes can pass descriptors on to a new binary; leave `inherit` out")]
     ThreadsCannotUpgrade,
+    /// This system has no mailboxes.
+    #[error("mailboxes need Linux: Unix sockets of type SOCK_SEQPACKET; leave `mailboxes` out")]
+    NoMailboxes,
     /// This system has no CPU affinity.
     #[error("this system has no CPU affinity; leave the affinity out")]
     NoAffinity,
@@ -107,7 +112,9 @@ impl From<Error> for io::Error {
             | Error::BadActivation { .. }
             | Error::Blocking { .. }
             | Error::ThreadsCannotUpgrade => io::ErrorKind::InvalidInput,
-            Error::Threads { .. } | Error::NoAffinity => io::ErrorKind::Unsupported,
+            Error::Threads { .. } | Error::NoAffinity | Error::NoMailboxes => {
+                io::ErrorKind::Unsupported
+            }
             Error::InUse => io::ErrorKind::AlreadyExists,
             Error::Os { source, .. } => source.kind(),
         };

@@ -60,6 +60,7 @@
 //! take over again: WINCH stops its workers, and HUP starts new ones. If the new binary ends first,
 //! the workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the
 //! new one must not remove what both use ([`parent_binary_alive`]), and it starts no newer binary.
+//! Workers that stop can reach those of the new binary by [mailboxes](Mailboxes), which it inherits.
 //! A stop signal for the whole process group, such as Ctrl-C, ends both, also while the new binary
 //! starts.
 //!
@@ -89,6 +90,7 @@ mod cpus;
 mod activation;
 mod error;
 mod exit;
+mod mailboxes;
 mod passed_fds;
 mod reload;
 mod upgrade;
@@ -118,6 +120,7 @@ pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
 pub use exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
+pub use mailboxes::Mailboxes;
 pub use passed_fds::INHERITED;
 pub use reload::Reload;
 pub use stop::Stop;

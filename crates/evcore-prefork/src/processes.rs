@@ -9,6 +9,7 @@ use std::{
     },
     panic::{self, AssertUnwindSafe},
     process::{self, ExitStatus},
+    sync::Arc,
 };
 
 use rustix::{
@@ -21,6 +22,7 @@ use crate::{
     exit::ExitCause,
     fork::{self, Side},
     liveness_pipe::{ChildEnd, ParentEnd, Report},
+    mailboxes::{Mailboxes, Table},
     signals,
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
@@ -38,14 +40,21 @@ pub(crate) struct Processes<F> {
     /// Workers of a generation.
     workers: usize,
     affinity: Option<Affinity>,
+    mailboxes: Option<Arc<Table>>,
 }
 
 impl<F> Processes<F> {
-    pub(crate) fn new(work: F, workers: usize, affinity: Option<Affinity>) -> Self {
+    pub(crate) fn new(
+        work: F,
+        workers: usize,
+        affinity: Option<Affinity>,
+        mailboxes: Option<Arc<Table>>,
+    ) -> Self {
         Self {
             work: Some(work),
             workers,
             affinity,
+            mailboxes,
         }
     }
 }
@@ -74,6 +83,12 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
         signals::unblock();
         let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
         worker.apply(self.affinity.as_ref());
+        if let Some(mut table) = self.mailboxes {
+            // In the master, the binary that USR2 starts shares it. Here that is dropped.
+            let owned = Arc::get_mut(&mut table).expect("this process has one reference");
+            owned.keep_those_of(slot);
+            worker.set_mailboxes(Mailboxes::new(table, slot));
+        }
         let work = self.work.expect("no worker is started after a stop");
         let ended = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
         process::exit(ended.unwrap_or(PANICKED))
@@ -81,6 +96,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
 
     fn close(&mut self) {
         self.work = None;
+        self.mailboxes = None;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fmt, io,
     os::fd::{AsFd, OwnedFd},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,11 +14,12 @@ use crate::{
     fork,
     hooks::Hooks,
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
+    mailboxes::Table,
     master::Master,
     processes::Processes,
     reload::Reload,
     threads::Threads,
-    upgrade::{Binary, Upgrade},
+    upgrade::{self, Binary, Upgrade},
     worker::Worker,
 };
 
@@ -48,6 +50,7 @@ pub struct Supervisor<'a> {
     config: Config,
     affinity: Option<Affinity>,
     inherited: Vec<OwnedFd>,
+    mailboxes: bool,
     hooks: Hooks<'a>,
 }
 
@@ -63,6 +66,7 @@ impl<'a> Supervisor<'a> {
             },
             affinity: None,
             inherited: Vec::new(),
+            mailboxes: false,
             hooks: Hooks::default(),
         }
     }
@@ -145,6 +149,18 @@ impl<'a> Supervisor<'a> {
         self.inherited
             .push(copy.map_err(Error::os("duplicating a descriptor to pass on"))?);
         Ok(self)
+    }
+
+    /// Makes a mailbox for each slot and for the successors of each index, by which workers send each
+    /// other descriptors: [`Worker::mailboxes`].
+    ///
+    /// A new binary that USR2 starts inherits the mailboxes for successors. They take ten descriptors
+    /// for each worker of a generation in the master, and five in each worker.
+    ///
+    /// Linux only: on other systems `run` and `run_threads` return [`Error::NoMailboxes`].
+    pub fn mailboxes(mut self) -> Self {
+        self.mailboxes = true;
+        self
     }
 
     /// Called for each worker that was started. By then the worker runs, and may even have ended.
@@ -259,14 +275,16 @@ impl<'a> Supervisor<'a> {
     pub fn run(self, work: impl FnOnce(Worker) -> i32) -> Result<Outcome> {
         self.check()?;
         fork::require_one_thread()?;
+        let mailboxes = self.make_mailboxes()?;
         let Self {
             config,
             affinity,
             inherited,
             hooks,
+            mailboxes: _,
         } = self;
-        let binary = Binary::this_one(inherited);
-        let processes = |_| Processes::new(work, config.workers, affinity);
+        let binary = Binary::this_one(inherited, mailboxes.clone());
+        let processes = |_| Processes::new(work, config.workers, affinity, mailboxes);
         Master::new(config, hooks, Some(binary), processes)?.run()
     }
 
@@ -310,14 +328,24 @@ impl<'a> Supervisor<'a> {
         if !self.inherited.is_empty() {
             return Err(Error::ThreadsCannotUpgrade);
         }
+        let mailboxes = self.make_mailboxes()?;
         let can_kill = false;
         let config = Config {
             can_kill,
             ..self.config
         };
         let affinity = self.affinity;
-        let threads = |waker| Threads::new(work, config.workers, affinity, waker);
+        let threads = |waker| Threads::new(work, config.workers, affinity, mailboxes, waker);
         Master::new(config, self.hooks, None, threads)?.run()
+    }
+
+    fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
+        if !self.mailboxes {
+            return Ok(None);
+        }
+        let inherited = upgrade::inherited_mailboxes()?;
+        let table = Table::new(self.config.workers, self.slots(), inherited)?;
+        Ok(Some(Arc::new(table)))
     }
 
     fn check(&self) -> Result<()> {
@@ -338,6 +366,7 @@ impl fmt::Debug for Supervisor<'_> {
             .field("config", &self.config)
             .field("affinity", &self.affinity)
             .field("inherited", &self.inherited)
+            .field("mailboxes", &self.mailboxes)
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ use std::{
 use crate::{
     affinity::Affinity,
     exit::ExitCause,
+    mailboxes::{Mailboxes, Table},
     signals,
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
@@ -28,6 +29,7 @@ pub(crate) struct Threads<F> {
     /// Workers of a generation.
     workers: usize,
     affinity: Option<Affinity>,
+    mailboxes: Option<Arc<Table>>,
     /// Wakes the master.
     waker: Arc<UnixStream>,
 }
@@ -38,12 +40,14 @@ impl<F> Threads<F> {
         work: F,
         workers: usize,
         affinity: Option<Affinity>,
+        mailboxes: Option<Arc<Table>>,
         waker: UnixStream,
     ) -> Self {
         Self {
             work: Some(Arc::new(work)),
             workers,
             affinity,
+            mailboxes,
             waker: Arc::new(waker),
         }
     }
@@ -58,6 +62,9 @@ impl<F: Fn(Worker) -> i32 + Send + Sync + 'static> Spawn for Threads<F> {
     fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Thread, Infallible>> {
         let channel = Arc::new(ThreadChannel::new(Arc::clone(&self.waker)));
         let mut worker = Worker::new(slot, self.workers, MasterLink::Thread(Arc::clone(&channel)));
+        if let Some(table) = &self.mailboxes {
+            worker.set_mailboxes(Mailboxes::new(Arc::clone(table), slot));
+        }
         let affinity = self.affinity.clone();
         let work = self.work.clone();
         let work = work.expect("no worker is started after a stop");
@@ -88,6 +95,7 @@ impl<F: Fn(Worker) -> i32 + Send + Sync + 'static> Spawn for Threads<F> {
 
     fn close(&mut self) {
         self.work = None;
+        self.mailboxes = None;
     }
 }
 

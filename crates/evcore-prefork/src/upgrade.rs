@@ -18,7 +18,10 @@ use std::{
     },
     path::PathBuf,
     process::{Child, Command, ExitStatus},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::{
@@ -29,10 +32,14 @@ use rustix::{
 use crate::{
     activation,
     error::{Error, Result},
+    mailboxes::Table,
     passed_fds::{self, INHERITED},
     signals,
     stop::Stop,
 };
+
+/// The environment variable that lists the mailboxes a new binary inherits, two descriptors each.
+const MAILBOXES: &str = "EVCORE_MAILBOXES";
 
 /// The environment variable that holds the process id of the binary that started a new one.
 const PARENT: &str = "EVCORE_PARENT_BINARY";
@@ -103,14 +110,28 @@ impl fmt::Display for Upgrade {
 /// ```
 pub fn inherited() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    let Some(text) = env::var_os(INHERITED) else {
+    take_inherited(INHERITED, &TAKEN)
+}
+
+/// Takes the mailboxes that this process inherits. Empty if there are none, and once they were taken.
+pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.load(Ordering::Acquire) {
+        return Ok(Vec::new());
+    }
+    take_inherited(MAILBOXES, &TAKEN)
+}
+
+fn take_inherited(variable: &'static str, taken: &AtomicBool) -> Result<Vec<OwnedFd>> {
+    let Some(text) = env::var_os(variable) else {
         return Ok(Vec::new());
     };
     let refuse = |why: &str| Error::BadInheritance {
+        variable,
         text: text.to_string_lossy().into_owned(),
         why: why.to_owned(),
     };
-    if TAKEN.swap(true, Ordering::AcqRel) {
+    if taken.swap(true, Ordering::AcqRel) {
         return Err(refuse("it was taken before"));
     }
     let numbers = numbers(&text).map_err(|why| refuse(&why))?;
@@ -165,12 +186,13 @@ pub(crate) struct Binary {
     program: PathBuf,
     arguments: Vec<OsString>,
     inherited: Vec<OwnedFd>,
+    mailboxes: Option<Arc<Table>>,
     child: Option<Child>,
 }
 
 impl Binary {
     /// To be called before the file is replaced: afterwards the system may return another name.
-    pub(crate) fn this_one(inherited: Vec<OwnedFd>) -> Self {
+    pub(crate) fn this_one(inherited: Vec<OwnedFd>, mailboxes: Option<Arc<Table>>) -> Self {
         let mut arguments = env::args_os();
         let first = arguments.next().unwrap_or_default();
         Self {
@@ -178,6 +200,7 @@ impl Binary {
             program: env::current_exe().unwrap_or_else(|_| first.into()),
             arguments: arguments.collect(),
             inherited,
+            mailboxes,
             child: None,
         }
     }
@@ -213,6 +236,7 @@ impl Binary {
     /// Closes what a new binary would inherit: none is started any more.
     pub(crate) fn close(&mut self) {
         self.inherited.clear();
+        self.mailboxes = None;
     }
 
     /// Starts the new binary, unless a fast stop was requested. A TERM or INT for the whole process
@@ -231,11 +255,17 @@ impl Binary {
 
     /// To be spawned with the signals blocked.
     fn command(&self) -> Command {
-        let numbers: Vec<RawFd> = self.inherited.iter().map(AsRawFd::as_raw_fd).collect();
-        let list: Vec<String> = numbers.iter().map(RawFd::to_string).collect();
+        let mut numbers: Vec<RawFd> = self.inherited.iter().map(AsRawFd::as_raw_fd).collect();
+        let mailboxes = self.mailboxes.iter().flat_map(|table| table.numbers());
+        let mailboxes: Vec<RawFd> = mailboxes.collect();
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
-        command.env(INHERITED, list.join(","));
+        command.env(INHERITED, list(&numbers));
+        match mailboxes.is_empty() {
+            true => command.env_remove(MAILBOXES),
+            false => command.env(MAILBOXES, list(&mailboxes)),
+        };
+        numbers.extend(mailboxes);
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
         // The first binary decides; a newer one has the variables only if it left them.
         if env::var_os(INHERITED).is_none() && !activation::is_for_this_process() {
@@ -253,6 +283,11 @@ impl Binary {
         unsafe { command.pre_exec(prepare) };
         command
     }
+}
+
+fn list(numbers: &[RawFd]) -> String {
+    let words: Vec<String> = numbers.iter().map(RawFd::to_string).collect();
+    words.join(",")
 }
 
 /// Keeps a descriptor open across exec. To be called in the child only.

@@ -15,7 +15,9 @@ use rustix::{
 use crate::{
     affinity::Affinity,
     error::{Error, Result},
+    exit::WorkerInfo,
     liveness_pipe,
+    mailboxes::Mailboxes,
     signals::{self, Handlers},
     slot::Slot,
     stop::Stop,
@@ -48,6 +50,7 @@ pub struct Worker {
     pid: NonZeroU32,
     link: MasterLink,
     affinity_error: Option<Error>,
+    mailboxes: Option<Mailboxes>,
 }
 
 /// How a worker gets requests, and how it reports to its master.
@@ -95,6 +98,7 @@ impl Worker {
             pid: getpid().as_raw_nonzero().unsigned_abs(),
             link,
             affinity_error: None,
+            mailboxes: None,
         }
     }
 
@@ -102,6 +106,16 @@ impl Worker {
     pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
         let applied = affinity.map(|affinity| affinity.of(self.index.get()).pin());
         self.affinity_error = applied.and_then(Result::err);
+    }
+
+    pub(crate) fn set_mailboxes(&mut self, mailboxes: Mailboxes) {
+        self.mailboxes = Some(mailboxes);
+    }
+
+    /// The mailboxes of all workers, if the supervisor [has them](crate::Supervisor::mailboxes).
+    #[must_use]
+    pub fn mailboxes(&self) -> Option<&Mailboxes> {
+        self.mailboxes.as_ref()
     }
 
     /// The worker's number in its generation, for example for a log.
@@ -128,6 +142,19 @@ impl Worker {
     #[must_use]
     pub fn pid(&self) -> NonZeroU32 {
         self.pid
+    }
+
+    /// The worker as the supervisor's hooks get it.
+    #[must_use]
+    pub fn info(&self) -> WorkerInfo {
+        WorkerInfo {
+            index: self.index,
+            slot: self.slot,
+            pid: match self.link {
+                MasterLink::Solo | MasterLink::Process => Some(self.pid),
+                MasterLink::Thread(_) => None,
+            },
+        }
     }
 
     /// The stop that was requested, if one was.

@@ -4,14 +4,14 @@ use std::fmt;
 use std::io;
 
 use evcore::ListenerError;
-use evcore_prefork::{Reload, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
+use evcore_prefork::{self as prefork, Reload, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
 
 /// Something that happens to a server. [`Server::on_event`](crate::Server::on_event) gets it in the
 /// process where it happens. Its text is a line for a log.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A worker serves.
+    /// A worker serves. Without a supervisor it is this process.
     Ready(&'a WorkerInfo),
     /// A worker could not be started. It is tried again.
     StartFailed(&'a WorkerInfo, &'a io::Error),
@@ -25,8 +25,13 @@ pub enum Event<'a> {
     Upgrade(&'a Upgrade),
     /// In the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
+    /// In the worker: it serves, but not on the CPUs of its affinity.
+    Affinity(WorkerIndex, &'a prefork::Error),
     /// In the worker: it ends, because its loop could not be built, or because its function has
-    /// returned an error. This is the text of the error.
+    /// returned an error before the first turn. This is the text of the error.
+    CannotStart(WorkerIndex, String),
+    /// In the worker: it ends, because its function has returned an error. This is the text of the
+    /// error.
     Failed(WorkerIndex, String),
 }
 
@@ -42,6 +47,10 @@ impl fmt::Display for Event<'_> {
             Self::Reload(reload) => write!(f, "reload: {reload}"),
             Self::Upgrade(upgrade) => write!(f, "{upgrade}"),
             Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
+            Self::Affinity(worker, error) => {
+                write!(f, "worker {worker} is not on its CPUs: {error}")
+            }
+            Self::CannotStart(worker, error) => write!(f, "worker {worker} cannot start: {error}"),
             Self::Failed(worker, error) => write!(f, "worker {worker} ends: {error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The listeners that all workers share.
+//! The listeners that all workers share, and those of each worker's own.
 
 use std::{io, os::fd::AsFd};
 
@@ -9,7 +9,10 @@ use evcore_prefork::inherited;
 /// Listeners, and those of an older binary that are not taken over yet.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
+    /// All workers have these.
     pub(crate) open: Vec<Listener>,
+    /// By the index of the worker. Empty if no worker has its own.
+    pub(crate) own: Vec<Vec<Listener>>,
     /// `None` until the first look.
     inherited: Option<Vec<Listener>>,
 }
@@ -39,12 +42,26 @@ impl Listeners {
         Ok(())
     }
 
-    /// The same listeners for another thread.
-    pub(crate) fn duplicate(&self) -> io::Result<Vec<Listener>> {
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Listener> {
+        self.open.iter().chain(self.own.iter().flatten())
+    }
+
+    /// The listeners of a worker, in its process. The others are closed there.
+    pub(crate) fn into_worker(mut self, worker: usize) -> Vec<Listener> {
+        if !self.own.is_empty() {
+            self.open.extend(self.own.swap_remove(worker));
+        }
+        self.open
+    }
+
+    /// The listeners of a worker, for its thread.
+    pub(crate) fn duplicate(&self, worker: usize) -> io::Result<Vec<Listener>> {
         let again = |listener: &Listener| -> io::Result<Listener> {
             Ok(Listener::from_fd(listener.as_fd().try_clone_to_owned()?)?)
         };
-        self.open.iter().map(again).collect()
+        let own = self.own.get(worker).into_iter().flatten();
+        self.open.iter().chain(own).map(again).collect()
     }
 }
 
@@ -60,4 +77,37 @@ fn serves(there: &Address, wanted: &Address) -> bool {
 /// Adds each listener to the builder of a loop.
 pub(crate) fn add_all(builder: Builder, listeners: Vec<Listener>) -> Builder {
     listeners.into_iter().fold(builder, Builder::listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listeners() -> (Listeners, [Address; 3]) {
+        let all = [(); 3].map(|()| Listener::bind("127.0.0.1:0").unwrap());
+        let addresses = all.each_ref().map(|listener| listener.local_addr().clone());
+        let [shared, first, second] = all;
+        let listeners = Listeners {
+            open: vec![shared],
+            own: vec![vec![first], vec![second]],
+            ..Listeners::default()
+        };
+        (listeners, addresses)
+    }
+
+    fn addresses(listeners: &[Listener]) -> Vec<&Address> {
+        listeners.iter().map(Listener::local_addr).collect()
+    }
+
+    #[test]
+    fn a_worker_gets_the_shared_listeners_and_its_own() {
+        for worker in [0, 1] {
+            let (listeners, there) = listeners();
+            assert!(listeners.iter().map(Listener::local_addr).eq(&there));
+            let expected = [&there[0], &there[1 + worker]];
+            let thread = listeners.duplicate(worker).unwrap();
+            assert_eq!(addresses(&thread), expected);
+            assert_eq!(addresses(&listeners.into_worker(worker)), expected);
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! A server: what its workers share, and what they are.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
+use std::{error, fmt, io};
 
 use evcore::balancer::{Policy, WorkerGroup, WorkerId};
 use evcore::net::{Address, Error, ListenerOptions};
@@ -15,6 +17,8 @@ use crate::worker::Worker;
 
 pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
+
+type BoxError = Box<dyn error::Error + Send + Sync>;
 
 /// The exit code of a worker that the supervisor replaces.
 const FAILED: i32 = 1;
@@ -41,6 +45,7 @@ pub struct Server {
     workers: usize,
     listeners: Listeners,
     policy: Policy,
+    group: Option<WorkerGroup>,
     stop_timeout: Duration,
     affinity: Option<Affinity>,
     configure: Configure,
@@ -48,12 +53,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of this many workers, from 1 to 1,024, without a listener.
+    /// A server of this many workers, from 1 to 1,024, without a listener. 0 is for
+    /// [`run_here`](Self::run_here).
     pub fn new(workers: usize) -> Self {
         Self {
             workers,
             listeners: Listeners::default(),
             policy: Policy::least_loaded(),
+            group: None,
             stop_timeout: Duration::from_secs(30),
             affinity: None,
             configure: Arc::new(|builder| builder),
@@ -87,15 +94,54 @@ impl Server {
         Ok(self)
     }
 
-    /// The listeners so far, for a line of the log.
+    /// Adds a listener that is open, for example one that a service manager has
+    /// [passed](evcore_prefork::activated).
+    pub fn listener(mut self, listener: Listener) -> Self {
+        self.listeners.open.push(listener);
+        self
+    }
+
+    /// Adds listeners for each worker alone, a set for each index: those of one address, with
+    /// [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a worker ends,
+    /// because clients may wait in their backlogs.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many sets as workers.
+    pub fn own_listeners(mut self, sets: Vec<Vec<Listener>>) -> Self {
+        assert_eq!(sets.len(), self.workers, "a set of listeners a worker");
+        self.listeners.own = sets;
+        self
+    }
+
+    /// The listeners so far that all workers share, for a line of the log.
     #[must_use]
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners.open
     }
 
+    /// The most workers that can live at once, old and new ones during a reload: the number of
+    /// places that a [scoreboard](evcore::balancer::Scoreboard) needs. A worker's place is its
+    /// [slot](evcore_prefork::Worker::slot).
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        match self.workers {
+            0 => 1,
+            workers => Supervisor::new(workers).slots(),
+        }
+    }
+
     /// How the workers share the listeners. Default: [`Policy::least_loaded`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Lets the workers join this group, in place of a new one of the [policy](Self::policy). It has a
+    /// place for each of the [slots](Self::slots), and perhaps
+    /// [a scoreboard](WorkerGroup::with_scoreboard), in which a worker's death then ends what it held.
+    pub fn group(mut self, group: WorkerGroup) -> Self {
+        self.group = Some(group);
         self
     }
 
@@ -134,7 +180,8 @@ impl Server {
     ///
     /// `work` runs in each worker, with what it owns as it was at the fork. It calls
     /// [`Worker::next_turn`] until that returns false. If it returns an error, another worker is
-    /// started.
+    /// started; but if none of the first workers reaches its first turn, the server has failed to
+    /// start ([`Outcome::AllRefused`]).
     ///
     /// # Errors
     ///
@@ -144,11 +191,11 @@ impl Server {
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<Outcome> {
         let (mut supervisor, setup) = self.supervised()?;
-        for listener in &setup.listeners.open {
+        for listener in setup.listeners.iter() {
             supervisor = supervisor.inherit(listener)?;
         }
         Ok(supervisor.run(|worker| {
-            let listeners = setup.listeners.open;
+            let listeners = setup.listeners.into_worker(worker.index().get());
             setup.loops.run(worker, Ok(listeners), work)
         })?)
     }
@@ -165,34 +212,78 @@ impl Server {
     ) -> io::Result<Outcome> {
         let (supervisor, setup) = self.supervised()?;
         Ok(supervisor.run_threads(move |worker| {
-            let listeners = setup.listeners.duplicate();
+            let listeners = setup.listeners.duplicate(worker.index().get());
             setup.loops.run(worker, listeners, &work)
         })?)
     }
 
+    /// Runs the only worker in this process, without a supervisor, until a signal stops it. Nothing
+    /// replaces it. The worker has the shared listeners, and is
+    /// [ready](Event::Ready) when its first turn begins. There is no reload and no upgrade. A process
+    /// can call it once.
+    ///
+    /// ```
+    /// use evcore_serve::{Server, Worker};
+    /// use std::time::Duration;
+    ///
+    /// fn work(mut worker: Worker) -> evcore::Result<()> {
+    ///     worker.ev.shutdown(Duration::ZERO); // in place of a signal
+    ///     while worker.next_turn()? {}
+    ///     Ok(())
+    /// }
+    ///
+    /// Server::new(0).bind("127.0.0.1:0")?.run_here(work)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Worker::solo`](evcore_prefork::Worker::solo), of making the group and the loop, and
+    /// of `work`.
+    pub fn run_here<E: Into<BoxError>>(
+        self,
+        work: impl FnOnce(Worker) -> Result<(), E>,
+    ) -> io::Result<()> {
+        let supervised = evcore_prefork::Worker::solo()?;
+        let setup = self.setup(1)?;
+        let ev = setup.loops.event_loop(&supervised, setup.listeners.open)?;
+        let (timeout, on_event) = (setup.loops.stop_timeout, setup.loops.on_event);
+        let ready = Arc::clone(&on_event);
+        let info = supervised.info();
+        let worker = Worker::new(ev, supervised, timeout, on_event);
+        let worker = worker.on_ready(move || ready(Event::Ready(&info)));
+        work(worker).map_err(io::Error::other)
+    }
+
     /// The supervisor with its hooks, and what the workers are made of.
     fn supervised(self) -> io::Result<(Supervisor<'static>, Setup)> {
-        let supervisor = Supervisor::new(self.workers);
-        let group = WorkerGroup::new(self.policy, supervisor.slots())?;
-        let mut supervisor = supervisor
+        let mut supervisor = Supervisor::new(self.workers)
+            .slots_serve_alone(!self.listeners.own.is_empty())
             // Each worker reports. Until all new ones have, a reload leaves the old ones alone.
             .ready_timeout(Duration::MAX)
             // A worker stops by itself at its timeout; this is for one that hangs.
             .stop_timeout(self.stop_timeout.saturating_mul(2));
-        if let Some(affinity) = self.affinity {
-            supervisor = supervisor.affinity(affinity);
+        if let Some(affinity) = &self.affinity {
+            supervisor = supervisor.affinity(affinity.clone());
         }
-        let loops = Loops {
-            group,
-            configure: self.configure,
-            stop_timeout: self.stop_timeout,
-            on_event: self.on_event,
+        let setup = self.setup(supervisor.slots())?;
+        Ok((setup.loops.clone().watch(supervisor), setup))
+    }
+
+    fn setup(self, slots: usize) -> io::Result<Setup> {
+        let group = match self.group {
+            Some(group) => group,
+            None => WorkerGroup::new(self.policy, slots)?,
         };
-        let setup = Setup {
+        Ok(Setup {
             listeners: self.listeners,
-            loops: loops.clone(),
-        };
-        Ok((loops.watch(supervisor), setup))
+            loops: Loops {
+                group,
+                configure: self.configure,
+                stop_timeout: self.stop_timeout,
+                on_event: self.on_event,
+            },
+        })
     }
 }
 
@@ -238,24 +329,29 @@ impl Loops {
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> i32 {
         let index = supervised.index();
-        let failed = |error: &dyn fmt::Display| {
-            (self.on_event)(Event::Failed(index, error.to_string()));
+        if let Some(error) = supervised.affinity_error() {
+            (self.on_event)(Event::Affinity(index, error));
+        }
+        let cannot_start = |error: String| {
+            (self.on_event)(Event::CannotStart(index, error));
+            CANNOT_START
         };
         let built = listeners.and_then(|listeners| self.event_loop(&supervised, listeners));
         let ev = match built {
             Ok(ev) => ev,
-            Err(error) => {
-                failed(&error);
-                return CANNOT_START;
-            }
+            Err(error) => return cannot_start(error.to_string()),
         };
+        let is_ready = Rc::new(Cell::new(false));
+        let set_ready = Rc::clone(&is_ready);
         let on_event = Arc::clone(&self.on_event);
-        match work(Worker::new(ev, supervised, self.stop_timeout, on_event)) {
+        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event);
+        match work(worker.on_ready(move || set_ready.set(true))) {
             Ok(()) => 0,
-            Err(error) => {
-                failed(&error);
+            Err(error) if is_ready.get() => {
+                (self.on_event)(Event::Failed(index, error.to_string()));
                 FAILED
             }
+            Err(error) => cannot_start(error.to_string()),
         }
     }
 
@@ -293,23 +389,44 @@ mod tests {
 
     use std::sync::Mutex;
 
-    #[test]
-    fn a_worker_that_fails_is_reported_and_replaced() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
+    type Lines = Arc<Mutex<Vec<String>>>;
+
+    /// A server whose events are kept as lines.
+    fn server(workers: usize) -> (Server, Lines) {
+        let lines = Lines::default();
         let log = Arc::clone(&lines);
-        let loops = Loops {
-            group: WorkerGroup::new(Policy::least_loaded(), 4).unwrap(),
-            configure: Arc::new(|builder| builder.connections(7)),
-            stop_timeout: Duration::from_secs(30),
-            on_event: Arc::new(move |event| log.lock().unwrap().push(event.to_string())),
-        };
-        // A process can have one.
+        let server = Server::new(workers)
+            .event_loop(|builder| builder.connections(7))
+            .on_event(move |event| log.lock().unwrap().push(event.to_string()));
+        (server, lines)
+    }
+
+    #[test]
+    fn an_error_before_the_first_turn_is_a_failed_start_and_later_one_a_failure() {
+        let (start, lines) = server(1);
+        let outcome = start.run_threads(|_| Err("out of luck")).unwrap();
+        assert_eq!(outcome, Outcome::AllRefused);
+        assert_eq!(
+            lines.lock().unwrap()[0],
+            "worker 0 cannot start: out of luck"
+        );
+
+        // After the above, because a process can have one such worker, and no supervisor with it.
         let supervised = evcore_prefork::Worker::solo().unwrap();
-        let code = loops.run(supervised, Ok(Vec::new()), |worker| {
+        let (later, lines) = server(1);
+        let loops = later.setup(2).unwrap().loops;
+        let ended = loops.run(supervised, Ok(Vec::new()), |mut worker| {
             assert_eq!(worker.ev.stats().limit, 7);
+            let mut turns = Vec::new();
+            for _ in 0..2 {
+                worker.ev.handle().wake();
+                let goes_on = worker.next_turn_with(|ev| turns.push(ev.stats().turns));
+                assert!(goes_on.unwrap());
+            }
+            assert_eq!(turns, [0, 1], "the turn before has ended");
             Err("out of luck")
         });
-        assert_eq!(code, FAILED);
+        assert_eq!(ended, FAILED);
         assert_eq!(*lines.lock().unwrap(), ["worker 0 ends: out of luck"]);
     }
 }

@@ -1,7 +1,7 @@
 //! A worker: its loop, and when it stops.
 
+use std::fmt;
 use std::time::Duration;
-use std::{fmt, mem};
 
 use evcore::EventLoop;
 use evcore_prefork::WorkerIndex;
@@ -16,7 +16,8 @@ pub struct Worker {
     supervised: evcore_prefork::Worker,
     stop_timeout: Duration,
     on_event: OnEvent,
-    is_ready: bool,
+    /// `None` once the worker is ready.
+    on_ready: Option<Box<dyn FnOnce()>>,
 }
 
 impl Worker {
@@ -31,8 +32,14 @@ impl Worker {
             supervised,
             stop_timeout,
             on_event,
-            is_ready: false,
+            on_ready: Some(Box::new(|| {})),
         }
+    }
+
+    /// Calls this when the first turn begins.
+    pub(crate) fn on_ready(mut self, hook: impl FnOnce() + 'static) -> Self {
+        self.on_ready = Some(Box::new(hook));
+        self
     }
 
     /// Begins the next turn: waits until there is something to do. Returns false when the worker
@@ -48,16 +55,36 @@ impl Worker {
     /// Those of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the supervisor
     /// starts another worker.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
+        self.begin_turn();
+        self.ev.wait()
+    }
+
+    /// [`next_turn`](Self::next_turn) with a call between the end of the turn before and the wait. There
+    /// a [watchdog](evcore::InstrumentOptions::watchdog) has its report: in time, and not when the next
+    /// event comes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`next_turn`](Self::next_turn).
+    pub fn next_turn_with(&mut self, between: impl FnOnce(&mut EventLoop)) -> evcore::Result<bool> {
+        self.begin_turn();
+        let timeout = self.ev.prepare()?.timeout;
+        between(&mut self.ev);
+        self.ev.wait_at_most(timeout)
+    }
+
+    /// Reports to the log and to the supervisor, and shuts the loop down if a stop was requested.
+    fn begin_turn(&mut self) {
         while let Some(error) = self.ev.listeners().take_error() {
             (self.on_event)(Event::Listener(self.index(), &error));
         }
-        if !mem::replace(&mut self.is_ready, true) {
+        if let Some(on_ready) = self.on_ready.take() {
             self.supervised.ready();
+            on_ready();
         }
         if let Some(timeout) = self.supervised.stop_within(self.stop_timeout) {
             self.ev.shutdown(timeout);
         }
-        self.ev.wait()
     }
 
     /// The worker's number, from 0. During a reload an old and a new worker have the same.

@@ -107,7 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::oracle::{TestedQueue, assert_agrees, scripts};
+    use crate::oracle::{TestedQueue, assert_agrees, config, scripts};
     use crate::{Lazy, TimerHeap, TimerTree, TimerWheel};
 
     /// Large enough that many re-arms of the scripts are within it.
@@ -178,6 +178,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(config())]
+
         #[test]
         fn any_script_over_the_wheel_agrees_with_the_oracle(script in scripts()) {
             assert_agrees(Coalesced::new(TimerWheel::new(), SLACK), &script);

@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 
-use crate::oracle::{IDS, TestedQueue, assert_agrees, scripts};
+use crate::oracle::{IDS, TestedQueue, assert_agrees, config, scripts};
 use crate::{Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
 
 /// Passes each id on as another one, far from the others.
@@ -80,7 +80,7 @@ impl<Q: TimerQueue> TimerQueue for FarApart<Q> {
 
 proptest! {
     // A fourth of the usual number: the tables are large, and each step checks all of them.
-    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
+    #![proptest_config(ProptestConfig { cases: config().cases / 4, ..config() })]
 
     #[test]
     fn any_script_over_the_wheel_agrees_with_the_oracle(script in scripts()) {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use evcore_balancer::{GroupMember, Policy};
-use evcore_clock::Clock;
+use evcore_clock::{Clock, ClockUpdates};
 use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{Acceptor, EventLoop, Result, clock_updates::UpdatePolicy};
+use crate::{Acceptor, EventLoop, Result};
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.
@@ -309,11 +309,15 @@ impl<L: Acceptor> Builder<L> {
     /// # Errors
     ///
     /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group,
-    /// [`Error::Resolution`](crate::Error::Resolution), and the errors of the poller and of the
-    /// ticker.
+    /// [`Error::Ticker`](crate::Error::Ticker) if the [resolution](Self::timer_resolution) is zero or
+    /// longer than a day, or if the system refuses a ticker, and the errors of the poller.
     pub fn build(mut self) -> Result<EventLoop<L>> {
-        let is_simulated = matches!(self.polling, Polling::Backend(_));
-        let updates = UpdatePolicy::new(self.resolution, is_simulated)?;
+        // A simulated backend does not use the kernel's time.
+        let updates = match (self.resolution, &self.polling) {
+            (None, _) => ClockUpdates::every_wait(),
+            (Some(resolution), Polling::Backend(_)) => ClockUpdates::by_source(resolution)?,
+            (Some(resolution), _) => ClockUpdates::every(resolution)?,
+        };
         let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
             Polling::Best => Poller::new()?,
             Polling::BackendKind(kind) => Poller::with(kind)?,

@@ -1,6 +1,6 @@
 //! The errors of the loop.
 
-use std::{io, time::Duration};
+use std::io;
 
 use evcore_balancer::Policy;
 use evcore_token::Token;
@@ -37,16 +37,8 @@ pub enum Error {
         /// The token of the call.
         token: Token,
     },
-    /// The timer resolution is zero or longer than a day.
-    #[error(
-        "a timer resolution of {resolution:?} is impossible; \
-         give Builder::timer_resolution a duration above zero, of at most a day"
-    )]
-    Resolution {
-        /// The resolution that was requested.
-        resolution: Duration,
-    },
-    /// The ticker that updates the clock failed.
+    /// The ticker that updates the clock failed, or its period, the timer resolution, is zero or longer
+    /// than a day.
     #[error(transparent)]
     Ticker(#[from] evcore_clock::TickerError),
     /// The policy needs a lock or a group, and this worker has none. A lock is not enough for
@@ -103,9 +95,7 @@ impl From<Error> for io::Error {
             Error::Ticker(error) => error.into(),
             Error::Full { .. } => Self::new(io::ErrorKind::QuotaExceeded, error),
             Error::Stale { .. } => Self::new(io::ErrorKind::NotFound, error),
-            Error::NoGroup { .. } | Error::Resolution { .. } => {
-                Self::new(io::ErrorKind::InvalidInput, error)
-            }
+            Error::NoGroup { .. } => Self::new(io::ErrorKind::InvalidInput, error),
             Error::Aborted { .. } => Self::new(io::ErrorKind::ConnectionAborted, error),
         }
     }

@@ -3,19 +3,18 @@
 use std::{fmt, os::fd::AsRawFd, time::Duration};
 
 use evcore_balancer::Load;
-use evcore_clock::Clock;
+use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
-use evcore_poller::{Interest, Mode, Poller, Source, Target};
+use evcore_poller::{Interest, MAX_ID, Mode, Poller, Source, Target};
 use evcore_token::Token;
 
 use crate::{
     Acceptor, Budgets, Builder, Error, Handle, ListenersMut, Result, Stats, Step, Timer, TimersMut,
     accepting::Accepting,
     batch::Batch,
-    clock_updates::UpdatePolicy,
     eviction::Evictions,
     instruments::{Instruments, TRACES, record::Record},
-    keys::KeySpace,
+    keys::{self, TICKER_KEY},
     remote::Remote,
     shutdown::Shutdown,
     slots::Slots,
@@ -50,9 +49,8 @@ use crate::{
 /// ```
 pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
-    pub(crate) updates: UpdatePolicy,
+    pub(crate) updates: ClockUpdates,
     pub(crate) poller: Poller,
-    pub(crate) keys: KeySpace,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
@@ -87,18 +85,17 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn from_parts(
         builder: Builder<L>,
         mut poller: Poller,
-        mut updates: UpdatePolicy,
+        updates: ClockUpdates,
     ) -> Result<Self> {
         let (policy, member) = (builder.policy, builder.member);
-        let keys = KeySpace::with_listeners(builder.listeners.len());
+        let first_index = keys::first_index(builder.listeners.len());
+        let expected = first_index.saturating_add(builder.connections);
         let accepting = Accepting::new(builder.listeners, policy, member, &mut poller)?;
-        // A signal makes a turn without events: no clock is read to resume the wait, and the loop
-        // sees at once what the signal's handler did.
-        poller.return_on_signal(true);
-        // A generation is not used twice, so the loop itself recognises stale events.
-        poller.filter_stale(false);
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
-        updates.begin(&mut clock, &mut poller)?;
+        if let Some(ticker) = updates.ticker() {
+            poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
+        }
+        updates.begin(&mut clock);
         let budgets = builder.budgets.at_least_one();
         let stats = Stats {
             limit: builder.connections,
@@ -119,10 +116,9 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(Self {
             remote: Remote::new(),
             poller,
-            keys,
-            slots: Slots::new(builder.connections, keys.index_max()),
+            slots: Slots::new(first_index, expected, MAX_ID),
             timers,
-            evictions: Evictions::new(builder.connections, builder.idle_grace, lag_ns),
+            evictions: Evictions::new(expected, builder.idle_grace, lag_ns),
             clock,
             updates,
             accepting,
@@ -219,7 +215,7 @@ impl<L: Acceptor> EventLoop<L> {
             return Err(full);
         }
         let token = self.slots.next_token().ok_or(full)?;
-        self.poller.add(fd, self.keys.key(token), interest, mode)?;
+        self.poller.add(fd, token.to_bits(), interest, mode)?;
         self.slots.begin(token, true);
         let descriptor = match fd.target() {
             Target::Descriptor(fd) => Some(fd.as_raw_fd()),
@@ -240,8 +236,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// [`Error::Full`] if some 16 million tokens are in use.
     pub fn add_unwatched(&mut self) -> Result<Token> {
-        let limit = self.keys.index_max();
-        let token = self.slots.next_token().ok_or(Error::Full { limit })?;
+        let full = Error::Full { limit: MAX_ID };
+        let token = self.slots.next_token().ok_or(full)?;
         self.slots.begin(token, false);
         self.record(Record::Registered {
             token,
@@ -261,7 +257,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// token gets a [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
     #[inline]
     pub fn modify(&mut self, token: Token, interest: Interest) -> Result<()> {
-        let key = self.keys.key(token);
+        let key = token.to_bits();
         // A key is registered exactly while its token has a descriptor.
         let modified = self.poller.modify(key, interest);
         modified.map_err(|_| Error::Stale { token })
@@ -278,7 +274,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
         // As in `modify`: no other token has this key.
-        self.poller.rearm(self.keys.key(token), interest).is_ok()
+        self.poller.rearm(token.to_bits(), interest).is_ok()
     }
 
     /// Arms a timer, or moves it. Returns false if the token is stale.

@@ -3,10 +3,10 @@
 use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 use evcore_poller::{Ready, Waker};
+use evcore_posted::Posted;
 use evcore_token::Token;
 
 use crate::remote::RemoteRequests;
-use crate::remote_posts::Posted;
 
 /// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
 /// wake it and shut it down. Cheap to clone.
@@ -139,7 +139,8 @@ impl Handle {
         reason = "a thread may not care whether the loop is left"
     )]
     pub fn post(&self, token: Token, ready: Ready) -> bool {
-        let posted = self.requests.posts.post(token, ready);
+        let (index, generation) = (token.index(), token.generation());
+        let posted = self.requests.posts.post(index, generation, ready);
         if posted == Posted::First {
             self.waker.wake();
         }

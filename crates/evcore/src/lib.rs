@@ -67,10 +67,8 @@ mod eviction;
 mod listeners;
 mod shutdown;
 
-// Other threads, and when the clock is read.
-mod clock_updates;
+// Other threads.
 mod remote;
-mod remote_posts;
 mod sync;
 
 mod instruments;

@@ -6,7 +6,7 @@ use evcore_token::Token;
 use crate::{
     Acceptor, EventLoop, Result, Step,
     instruments::record::Record,
-    keys::{KeyOwner, KeySpace},
+    keys::{KeyOwner, TICKER_KEY},
     timers::late_ns,
 };
 
@@ -15,7 +15,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub(crate) fn next_event(&mut self) -> Option<Step<L::Stream>> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.slots.find(self.keys.token_bits(key)) {
+            match self.slots.find(key) {
                 Some(token) => return Some(Step::Ready(token, ready)),
                 None => self.on_other_event(key, ready),
             }
@@ -48,7 +48,10 @@ impl<L: Acceptor> EventLoop<L> {
     #[cold]
     #[inline(never)]
     fn update_clock_by_ticks(&mut self) -> Result<()> {
-        let ticked = self.updates.update(&mut self.clock, &self.batch)?;
+        let batch = &self.batch;
+        // A full batch may have left out the ticker's event.
+        let may_have_ticked = || batch.is_full() || batch.has(|key| key == TICKER_KEY);
+        let ticked = self.updates.update(&mut self.clock, may_have_ticked)?;
         self.stats.ticks += u64::from(ticked);
         Ok(())
     }
@@ -57,7 +60,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(never)]
     pub(crate) fn post_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
-            match self.slots.find(self.keys.token_bits(key)) {
+            match self.slots.find(key) {
                 Some(token) if self.post(token, ready) => {}
                 _ => self.on_other_event(key, ready),
             }
@@ -68,16 +71,14 @@ impl<L: Acceptor> EventLoop<L> {
     #[cold]
     #[inline(never)]
     fn on_other_event(&mut self, key: u64, ready: Ready) {
-        let owner = KeySpace::owner(key);
-        let known = match owner {
+        let known = match KeyOwner::of(key) {
             KeyOwner::Listener(id) => self.accepting.on_event(id, ready),
             KeyOwner::Notifier => self.accepting.on_notified(ready),
             KeyOwner::Ticker => true,
-            KeyOwner::EndedToken => false,
+            KeyOwner::Ended(_) => false,
         };
         if !known {
-            let token = Token::from_bits(self.keys.token_bits(key));
-            self.on_stale(token.filter(|_| owner == KeyOwner::EndedToken));
+            self.on_stale(Token::from_bits(key));
         }
     }
 

@@ -9,6 +9,22 @@ impl<L: Acceptor> EventLoop<L> {
     /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next
     /// one if the budget of posted steps is used up. Posting again merges readiness. Returns false if
     /// the token is stale.
+    ///
+    /// With [`Ready::NONE`] it means "once more in this turn": the handler of the token is called again,
+    /// behind what is posted already, and learns of no readiness. [`post_next`](Self::post_next) means
+    /// the same for the next turn.
+    ///
+    /// ```
+    /// # use evcore::{EventLoop, Ready, Step};
+    /// # let mut ev = EventLoop::builder().build()?;
+    /// let [upstream, client] = [ev.add_unwatched()?, ev.add_unwatched()?];
+    /// # ev.post(upstream, Ready::READABLE);
+    /// ev.wait()?;
+    /// assert!(matches!(ev.next_step(), Some(Step::Ready(token, _)) if token == upstream));
+    /// ev.post(client, Ready::NONE); // there is something for it in the program's own buffer
+    /// assert!(matches!(ev.next_step(), Some(Step::Ready(token, Ready::NONE)) if token == client));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
     #[inline]
     pub fn post(&mut self, token: Token, ready: Ready) -> bool {
         let is_current = self.slots.post(token, ready);

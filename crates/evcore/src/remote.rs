@@ -19,9 +19,9 @@ use std::{
 };
 
 use evcore_poller::Ready;
+use evcore_posted::MergingInbox;
 use evcore_token::Token;
 
-use crate::remote_posts::RemotePosts;
 use crate::sync::{AtomicBool, AtomicU64};
 
 /// The loop's side of its handles.
@@ -55,7 +55,7 @@ impl Remote {
     /// A waker has ended a wait: takes the requests.
     #[inline(never)]
     pub(crate) fn on_woken(&mut self) {
-        self.pending |= POSTS | u32::from(self.requests.take_wake()) * WOKEN;
+        self.pending |= POSTS | (u32::from(self.requests.take_wake()) * WOKEN);
         // If the wait failed, an earlier request is still there.
         let requested = [self.shutdown, self.requests.take_shutdown()];
         self.shutdown = requested.into_iter().flatten().min();
@@ -74,7 +74,10 @@ impl Remote {
         // Out of the lock before the loop looks at them: a subscriber of `tracing` may post as well.
         let mut taken = mem::take(&mut self.taken);
         let posts = &self.requests.posts;
-        if !posts.take(budget, |token, ready| taken.push((token, ready))) {
+        let is_left = posts.take(budget, |index, generation, ready| {
+            taken.push((Token::new(index, generation), ready));
+        });
+        if !is_left {
             self.pending &= !POSTS;
         }
         taken
@@ -151,7 +154,7 @@ pub(crate) struct RemoteRequests {
     pub(crate) fd_exposed: AtomicBool,
     /// The timeout of the shutdown that was requested, or [`NO_SHUTDOWN`].
     pub(crate) shutdown_ms: AtomicU64,
-    pub(crate) posts: RemotePosts,
+    pub(crate) posts: MergingInbox<Ready>,
 }
 
 /// No shutdown was requested. The longest timeout is one less.
@@ -163,7 +166,7 @@ impl RemoteRequests {
             wake_requested: AtomicBool::new(false),
             fd_exposed: AtomicBool::new(false),
             shutdown_ms: AtomicU64::new(NO_SHUTDOWN),
-            posts: RemotePosts::default(),
+            posts: MergingInbox::new(),
         }
     }
 

@@ -39,7 +39,7 @@ impl<L: Acceptor> EventLoop<L> {
         };
         self.timers.disarm_all(token.index());
         if watched {
-            leave(&mut self.poller, self.keys.key(token));
+            leave(&mut self.poller, token.to_bits());
             self.evictions.remove(token.index());
             self.accepting.descriptor_closed();
         }

@@ -1,6 +1,5 @@
 //! The view of a loop's timers.
 
-use std::fmt;
 use std::time::Instant;
 
 use evcore_token::Token;
@@ -11,6 +10,39 @@ use crate::timer_slot::Timer;
 
 /// The timers of a loop. [`EventLoop::timers`] lends it.
 ///
+/// # Timers of your own
+///
+/// Deadlines that belong to no connection, or more of them than a token has timers, are a
+/// [`TimerQueue`](evcore_timer::TimerQueue) of yours under one token: the loop keeps one timer for the
+/// earliest of them.
+///
+/// ```
+/// use evcore::{EventLoop, Step, Timer, timer::{TimerHeap, TimerQueue}};
+/// use std::time::Duration;
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// let (token, mut jobs) = (ev.add_unwatched()?, TimerHeap::new());
+/// for (id, after_ms) in [(0, 3), (1, 1), (2, 2)] {
+///     jobs.arm(id, ev.clock().monotonic_ms() + after_ms);
+/// }
+/// let mut done = Vec::new();
+/// while let Some(first_ms) = jobs.next_deadline() {
+///     let after = ev.clock().until(first_ms);
+///     ev.arm(token, Timer::READ, after);
+///     ev.wait()?;
+///     while let Some(step) = ev.next_step() {
+///         assert!(matches!(step, Step::Expired(expired, _) if expired == token));
+///         while let Some((id, _)) = jobs.pop_expired(ev.clock().monotonic_ms()) {
+///             done.push(id);
+///         }
+///     }
+/// }
+/// assert_eq!(done, [1, 2, 0]);
+/// # Ok::<(), evcore::Error>(())
+/// ```
+///
+/// # Examples
+///
 /// ```
 /// use evcore::{EventLoop, Timer};
 /// use std::time::Duration;
@@ -20,6 +52,7 @@ use crate::timer_slot::Timer;
 /// assert_eq!(ev.timers().deadline(token, Timer::READ), None);
 /// # Ok::<(), evcore::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct TimersMut<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
 }
@@ -42,7 +75,7 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
     ///
     /// ```
     /// use evcore::{EventLoop, Timer};
-    /// use std::time::Instant;
+    /// use std::time::{Duration, Instant};
     ///
     /// let mut ev = EventLoop::builder().build()?;
     /// let token = ev.add_unwatched()?;
@@ -83,7 +116,7 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn update_clock(&mut self) {
-        self.ev.updates.update_now(&mut self.ev.clock);
+        self.ev.clock.update();
     }
 
     /// When a timer is due, in milliseconds on the scale of the loop's
@@ -121,7 +154,7 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
     /// they do not keep a loop that [shuts down](EventLoop::shutdown) from being done (nginx:
     /// `cancelable`; libuv: `unref`). Returns false if the token is stale.
     ///
-    /// This is for periodic work, with a token [without a descriptor](EventLoop::add_unwatched). (A watched
+    /// This is for periodic work, such as health checks of the servers behind a proxy, with a token [without a descriptor](EventLoop::add_unwatched). (A watched
     /// descriptor keeps the loop alive anyway.) It does not change whether and when the timers expire.
     ///
     /// ```
@@ -140,11 +173,5 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
     /// ```
     pub fn set_background(&mut self, token: Token) -> bool {
         self.ev.slots.set_background(token)
-    }
-}
-
-impl<L: Acceptor> fmt::Debug for TimersMut<'_, L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TimersMut").field(&self.ev).finish()
     }
 }

@@ -1,4 +1,7 @@
-//! Values by the tokens of a loop.
+//! Values by the tokens of a loop: a secondary table, beside the loop's own, which gives out the tokens.
+//!
+//! It is not over slab, because a slab chooses the index of a value itself. A generation is kept apart
+//! from its value: beside it, padding would make it take 8 bytes (decision 0014).
 
 use std::{fmt, iter, num::NonZeroU32};
 
@@ -77,7 +80,7 @@ impl<T> TokenMap<T> {
         T: Source,
     {
         let token = ev.add(&value, interest, mode)?;
-        self.reserve(token, ev.stats.limit);
+        self.reserve(token, ev.slots.expected());
         self.insert(token, value);
         Ok(token)
     }
@@ -129,11 +132,12 @@ impl<T> TokenMap<T> {
         ev: &mut EventLoop<L>,
         mut keep: impl FnMut(Token, &mut T) -> bool,
     ) {
-        for index in 0..self.values.len() {
-            let Some(token) = self.token_at(index) else {
-                continue;
-            };
-            if self.get_mut(token).is_some_and(|value| !keep(token, value)) {
+        for (index, place) in (0..).zip(0..self.values.len()) {
+            let token = self.generations[place].map(|generation| Token::new(index, generation));
+            let value = self.values[place].as_mut();
+            if let Some((token, value)) = token.zip(value)
+                && !keep(token, value)
+            {
                 self.close(ev, token);
             }
         }
@@ -143,46 +147,40 @@ impl<T> TokenMap<T> {
     #[inline]
     #[must_use]
     pub fn get(&self, token: Token) -> Option<&T> {
-        let index = token.index() as usize;
-        if *self.generations.get(index)? != Some(token.generation()) {
+        if !self.contains(token) {
             return None;
         }
-        self.values[index].as_ref()
+        self.values[token.index() as usize].as_ref()
     }
 
     /// The value of a token, mutable; `None` if it has none here or is stale.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
-        let index = token.index() as usize;
-        if *self.generations.get(index)? != Some(token.generation()) {
+        if !self.contains(token) {
             return None;
         }
-        self.values[index].as_mut()
+        self.values[token.index() as usize].as_mut()
     }
 
     /// The values of two tokens, mutable; `None` if one of them has none here, or if they are the same.
     #[inline]
     #[must_use]
     pub fn get_disjoint_mut(&mut self, [a, b]: [Token; 2]) -> Option<[&mut T; 2]> {
-        if a.index() == b.index() || !self.contains(a) || !self.contains(b) {
+        if !self.contains(a) || !self.contains(b) {
             return None;
         }
-        let (at_a, at_b) = (a.index() as usize, b.index() as usize);
-        let (low, high) = self.values.split_at_mut(at_a.max(at_b));
-        let (low, high) = (low[at_a.min(at_b)].as_mut()?, high[0].as_mut()?);
-        Some(if at_a < at_b {
-            [low, high]
-        } else {
-            [high, low]
-        })
+        let indices = [a, b].map(|token| token.index() as usize);
+        let [a, b] = self.values.get_disjoint_mut(indices).ok()?;
+        Some([a.as_mut()?, b.as_mut()?])
     }
 
     /// Whether a token has a value here.
     #[inline]
     #[must_use]
     pub fn contains(&self, token: Token) -> bool {
-        self.get(token).is_some()
+        let generation = self.generations.get(token.index() as usize);
+        generation == Some(&Some(token.generation()))
     }
 
     /// The number of values.
@@ -213,12 +211,6 @@ impl<T> TokenMap<T> {
         iter::zip(0.., places).filter_map(|(index, (generation, value))| {
             Some((Token::new(index, (*generation)?), value.as_mut()?))
         })
-    }
-
-    fn token_at(&self, index: usize) -> Option<Token> {
-        let generation = self.generations[index]?;
-        let index = u32::try_from(index).expect("an index is a u32");
-        Some(Token::new(index, generation))
     }
 
     fn take(&mut self, token: Token) -> Option<T> {

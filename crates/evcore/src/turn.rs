@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::{
     Acceptor, Error, EventLoop, Result, Step,
+    keys::is_listener,
     timers::{NEVER, time_to},
 };
 
@@ -141,7 +142,7 @@ impl<L: Acceptor> EventLoop<L> {
             self.take_remote_requests();
         }
         if self.accepting.coordinator.holds_lock() {
-            if self.accepting.has_queued() || self.batch.has(|key| self.keys.is_listener(key)) {
+            if self.accepting.has_queued() || self.batch.has(is_listener) {
                 self.post_batch();
             } else {
                 self.unlock();

@@ -198,7 +198,7 @@ impl<L: Acceptor> EventLoop<L> {
                 let is_due = has_refused || self.is_shut_down();
                 Ok(Sleep {
                     timeout: is_due.then_some(Duration::ZERO).or(timeout),
-                    descriptor: self.poller.descriptor(),
+                    descriptor: self.poller.backend().descriptor(),
                 })
             }
             Err(error) => {

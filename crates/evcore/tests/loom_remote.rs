@@ -1,5 +1,5 @@
-//! Every interleaving of handles with the loop's side of them: `src/remote.rs` and
-//! `src/remote_posts.rs` over loom's atomics and lock.
+//! Every interleaving of handles with the loop's side of them: `src/remote.rs` and the `MergingInbox` of
+//! `evcore-posted` over loom's atomics and lock.
 //!
 //! Threads write a request and notify the loop; the loop sleeps until it is notified, and looks. If
 //! a request is lost the loop sleeps for ever, which loom reports as a deadlock. Each mutant gets
@@ -10,8 +10,6 @@
 #[path = "../src/remote.rs"]
 #[allow(dead_code, reason = "the models use single steps")]
 mod remote;
-#[path = "../src/remote_posts.rs"]
-mod remote_posts;
 #[path = "../src/sync.rs"]
 mod sync;
 
@@ -25,13 +23,15 @@ use std::{
     time::Duration,
 };
 
-use evcore::{Ready, Token};
+use evcore::{
+    Ready,
+    posted::{MergingInbox, Posted},
+};
 use loom::{
     sync::{Condvar, Mutex, atomic::AtomicBool},
     thread,
 };
 use remote::{NO_SHUTDOWN, Remote, RemoteRequests};
-use remote_posts::{Posted, RemotePosts};
 
 /// What the loop sleeps on: pending until a wait has seen it.
 #[derive(Default)]
@@ -173,9 +173,8 @@ fn no_shutdown_is_lost_and_the_shortest_counts() {
 }
 
 /// As a handle posts.
-fn post(posts: &RemotePosts, doorbell: &Doorbell, index: u32, ready: Ready) {
-    let token = Token::new(index, NonZeroU32::MIN);
-    match posts.post(token, ready) {
+fn post(posts: &MergingInbox<Ready>, doorbell: &Doorbell, index: u32, ready: Ready) {
+    match posts.post(index, NonZeroU32::MIN, ready) {
         Posted::First => doorbell.notify(),
         Posted::Behind => {}
         Posted::Closed => panic!("the loop exists"),
@@ -194,7 +193,7 @@ fn no_readiness_of_merged_posts_is_lost() {
         let mut arrived = Ready::NONE;
         while arrived != Ready::READABLE | Ready::WRITABLE {
             doorbell.wait();
-            posts.take(9, |_, ready| arrived |= ready);
+            posts.take(9, |_, _, ready| arrived |= ready);
         }
         posting.into_iter().for_each(|it| it.join().unwrap());
     });

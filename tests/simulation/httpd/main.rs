@@ -1,5 +1,5 @@
 //! The example server in the simulator: the code that runs on sockets, apart from the files that
-//! call the system (`main`, `master`, `worker`, `listeners`).
+//! call the system (`program`, `events`, `worker`, `listeners`).
 //!
 //! Invariants: every request is answered, in its order and with its body, or its connection is
 //! closed. Without faults, all are answered.
@@ -30,24 +30,35 @@ const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 /// By then every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The server, driven by the simulator in place of its `main`.
-struct Simulated(Server<SimListener>);
+/// The server, driven by the simulator in place of its `worker`.
+struct Simulated {
+    ev: EventLoop<SimListener>,
+    server: Server<SimListener>,
+}
+
+impl Simulated {
+    /// Stops it as QUIT does.
+    fn stop(&mut self) {
+        self.server.on_stop();
+        self.ev.shutdown(Options::default().shutdown_timeout);
+    }
+}
 
 impl App for Simulated {
     fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
-        &mut self.0.ev
+        &mut self.ev
     }
 
     fn on_step(&mut self, step: Step<SimStream>) {
-        self.0.handle(step);
+        self.server.handle(&mut self.ev, step);
     }
 
     fn on_turn_end(&mut self) {
-        self.0.publish();
+        self.server.publish(&mut self.ev);
     }
 
     fn is_done(&self) -> bool {
-        self.0.ev.is_shut_down()
+        self.ev.is_shut_down()
     }
 }
 
@@ -64,7 +75,8 @@ fn serve(
         let id = WorkerId::from_slot(index);
         let ev = event_loop(process, id, &group, options.connections);
         let counts = Counts::new(its_scoreboard.clone(), id);
-        Simulated(Server::new(ev, index, counts, options.clone()))
+        let server = Server::new(ev.clock(), index, counts, options.clone());
+        Simulated { ev, server }
     };
     let mut server = Workers::new(sim, workers, begin);
     let scoreboard = scoreboard.clone();
@@ -127,7 +139,7 @@ fn stop(server: &mut Workers<Simulated>, workers: usize) {
     for _ in 0..100 {
         for index in 0..workers {
             let worker = server.app_mut(index).into_iter();
-            worker.for_each(|worker| worker.0.stop());
+            worker.for_each(Simulated::stop);
         }
         if server.run_until(Duration::from_secs(10), Workers::all_done) {
             return;
@@ -163,7 +175,7 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
         for index in [0, 1] {
             server.run_for(rng.duration(&(Duration::ZERO..=Duration::from_secs(4))));
             let worker = server.app_mut(index).expect("there are no faults");
-            worker.0.stop();
+            worker.stop();
         }
         server.run_for(Duration::from_secs(60));
         for client in &clients {

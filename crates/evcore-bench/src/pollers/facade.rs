@@ -18,6 +18,8 @@ use super::rust::read_if;
 pub(super) struct Facade {
     ev: EventLoop,
     tokens: Vec<Token>,
+    /// That of the first token.
+    first_index: u32,
     timers: bool,
 }
 
@@ -33,7 +35,7 @@ impl Facade {
             builder = builder.clock(Clock::with_source(CClock));
         }
         let mut ev = builder.build().expect("a descriptor is left");
-        // A fresh loop counts its indices from 0, so an index is the place in `watched`.
+        // A fresh loop counts its indices upwards, so they are in the order of `watched`.
         let added = watched.iter().map(|fd| ev.add(fd, Interest::READ, mode));
         let tokens: Result<Vec<Token>, _> = added.collect();
         let tokens = tokens.expect("they are not watched yet");
@@ -42,7 +44,13 @@ impl Facade {
             ev.arm(*token, Timer::READ, Duration::from_secs(10));
         }
         live(&mut ev, mode);
-        Facade { ev, tokens, timers }
+        let first_index = tokens.first().map_or(0, |token| token.index());
+        Facade {
+            ev,
+            tokens,
+            first_index,
+            timers,
+        }
     }
 }
 
@@ -74,7 +82,7 @@ impl PeerPoller for Facade {
         .expect("no listener fails");
         while let Some(step) = self.ev.next_step() {
             if let Step::Ready(token, _) = step {
-                ring.serve(token.index() as usize);
+                ring.serve((token.index() - self.first_index) as usize);
                 if self.timers {
                     self.ev.arm(token, Timer::READ, ring.delay());
                 }

@@ -27,7 +27,7 @@ use std::{
 
 use evcore::{Acceptor, EventLoop, Token, pool::Pool};
 
-use super::{DiskRead, OpenFile};
+use super::OpenFile;
 use crate::headroom::Headroom;
 
 /// The unit of looking, reading and sending.
@@ -84,6 +84,17 @@ impl OpenFile {
         }
         is_in_memory
     }
+}
+
+/// A read of the next piece of a file from the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskRead {
+    #[default]
+    None,
+    /// The queue of reads is full. The server retries it when there is room.
+    Waiting,
+    Running,
+    Done,
 }
 
 /// The bytes that a connection waits for.

@@ -1,6 +1,8 @@
 //! What the server under test does, by name.
 
 mod blocked_signals;
+#[cfg(target_os = "linux")]
+mod mailboxes;
 mod reload;
 pub(crate) mod terminal;
 mod threads;
@@ -87,6 +89,8 @@ pub(crate) fn run_main(name: &str) {
                 || reload::run_main(other)
                 || upgrade::run_main(other)
                 || threads::run_main(other);
+            #[cfg(target_os = "linux")]
+            let known = known || mailboxes::run_main(other);
             assert!(known, "no child main is called {other:?}");
         }
     }

@@ -1,6 +1,8 @@
 //! The tests: each name is what must hold.
 
 mod blocked_signals;
+#[cfg(target_os = "linux")]
+mod mailboxes;
 mod reload;
 // Elsewhere rustix does not return the name of a new terminal.
 #[cfg(not(any(target_os = "netbsd", target_os = "openbsd")))]
@@ -21,6 +23,8 @@ pub(crate) type Test = (&'static str, fn());
 pub(crate) const ALL: &[&[Test]] = &[
     TESTS,
     blocked_signals::TESTS,
+    #[cfg(target_os = "linux")]
+    mailboxes::TESTS,
     reload::TESTS,
     upgrade::TESTS,
     threads::TESTS,

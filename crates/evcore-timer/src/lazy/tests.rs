@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::oracle::{TestedQueue, assert_agrees, scripts};
+use crate::oracle::{TestedQueue, assert_agrees, config, scripts};
 use crate::{TimerHeap, TimerTree, TimerWheel};
 
 impl<Q: TestedQueue> TestedQueue for Lazy<Q> {
@@ -211,6 +211,8 @@ fn wrapping_a_queue_with_timers_panics() {
 }
 
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn any_script_over_the_wheel_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(Lazy::new(TimerWheel::new()), &script);

@@ -36,11 +36,15 @@ const RIGHT: usize = 1;
 pub(super) struct RedBlackTree {
     /// The timer of an id is `nodes[FIRST_TIMER + row]`.
     rows: Rows,
-    // Invariant: it holds all rows. The tree is ordered by deadline and then by insertion; no red node has a red child; all paths down from a node pass the same number
-    // of black nodes.
+    // Invariant: it holds all rows. The tree is ordered by deadline and then by insertion; no red
+    // node has a red child; all paths down from a node pass the same number of black nodes.
     nodes: Blocks<Node, BLOCK>,
     // Invariant: the leftmost node of the tree; `NIL` if it is empty.
     first: u32,
+    /// Cached, because a timeout that counts from now is mostly the latest: it is appended without a
+    /// walk.
+    // Invariant: the rightmost node of the tree; `NIL` if it is empty.
+    last: u32,
 }
 
 /// Where a timer is.
@@ -58,6 +62,7 @@ impl RedBlackTree {
             rows: Rows::with_capacity(ids),
             nodes: Blocks::new(),
             first: NIL,
+            last: NIL,
         };
         tree.cover();
         (*tree.at_mut(NIL), *tree.at_mut(HEAD)) = (Node::EMPTY, Node::EMPTY);
@@ -81,25 +86,38 @@ impl RedBlackTree {
 
     /// Links an unlinked timer, behind all timers that are due at or before `deadline`.
     pub(super) fn insert(&mut self, node: u32, deadline: u64) {
-        let (mut parent, mut side) = (HEAD, LEFT);
-        let mut is_first = true;
-        let mut below = self.child(parent, side);
-        while below != NIL {
-            parent = below;
-            side = usize::from(deadline >= self.deadline(below));
-            is_first &= side == LEFT;
-            below = self.child(parent, side);
-        }
+        let is_last = self.last == NIL || deadline >= self.deadline(self.last);
+        let (parent, side) = match self.last {
+            NIL => (HEAD, LEFT),
+            last if is_last => (last, RIGHT),
+            _ => self.place_of(deadline),
+        };
         *self.at_mut(node) = Node {
             deadline,
             up: Up::red(parent),
             children: [NIL; 2],
         };
         self.at_mut(parent).children[side] = node;
-        if is_first {
+        if side == LEFT && (parent == self.first || parent == HEAD) {
             self.first = node;
         }
+        if is_last {
+            self.last = node;
+        }
         self.repair_below_red(node);
+    }
+
+    /// The place of a timer that is due before the last of the tree: its parent, and on which side.
+    fn place_of(&self, deadline: u64) -> (u32, usize) {
+        let (mut parent, mut side) = (HEAD, LEFT);
+        let mut below = self.child(parent, side);
+        while below != NIL {
+            parent = below;
+            let node = self.at(below);
+            side = usize::from(deadline >= node.deadline);
+            below = node.children[side];
+        }
+        (parent, side)
     }
 
     /// Unlinks a timer.
@@ -108,6 +126,9 @@ impl RedBlackTree {
     pub(super) fn remove(&mut self, node: u32) {
         if self.first == node {
             self.first = self.successor_of_first(node);
+        }
+        if self.last == node {
+            self.last = self.predecessor_of_last(node);
         }
         let [left, right] = self.at(node).children;
         let (lost_black, parent, side) = if left == NIL || right == NIL {
@@ -133,7 +154,7 @@ impl RedBlackTree {
     pub(super) fn clear(&mut self) {
         self.nodes.fill(Node::UNLINKED);
         (*self.at_mut(NIL), *self.at_mut(HEAD)) = (Node::EMPTY, Node::EMPTY);
-        self.first = NIL;
+        (self.first, self.last) = (NIL, NIL);
     }
 
     /// The node of `id`, if the table holds it.
@@ -176,18 +197,32 @@ impl RedBlackTree {
     fn successor_of_first(&self, first: u32) -> u32 {
         let right = self.child(first, RIGHT);
         if right != NIL {
-            return self.leftmost(right);
+            return self.outermost(right, LEFT);
         }
         // It has no left child either, so its parent is next unless that is the head.
         let parent = self.parent(first);
         if parent < FIRST_TIMER { NIL } else { parent }
     }
 
-    fn leftmost(&self, mut node: u32) -> u32 {
-        while self.child(node, LEFT) != NIL {
-            node = self.child(node, LEFT);
+    /// The node before the last of the tree, or `NIL`.
+    fn predecessor_of_last(&self, last: u32) -> u32 {
+        let left = self.child(last, LEFT);
+        if left != NIL {
+            return self.outermost(left, RIGHT);
         }
-        node
+        // It has no right child either.
+        let parent = self.parent(last);
+        if parent < FIRST_TIMER { NIL } else { parent }
+    }
+
+    /// The last node on the way down one side.
+    fn outermost(&self, mut node: u32, side: usize) -> u32 {
+        loop {
+            match self.child(node, side) {
+                NIL => return node,
+                below => node = below,
+            }
+        }
     }
 
     /// Replaces `node`, which has two children, by its successor, which takes over its colour.
@@ -199,7 +234,7 @@ impl RedBlackTree {
             children: [left, right],
             ..
         } = *self.at(node);
-        let next = self.leftmost(right);
+        let next = self.outermost(right, LEFT);
         let lost_black = self.is_black(next);
         let gap = if next == right {
             (next, RIGHT)
@@ -489,7 +524,8 @@ impl RedBlackTree {
         let root = self.child(HEAD, LEFT);
         assert!(self.is_black(root), "the root is red");
         assert_eq!(self.child(HEAD, RIGHT), NIL, "the head has one child");
-        assert_eq!(self.first, self.leftmost(root), "first of the tree");
+        assert_eq!(self.first, self.outermost(root, LEFT), "first of the tree");
+        assert_eq!(self.last, self.outermost(root, RIGHT), "last of the tree");
         assert!(self.deadlines().is_sorted(), "the tree is out of order");
         self.verify_below(HEAD, root);
     }

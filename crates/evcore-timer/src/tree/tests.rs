@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::oracle::{TestedQueue, assert_agrees, scripts};
+use crate::oracle::{TestedQueue, assert_agrees, config, scripts};
 
 impl TestedQueue for TimerTree {
     fn verify(&self) {
@@ -146,6 +146,8 @@ fn debug_shows_the_state_without_the_table() {
 }
 
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn any_script_agrees_with_the_oracle(script in scripts()) {
         assert_agrees(TimerTree::new(), &script);

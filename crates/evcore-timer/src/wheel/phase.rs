@@ -231,6 +231,17 @@ impl TimerWheel {
             .map_or(on_heaps, |(_, start)| start.min(on_heaps))
     }
 
+    /// Takes a timer off its list or heap that may be the earliest, and looks for the next.
+    #[inline(never)]
+    pub(super) fn take_off_first(&mut self, spot: Spot) {
+        self.take_off(spot);
+        if self.armed > 0 {
+            // A slot may begin before this tick, since the wheel stays behind while nothing is due.
+            let next = self.next_searched().max(self.quiet_until);
+            self.set_quiet_until(next);
+        }
+    }
+
     /// Moves the wheel to the start of a coarse slot, the first that is occupied, and moves at most
     /// `count` of its timers to finer levels. Returns how many it moved.
     #[inline(never)] // so that the code which takes a due timer stays short

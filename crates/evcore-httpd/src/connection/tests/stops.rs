@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use evcore::Ready;
-
 use super::{Fixture, get};
 use crate::timers::RECEIVE;
 
@@ -22,13 +20,14 @@ fn an_idle_connection_of_a_stopping_worker_ends_with_its_timer() {
 fn a_request_that_arrives_before_the_shutdown_is_the_last() {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
-    if let Some(wire) = fixture.wire() {
-        wire.sent.extend_from_slice(get("/").as_bytes());
-    }
+    fixture.client.sent.extend_from_slice(get("/").as_bytes());
     fixture.stop();
     fixture.advance(Duration::from_secs(1));
-    let wire = fixture.wire().expect("the client may have sent more");
-    assert!(wire.taken.ends_with(b"Hello, World!"));
+    assert!(
+        fixture.connection.is_some(),
+        "the client may have sent more"
+    );
+    assert!(fixture.taken().ends_with("Hello, World!"));
     fixture.shut_down();
     assert!(fixture.connection.is_none());
 }
@@ -39,15 +38,15 @@ fn a_new_client_may_send_one_request_after_the_shutdown() {
     fixture.receive(usize::MAX / 2);
     fixture.stop();
     fixture.send(&get("/"));
-    let wire = fixture.wire().expect("the client may have sent more");
-    assert!(wire.taken.ends_with(b"Hello, World!"));
+    assert!(
+        fixture.connection.is_some(),
+        "the client may have sent more"
+    );
+    assert!(fixture.taken().ends_with("Hello, World!"));
     // Sent before the client has read `Connection: close`. A close would reset the connection.
     fixture.send(&get("/"));
-    let wire = fixture.wire().expect("it is still open");
-    assert_eq!(
-        String::from_utf8_lossy(&wire.taken).matches("200").count(),
-        1
-    );
+    assert!(fixture.connection.is_some());
+    assert_eq!(fixture.taken().matches("200").count(), 1);
     fixture.shut_down();
     assert!(fixture.connection.is_none());
     let mut silent = Fixture::new();
@@ -66,8 +65,11 @@ fn a_client_served_just_before_the_shutdown_may_send_one_more() {
     fixture.stop();
     // This request was on its way.
     fixture.send(&get("/"));
-    let wire = fixture.wire().expect("the client may have sent more");
-    let taken = String::from_utf8_lossy(&wire.taken);
+    assert!(
+        fixture.connection.is_some(),
+        "the client may have sent more"
+    );
+    let taken = fixture.taken();
     assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
     assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
     fixture.shut_down();
@@ -105,7 +107,7 @@ fn with_slow_client(idle_ms: u64) -> Fixture {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
     fixture.send(&get("/"));
-    fixture.set_slow(true);
+    fixture.client.is_slow = true;
     fixture.advance(Duration::from_millis(idle_ms));
     fixture.stop();
     fixture
@@ -118,10 +120,10 @@ fn a_stopping_worker_waits_until_the_client_has_its_response_and_a_second_more()
         for _ in 0..40 {
             fixture.advance(Duration::from_millis(250));
             // The socket has room again, which does not mean that all is delivered.
-            fixture.dispatch(|connection, cx| connection.on_ready(Ready::WRITABLE, cx));
+            fixture.proceed();
             assert!(fixture.connection.is_some(), "idle for {idle_ms} ms");
         }
-        fixture.set_slow(false);
+        fixture.client.is_slow = false;
         fixture.advance(Duration::from_millis(999));
         assert!(fixture.connection.is_some(), "a request may be on its way");
         // At the next look it has the response, and then another second.
@@ -135,7 +137,7 @@ fn a_stopping_worker_waits_until_the_client_has_its_response_and_a_second_more()
 fn a_slow_client_of_a_stopping_worker_may_send_one_more() {
     let mut fixture = with_slow_client(5000);
     fixture.advance(Duration::from_millis(2500));
-    fixture.set_slow(false);
+    fixture.client.is_slow = false;
     fixture.advance(Duration::from_millis(1500));
     fixture.send(&get("/"));
     let taken = fixture.taken();
@@ -150,7 +152,7 @@ fn a_slow_client_is_evicted_if_its_slot_is_needed() {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
     fixture.send(&get("/"));
-    fixture.set_slow(true);
+    fixture.client.is_slow = true;
     fixture.evict();
     assert!(fixture.connection.is_none(), "the kernel sends the rest");
 }

@@ -1,0 +1,87 @@
+//! What a connection has received and not served.
+
+use std::mem;
+
+use super::Abort;
+use crate::{request::MAX_HEAD_BYTES, shared::Shared};
+
+/// Received bytes that are not served yet.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// Empty, and not allocated, between requests.
+    bytes: Vec<u8>,
+    /// `bytes` was parsed and holds an incomplete request.
+    pub(super) is_partial: bool,
+}
+
+impl Input {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Whether there may be a whole request.
+    pub(super) fn is_servable(&self) -> bool {
+        !self.is_empty() && !self.is_partial
+    }
+
+    /// Appends bytes that cannot be served yet.
+    pub(super) fn keep(&mut self, bytes: &[u8], shared: &mut Shared) -> Result<(), Abort> {
+        if !shared.bodies.headroom.allows(bytes.len()) {
+            return Err(Abort);
+        }
+        // The client controls the size, so the allocation may fail.
+        self.bytes.try_reserve(bytes.len()).map_err(|_| Abort)?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Takes the bytes, to serve them.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        mem::take(&mut self.bytes)
+    }
+
+    /// Puts the bytes back of which so many were served.
+    pub(super) fn put_back(&mut self, mut bytes: Vec<u8>, used: usize) {
+        if used < bytes.len() {
+            bytes.drain(..used);
+            self.bytes = bytes;
+        }
+    }
+}
+
+/// Whether a head whose first `known` bytes were scanned before is incomplete for sure.
+///
+/// A head ends with the end of a line, so without a new one there is nothing new to parse. A client that
+/// sends a byte at a time does not cause a parse for each byte.
+#[inline]
+pub(super) fn is_surely_partial(head: &[u8], known: usize) -> bool {
+    let has_no_news = !has_line_end(&head[known..]) && head.len() < MAX_HEAD_BYTES;
+    has_no_news && may_begin_request(head)
+}
+
+/// Whether the first byte may be that of a request, or of an empty line before it. Other protocols, such
+/// as TLS, may never send the end of a line.
+fn may_begin_request(bytes: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b'\r' | b'\n');
+    bytes.first().is_none_or(is_plain)
+}
+
+/// Whether the method of a head that was not parsed is HEAD, whose response has no body in any case
+/// (RFC 9110, section 9.3.2). Empty lines may come before it.
+pub(super) fn has_method_head(head: &[u8]) -> bool {
+    head.trim_ascii_start().starts_with(b"HEAD ")
+}
+
+/// Whether the request line of a head is complete. Empty lines may come before it.
+pub(super) fn has_request_line(head: &[u8]) -> bool {
+    has_line_end(head.trim_ascii_start())
+}
+
+/// Whether a line ends in `bytes`. The last byte comes first, because most heads arrive whole.
+fn has_line_end(bytes: &[u8]) -> bool {
+    bytes.last() == Some(&b'\n') || bytes.contains(&b'\n')
+}

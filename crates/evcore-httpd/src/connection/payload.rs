@@ -1,0 +1,106 @@
+//! The rest of a long response, which is not made in memory.
+
+use std::sync::Arc;
+
+use crate::{
+    files::{DiskRead, OpenFile, Part, left_in_chunk},
+    shared::PAYLOAD_BYTE,
+};
+
+/// The longest part of a file that shares its first packet with the head.
+///
+/// A longer one needs several packets anyway. Behind the head each of them would begin in the middle of
+/// a page of the file, which costs the kernel a fifth more than the whole pages do.
+const MAX_JOINED_BYTES: u64 = 32 * 1024;
+
+static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
+
+/// Bytes of `/bytes` or of a file to send after the output.
+#[derive(Debug, Default)]
+pub(super) struct Payload {
+    left: u64,
+    /// The payload is that of this file up to `end`. `None` once it is sent.
+    file: Option<Arc<OpenFile>>,
+    end: u64,
+    pub(super) disk_read: DiskRead,
+}
+
+/// What to send next.
+#[derive(Debug)]
+pub(super) enum Piece<'a> {
+    Bytes(&'static [u8]),
+    File {
+        file: &'a Arc<OpenFile>,
+        offset: u64,
+        /// It does not reach beyond a chunk.
+        count: u64,
+        /// It was just read from the disk.
+        was_read: bool,
+    },
+}
+
+impl Payload {
+    /// This many bytes of `/bytes`.
+    pub(super) fn repeated(length: u64) -> Self {
+        Self {
+            left: length,
+            ..Self::default()
+        }
+    }
+
+    /// A part of a file.
+    pub(super) fn of(part: Part) -> Self {
+        Self {
+            left: part.length,
+            file: Some(part.file),
+            end: part.end,
+            disk_read: DiskRead::None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        self.left > 0
+    }
+
+    /// Whether it is a file so short that the packets of the head and of the file are joined.
+    #[inline]
+    pub(super) fn is_short_file(&self) -> bool {
+        self.file.is_some() && self.left <= MAX_JOINED_BYTES
+    }
+
+    /// Whether the disk has not read what comes next.
+    pub(super) fn waits_for_disk(&self) -> bool {
+        matches!(self.disk_read, DiskRead::Waiting | DiskRead::Running)
+    }
+
+    /// What to send next. Something is pending.
+    #[inline]
+    pub(super) fn piece(&mut self) -> Piece<'_> {
+        let was_read = std::mem::take(&mut self.disk_read) == DiskRead::Done;
+        match &self.file {
+            Some(file) => {
+                let offset = self.end - self.left;
+                Piece::File {
+                    file,
+                    offset,
+                    count: self.left.min(left_in_chunk(offset)),
+                    was_read,
+                }
+            }
+            None => {
+                let length = usize::try_from(self.left).unwrap_or(usize::MAX);
+                Piece::Bytes(&PAYLOAD[..length.min(PAYLOAD.len())])
+            }
+        }
+    }
+
+    /// The stream took the first `n` bytes.
+    #[inline]
+    pub(super) fn advance(&mut self, n: u64) {
+        self.left -= n;
+        if self.left == 0 {
+            self.file = None;
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the server does when something happens to its workers: lines of the log, the pid file, and the
+//! counts of the master.
+
+use std::{
+    process,
+    sync::{Mutex, PoisonError},
+};
+
+use evcore::{Listener, clock::Clock};
+use evcore_serve::{
+    Event,
+    prefork::{ExitCause, Reload, Upgrade, WorkerExit},
+};
+
+use crate::{
+    listeners,
+    log::{log, notice},
+    pid_file::PidFile,
+    scoreboard::Scoreboard,
+    socket_files::SocketFiles,
+};
+
+/// The log of a server, and its files beside the log.
+pub struct Events {
+    scoreboard: Scoreboard,
+    /// `None` once the server has ended.
+    state: Mutex<Option<State>>,
+}
+
+struct State {
+    /// For the lines of a worker; of its own, because the loop has the other one.
+    clock: Clock,
+    announce: Box<dyn FnMut() + Send>,
+    pid_file: Option<PidFile>,
+    files: SocketFiles,
+}
+
+impl Events {
+    /// The events of a server that is about to start, with the listeners to announce.
+    pub fn new(
+        scoreboard: Scoreboard,
+        announced: &[Listener],
+        pid_file: Option<PidFile>,
+        files: SocketFiles,
+    ) -> Self {
+        Self {
+            scoreboard,
+            state: Mutex::new(Some(State {
+                clock: Clock::system(),
+                announce: Box::new(listeners::announcement(announced)),
+                pid_file,
+                files,
+            })),
+        }
+    }
+
+    /// Takes note of an event, in the process where it happens.
+    pub fn on_event(&self, event: &Event<'_>) {
+        match event {
+            Event::Ready(_) => self.with(|state| {
+                state.pid_file.iter_mut().for_each(PidFile::publish);
+                (state.announce)();
+            }),
+            Event::StartFailed(worker, error) => {
+                let index = worker.index;
+                log(format_args!(
+                    "httpd: cannot start worker {index}, trying again: {error}"
+                ));
+            }
+            Event::Exited(exit) => self.on_exit(exit),
+            Event::Stuck(worker) => {
+                let index = worker.index;
+                log(format_args!(
+                    "httpd: worker {index} does not stop; it runs beside its replacement, at most \
+                     until the server ends"
+                ));
+            }
+            Event::Reload(reload) => self.on_reload(*reload),
+            Event::Upgrade(upgrade) => self.on_upgrade(upgrade),
+            // A failed listener is suspended for half a second, so there are few.
+            Event::Listener(_, error) => self.with(|state| {
+                state.clock.update();
+                let (time, pid) = (state.clock.error_log_time(), process::id());
+                log(format_args!("{time} [alert] {pid}: {error}"));
+            }),
+            Event::Affinity(_, error) => log(format_args!(
+                "httpd: cannot set the CPU affinity of the worker: {error}"
+            )),
+            Event::CannotStart(_, error) => {
+                log(format_args!("httpd: worker cannot start: {error}"));
+            }
+            Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
+            event => log(format_args!("httpd: {event}")),
+        }
+    }
+
+    /// Removes the pid file and the socket files. Threads that do not stop may keep this value.
+    pub fn end(&self) {
+        drop(self.lock().take());
+    }
+
+    fn on_exit(&self, exit: &WorkerExit) {
+        // It is replaced, unless the server ends because no worker can start.
+        if exit.stop.is_none() {
+            self.scoreboard.count_restart();
+        }
+        if exit.cause != ExitCause::Exited(0) || exit.stop.is_none() {
+            log(format_args!("httpd: {exit}"));
+        }
+    }
+
+    fn on_reload(&self, reload: Reload) {
+        let line = format_args!("httpd: reload: {reload:?}: {reload}");
+        if reload == Reload::Done {
+            self.scoreboard.count_reload();
+        }
+        match reload {
+            Reload::Started | Reload::Done => notice(line),
+            _ => log(line),
+        }
+    }
+
+    fn on_upgrade(&self, upgrade: &Upgrade) {
+        let line = format_args!("httpd: {upgrade}");
+        match upgrade {
+            Upgrade::Starting | Upgrade::Started(_) => notice(line),
+            _ => log(line),
+        }
+        self.with(|state| {
+            let pid_file = state.pid_file.iter_mut();
+            pid_file.for_each(|file| file.on_upgrade(upgrade));
+            state.files.on_upgrade(upgrade);
+        });
+    }
+
+    fn with(&self, change: impl FnOnce(&mut State)) {
+        if let Some(state) = &mut *self.lock() {
+            change(state);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<State>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,96 @@
+//! Options that are set: checks that a socket can have them, and sets them.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::socket_option::{MULTIPATH, SocketOption, Value};
+use crate::sys;
+
+/// An option, and its value if it is set.
+pub(crate) type Setting<'a> = (&'static SocketOption, Option<Value<'a>>);
+
+/// Refuses an option that this system or a socket of this address does not have. No system call.
+pub(crate) fn refuse_unsupported(
+    settings: [&[Setting<'_>]; 2],
+    address: &Address,
+) -> Result<(), Error> {
+    for (option, value) in settings.into_iter().flatten() {
+        if let (Some(_), Some(place)) = (value, option.missing_place(address)) {
+            return Err(unsupported(option, address, place));
+        }
+    }
+    Ok(())
+}
+
+/// A TCP socket with these options. `failed` makes the error if there is no socket.
+pub(crate) fn tcp_socket(
+    settings: [&[Setting<'_>]; 2],
+    address: &Address,
+    tcp: &SocketAddr,
+    failed: impl FnOnce(Errno) -> Error,
+) -> Result<OwnedFd, Error> {
+    let settings = || settings.into_iter().flatten();
+    let is_multipath =
+        settings().any(|(option, value)| value.is_some() && option.name == MULTIPATH.name);
+    let fd = sys::tcp_socket(tcp, is_multipath).map_err(|errno| match errno {
+        Errno::NOPROTOOPT | Errno::PROTONOSUPPORT if is_multipath => {
+            refused_by_system(&MULTIPATH, address, errno)
+        }
+        errno => failed(errno),
+    })?;
+    for (option, value) in settings() {
+        if let Some(value) = value {
+            let set = option.set(&fd, *value);
+            set.map_err(|errno| refused_by_system(option, address, errno))?;
+        }
+    }
+    Ok(fd)
+}
+
+/// The error when the system refuses an option with `errno`.
+fn refused_by_system(option: &SocketOption, address: &Address, errno: Errno) -> Error {
+    match errno {
+        Errno::NOPROTOOPT | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => {
+            unsupported(option, address, "for such a socket on this system")
+        }
+        errno => Error::Option {
+            address: address.clone(),
+            option: option.name,
+            source: errno.into(),
+        },
+    }
+}
+
+fn unsupported(option: &SocketOption, address: &Address, place: &'static str) -> Error {
+    Error::Unsupported {
+        address: address.clone(),
+        option: option.name,
+        place,
+    }
+}
+
+/// A switch that is set only if it is on, so that a socket without the option can leave it off.
+pub(crate) fn if_on<'a>(is_on: bool) -> Option<Value<'a>> {
+    is_on.then_some(Value::Number(1))
+}
+
+/// A number, at most what the kernel's type holds: beyond that it would be negative.
+pub(crate) fn number<'a>(number: u32) -> Value<'a> {
+    Value::Number(as_c_int(number))
+}
+
+/// A duration in whole units of `unit`, rounded up; `None` if it is zero.
+pub(crate) fn whole<'a>(duration: Duration, unit: Duration) -> Option<Value<'a>> {
+    let units = duration.as_nanos().div_ceil(unit.as_nanos());
+    let units = i32::try_from(units).unwrap_or(i32::MAX);
+    (units > 0).then_some(Value::Number(units))
+}
+
+pub(crate) fn as_c_int(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

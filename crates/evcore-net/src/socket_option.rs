@@ -1,0 +1,364 @@
+//! The table of socket options: one row an option, with the systems and the addresses that have it.
+//!
+//! Listeners and connects take their options from this table. Each value is a number or a text, so one
+//! function sets them all. The setters of rustix and socket2 do not exist on systems without the option,
+//! so each use would repeat the list of systems; and neither library has all rows.
+
+#![allow(unsafe_code, reason = "setsockopt and getsockopt for each row")]
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::Errno;
+
+use crate::Address;
+
+/// The constants of libc, with those that have another name on some systems.
+mod c {
+    #[cfg(target_os = "freebsd")]
+    // The plain option lets several sockets listen too, but does not spread the connections.
+    pub(super) use libc::SO_REUSEPORT_LB as SO_REUSEPORT;
+    #[cfg(target_vendor = "apple")]
+    pub(super) use libc::TCP_KEEPALIVE as TCP_KEEPIDLE;
+    pub(super) use libc::*;
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub(crate) struct SocketOption {
+    /// The name of the method that sets it.
+    pub(crate) name: &'static str,
+    addresses: Addresses,
+    support: Support,
+}
+
+/// The kinds of address whose sockets have an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Addresses {
+    Tcp,
+    Ipv4,
+    Ipv6,
+    Unix,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Support {
+    /// By setsockopt(2).
+    Number { level: c_int, number: c_int },
+    /// By another call, which is up to the code that opens the socket.
+    OtherCall,
+    /// This system lacks the option.
+    Missing,
+}
+
+/// The value of an option that is set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    Number(c_int),
+    Text(&'a str),
+    /// The code that opens the socket has the value. Such an option is only checked.
+    OtherCall,
+}
+
+/// Declares the rows of all systems for which the predicate holds. On others they are missing.
+macro_rules! rows {
+    (if $systems:meta; $($(#[$doc:meta])* $row:ident = $name:literal, $kind:ident, $level:ident, $number:ident;)+) => {$(
+        $(#[$doc])*
+        pub(crate) const $row: SocketOption = SocketOption {
+            name: $name,
+            addresses: Addresses::$kind,
+            #[cfg($systems)]
+            support: Support::Number { level: c::$level, number: c::$number },
+            #[cfg(not($systems))]
+            support: Support::Missing,
+        };
+    )+};
+}
+
+rows! { if all();
+    REUSE_ADDRESS = "reuse_address", Tcp, SOL_SOCKET, SO_REUSEADDR;
+    V6_ONLY = "v6_only", Ipv6, IPPROTO_IPV6, IPV6_V6ONLY;
+    NODELAY = "nodelay", Tcp, IPPROTO_TCP, TCP_NODELAY;
+    RECEIVE_BUFFER = "receive_buffer", Tcp, SOL_SOCKET, SO_RCVBUF;
+    SEND_BUFFER = "send_buffer", Tcp, SOL_SOCKET, SO_SNDBUF;
+    TOS_V4 = "tos", Ipv4, IPPROTO_IP, IP_TOS;
+    TOS_V6 = "tos", Ipv6, IPPROTO_IPV6, IPV6_TCLASS;
+}
+
+rows! { if not(any(target_os = "illumos", target_os = "solaris"));
+    REUSE_PORT = "reuse_port", Tcp, SOL_SOCKET, SO_REUSEPORT;
+}
+
+// On OpenBSD these are of the whole system.
+rows! { if not(target_os = "openbsd");
+    KEEPALIVE = "keepalive", Tcp, SOL_SOCKET, SO_KEEPALIVE;
+    /// In seconds.
+    KEEPALIVE_IDLE = "keepalive", Tcp, IPPROTO_TCP, TCP_KEEPIDLE;
+    /// In seconds.
+    KEEPALIVE_INTERVAL = "keepalive_interval", Tcp, IPPROTO_TCP, TCP_KEEPINTVL;
+    KEEPALIVE_PROBES = "keepalive_probes", Tcp, IPPROTO_TCP, TCP_KEEPCNT;
+}
+
+rows! { if any(target_os = "linux", target_os = "android", target_os = "freebsd");
+    /// The first segment of a connection may carry data (RFC 7413). The value is the limit of pending
+    /// connections of that kind.
+    ///
+    /// Apple's systems require it to be set after `listen`, which is not implemented.
+    FAST_OPEN = "fast_open", Tcp, IPPROTO_TCP, TCP_FASTOPEN;
+    CONGESTION_CONTROL = "congestion_control", Tcp, IPPROTO_TCP, TCP_CONGESTION;
+}
+
+rows! { if any(target_os = "linux", target_os = "android");
+    /// The kernel reports a connection when its first bytes have arrived. The value is in seconds.
+    DEFER_ACCEPT = "defer_accept", Tcp, IPPROTO_TCP, TCP_DEFER_ACCEPT;
+    /// The kernel connects with the first bytes that are sent, if it has a cookie of the server.
+    FAST_OPEN_CONNECT = "fast_open", Tcp, IPPROTO_TCP, TCP_FASTOPEN_CONNECT;
+    /// The kernel chooses the local port when it connects, and not when it binds. It is for IPv6 too.
+    BIND_ADDRESS_NO_PORT = "local_address", Tcp, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT;
+    /// In milliseconds.
+    USER_TIMEOUT = "user_timeout", Tcp, IPPROTO_TCP, TCP_USER_TIMEOUT;
+    NOTSENT_LOWAT = "notsent_lowat", Tcp, IPPROTO_TCP, TCP_NOTSENT_LOWAT;
+    MARK = "mark", Tcp, SOL_SOCKET, SO_MARK;
+    DEVICE = "device", Tcp, SOL_SOCKET, SO_BINDTODEVICE;
+    TRANSPARENT_V4 = "transparent", Ipv4, IPPROTO_IP, IP_TRANSPARENT;
+    TRANSPARENT_V6 = "transparent", Ipv6, IPPROTO_IPV6, IPV6_TRANSPARENT;
+    /// In microseconds.
+    BUSY_POLL = "busy_poll", Tcp, SOL_SOCKET, SO_BUSY_POLL;
+}
+
+/// Chosen by the protocol of the socket.
+pub(crate) const MULTIPATH: SocketOption = SocketOption {
+    name: "multipath",
+    addresses: Addresses::Tcp,
+    support: if cfg!(any(target_os = "linux", target_os = "android")) {
+        Support::OtherCall
+    } else {
+        Support::Missing
+    },
+};
+
+/// Set by bind(2).
+pub(crate) const LOCAL_ADDRESS: SocketOption = SocketOption {
+    name: "local_address",
+    addresses: Addresses::Tcp,
+    support: Support::OtherCall,
+};
+
+/// Set by chmod(2).
+pub(crate) const MODE: SocketOption = SocketOption {
+    name: "mode",
+    addresses: Addresses::Unix,
+    support: Support::OtherCall,
+};
+
+impl SocketOption {
+    /// The place where the option is not available, for a message; `None` if a socket of `address` has
+    /// it.
+    pub(crate) fn missing_place(&self, address: &Address) -> Option<&'static str> {
+        let is_v4 = address.tcp().map(|address| address.is_ipv4());
+        match (self.addresses, is_v4) {
+            (Addresses::Unix, Some(_)) => Some("for TCP"),
+            (Addresses::Tcp | Addresses::Ipv4 | Addresses::Ipv6, None) => Some("for Unix sockets"),
+            (Addresses::Ipv6, Some(true)) => Some("for IPv4"),
+            (Addresses::Ipv4, Some(false)) => Some("for IPv6"),
+            _ => matches!(self.support, Support::Missing).then_some("on this system"),
+        }
+    }
+
+    /// Sets the option of a socket.
+    pub(crate) fn set(&self, socket: impl AsFd, value: Value<'_>) -> rustix::io::Result<()> {
+        match (self.support, value) {
+            (Support::Missing, _) => Err(Errno::NOPROTOOPT),
+            (Support::Number { level, number }, Value::Number(value)) => {
+                let value = value.to_ne_bytes();
+                set_bytes(socket, (level, number), &value)
+            }
+            (Support::Number { level, number }, Value::Text(text)) => {
+                set_bytes(socket, (level, number), text.as_bytes())
+            }
+            (Support::OtherCall, _) | (_, Value::OtherCall) => Ok(()),
+        }
+    }
+
+    /// Reads the option of a socket, if this system has it.
+    #[cfg(test)]
+    pub(crate) fn read(&self, socket: impl AsFd) -> Option<c_int> {
+        let Support::Number { level, number } = self.support else {
+            return None;
+        };
+        let [value] = value(socket, level, number).unwrap();
+        Some(value)
+    }
+
+    /// Reads an option whose value is a text of at most 16 bytes.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(crate) fn read_text(&self, socket: impl AsFd) -> String {
+        let Support::Number { level, number } = self.support else {
+            panic!("this system lacks {self:?}");
+        };
+        let value: [c_int; 4] = value(socket, level, number).unwrap();
+        let bytes = value.iter().flat_map(|four| four.to_ne_bytes());
+        let text = bytes.take_while(|byte| *byte != 0).map(char::from);
+        text.collect()
+    }
+}
+
+fn set_bytes(
+    socket: impl AsFd,
+    (level, number): (c_int, c_int),
+    value: &[u8],
+) -> rustix::io::Result<()> {
+    let size = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the kernel reads at most `size` bytes at the pointer, which `value` has, and keeps no
+    // pointer. The descriptor is borrowed, so it is open.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            number,
+            value.as_ptr().cast::<c_void>(),
+            size,
+        )
+    };
+    succeeded(result)
+}
+
+/// The credentials of the peer of a Unix socket: process, user and group, as the kernel stores them.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn peer_credentials(socket: impl AsFd) -> rustix::io::Result<[u32; 3]> {
+    // Not rustix's function: its process is never 0, and the kernel's is 0 if the peer is a process of
+    // another namespace.
+    let three = value(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
+    Ok(three.map(|number| u32::from_ne_bytes(number.to_ne_bytes())))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn peer_credentials(_socket: impl AsFd) -> rustix::io::Result<[u32; 3]> {
+    Err(Errno::OPNOTSUPP)
+}
+
+/// Reads an option of a socket that consists of `N` integers.
+#[cfg(any(test, target_os = "linux", target_os = "android"))]
+fn value<const N: usize>(
+    socket: impl AsFd,
+    level: c_int,
+    number: c_int,
+) -> rustix::io::Result<[c_int; N]> {
+    let (mut value, mut size) = ([0; N], size_in_kernel::<[c_int; N]>());
+    // SAFETY: the kernel writes at most `size` bytes at the first pointer, which is the size of
+    // `value`, and a size at the second. It keeps neither pointer.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            number,
+            (&raw mut value).cast(),
+            &raw mut size,
+        )
+    };
+    succeeded(result).map(|()| value)
+}
+
+/// The size of a value in the type that the kernel uses.
+#[cfg(any(test, target_os = "linux", target_os = "android"))]
+#[expect(clippy::cast_possible_truncation, reason = "options are a few bytes")]
+const fn size_in_kernel<T>() -> libc::socklen_t {
+    size_of::<T>() as libc::socklen_t
+}
+
+fn succeeded(result: c_int) -> rustix::io::Result<()> {
+    if result == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use crate::loopback::{LOCALHOST, accept_one};
+    use crate::{Accept, Error, Listener};
+
+    #[test]
+    fn defer_accept_withholds_a_connection_without_bytes() {
+        let options = Listener::builder().defer_accept(Duration::from_millis(1_500));
+        let listener = match options.bind(LOCALHOST) {
+            Ok(listener) => listener,
+            Err(refused) => {
+                assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+                assert!(
+                    DEFER_ACCEPT.missing_place(&LOCALHOST.into()).is_some(),
+                    "{refused}"
+                );
+                return;
+            }
+        };
+        // The kernel counts retransmissions, so it may round up.
+        assert!(DEFER_ACCEPT.read(&listener).unwrap() >= 2);
+        let mut client = TcpStream::connect(listener.local_addr()).unwrap();
+        assert!(matches!(listener.accept().unwrap(), Accept::WouldBlock));
+        client.write_all(b"hello").unwrap();
+        let (stream, _) = accept_one(&listener);
+        assert_eq!(
+            stream.recv(&mut [0; 8]).unwrap(),
+            5,
+            "the bytes have arrived"
+        );
+    }
+
+    #[test]
+    fn fast_open_reaches_the_socket() {
+        match Listener::builder().fast_open(7).bind(LOCALHOST) {
+            Ok(listener) => {
+                assert_ne!(FAST_OPEN.read(&listener).unwrap(), 0);
+                let plain = Listener::bind(LOCALHOST).unwrap();
+                assert_eq!(FAST_OPEN.read(&plain).unwrap(), 0);
+            }
+            Err(refused) => {
+                assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+                assert!(
+                    FAST_OPEN.missing_place(&LOCALHOST.into()).is_some(),
+                    "{refused}"
+                );
+            }
+        }
+    }
+
+    /// The backlog of a listener: how many connections wait, and how many may wait.
+    #[cfg(target_os = "linux")]
+    fn backlog(listener: &Listener) -> (u32, u32) {
+        // SAFETY: the structure has only integer fields, and zero is a valid integer.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut size = size_in_kernel::<libc::tcp_info>();
+        // SAFETY: the kernel writes at most `size` bytes at the first pointer, which is the size of
+        // `info`, and a size at the second. It keeps neither pointer.
+        let result = unsafe {
+            libc::getsockopt(
+                listener.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut size,
+            )
+        };
+        succeeded(result).unwrap();
+        (info.tcpi_unacked, info.tcpi_sacked)
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_backlog_reaches_the_kernel() {
+        for limit in [1, 100] {
+            let options = Listener::builder().backlog(limit);
+            let listener = options.bind(LOCALHOST).unwrap();
+            assert_eq!(backlog(&listener), (0, limit));
+            let _client = TcpStream::connect(listener.local_addr()).unwrap();
+            assert_eq!(backlog(&listener), (1, limit));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What other threads post, merged by id until the loop takes it.
+//!
+//! Each id waits at most once, so no limit is needed and no post can fail. It is a map and not a table
+//! by id, because another thread may post any number.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    num::NonZeroU32,
+    ops::BitOrAssign,
+};
+
+use crate::sync::Mutex;
+
+/// Posts from other threads that wait for a loop, in the order in which their ids were first posted.
+///
+/// An id has a generation: a later one takes the place of an earlier one, which has ended. Values of one
+/// generation merge. All threads share the inbox, for example in an `Arc`.
+///
+/// ```
+/// use evcore_posted::{MergingInbox, Posted};
+/// use std::num::NonZeroU32;
+///
+/// let inbox = MergingInbox::new();
+/// let generation = NonZeroU32::MIN;
+/// assert_eq!(inbox.post(7, generation, 0b01), Posted::First); // wakes the loop
+/// assert_eq!(inbox.post(7, generation, 0b10), Posted::Behind);
+/// let mut taken = Vec::new();
+/// let is_left = inbox.take(64, |id, _, bits| taken.push((id, bits)));
+/// assert_eq!((taken, is_left), (vec![(7, 0b11)], false));
+/// ```
+#[derive(Debug)]
+pub struct MergingInbox<V> {
+    waiting: Mutex<Waiting<V>>,
+}
+
+#[derive(Debug)]
+struct Waiting<V> {
+    // Invariant: the keys of `posts`, each once.
+    order: VecDeque<u32>,
+    posts: HashMap<u32, (NonZeroU32, V)>,
+    /// The loop has been dropped.
+    is_closed: bool,
+}
+
+/// What the thread that has posted does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Posted {
+    /// The post is the first that waits: wake the loop.
+    First,
+    /// The loop was woken for an earlier one.
+    Behind,
+    /// The loop has been dropped.
+    Closed,
+}
+
+impl<V: Copy + BitOrAssign> MergingInbox<V> {
+    /// An empty inbox.
+    #[must_use]
+    pub fn new() -> Self {
+        let waiting = Mutex::new(Waiting::new(false));
+        Self { waiting }
+    }
+
+    /// Merges a value into what waits for an id. Takes a short lock.
+    pub fn post(&self, id: u32, generation: NonZeroU32, value: V) -> Posted {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_closed {
+            return Posted::Closed;
+        }
+        let was_empty = waiting.order.is_empty();
+        waiting.merge(id, (generation, value));
+        if was_empty {
+            Posted::First
+        } else {
+            Posted::Behind
+        }
+    }
+
+    /// Takes the oldest `budget` of what waits. Returns whether anything is left; if not, the next post
+    /// is the first again. `taken` is called with the lock, so it must not post.
+    pub fn take(&self, budget: usize, mut taken: impl FnMut(u32, NonZeroU32, V)) -> bool {
+        let mut waiting = self.waiting.lock();
+        for _ in 0..budget {
+            let Some(id) = waiting.order.pop_front() else {
+                break;
+            };
+            let post = waiting.posts.remove(&id);
+            let (generation, value) = post.expect("it is in the order");
+            taken(id, generation, value);
+        }
+        !waiting.order.is_empty()
+    }
+
+    /// Drops what waits, and refuses what comes later.
+    pub fn close(&self) {
+        *self.waiting.lock() = Waiting::new(true);
+    }
+}
+
+impl<V: Copy + BitOrAssign> Default for MergingInbox<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V: Copy + BitOrAssign> Waiting<V> {
+    fn new(is_closed: bool) -> Self {
+        Self {
+            order: VecDeque::new(),
+            posts: HashMap::new(),
+            is_closed,
+        }
+    }
+
+    /// A later generation of an id takes the place of an earlier one, which has ended.
+    fn merge(&mut self, id: u32, new: (NonZeroU32, V)) {
+        let post = self.posts.entry(id).or_insert_with(|| {
+            self.order.push_back(id);
+            new
+        });
+        if post.0 == new.0 {
+            post.1 |= new.1;
+        } else if post.0 < new.0 {
+            *post = new;
+        }
+    }
+}
+
+#[cfg(all(test, not(evcore_loom)))]
+mod tests {
+    use super::*;
+
+    fn post(posts: &MergingInbox<u8>, id: u32, generation: u32, bits: u8) -> Posted {
+        posts.post(id, NonZeroU32::new(generation).unwrap(), bits)
+    }
+
+    fn taken(posts: &MergingInbox<u8>, budget: usize) -> (Vec<(u32, u32, u8)>, bool) {
+        let mut taken = Vec::new();
+        let is_left = posts.take(budget, |id, generation, bits| {
+            taken.push((id, generation.get(), bits));
+        });
+        (taken, is_left)
+    }
+
+    #[test]
+    fn posts_of_one_id_wait_once_with_all_their_bits() {
+        let posts = MergingInbox::new();
+        assert_eq!(post(&posts, 7, 1, 1), Posted::First);
+        assert_eq!(post(&posts, 3, 1, 0), Posted::Behind);
+        for _ in 0..1000 {
+            assert_eq!(post(&posts, 7, 1, 2), Posted::Behind);
+        }
+        assert_eq!(taken(&posts, 1), (vec![(7, 1, 3)], true));
+        assert_eq!(taken(&posts, 9), (vec![(3, 1, 0)], false));
+        assert_eq!(post(&posts, 7, 1, 0), Posted::First);
+    }
+
+    #[test]
+    fn the_latest_generation_of_an_id_is_the_one_that_waits() {
+        let posts = MergingInbox::new();
+        for generation in [2, 3, 1] {
+            let _ = post(&posts, u32::MAX, generation, 1);
+        }
+        assert_eq!(taken(&posts, 9), (vec![(u32::MAX, 3, 1)], false));
+    }
+
+    #[test]
+    fn after_the_end_nothing_waits() {
+        let posts = MergingInbox::new();
+        let _ = post(&posts, 0, 1, 1);
+        posts.close();
+        assert_eq!(post(&posts, 1, 1, 1), Posted::Closed);
+        assert_eq!(taken(&posts, 9), (vec![], false));
+    }
+}

@@ -1,0 +1,236 @@
+//! Clients that move from worker to worker: on request, at a reload, and at an upgrade.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::tests;
+use crate::server_process::Server;
+
+tests! {
+    a_worker_gives_its_clients_to_another_slot
+    a_thread_gives_its_clients_to_another_slot
+    a_worker_killed_before_it_accepts_loses_only_its_own_clients
+    a_reload_keeps_all_clients
+    clients_sent_to_a_killed_worker_go_to_its_replacement
+    an_upgrade_keeps_all_clients
+    an_upgrade_to_fewer_workers_keeps_all_clients
+    an_upgrade_to_another_version_leaves_clients_where_they_are
+    a_worker_has_the_mailboxes_and_reads_only_its_own
+}
+
+const CLIENTS: usize = 60;
+
+struct Clients(Vec<TcpStream>);
+
+impl Clients {
+    fn connect(server: &mut Server) -> Self {
+        let address = server.expect("listens")[0].clone();
+        let connect = |_| {
+            let stream = TcpStream::connect(&address).unwrap();
+            let patience = Some(Duration::from_secs(60));
+            stream.set_read_timeout(patience).unwrap();
+            stream
+        };
+        Self((0..CLIENTS).map(connect).collect())
+    }
+
+    /// Slot and process of the worker that answers a command, unless the connection has ended.
+    fn ask(&self, client: usize, command: &str) -> Option<(usize, i32)> {
+        let mut stream = &self.0[client];
+        let sent = stream.write_all(format!("{command}\n").as_bytes());
+        let mut line = String::new();
+        let received = sent.and_then(|()| BufReader::new(stream).read_line(&mut line));
+        match received {
+            Ok(1..) => {
+                let (slot, pid) = line.trim().split_once(' ').unwrap();
+                Some((slot.parse().unwrap(), pid.parse().unwrap()))
+            }
+            Ok(0) => None,
+            Err(error) => {
+                assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "no answer");
+                None
+            }
+        }
+    }
+
+    fn ask_all(&self) -> Vec<Option<(usize, i32)>> {
+        (0..self.0.len())
+            .map(|client| self.ask(client, "who"))
+            .collect()
+    }
+
+    /// Makes sure that a slot has clients, and returns one of them.
+    fn one_of(&self, slot: usize) -> usize {
+        let of_slot = |answer: &Option<(usize, i32)>| answer.is_some_and(|(at, _)| at == slot);
+        let all = self.ask_all();
+        if let Some(one) = all.iter().position(of_slot) {
+            return one;
+        }
+        // All are at the other one: a new worker has given back none yet.
+        self.ask(0, &format!("give {slot}"));
+        0
+    }
+}
+
+fn slots(answers: &[Option<(usize, i32)>]) -> Vec<Option<usize>> {
+    answers
+        .iter()
+        .map(|answer| answer.map(|(slot, _)| slot))
+        .collect()
+}
+
+fn stop(server: &mut Server) {
+    server.signal_master(Signal::TERM);
+    server.expect_end();
+}
+
+fn a_worker_gives_its_clients_to_another_slot() {
+    gives_to_another_slot("mailboxes");
+}
+
+fn a_thread_gives_its_clients_to_another_slot() {
+    gives_to_another_slot("mailboxes of threads");
+}
+
+fn gives_to_another_slot(main: &str) {
+    let mut server = Server::start(main);
+    let clients = Clients::connect(&mut server);
+    for _ in 0..20 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let one = clients.one_of(from);
+            clients.ask(one, &format!("give {to}"));
+            assert_eq!(slots(&clients.ask_all()), vec![Some(to); CLIENTS]);
+        }
+    }
+    stop(&mut server);
+}
+
+fn a_worker_killed_before_it_accepts_loses_only_its_own_clients() {
+    let mut server = Server::start("mailboxes");
+    let clients = Clients::connect(&mut server);
+    let victim = clients.one_of(1);
+    let (_, pid) = clients.ask(victim, "die").unwrap();
+    let before = clients.ask_all();
+    let Some(giver) = slots(&before).iter().position(|slot| *slot == Some(0)) else {
+        return stop(&mut server);
+    };
+    clients.ask(giver, "give 1");
+    server.expect(&format!("ended 1 {pid}"));
+    // They went back to the worker that had given them, or came to the replacement.
+    for (client, (before, after)) in before.iter().zip(clients.ask_all()).enumerate() {
+        match before.unwrap() {
+            (0, giver) => assert_eq!(after, Some((0, giver)), "client {client}"),
+            _ => assert_eq!(after, None, "client {client}"),
+        }
+    }
+    stop(&mut server);
+}
+
+fn clients_sent_to_a_killed_worker_go_to_its_replacement() {
+    let mut server = Server::start("mailboxes");
+    let clients = Clients::connect(&mut server);
+    let one = clients.one_of(0);
+    clients.ask(one, "give 1");
+    assert_eq!(slots(&clients.ask_all()), vec![Some(1); CLIENTS]);
+    server.expect_in_all("started 0 ", 1);
+    let idle = server.pid_in_all("started 0 ");
+    // It does not run when they are sent, and never again.
+    kill_process(idle, Signal::STOP).unwrap();
+    clients.ask(one, "give 0");
+    kill_process(idle, Signal::KILL).unwrap();
+    let answers = clients.ask_all();
+    assert_eq!(slots(&answers), vec![Some(0); CLIENTS]);
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.unwrap().1 != idle.as_raw_pid())
+    );
+    stop(&mut server);
+}
+
+fn a_reload_keeps_all_clients() {
+    let mut server = Server::start("mailboxes");
+    let clients = Clients::connect(&mut server);
+    let mut before = clients.ask_all();
+    for _ in 0..10 {
+        server.signal_master(Signal::HUP);
+        server.expect("reload Done");
+        for _ in 0..2 {
+            server.expect("ended");
+        }
+        let after = clients.ask_all();
+        for (before, after) in before.iter().zip(&after) {
+            let ((old_slot, old), (slot, new)) = (before.unwrap(), after.unwrap());
+            // Slots are numbered by rows of two.
+            assert_eq!(slot % 2, old_slot % 2, "its successor has its index");
+            assert_ne!(old, new);
+        }
+        before = after;
+    }
+    stop(&mut server);
+}
+
+/// Replaces the binary, and returns the process id of the new master.
+fn upgrade(server: &mut Server, workers: usize, workers_of_new: usize) -> Pid {
+    server.expect_in_all("ready", workers);
+    server.signal_master(Signal::USR2);
+    let started = "upgrade the new binary is process ";
+    server.expect_in_all(started, 1);
+    server.expect_in_all("ready", workers + workers_of_new);
+    server.pid_in_all(started)
+}
+
+fn all_move_at_an_upgrade(main: &str, workers: usize, workers_of_new: usize) {
+    let mut server = Server::start(main);
+    let clients = Clients::connect(&mut server);
+    let before = clients.ask_all();
+    let new_master = upgrade(&mut server, workers, workers_of_new);
+    server.signal_master(Signal::QUIT);
+    server.expect("outcome Stopped(Graceful)");
+    let after = clients.ask_all();
+    for (before, after) in before.iter().zip(&after) {
+        assert_ne!(before.unwrap().1, after.unwrap().1);
+    }
+    kill_process(new_master, Signal::TERM).unwrap();
+    server.expect_end();
+}
+
+fn an_upgrade_keeps_all_clients() {
+    all_move_at_an_upgrade("mailboxes", 2, 2);
+}
+
+fn an_upgrade_to_fewer_workers_keeps_all_clients() {
+    all_move_at_an_upgrade("mailboxes, then fewer workers", 3, 1);
+}
+
+fn an_upgrade_to_another_version_leaves_clients_where_they_are() {
+    let mut server = Server::start("mailboxes, then another version");
+    let clients = Clients::connect(&mut server);
+    let before = clients.ask_all();
+    let new_master = upgrade(&mut server, 2, 2);
+    server.signal_master(Signal::QUIT);
+    let error = server.expect("back").join(" ");
+    assert!(
+        error.ends_with("state version 2; this one understands version 1"),
+        "{error}"
+    );
+    assert_eq!(clients.ask_all(), before);
+    drop(clients);
+    server.expect("outcome Stopped(Graceful)");
+    kill_process(new_master, Signal::TERM).unwrap();
+    server.expect_end();
+}
+
+fn a_worker_has_the_mailboxes_and_reads_only_its_own() {
+    let mut server = Server::start("descriptors of mailboxes");
+    for _ in 0..3 {
+        // The liveness pipe, twelve slots and three successors, and two that it reads.
+        server.expect("more in the worker: 18");
+    }
+    server.expect("more afterwards: 0");
+}
