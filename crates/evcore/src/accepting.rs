@@ -105,11 +105,8 @@ impl<L: Acceptor> Accepting<L> {
             self.is_full = false;
         }
         // Without a listener, or out of descriptors, no client can be accepted either.
-        let load = if self.backoff.resumes_at().is_none() && self.listeners.any_accepts() {
-            load
-        } else {
-            full(load)
-        };
+        let accepts = self.backoff.resumes_at().is_none() && self.listeners.any_accepts();
+        let load = if accepts { load } else { full(load) };
         // The kernel has woken no other worker for an event that this one has not taken.
         if self.has_queued() {
             self.coordinator.on_clients_left();
@@ -118,9 +115,7 @@ impl<L: Acceptor> Accepting<L> {
         if self.has_queued() {
             self.coordinator.on_listener_event();
         }
-        self.allowed = plan
-            .accepts_at_most
-            .map_or(usize::MAX, |clients| clients as usize);
+        self.allowed = plan.accepts_at_most.unwrap_or(u32::MAX) as usize;
         plan
     }
 
