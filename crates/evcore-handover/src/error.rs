@@ -2,6 +2,8 @@
 
 use std::{error, fmt, io};
 
+use crate::wire::STATE_BYTES_MAX;
+
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -72,7 +74,7 @@ impl fmt::Display for Error {
             Self::StateTooLong { bytes } => write!(
                 f,
                 "a connection's state has {bytes} bytes; at most {} can be handed over",
-                crate::STATE_BYTES_MAX
+                STATE_BYTES_MAX
             ),
             Self::Unsupported => f.write_str(
                 "connections are handed over on Linux only: this system has no Unix sockets of \
