@@ -78,7 +78,9 @@ use crate::{
     WakeChannel, Waker,
 };
 
+mod at_rest;
 mod countdown;
+mod refusal;
 mod ring;
 mod table;
 
@@ -215,7 +217,7 @@ impl IoUring {
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
-                result.map_err(ring::failed)
+                result.map_err(refusal::failed)
             }
         }
     }
@@ -277,52 +279,6 @@ impl IoUring {
             // queue (`POLLFREE`). The cancellation of that request then completes as well.
             self.cancellations_pending = self.cancellations_pending.saturating_sub(1);
         }
-    }
-
-    /// Waits without limit if there is nothing to pass on and nothing to take. Returns whether there is
-    /// something to report; if not, the wait goes on.
-    ///
-    /// This is the usual wait of a server: one call, and the hint of one edge.
-    fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {
-        let is_at_rest = events.is_empty()
-            && self.wake_is_watched
-            && self.cancellations_pending == 0
-            && !self.table.has_changes()
-            && self.ring.first().is_none();
-        if !is_at_rest {
-            return Ok(false);
-        }
-        let before = Before {
-            had_news: self.ring.has_more(),
-        };
-        self.table.begin_wait();
-        self.ring.wait_for_one()?;
-        if self.take_first_hint(events) && self.ring.is_drained() {
-            return Ok(true);
-        }
-        let was_woken = self.gather(events, before);
-        Ok(!events.is_empty() || was_woken)
-    }
-
-    /// Takes the first completion if it is [just a hint](Self::take_hint) and leaves room for another
-    /// event. Returns whether it is. `events` is empty.
-    #[inline]
-    fn take_first_hint(&mut self, events: &mut Events) -> bool {
-        let Some((name, found)) = self.ring.first_going_on() else {
-            return false;
-        };
-        let Some(row) = self.table.row_of(name) else {
-            return false;
-        };
-        let ready = row.readiness(found);
-        let is_hint = row.mode == Mode::Edge && !ready.is_priority() && !ready.is_empty();
-        if !is_hint || events.remaining() <= 1 {
-            return false;
-        }
-        row.position = 0;
-        events.push(row.key, ready);
-        self.ring.drop_first();
-        true
     }
 
     /// Waits on the ring of this thread.
@@ -594,7 +550,7 @@ impl Backend for IoUring {
                 Ok(false) => {}
                 // Meets the same error again, and deals with it.
                 Err(Errno::EXIST | Errno::BADR) => {}
-                Err(errno) => return Err(wait_failed(errno)),
+                Err(errno) => return Err(refusal::wait_failed(errno)),
             }
         }
         let mut clock = Countdown::of(timeout);
@@ -606,21 +562,11 @@ impl Backend for IoUring {
             }
             waited => waited,
         };
-        waited.map_err(wait_failed)
+        waited.map_err(refusal::wait_failed)
     }
 
     fn waker(&self) -> Waker {
         self.wake.waker()
-    }
-}
-
-/// The error of a wait.
-#[cold]
-fn wait_failed(errno: Errno) -> Error {
-    match errno {
-        // A signal's handler has run.
-        Errno::INTR => Error::Interrupted,
-        other => ring::failed(other),
     }
 }
 

@@ -31,7 +31,8 @@ use rustix::{
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 
-use crate::{Error, Result, error, sys::epoll::KernelTimespec};
+use super::refusal::{refused, refused_call};
+use crate::{Error, Result, sys::epoll::KernelTimespec};
 
 /// What a ring does for the backend.
 #[derive(Clone, Copy, Debug)]
@@ -533,44 +534,6 @@ fn pause_for(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// The failure of a call on a ring.
-pub(super) fn failed(errno: Errno) -> Error {
-    match errno {
-        // No memory for a request, or no room for completions.
-        Errno::AGAIN | Errno::BUSY => {
-            Error::os("io_uring_enter (tried again for a second: the system lacks memory)")(errno)
-        }
-        _ => Error::os("io_uring_enter")(errno),
-    }
-}
-
-/// The refusal of a ring.
-fn refused(errno: Errno) -> Error {
-    match errno {
-        // The flags that older kernels do not have.
-        Errno::INVAL => Error::os("io_uring_setup (Linux 6.1 or later is needed)")(errno),
-        // A sandbox, or the sysctl.
-        Errno::PERM | Errno::NOSYS => Error::os(
-            "io_uring_setup (this system does not permit it: a sandbox, \
-             or the sysctl kernel.io_uring_disabled, which must be 0)",
-        )(errno),
-        // The kernel charges the queues to the locked memory of the user.
-        Errno::NOMEM => Error::os(error::RING_MEMORY)(errno),
-        _ => Error::os("io_uring_setup")(errno),
-    }
-}
-
-/// The refusal of the first call on a new ring.
-fn refused_call(errno: Errno) -> Error {
-    match errno {
-        // A sandbox that permits the ring and denies its use.
-        Errno::PERM | Errno::NOSYS => {
-            Error::os("io_uring_enter (this system does not permit it)")(errno)
-        }
-        _ => Error::os("io_uring_enter")(errno),
-    }
-}
-
 // The distances of the entries in the queues.
 const _: () = {
     assert!(size_of::<io_uring_sqe>() == 64);
@@ -631,15 +594,5 @@ impl From<&io_uring_cqe> for Completion {
                 .map_err(|_| Errno::from_raw_os_error(entry.res.wrapping_neg())),
             more: entry.flags.contains(IoringCqeFlags::MORE),
         }
-    }
-}
-
-#[test]
-fn a_ring_without_locked_memory_is_passed_over() {
-    let without_memory = refused(Errno::NOMEM);
-    assert!(!without_memory.is_exhaustion());
-    assert!(without_memory.to_string().contains("RLIMIT_MEMLOCK"));
-    for errno in [Errno::MFILE, Errno::NFILE] {
-        assert!(refused(errno).is_exhaustion(), "this passes");
     }
 }

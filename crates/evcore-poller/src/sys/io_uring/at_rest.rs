@@ -1,0 +1,54 @@
+//! The usual wait: a ring at rest, and the hint of one edge.
+
+use rustix::io::Errno;
+
+use super::{Before, IoUring};
+use crate::{Events, Mode};
+
+impl IoUring {
+    /// Waits without limit if there is nothing to pass on and nothing to take. Returns whether there is
+    /// something to report; if not, the wait goes on.
+    ///
+    /// This is the usual wait of a server: one call, and the hint of one edge.
+    pub(super) fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {
+        let is_at_rest = events.is_empty()
+            && self.wake_is_watched
+            && self.cancellations_pending == 0
+            && !self.table.has_changes()
+            && self.ring.first().is_none();
+        if !is_at_rest {
+            return Ok(false);
+        }
+        let before = Before {
+            had_news: self.ring.has_more(),
+        };
+        self.table.begin_wait();
+        self.ring.wait_for_one()?;
+        if self.take_first_hint(events) && self.ring.is_drained() {
+            return Ok(true);
+        }
+        let was_woken = self.gather(events, before);
+        Ok(!events.is_empty() || was_woken)
+    }
+
+    /// Takes the first completion if it is [just a hint](Self::take_hint) and leaves room for another
+    /// event. Returns whether it is. `events` is empty.
+    #[inline]
+    fn take_first_hint(&mut self, events: &mut Events) -> bool {
+        let Some((name, found)) = self.ring.first_going_on() else {
+            return false;
+        };
+        let Some(row) = self.table.row_of(name) else {
+            return false;
+        };
+        let ready = row.readiness(found);
+        let is_hint = row.mode == Mode::Edge && !ready.is_priority() && !ready.is_empty();
+        if !is_hint || events.remaining() <= 1 {
+            return false;
+        }
+        row.position = 0;
+        events.push(row.key, ready);
+        self.ring.drop_first();
+        true
+    }
+}
