@@ -13,7 +13,6 @@ crate::scenarios! {
     an_empty_interest_and_back_before_a_wait,
     an_empty_interest_and_back_across_waits,
     an_id_is_registered_once,
-    the_interest_of_a_key_is_that_of_the_last_call,
     a_descriptor_under_two_keys_is_refused,
     what_is_not_registered_cannot_be_removed,
     ids_above_the_limit_are_refused,
@@ -22,7 +21,7 @@ crate::scenarios! {
     a_change_that_the_kernel_refuses_is_an_error_event,
     refused_changes_do_not_starve_ready_descriptors,
     closed_descriptors_do_not_starve_ready_ones,
-    a_buffer_of_no_capacity_is_refused;
+    a_buffer_has_room_for_an_event;
     of kernels alone:
     two_keys_watch_one_file_through_a_duplicate,
 }
@@ -46,21 +45,6 @@ fn an_empty_interest_and_back_across_waits(fixture: &mut Fixture) {
         fixture.modify(1, Interest::READ);
         fixture.expect(&[(1, READABLE)]);
     }
-}
-
-fn the_interest_of_a_key_is_that_of_the_last_call(fixture: &mut Fixture) {
-    let (_near, far) = fixture.pair();
-    assert_eq!(fixture.poller.interest(1), None);
-    fixture.add(&far, 1, Interest::WRITE, Mode::Oneshot);
-    fixture.expect(&[(1, WRITABLE)]);
-    assert_eq!(fixture.poller.interest(1), Some(Interest::WRITE));
-    fixture.modify(1, Interest::BOTH);
-    assert_eq!(fixture.poller.interest(1), Some(Interest::BOTH));
-    assert_eq!(fixture.poller.interest(1 | (9 << 32)), None, "another tag");
-    fixture.modify(1, Interest::NONE);
-    assert_eq!(fixture.poller.interest(1), Some(Interest::NONE));
-    fixture.remove(1);
-    assert_eq!(fixture.poller.interest(1), None);
 }
 
 fn an_id_is_registered_once(fixture: &mut Fixture) {
@@ -255,11 +239,9 @@ fn expect_neither_to_starve(
     }
 }
 
-fn a_buffer_of_no_capacity_is_refused(fixture: &mut Fixture) {
-    let refused = fixture.poller.wait(&mut Events::bounded(0), None);
-    assert!(
-        matches!(refused, Err(Error::NoRoom)),
-        "{}: {refused:?}",
-        fixture.name
-    );
+fn a_buffer_has_room_for_an_event(fixture: &mut Fixture) {
+    let (_near, far) = fixture.pair();
+    fixture.add(&far, 1, Interest::WRITE, Mode::Level);
+    fixture.events = Events::bounded(0);
+    fixture.expect(&[(1, WRITABLE)]);
 }

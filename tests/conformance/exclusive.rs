@@ -25,8 +25,8 @@ fn can(fixture: &mut Fixture) -> bool {
     assert_eq!(can, fixture.platform.has_exclusive(), "{}", fixture.name);
     if !can {
         let (_near, far) = fixture.pair();
-        let (interest, mode) = (Interest::READ, Mode::Level);
-        let refused = fixture.poller.add_exclusive(&far, 1, interest, mode);
+        let (interest, mode) = (Interest::READ, Mode::Exclusive);
+        let refused = fixture.poller.add(&far, 1, interest, mode);
         let refused = refused.expect_err("it cannot");
         assert!(
             matches!(&refused, Error::NoExclusive { backend } if *backend == fixture.poller.backend().name()),
@@ -34,7 +34,7 @@ fn can(fixture: &mut Fixture) -> bool {
             fixture.name
         );
         assert!(refused.to_string().contains("accept lock"), "{refused}");
-        fixture.add(&far, 1, interest, mode);
+        fixture.add(&far, 1, interest, Mode::Level);
     }
     can
 }
@@ -67,7 +67,7 @@ fn first_woken_of_two(reregistered: bool) -> usize {
     let mut workers = [0, 1].map(|_| {
         let kind = evcore_poller::BackendKind::Epoll;
         let mut fixture = Fixture::of_kernel(kind, "one of two is woken");
-        fixture.add_exclusive(&listener, 1, Interest::READ, Mode::Level);
+        fixture.add(&listener, 1, Interest::READ, Mode::Exclusive);
         fixture
     });
     if reregistered {
@@ -130,7 +130,7 @@ fn the_interest_of_an_exclusive_registration_changes(fixture: &mut Fixture) {
     }
     let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
-    fixture.add_exclusive(&far, 2, Interest::READ, Mode::Level);
+    fixture.add(&far, 2, Interest::READ, Mode::Exclusive);
     fixture.expect(&[(2, READABLE)]);
     fixture.modify(2, Interest::BOTH);
     fixture.expect(&[(2, READABLE | WRITABLE)]);
@@ -147,7 +147,7 @@ fn an_exclusive_edge_is_reported_once(fixture: &mut Fixture) {
         return;
     }
     let (mut near, far) = fixture.pair();
-    fixture.add_exclusive(&far, 2, Interest::READ, Mode::Edge);
+    fixture.add(&far, 2, Interest::READ, Mode::ExclusiveEdge);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
         fixture.expect(&[(2, READABLE)]);
@@ -162,11 +162,8 @@ fn an_interest_that_cannot_be_exclusive_is_refused(fixture: &mut Fixture) {
         return;
     }
     let (_near, far) = fixture.pair();
-    for (interest, mode) in [
-        (Interest::READ, Mode::Oneshot),
-        (Interest::PRIORITY, Mode::Level),
-    ] {
-        let refused = fixture.poller.add_exclusive(&far, 2, interest, mode);
+    for mode in [Mode::Exclusive, Mode::ExclusiveEdge] {
+        let refused = fixture.poller.add(&far, 2, Interest::PRIORITY, mode);
         assert!(
             matches!(refused, Err(Error::NotExclusive { .. })),
             "{}: {refused:?}",

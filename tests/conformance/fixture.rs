@@ -111,19 +111,6 @@ impl Fixture {
     }
 
     #[track_caller]
-    pub(crate) fn add_exclusive(
-        &mut self,
-        fd: &(impl Source + ?Sized),
-        key: u64,
-        interest: Interest,
-        mode: Mode,
-    ) {
-        self.interests.insert(key, interest);
-        let added = self.poller.add_exclusive(fd, key, interest, mode);
-        added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
-    }
-
-    #[track_caller]
     pub(crate) fn modify(&mut self, key: u64, interest: Interest) {
         self.interests.insert(key, interest);
         let modified = self.poller.modify(key, interest);

@@ -28,12 +28,12 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(fixture: &mut Fixture) {
         let poller: &mut Poller = &mut fixture.poller;
         let waited = poller.wait(&mut fixture.events, None).map(drop);
         let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
-        let exclusive = poller.add_exclusive(&unknown, 2, Interest::READ, Mode::Level);
+        let exclusive = poller.add(&unknown, 2, Interest::READ, Mode::Exclusive);
         // If it can be exclusive at all, the fork is the reason for the refusal.
         let exclusive = !poller.backend().capabilities().exclusive || is_refused(exclusive);
         let removed = poller.remove(1);
         // No call reached the kernel, but the child's table does not have it any more.
-        let is_removed = poller.interest(1).is_none();
+        let is_removed = poller.modify(1, Interest::READ).is_err();
         is_refused(waited) && is_refused(added) && is_refused(removed) && is_removed && exclusive
     });
     drop(alone);

@@ -349,13 +349,13 @@ impl Registered {
     /// Checks what a wait has `reported` against what is true, and what an `Edge` may report.
     fn check(&mut self, reported: Ready, holds: Ready, possible: Ready, name: &str) {
         match self.mode {
-            Mode::Level => assert_eq!(reported, holds, "{name}: {self:?}"),
+            Mode::Level | Mode::Exclusive => assert_eq!(reported, holds, "{name}: {self:?}"),
             Mode::Oneshot => {
                 let expected = if self.armed { holds } else { Ready::NONE };
                 assert_eq!(reported, expected, "{name}: {self:?}");
                 self.armed &= reported.is_empty();
             }
-            Mode::Edge => assert_eq!(
+            Mode::Edge | Mode::ExclusiveEdge => assert_eq!(
                 reported & possible,
                 reported,
                 "{name}: it does not hold of {self:?}"

@@ -1,4 +1,4 @@
-//! A poller in another one: `Poller::descriptor`.
+//! A poller in another one: `Backend::descriptor`.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ crate::scenarios! {
 
 fn the_descriptor_of_a_poller_is_lent_if_it_has_one(fixture: &mut Fixture) {
     let expected = fixture.platform.backend().has_descriptor();
-    let lent = fixture.poller.descriptor();
+    let lent = fixture.poller.backend().descriptor();
     assert_eq!(lent.is_some(), expected, "{}", fixture.name);
 }
 
@@ -28,7 +28,7 @@ fn a_nested_poller_is_readable_while_it_has_something_to_report(fixture: &mut Fi
     fixture.modify(1, Interest::READ);
     fixture.expect_nothing(); // passes the change on
 
-    let Some(nested) = fixture.poller.descriptor() else {
+    let Some(nested) = fixture.poller.backend().descriptor() else {
         return;
     };
     outer.add(&nested, 7, Interest::READ, Mode::Level);

@@ -82,8 +82,8 @@ fn expect_urgent(fixture: &mut Fixture, far: &TcpStream, mode: Mode) {
 
 fn answer(fixture: &mut Fixture, interest: Interest, mode: Mode) {
     match mode {
-        Mode::Level => {}
-        Mode::Edge => fixture.rearm(1, interest),
+        Mode::Level | Mode::Exclusive => {}
+        Mode::Edge | Mode::ExclusiveEdge => fixture.rearm(1, interest),
         Mode::Oneshot => fixture.modify(1, interest),
     }
 }

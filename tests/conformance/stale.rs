@@ -189,7 +189,7 @@ fn a_descriptor_not_closed_after_all_can_be_added_again(fixture: &mut Fixture) {
     ] {
         (&near).write_all(b"a").expect("write");
         if key == 3 && fixture.poller.backend().capabilities().exclusive {
-            fixture.add_exclusive(&fd, key, interest, Mode::Level);
+            fixture.add(&fd, key, interest, Mode::Exclusive);
         } else {
             fixture.add(&fd, key, interest, Mode::Level);
         }

@@ -8,8 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{PATIENCE, Server, eventually, example, limited};
-use rustix::{net::sockopt, process::Signal};
+use evcore_tests::{PATIENCE, Server, eventually, example, limited, not_run};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use super::{
     LENGTH, bytes, connect, read_back, send_without_reading, sends_before_it_reads, start,
@@ -62,6 +63,30 @@ fn the_proxy_returns_16_mb_to_a_client_that_reads_late() {
     let proxy = proxy(server.address(), &[]);
     let stream = connect(proxy.address());
     sends_before_it_reads(&stream, &bytes(LENGTH)).expect("all of it");
+}
+
+#[test]
+fn more_sessions_are_served_than_a_loop_has_connections_by_default() {
+    let (sessions, limit) = (600, getrlimit(Resource::Nofile));
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
+    if raised.is_err() || limit.maximum.is_some_and(|maximum| maximum < 4096) {
+        return not_run("the limit on descriptors is below 4,096");
+    }
+    let (upstream, proxy) = with_upstream(&[]);
+    let limit = sockopt::set_socket_timeout(&upstream, Timeout::Recv, Some(PATIENCE));
+    limit.expect("a time to wait for a connection");
+    let open = (0..sessions).map(|_| (connect(proxy.address()), accept(&upstream)));
+    let open: Vec<_> = open.collect();
+    for (client, at_upstream) in &open {
+        assert_eq!(client.peer_addr().expect("an address"), proxy.address());
+        pass(client, at_upstream);
+    }
 }
 
 #[test]

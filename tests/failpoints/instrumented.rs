@@ -1,8 +1,8 @@
 //! The member and the listener of a worker, with a failpoint before and after each call.
 
 use evcore::{
-    Acceptor, GroupMember, Listener, Stream,
-    balancer::{GroupView, Load, Policy, WorkerId},
+    Acceptor, Listener, Stream,
+    balancer::{GroupMember, GroupView, Load, Notifier, Policy, WorkerId},
     net::{Accept, Error},
     poller::{Source, Target},
 };
@@ -75,6 +75,10 @@ impl<T: GroupMember> GroupMember for Instrumented<T> {
         self.around("sync", |inner| inner.sync(load))
     }
 
+    fn set_late(&self, late: bool) {
+        self.around("set_late", |inner| inner.set_late(late));
+    }
+
     fn lead(&self) {
         self.around("lead", T::lead);
     }
@@ -87,7 +91,7 @@ impl<T: GroupMember> GroupMember for Instrumented<T> {
         self.around("notify", |inner| inner.notify(peer));
     }
 
-    fn notifier(&self) -> Option<Target<'_>> {
+    fn notifier(&self) -> Option<Notifier<'_>> {
         self.inner.notifier()
     }
 

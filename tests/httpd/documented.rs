@@ -88,14 +88,33 @@ fn each_field_of_the_status_has_a_row() {
 }
 
 #[test]
-fn each_metric_has_a_row() {
+fn each_metric_has_a_row_with_its_type_and_its_help() {
     let server = Server::start(&["--workers", "1"]);
     let answer = server.connect().get("/metrics");
-    let types = answer.text().lines().filter_map(|line| {
-        let rest = line.strip_prefix("# TYPE ")?;
-        rest.split(' ').next()
-    });
-    assert_eq!(set(rows("`/metrics`")), set(types));
+    let lines: Vec<_> = answer.text().lines().collect();
+    let mut names = BTreeSet::new();
+    for pair in lines.windows(2) {
+        let Some(help) = pair[0].strip_prefix("# HELP ") else {
+            continue;
+        };
+        let (name, help) = help.split_once(' ').expect("a text");
+        let kind = pair[1].rsplit(' ').next().expect("a type");
+        let row = section("`/metrics`")
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("| `{name}` | {kind} | ")));
+        let row = row.unwrap_or_else(|| panic!("{name} has no row as a {kind}"));
+        // The others refer to the fields of the status, or explain their labels.
+        if let Some(meaning) = row.strip_prefix("`worker` | ") {
+            let meaning = meaning.trim_end_matches(" |");
+            let help = help.trim_end_matches('.');
+            assert!(
+                meaning.eq_ignore_ascii_case(help),
+                "{name}: {meaning}: {help}"
+            );
+        }
+        names.insert(name);
+    }
+    assert_eq!(set(rows("`/metrics`")), names);
 }
 
 #[test]

@@ -4,7 +4,7 @@
     not(target_os = "linux"),
     allow(unused, reason = "without epoll, `serve` returns an error")
 )]
-use evcore_balancer::{Balancer, Inputs, Member, Policy, WorkerGroup, WorkerId};
+use evcore_balancer::{Coordinator, Load, Member, Notifier, Policy, WorkerGroup, WorkerId};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -23,20 +23,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (listener, group) = (&listener, &group);
             // A thread that ends or panics drops its membership, which frees the lock. What a dead
             // process held is freed by its parent: `group.release_dead(id)`.
-            scope.spawn(move || eprintln!("{id}: {:?}", serve(listener, &group.join(id))));
+            scope.spawn(move || eprintln!("{id}: {:?}", serve(listener, group.join(id))));
         }
     });
     Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn serve(_: &TcpListener, _: &Member) -> io::Result<()> {
+fn serve(_: &TcpListener, _: Member) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
 /// A worker. It ends only if the system refuses what it cannot do without.
 #[cfg(target_os = "linux")]
-fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
+fn serve(listener: &TcpListener, member: Member) -> io::Result<()> {
     use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags as Flags};
     use rustix::{buffer::spare_capacity, event::Timespec, io::retry_on_intr};
     const LISTENER: EventData = EventData::new_u64(0);
@@ -44,8 +44,11 @@ fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
 
     let (nothing, read, write) = (Flags::empty(), Flags::IN, Flags::OUT);
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    let notify_fd = member.notify_fd().expect("the policy uses the group");
-    epoll::add(&epoll, notify_fd, NOTIFIER, read)?;
+    let id = member.id();
+    let mut worker = Coordinator::new(None, Some(Box::new(member))).expect("it has a group");
+    if let Some(Notifier::Descriptor(notifier)) = worker.notifier() {
+        epoll::add(&epoll, notifier, NOTIFIER, read)?;
+    }
     epoll::add(&epoll, listener, LISTENER, nothing)?;
     let accept = |key| {
         let (stream, _) = listener.accept()?;
@@ -56,21 +59,16 @@ fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
     let mut connections = HashMap::new();
     let (mut last_key, mut events) = (NOTIFIER.u64(), Vec::with_capacity(256));
     let (started, mut resumes_at) = (Instant::now(), Duration::ZERO);
-    let (mut balancer, mut inputs) = (Balancer::new(member.policy()), Inputs::default());
-    inputs.in_group = member.in_group();
     loop {
-        inputs.now = started.elapsed();
-        inputs.notified = member.is_notified();
-        inputs.load.active = u32::try_from(connections.len()).unwrap_or(CAPACITY);
-        let pauses = inputs.now < resumes_at;
-        inputs.load.capacity = if pauses { 0 } else { CAPACITY };
-        let plan = balancer.plan(&inputs, || member.try_lock(), || member.sync(inputs.load));
-        // `LeastLoaded` needs the whole list of `Plan`, and `inputs.exclusive` for EPOLLEXCLUSIVE.
+        let now = started.elapsed();
+        let active = u32::try_from(connections.len()).unwrap_or(CAPACITY);
+        let capacity = if now < resumes_at { 0 } else { CAPACITY };
+        let now_ms = now.as_millis().try_into().unwrap_or(u64::MAX);
+        let plan = worker.plan(now_ms, Load { active, capacity });
+        // `LeastLoaded` needs the whole list of `Plan`, and `exclusive(true)` for EPOLLEXCLUSIVE.
         let interest = if plan.listening { read } else { nothing };
         epoll::modify(&epoll, listener, LISTENER, interest)?;
-        if let Some(peer) = plan.notify {
-            member.notify(peer);
-        }
+        worker.publish(&plan);
 
         let wait = Timespec::try_from(plan.wait_at_most.unwrap_or(PAUSE).min(PAUSE)).ok();
         events.clear();
@@ -78,30 +76,32 @@ fn serve(listener: &TcpListener, member: &Member) -> io::Result<()> {
         let ready: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
 
         // Accept first, and release the lock before any client is served.
-        inputs.accepted = 0;
-        inputs.may_have_left_clients = ready.contains(&LISTENER.u64());
-        while inputs.may_have_left_clients && inputs.accepted < plan.accepts_at_most.unwrap_or(64) {
-            match accept(last_key + 1) {
-                Ok(connection) => {
-                    (inputs.accepted, last_key) = (inputs.accepted + 1, last_key + 1);
+        let mut clients_wait = ready.contains(&LISTENER.u64());
+        for _ in 0..plan.accepts_at_most.unwrap_or(64) {
+            match clients_wait.then(|| accept(last_key + 1)) {
+                Some(Ok(connection)) => {
+                    worker.on_accepted();
+                    last_key += 1;
                     connections.insert(last_key, connection);
                 }
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    inputs.may_have_left_clients = error.kind() != ErrorKind::WouldBlock;
-                    if inputs.may_have_left_clients {
-                        eprintln!("{} pauses: {error}", member.id()); // out of descriptors?
-                        resumes_at = inputs.now + PAUSE;
-                    }
+                Some(Err(error)) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => clients_wait = false,
+                Some(Err(error)) => {
+                    eprintln!("{id} pauses: {error}"); // out of descriptors?
+                    resumes_at = now + PAUSE;
                     break;
                 }
+                None => break,
             }
         }
-        member.unlock();
+        if clients_wait {
+            worker.on_clients_left();
+        }
+        worker.release_lock();
 
         for key in ready {
             if key == NOTIFIER.u64() {
-                member.clear_notifier();
+                worker.on_notified(false);
             } else if let Some((stream, unsent)) = connections.get_mut(&key) {
                 let error = echo(stream, unsent).err();
                 let interest = if unsent.is_empty() { read } else { write };

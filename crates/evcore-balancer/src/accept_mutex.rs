@@ -120,7 +120,7 @@ const FREE: u32 = 0;
 /// lock belongs to the parent.
 ///
 /// ```
-/// use evcore_balancer::{AcceptMutex, WorkerId};
+/// use evcore_balancer::{AcceptMutex, GroupMember, WorkerId};
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let mutex = AcceptMutex::new()?;
@@ -148,16 +148,8 @@ impl MutexHandle {
         self.id
     }
 
-    /// Gets the lock if no other worker owns it. Returns whether this worker owns it now. It does not
-    /// wait.
-    #[must_use = "it returns whether the lock is held"]
-    pub fn try_lock(&self) -> bool {
-        self.mutex.try_lock(self.id)
-    }
-
-    /// Releases the lock if this worker owns it.
-    pub fn unlock(&self) {
-        self.mutex.unlock(self.id);
+    pub(crate) fn mutex(&self) -> &AcceptMutex {
+        &self.mutex
     }
 
     /// Whether this process made the handle. In a forked child it did not.
@@ -169,7 +161,7 @@ impl MutexHandle {
 impl Drop for MutexHandle {
     fn drop(&mut self) {
         if self.is_of_this_process() {
-            self.unlock();
+            self.mutex.unlock(self.id);
         }
     }
 }
@@ -181,6 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::GroupMember;
 
     impl MutexHandle {
         /// Turns this handle into one that another process has made, as in a forked child.

@@ -76,7 +76,7 @@ impl Balancer {
     /// * `try_lock` tries the accept lock and returns whether this worker holds it now. It is
     ///   called at most once, and only if the policy uses a lock and this worker may have it. If it
     ///   returns true, [`Plan::holds_lock`] is true, and the caller must release the lock.
-    /// * `sync` is [`Member::sync`](crate::Member::sync), or [`GroupView::alone`] for a worker
+    /// * `sync` is [`GroupMember::sync`](crate::GroupMember::sync), or [`GroupView::alone`] for a worker
     ///   without a group. It is called at most once, and only by the policies that
     ///   [use a group](Policy::uses_group). A turn in which the last plan [stands](Plan::stands) needs
     ///   no call.

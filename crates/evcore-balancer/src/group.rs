@@ -13,7 +13,7 @@
 //! No notification is lost:
 //!
 //! - The word of a notification is set before its descriptor is written.
-//! - [`Member::sync`] reports the notification that it answers.
+//! - [`sync`](GroupMember::sync) reports the notification that it answers.
 //! - A member that leaves with an unanswered notification notifies another member.
 //! - Whatever looks for a member to notify has a fence between its own stores and that. Otherwise a
 //!   member that fills up or leaves and one that gets room could miss each other.
@@ -26,7 +26,8 @@
 use std::{fmt, io, sync::Arc};
 
 use crate::{
-    AcceptMutex, GroupView, Leader, Load, MutexHandle, Peer, Policy, WorkerId,
+    AcceptMutex, GroupMember, GroupView, Leader, Load, MutexHandle, Notifier, Peer, Policy,
+    WorkerId,
     notify_fd::NotifyFd,
     shared_memory::SharedSlice,
     sync::{AtomicU32, Ordering, fence},
@@ -41,7 +42,7 @@ use crate::{
 /// worker held.
 ///
 /// ```
-/// use evcore_balancer::{Leader, Load, Policy, WorkerGroup, WorkerId};
+/// use evcore_balancer::{GroupMember, Leader, Load, Policy, WorkerGroup, WorkerId};
 ///
 /// # fn main() -> std::io::Result<()> {
 /// // Before the fork, with as many slots as the supervisor has. A reload needs more slots than
@@ -85,7 +86,7 @@ pub struct WorkerGroup<N = NotifyFd> {
 /// simulator implements it for its own pollers, and so runs the same group protocol.
 ///
 /// ```
-/// use evcore_balancer::{Notify, Policy, WorkerGroup, WorkerId};
+/// use evcore_balancer::{GroupMember, Notify, Policy, WorkerGroup, WorkerId};
 /// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 ///
 /// #[derive(Debug, Default)]
@@ -117,6 +118,11 @@ pub trait Notify: fmt::Debug + Send + Sync {
 
     /// Clears all notifications so far, so that they do not end the next wait.
     fn clear(&self);
+
+    /// What a poller watches; `None` if a notification ends the wait by other means.
+    fn watched(&self) -> Option<Notifier<'_>> {
+        None
+    }
 }
 
 /// Something else that is released together with the membership of a dead worker.
@@ -145,6 +151,8 @@ pub(crate) struct MemberWords {
     load: AtomicU32,
     /// 1 from a notification until the member answers it; otherwise 0.
     notified: AtomicU32,
+    /// 1 while the member is late; otherwise 0.
+    late: AtomicU32,
 }
 
 impl<N: Notify> WorkerGroup<N> {
@@ -261,7 +269,7 @@ impl<N> Clone for WorkerGroup<N> {
 /// If a process forks, dropping the copy of the membership in the child changes nothing.
 ///
 /// ```
-/// use evcore_balancer::{Leader, Load, Policy, WorkerGroup, WorkerId};
+/// use evcore_balancer::{GroupMember, Leader, Load, Policy, WorkerGroup, WorkerId};
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let group = WorkerGroup::new(Policy::least_loaded(), 2)?;
@@ -289,87 +297,64 @@ impl<N: Notify> Member<N> {
         self.lock.id()
     }
 
-    /// The policy that the group was made for. The [`Balancer`](crate::Balancer) of each member
-    /// follows it.
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.group.policy
-    }
-
-    /// Whether the members see and wake each other. They do not if the group was made for a policy
-    /// that [does not use it](crate::Policy::uses_group).
-    #[must_use]
-    pub fn in_group(&self) -> bool {
-        self.shared().sees_members()
-    }
-
-    /// Gets the accept lock if no other worker owns it. Returns whether this worker owns it now. It
-    /// does not wait.
-    #[must_use = "it returns whether the lock is held"]
-    pub fn try_lock(&self) -> bool {
-        self.lock.try_lock()
-    }
-
-    /// Releases the accept lock if this worker owns it.
-    pub fn unlock(&self) {
-        self.lock.unlock();
-    }
-
-    /// Whether another member has notified this one since its last [`sync`](Self::sync). It costs one
-    /// load.
-    #[must_use]
-    pub fn is_notified(&self) -> bool {
-        self.shared().is_notified(self.id())
-    }
-
-    /// Publishes the load of this worker, answers its notification, and then reads the state of the
-    /// other members.
-    ///
-    /// If two members do this at the same time, at least one of them sees the load that the other
-    /// has published. It reads a cache line for each slot of the group.
-    #[must_use]
-    pub fn sync(&self, load: Load) -> GroupView {
-        self.shared().sync(self.id(), load)
-    }
-
-    /// Makes this worker the leader, also if another member leads now.
-    ///
-    /// Its listeners must be registered, and stay so until another member leads.
-    pub fn lead(&self) {
-        self.shared().lead(self.id());
-    }
-
-    /// Ends the leadership of this worker, if it leads. The group then has no leader. Call it while
-    /// the listeners are still registered.
-    pub fn step_down(&self) {
-        self.shared().step_down(self.id());
-    }
-
-    /// Notifies another member, which then syncs with the group and listens. If that member has an
-    /// unanswered notification, nothing happens.
-    ///
-    /// # Panics
-    ///
-    /// If the group has no such slot.
-    pub fn notify(&self, peer: WorkerId) {
-        self.shared().notify(peer);
-    }
-
-    /// Clears the notifier of this worker. Call it before the [`sync`](Self::sync) that answers the
-    /// notification.
-    pub fn clear_notifier(&self) {
-        if let Some(notifier) = self.notifier() {
-            notifier.clear();
-        }
-    }
-
     /// The notifier of this worker; `None` if the members do not see each other.
-    pub(crate) fn notifier(&self) -> Option<&N> {
+    fn own_notifier(&self) -> Option<&N> {
         self.shared().notifiers.get(self.id().slot())
     }
 
     fn shared(&self) -> &Shared<N> {
         &self.group.shared
+    }
+}
+
+impl<N: Notify> GroupMember for Member<N> {
+    fn policy(&self) -> Option<Policy> {
+        Some(self.group.policy)
+    }
+
+    fn try_lock(&self) -> bool {
+        self.lock.try_lock()
+    }
+
+    fn unlock(&self) {
+        self.lock.unlock();
+    }
+
+    fn in_group(&self) -> bool {
+        self.shared().sees_members()
+    }
+
+    fn is_notified(&self) -> bool {
+        self.shared().is_notified(self.id())
+    }
+
+    fn sync(&self, load: Load) -> GroupView {
+        self.shared().sync(self.id(), load)
+    }
+
+    fn set_late(&self, late: bool) {
+        let words = self.shared().words(self.id());
+        words.late.store(u32::from(late), Ordering::Relaxed);
+    }
+
+    fn lead(&self) {
+        self.shared().lead(self.id());
+    }
+
+    fn step_down(&self) {
+        self.shared().step_down(self.id());
+    }
+
+    fn notify(&self, peer: WorkerId) {
+        self.shared().notify(peer);
+    }
+
+    fn notifier(&self) -> Option<Notifier<'_>> {
+        self.own_notifier().and_then(N::watched)
+    }
+
+    fn clear_notifier(&self) {
+        self.own_notifier().into_iter().for_each(N::clear);
     }
 }
 
@@ -389,6 +374,7 @@ impl<N: Notify> Shared<N> {
         // An unanswered notification stays. It is for the slot, so this worker answers it.
         self.step_down(me);
         words.load.store(0, Ordering::Relaxed);
+        words.late.store(0, Ordering::Relaxed);
         if let Some(notifier) = self.notifiers.get(me.slot()) {
             notifier.clear();
         }
@@ -431,13 +417,21 @@ impl<N: Notify> Shared<N> {
         // could miss each other, and neither would notify the other.
         fence(Ordering::SeqCst);
         let leader = self.leader(me);
-        let [least_loaded, pending] = self.least_loaded_of(self.others(me));
+        let on_time = self.least_loaded_of(self.others(me).filter(|id| !self.is_late(*id)));
+        let is_late = self.is_late(me);
+        // Another member gets what this one leaves, even if all others are late.
+        let [least_loaded, pending] = if (is_late || load.is_full()) && on_time == [None; 2] {
+            self.least_loaded_of(self.others(me))
+        } else {
+            on_time
+        };
         GroupView {
             leader,
             least_loaded,
             pending,
             notified,
             alone: !self.others(me).any(|id| self.has_joined(id)),
+            outpaced: is_late && on_time != [None; 2],
         }
     }
 
@@ -470,7 +464,8 @@ impl<N: Notify> Shared<N> {
 
     /// Notifies the least loaded of all members. The caller is not a member.
     fn notify_least_loaded(&self) {
-        if let [Some(least), _] = self.least_loaded_of(self.ids()) {
+        let [on_time, _] = self.least_loaded_of(self.ids().filter(|id| !self.is_late(*id)));
+        if let Some(least) = on_time.or_else(|| self.least_loaded_of(self.ids())[0]) {
             self.notify(least.id);
         }
     }
@@ -486,6 +481,10 @@ impl<N: Notify> Shared<N> {
 
     fn has_leader(&self) -> bool {
         self.leader[0].load(Ordering::Relaxed) != EMPTY
+    }
+
+    fn is_late(&self, id: WorkerId) -> bool {
+        self.words(id).late.load(Ordering::Relaxed) != 0
     }
 
     fn has_joined(&self, id: WorkerId) -> bool {

@@ -102,7 +102,8 @@ impl Load {
 pub struct GroupView {
     /// Which member leads.
     pub leader: Leader,
-    /// The least loaded of the *other* members that have room and no unanswered notification.
+    /// The least loaded of the *other* members that have room and no unanswered notification. Late
+    /// members count only for a worker that is late or full itself, if no other one has room.
     pub least_loaded: Option<Peer>,
     /// The least loaded of the other members that have room and have not answered a notification
     /// yet. Most of them are about to listen. One that is stopped never answers.
@@ -111,6 +112,8 @@ pub struct GroupView {
     pub notified: bool,
     /// This worker is the only member of the group.
     pub alone: bool,
+    /// This worker is [late](crate::GroupMember::set_late), and another one that has room is not.
+    pub outpaced: bool,
 }
 
 impl GroupView {
@@ -123,6 +126,7 @@ impl GroupView {
             pending: None,
             notified: false,
             alone: true,
+            outpaced: false,
         }
     }
 

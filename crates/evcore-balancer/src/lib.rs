@@ -1,12 +1,15 @@
 #![doc = include_str!("../README.md")]
 
 mod balancer;
+mod coordinator;
 mod inputs;
+mod lateness;
 mod plan;
 mod policy;
 
 mod accept_mutex;
 mod group;
+mod group_member;
 mod scoreboard;
 mod worker_id;
 
@@ -17,7 +20,9 @@ mod sync;
 
 pub use accept_mutex::{AcceptMutex, MutexHandle};
 pub use balancer::Balancer;
+pub use coordinator::Coordinator;
 pub use group::{Member, Notify, WorkerGroup};
+pub use group_member::{GroupMember, Notifier};
 pub use inputs::{GroupView, Inputs, Leader, Load, Peer};
 pub use plan::{Leadership, Plan};
 pub use policy::Policy;
@@ -29,6 +34,7 @@ pub use worker_id::WorkerId;
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Balancer>();
+    is_send::<Coordinator>();
     is_send::<MutexHandle>();
     is_send::<Member>();
     is_send::<&AcceptMutex>();

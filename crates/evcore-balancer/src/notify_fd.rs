@@ -1,13 +1,11 @@
 //! Wakes a worker from another process, by a descriptor that was made before the fork.
 //!
-//! It is an eventfd if the system has it, and a pair of sockets otherwise.
+//! It is an eventfd if the system has it, and a pair of sockets otherwise. The poller's waker has a flag
+//! in its process instead of one in shared memory, so the two share only rustix (decision 0018).
 
-use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::io;
 
-use crate::{Member, Notify, Policy, WorkerGroup, os_error::failed};
+use crate::{Notifier, Notify, Policy, WorkerGroup, os_error::failed};
 
 /// A descriptor that is readable from [`notify`](Notify::notify) to [`clear`](Notify::clear).
 // Public as the default parameter of `WorkerGroup`, but no user names it.
@@ -33,11 +31,9 @@ impl Notify for NotifyFd {
     fn clear(&self) {
         self.0.clear();
     }
-}
 
-impl AsFd for NotifyFd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    fn watched(&self) -> Option<Notifier<'_>> {
+        Some(Notifier::Descriptor(self.0.as_fd()))
     }
 }
 
@@ -63,17 +59,6 @@ impl WorkerGroup {
         let notified = if policy.uses_group() { workers } else { 0 };
         let notifiers = (0..notified).map(|_| NotifyFd::new());
         Self::from_parts(policy, workers, notifiers.collect::<io::Result<_>>()?)
-    }
-}
-
-impl Member {
-    /// The descriptor that wakes this worker. The poller has to watch it, level-triggered.
-    ///
-    /// It is readable from a notification until [`clear_notifier`](Self::clear_notifier). `None` if
-    /// the policy of the group [does not use it](Policy::uses_group).
-    #[must_use]
-    pub fn notify_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.notifier().map(NotifyFd::as_fd)
     }
 }
 
@@ -191,9 +176,17 @@ mod sockets {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::BorrowedFd;
+
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
+
+    impl NotifyFd {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
 
     fn is_readable(fd: BorrowedFd<'_>) -> bool {
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];

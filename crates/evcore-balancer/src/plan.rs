@@ -10,22 +10,22 @@ use crate::WorkerId;
 /// register or to deregister the listeners. Follow the plan in this order:
 ///
 /// 1. If [`leadership`](Plan::leadership) is [`Release`](Leadership::Release), call
-///    [`Member::step_down`](crate::Member::step_down).
+///    [`GroupMember::step_down`](crate::GroupMember::step_down).
 /// 2. Register or deregister the listeners, or [register them again](Plan::register_again):
 ///    deregister, then register.
 /// 3. If `leadership` is [`Acquire`](Leadership::Acquire), call
-///    [`Member::lead`](crate::Member::lead). The listeners of the leader must be registered.
+///    [`GroupMember::lead`](crate::GroupMember::lead). The listeners of the leader must be registered.
 /// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
-///    [`Member::notify`](crate::Member::notify) with it.
+///    [`GroupMember::notify`](crate::GroupMember::notify) with it.
 /// 5. Wait, for [`wait_at_most`](Plan::wait_at_most) at most, and accept at most
 ///    [`accepts_at_most`](Plan::accepts_at_most) clients.
 /// 6. If the plan [holds the lock](Plan::holds_lock), call
-///    [`Member::unlock`](crate::Member::unlock) before running handlers.
+///    [`GroupMember::unlock`](crate::GroupMember::unlock) before running handlers.
 ///
-/// The wait must also end when [`Member::notify_fd`](crate::Member::notify_fd) becomes readable. Then
-/// call [`Member::clear_notifier`](crate::Member::clear_notifier), and make the next plan with
+/// The wait must also end when [`GroupMember::notifier`](crate::GroupMember::notifier) becomes readable. Then
+/// call [`GroupMember::clear_notifier`](crate::GroupMember::clear_notifier), and make the next plan with
 /// [`Inputs::notified`](crate::Inputs::notified) set from
-/// [`Member::is_notified`](crate::Member::is_notified).
+/// [`GroupMember::is_notified`](crate::GroupMember::is_notified).
 ///
 /// ```
 /// use evcore_balancer::{Balancer, GroupView, Inputs, Load, Policy};
@@ -110,9 +110,9 @@ pub enum Leadership {
     /// No change.
     #[default]
     Keep,
-    /// Become leader by [`Member::lead`](crate::Member::lead), after the listeners are registered.
+    /// Become leader by [`GroupMember::lead`](crate::GroupMember::lead), after the listeners are registered.
     Acquire,
-    /// Step down by [`Member::step_down`](crate::Member::step_down), before the listeners are
+    /// Step down by [`GroupMember::step_down`](crate::GroupMember::step_down), before the listeners are
     /// deregistered, because this worker is full.
     Release,
 }

@@ -11,7 +11,7 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use evcore_balancer::{
-    Balancer, Inputs, Leadership, Load, Member, Plan, Policy, WorkerGroup, WorkerId,
+    Balancer, GroupMember, Inputs, Leadership, Load, Member, Plan, Policy, WorkerGroup, WorkerId,
 };
 
 const CONNECTIONS: u32 = 1_000;

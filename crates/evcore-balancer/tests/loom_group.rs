@@ -28,6 +28,9 @@ mod balancer;
 #[path = "../src/group.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod group;
+#[path = "../src/group_member.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
+mod group_member;
 #[path = "../src/inputs.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod inputs;
@@ -55,6 +58,7 @@ mod worker_id;
 
 use accept_mutex::{AcceptMutex, MutexHandle};
 use group::Notify;
+use group_member::{GroupMember, Notifier};
 use inputs::{GroupView, Inputs, Leader, Load, Peer};
 use model::{
     ABSENT, AWAY,

@@ -10,8 +10,8 @@
 use std::{mem, time::Duration};
 
 use evcore_balancer::{
-    AcceptMutex, Balancer, GroupView, Inputs, Leadership, Load, Member, Plan, Policy, WorkerGroup,
-    WorkerId,
+    AcceptMutex, Balancer, GroupMember, GroupView, Inputs, Leadership, Load, Member, Plan, Policy,
+    WorkerGroup, WorkerId,
 };
 use proptest::prelude::*;
 

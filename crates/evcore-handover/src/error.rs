@@ -2,6 +2,8 @@
 
 use std::{error, fmt, io};
 
+use crate::wire::STATE_BYTES_MAX;
+
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -71,8 +73,7 @@ impl fmt::Display for Error {
             Self::MailboxFull => f.write_str("the mailbox is full: no worker reads it"),
             Self::StateTooLong { bytes } => write!(
                 f,
-                "a connection's state has {bytes} bytes; at most {} can be handed over",
-                crate::STATE_BYTES_MAX
+                "a connection's state has {bytes} bytes; at most {STATE_BYTES_MAX} can be handed over"
             ),
             Self::Unsupported => f.write_str(
                 "connections are handed over on Linux only: this system has no Unix sockets of \

@@ -33,6 +33,8 @@
 //! of the other end. So it can empty a channel that nobody has taken. Otherwise the connections in it
 //! would stay open, although everybody had closed them.
 
+#![forbid(unsafe_code)]
+
 mod connection;
 mod error;
 mod refusal;

@@ -60,7 +60,8 @@ impl Mailbox {
     ///
     /// An error is about one sender, which keeps its connections or gets them back. The mailbox goes
     /// on. [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`] and
-    /// [`Error::Os`].
+    /// [`Error::Os`]. Only [`Error::Ended`] is about the mailbox: no process has its sending end any
+    /// more.
     pub fn next_receiver(&mut self) -> Result<Option<Receiver>> {
         let mut bytes = [0; HEADER_BYTES];
         match socket::receive(self.socket.as_fd(), &mut bytes)? {

@@ -85,8 +85,9 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// [`Error::MailboxFull`], [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`]
-    /// if the sockets could not be made.
+    /// [`Error::MailboxFull`], [`Error::Ended`] if no process has the mailbox any more,
+    /// [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`] if the sockets could not be
+    /// made.
     pub fn open(mailbox: impl AsFd, version: u32) -> Result<Self> {
         let (channel, theirs) = socket::pair()?;
         let (revocation, their_revocation) = socket::pair()?;

@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use crate::Refusal;
+use crate::refusal::Refusal;
 
 /// The connections of a batch at most: the most descriptors that a message may have on Linux
 /// (`SCM_MAX_FD`).

@@ -1,72 +1,160 @@
-//! The counters that `/status.json` shows for each worker, from the start of the worker.
+//! The counters of a worker, a row each.
 //!
-//! The counters of a slot on the scoreboard continue from worker to worker, so that no sum over the
-//! slots goes back. What they were when a worker started is subtracted for the list of workers.
+//! A row makes the counter's place on the scoreboard, its sums, its lines of `/metrics` and its field of
+//! `/status.json`. `docs/httpd.md` has a row for each of these, which a test compares with the pages.
+//!
+//! The counters of a slot continue from worker to worker, so that no sum over the slots goes back. What
+//! they were when a worker started is subtracted for the list of workers in `/status.json`.
 
-/// Counters of a slot, or of one worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub accepted: u64,
-    pub handled: u64,
-    pub requests: u64,
-    pub turns: u64,
-    pub events: u64,
-    pub stale: u64,
-    pub timers_fired: u64,
+use std::ops::{Index, IndexMut};
+
+use evcore::Stats;
+
+/// What the pages say of a counter.
+#[derive(Debug)]
+pub struct Row {
+    pub counter: Counter,
+    /// The field of `/status.json`.
+    pub field: &'static str,
+    /// The name on `/metrics`.
+    pub metric: &'static str,
+    pub group: Group,
+    /// The text of `/metrics`.
+    pub help: &'static str,
 }
+
+/// Where a counter is in `/status.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Of the connections: with their states, also in the sums.
+    Connections,
+    /// Of the event loop.
+    EventLoop,
+    /// Of its timers: after their number.
+    Timers,
+}
+
+/// Makes the counters and their table: first those of the connections, then those of the event loop, with
+/// their source.
+macro_rules! counters {
+    (
+        connections { $($counter:ident, $field:literal, $metric:literal, $help:literal;)* }
+        event_loop { $($looped:ident $group:ident, $its_field:literal, $its_metric:literal,
+            $its_help:literal, $source:expr;)* }
+    ) => {
+        /// A counter of a worker.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Counter {
+            $(#[doc = $help] $counter,)*
+            $(#[doc = $its_help] $looped,)*
+        }
+
+        /// All counters, in the order of [`Counter`].
+        pub const ROWS: &[Row] = &[
+            $(Row {
+                counter: Counter::$counter,
+                field: $field,
+                metric: $metric,
+                group: Group::Connections,
+                help: $help,
+            },)*
+            $(Row {
+                counter: Counter::$looped,
+                field: $its_field,
+                metric: $its_metric,
+                group: Group::$group,
+                help: $its_help,
+            },)*
+        ];
+
+        impl Counters {
+            /// Updates what the event loop counts, which may change in each turn.
+            #[inline]
+            pub fn collect(&mut self, earlier: &Self, stats: &Stats) {
+                $(
+                    let source: fn(&Stats) -> u64 = $source;
+                    self[Counter::$looped] = earlier[Counter::$looped] + source(stats);
+                )*
+            }
+
+            /// What the event loop counts, with the places in the array.
+            #[inline]
+            pub fn of_loop(&self) -> [(usize, u64); OF_LOOP] {
+                [$((Counter::$looped as usize, self[Counter::$looped]),)*]
+            }
+        }
+
+        /// The number of counters of the event loop.
+        pub const OF_LOOP: usize = [$(Counter::$looped),*].len();
+    };
+}
+
+counters! {
+    connections {
+        Accepted, "accepted", "httpd_connections_accepted_total",
+            "Connections accepted.";
+        Handled, "handled", "httpd_connections_handled_total",
+            "Accepted connections that were served, not dropped because a resource was missing.";
+        Requests, "requests", "httpd_requests_total",
+            "Requests whose head was complete and valid.";
+    }
+    event_loop {
+        Turns EventLoop, "turns", "evcore_turns_total",
+            "Turns of the event loop.", |stats| stats.turns;
+        Events EventLoop, "events", "evcore_events_total",
+            "Events that the kernel reported.", |stats| stats.events;
+        Stale EventLoop, "stale_events", "evcore_stale_events_total",
+            "Events of connections that were closed before the events were handled.",
+            |stats| stats.stale;
+        TimersFired Timers, "timers_fired", "evcore_timers_fired_total",
+            "Timers that expired.", |stats| stats.expired;
+    }
+}
+
+/// The counters of a slot, or of one worker, or sums of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters([u64; Self::LEN]);
 
 impl Counters {
     /// The number of values.
-    pub const LEN: usize = 7;
+    pub const LEN: usize = ROWS.len();
+
+    /// Adds the counters of another slot.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum += more;
+        }
+    }
 
     /// What was counted since the counters were `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let (now, earlier) = (self.to_array(), earlier.to_array());
-        Self::from_array(std::array::from_fn(|at| {
-            now[at].saturating_sub(earlier[at])
+        Self(std::array::from_fn(|at| {
+            self.0[at].saturating_sub(earlier.0[at])
         }))
     }
 
     pub fn to_array(self) -> [u64; Self::LEN] {
-        let Self {
-            accepted,
-            handled,
-            requests,
-            turns,
-            events,
-            stale,
-            timers_fired,
-        } = self;
-        [
-            accepted,
-            handled,
-            requests,
-            turns,
-            events,
-            stale,
-            timers_fired,
-        ]
+        self.0
     }
 
     pub fn from_array(values: [u64; Self::LEN]) -> Self {
-        let [
-            accepted,
-            handled,
-            requests,
-            turns,
-            events,
-            stale,
-            timers_fired,
-        ] = values;
-        Self {
-            accepted,
-            handled,
-            requests,
-            turns,
-            events,
-            stale,
-            timers_fired,
-        }
+        Self(values)
+    }
+}
+
+impl Index<Counter> for Counters {
+    type Output = u64;
+
+    #[inline]
+    fn index(&self, counter: Counter) -> &u64 {
+        &self.0[counter as usize]
+    }
+}
+
+impl IndexMut<Counter> for Counters {
+    #[inline]
+    fn index_mut(&mut self, counter: Counter) -> &mut u64 {
+        &mut self.0[counter as usize]
     }
 }

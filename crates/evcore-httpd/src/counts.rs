@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use evcore::{balancer::WorkerId, clock::Clock};
 
 use crate::{
+    counters::{Counter, Counters},
     metrics::{Metrics, Totals},
     prometheus,
     scoreboard::{Scoreboard, WorkerStats},
@@ -45,8 +46,8 @@ impl Counts {
 
     /// Counts an accepted connection.
     pub fn connection_opened(&mut self) {
-        self.own.accepted += 1;
-        self.own.handled += 1;
+        self.own.counters[Counter::Accepted] += 1;
+        self.own.counters[Counter::Handled] += 1;
         self.own.active += 1;
         self.own.waiting += 1;
         self.publish_connections();
@@ -54,7 +55,7 @@ impl Counts {
 
     /// Counts an accepted connection that could not be served.
     pub fn connection_refused(&mut self) {
-        self.own.accepted += 1;
+        self.own.counters[Counter::Accepted] += 1;
         self.publish_connections();
     }
 
@@ -68,8 +69,8 @@ impl Counts {
     /// Counts a request.
     #[inline]
     pub fn request(&mut self) {
-        self.own.requests += 1;
-        let requests = (WorkerStats::REQUESTS, self.own.requests);
+        self.own.counters[Counter::Requests] += 1;
+        let requests = self.own.counter(Counter::Requests);
         self.scoreboard.update(self.id, [requests]);
     }
 
@@ -86,26 +87,27 @@ impl Counts {
 
     /// Begins the metrics of this worker, which has this index. Returns what earlier workers of the
     /// slot have counted.
-    pub fn begin(&mut self, index: usize, clock: &Clock) -> Totals {
+    pub fn begin(&mut self, index: usize, clock: &Clock) -> (Counters, Totals) {
         self.take_over(index);
         self.own.metrics = Metrics::new(clock);
         self.publish();
-        self.own.totals
+        (self.own.counters, self.own.totals)
     }
 
     /// Publishes where the counters of this worker begin. The slot has no process id until then, so no
     /// page lists the worker with the counts of its predecessors.
     fn take_over(&mut self, index: usize) {
         self.own.totals.index = index as u64;
-        self.own.at_start = self.own.counters();
+        self.own.at_start = self.own.counters;
         self.publish();
         // Before the process id.
         fence(Ordering::Release);
     }
 
-    /// The metrics of this worker, and the totals of its slot.
-    pub fn metrics(&mut self) -> (&mut Metrics, &mut Totals) {
-        (&mut self.own.metrics, &mut self.own.totals)
+    /// The metrics of this worker, and the counters and totals of its slot.
+    pub fn metrics(&mut self) -> (&mut Metrics, &mut Counters, &mut Totals) {
+        let own = &mut self.own;
+        (&mut own.metrics, &mut own.counters, &mut own.totals)
     }
 
     /// Publishes all numbers. The counters of connections are published whenever they change.
@@ -119,9 +121,7 @@ impl Counts {
         let metrics = self.own.metrics.of_turn();
         let metrics = metrics.map(|(at, number)| (WorkerStats::METRICS + at, number));
         self.scoreboard.update(self.id, metrics);
-        let totals = self.own.totals.of_turn();
-        let totals = totals.map(|(at, number)| (WorkerStats::TOTALS + at, number));
-        self.scoreboard.update(self.id, totals);
+        self.scoreboard.update(self.id, self.own.counters_of_loop());
     }
 
     /// Publishes the numbers of connections.
@@ -132,8 +132,8 @@ impl Counts {
             (WorkerStats::READING, own.reading),
             (WorkerStats::WRITING, own.writing),
             (WorkerStats::WAITING, own.waiting),
-            (WorkerStats::ACCEPTED, own.accepted),
-            (WorkerStats::HANDLED, own.handled),
+            own.counter(Counter::Accepted),
+            own.counter(Counter::Handled),
         ];
         self.scoreboard.update(self.id, numbers);
     }
@@ -157,9 +157,9 @@ impl Counts {
              {} {} {} \n\
              Reading: {} Writing: {} Waiting: {} \n",
             all.active,
-            all.accepted,
-            all.handled,
-            all.requests,
+            all.counters[Counter::Accepted],
+            all.counters[Counter::Handled],
+            all.counters[Counter::Requests],
             all.reading,
             all.writing,
             all.waiting
@@ -194,10 +194,16 @@ mod tests {
     /// The number of requests in the sums, in the series of index 0, and of the worker that runs.
     fn requests(scoreboard: &Scoreboard) -> (u64, u64, Option<u64>) {
         let mut running = WorkerStats::running(scoreboard);
-        let own = running.next().map(|stats| stats.since_start().requests);
+        let own = running
+            .next()
+            .map(|stats| stats.since_start()[Counter::Requests]);
         assert!(running.next().is_none(), "the other slot had no worker");
-        let series = WorkerStats::by_index(scoreboard)[0].requests;
-        (WorkerStats::sum_of(scoreboard).requests, series, own)
+        let series = WorkerStats::by_index(scoreboard)[0].counters[Counter::Requests];
+        (
+            WorkerStats::sum_of(scoreboard).counters[Counter::Requests],
+            series,
+            own,
+        )
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -280,7 +286,7 @@ mod tests {
             let mut last = (0, 0);
             while pages < PAGES {
                 for stats in WorkerStats::running(&reader) {
-                    let now = (stats.metrics.pid, stats.since_start().requests);
+                    let now = (stats.metrics.pid, stats.since_start()[Counter::Requests]);
                     let is_later = last <= now && now.1 <= REQUESTS;
                     is_enough.store(!is_later, Ordering::Relaxed);
                     assert!(is_later, "{last:?}, then {now:?}");
@@ -290,7 +296,10 @@ mod tests {
             }
             is_enough.store(true, Ordering::Relaxed);
             let lives = lives.join().expect("it counts");
-            assert_eq!(WorkerStats::sum_of(&reader).requests, lives * REQUESTS);
+            assert_eq!(
+                WorkerStats::sum_of(&reader).counters[Counter::Requests],
+                lives * REQUESTS
+            );
         });
     }
 }

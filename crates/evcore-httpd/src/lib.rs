@@ -16,10 +16,10 @@
 //! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
 //!   bodies; `headroom`: what stays free below a limit on the memory of the process;
-//! - `counts`: the counters of the connections; `metrics`: the metrics of the event loop, with
-//!   `buckets`, its histograms; `counters`: those of one worker alone; `server_stats`: what the master
-//!   counts; `scoreboard`: all of it in shared memory; `status_json` and `prometheus`: the pages that show it; `dashboard`: the page that
-//!   draws it;
+//! - `counters`: the table of the counters, which makes their lines on all pages; `counts`: what a worker
+//!   counts; `metrics`: the metrics of the event loop, with `buckets`, its histograms; `server_stats`: what
+//!   the master counts; `scoreboard`: all of it in shared memory; `status_json` and `prometheus`: the pages
+//!   that show it; `dashboard`: the page that draws it;
 //! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error;
 //!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
 //!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;

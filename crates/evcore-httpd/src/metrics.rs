@@ -5,7 +5,7 @@
 
 use evcore::{Acceptor, EventLoop, Histogram, clock::Clock};
 
-use crate::buckets::Buckets;
+use crate::{buckets::Buckets, counters::Counters};
 
 /// The least time between two reads of the histograms, which are slow to read.
 const HISTOGRAM_INTERVAL_MS: u64 = 1000;
@@ -23,15 +23,11 @@ pub struct Metrics {
     pub turn: Distribution,
 }
 
-/// What the event loops of a slot have counted, one after the other. A replacement continues it.
+/// The histograms of the event loops of a slot, one after the other. A replacement continues them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The worker's index, which all workers of a slot have.
     pub index: u64,
-    pub turns: u64,
-    pub events: u64,
-    pub stale: u64,
-    pub timers_fired: u64,
     pub lateness: Buckets,
     pub turn: Buckets,
 }
@@ -49,7 +45,7 @@ pub struct Distribution {
 #[derive(Debug)]
 pub struct MetricsCollector {
     /// What earlier workers of the slot have counted.
-    earlier: Totals,
+    earlier: (Counters, Totals),
     /// When the histograms are read next, in milliseconds of monotonic time.
     read_at_ms: u64,
 }
@@ -119,16 +115,10 @@ impl Metrics {
 
 impl Totals {
     /// The number of values.
-    pub const LEN: usize = Self::BUCKETS + 2 * Buckets::LEN;
-    /// The place of the first bucket.
-    const BUCKETS: usize = 5;
+    pub const LEN: usize = 1 + 2 * Buckets::LEN;
 
     /// Adds the counts of another slot.
     pub fn add(&mut self, other: &Self) {
-        self.turns += other.turns;
-        self.events += other.events;
-        self.stale += other.stale;
-        self.timers_fired += other.timers_fired;
         self.lateness.add(&other.lateness);
         self.turn.add(&other.turn);
     }
@@ -136,36 +126,17 @@ impl Totals {
     pub fn to_array(self) -> [u64; Self::LEN] {
         let mut values = [0; Self::LEN];
         values[0] = self.index;
-        for (at, value) in self.of_turn() {
-            values[at] = value;
-        }
-        let (lateness, turn) = values[Self::BUCKETS..].split_at_mut(Buckets::LEN);
+        let (lateness, turn) = values[1..].split_at_mut(Buckets::LEN);
         lateness.copy_from_slice(&self.lateness.to_array());
         turn.copy_from_slice(&self.turn.to_array());
         values
     }
 
-    /// The values that a turn may change, with their places in the array.
-    #[inline]
-    pub fn of_turn(&self) -> [(usize, u64); 4] {
-        [
-            (1, self.turns),
-            (2, self.events),
-            (3, self.stale),
-            (4, self.timers_fired),
-        ]
-    }
-
     pub fn from_array(values: [u64; Self::LEN]) -> Self {
-        let buckets = |from: usize| {
-            Buckets::from_array(std::array::from_fn(|at| values[Self::BUCKETS + from + at]))
-        };
+        let buckets =
+            |from: usize| Buckets::from_array(std::array::from_fn(|at| values[1 + from + at]));
         Self {
             index: values[0],
-            turns: values[1],
-            events: values[2],
-            stale: values[3],
-            timers_fired: values[4],
             lateness: buckets(0),
             turn: buckets(Buckets::LEN),
         }
@@ -174,26 +145,23 @@ impl Totals {
 
 impl MetricsCollector {
     /// Continues what earlier workers of the slot have counted.
-    pub fn new(earlier: Totals) -> Self {
+    pub fn new(earlier: (Counters, Totals)) -> Self {
         Self {
             earlier,
             read_at_ms: 0,
         }
     }
 
-    /// Updates metrics and totals at the end of a turn. What requires a read of the histograms may be a
+    /// Updates metrics, counters and totals at the end of a turn. What requires a read of the histograms may be a
     /// second old. Returns whether it has updated that too.
     pub fn collect<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,
-        (metrics, totals): (&mut Metrics, &mut Totals),
+        (metrics, counters, totals): (&mut Metrics, &mut Counters, &mut Totals),
     ) -> bool {
-        let (stats, earlier) = (ev.stats(), &self.earlier);
-        totals.turns = earlier.turns + stats.turns;
-        totals.events = earlier.events + stats.events;
-        totals.stale = earlier.stale + stats.stale;
-        totals.timers_fired = earlier.timers_fired + stats.expired;
-        metrics.timers_armed = ev.stats().timers_armed as u64;
+        let stats = ev.stats();
+        counters.collect(&self.earlier.0, &stats);
+        metrics.timers_armed = stats.timers_armed as u64;
         let now_ms = ev.clock().monotonic_ms();
         let Some(histograms) = ev.instruments().histograms() else {
             return false;
@@ -204,13 +172,13 @@ impl MetricsCollector {
             (
                 &mut metrics.lateness,
                 &mut totals.lateness,
-                &self.earlier.lateness,
+                &self.earlier.1.lateness,
                 histograms.timer_lateness_ns(),
             ),
             (
                 &mut metrics.turn,
                 &mut totals.turn,
-                &self.earlier.turn,
+                &self.earlier.1.turn,
                 histograms.turn_ns(),
             ),
         ] {
@@ -265,6 +233,7 @@ mod tests {
     use evcore::{InstrumentOptions, Interest, Mode, Step, Timer, clock::ManualTimeSource};
 
     use super::*;
+    use crate::counters::{Counter, Group, ROWS};
 
     #[test]
     fn metrics_survive_a_round_trip_through_an_array() {
@@ -297,19 +266,19 @@ mod tests {
     #[test]
     fn the_first_value_updates_mean_and_p99_at_once() {
         let (mut ev, turn_of) = timed_loop();
-        let mut collector = MetricsCollector::new(Totals::default());
+        let mut collector = MetricsCollector::new(Default::default());
         let mut metrics = Metrics::new(ev.clock());
-        let mut totals = Totals::default();
-        collector.collect(&mut ev, (&mut metrics, &mut totals));
+        let (mut counters, mut totals) = Default::default();
+        collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
         let none = (metrics.turn.mean_ns, metrics.turn.max_ns);
         assert_eq!(none, (0, 0), "no turn yet");
         turn_of(Duration::from_millis(5), &mut ev);
-        collector.collect(&mut ev, (&mut metrics, &mut totals));
+        collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
         let first = metrics.turn;
         assert!(first.mean_ns > 0 && first.p99_ns > 0, "{first:?}");
         // The next read is a second later.
         turn_of(Duration::from_millis(50), &mut ev);
-        collector.collect(&mut ev, (&mut metrics, &mut totals));
+        collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
         let second = metrics.turn;
         assert_eq!(
             (second.mean_ns, second.p50_ns, second.p99_ns),
@@ -320,21 +289,25 @@ mod tests {
 
     #[test]
     fn a_replacement_continues_the_totals_of_its_slot() {
-        let mut totals = Totals::default();
-        let mut seen = totals;
+        let (mut counters, mut totals) = (Counters::default(), Totals::default());
+        let mut seen = (counters, totals);
         for _ in 0..3 {
             let (mut ev, turn_of) = timed_loop();
             let mut metrics = Metrics::new(ev.clock());
-            let mut collector = MetricsCollector::new(totals);
+            let mut collector = MetricsCollector::new((counters, totals));
             for ms in [0, 2, 7, 1100] {
                 turn_of(Duration::from_millis(ms), &mut ev);
                 collector.read_next();
-                collector.collect(&mut ev, (&mut metrics, &mut totals));
-                for (before, now) in seen.to_array().into_iter().zip(totals.to_array()) {
-                    assert!(before <= now, "{seen:?} {totals:?}");
+                collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
+                let all = |(counters, totals): (Counters, Totals)| {
+                    [&counters.to_array()[..], &totals.to_array()].concat()
+                };
+                let now = (counters, totals);
+                for (before, after) in all(seen).into_iter().zip(all(now)) {
+                    assert!(before <= after, "{seen:?} {now:?}");
                 }
-                assert!(seen.turns < totals.turns);
-                seen = totals;
+                assert!(seen.0[Counter::Turns] < counters[Counter::Turns]);
+                seen = now;
             }
             assert_eq!(metrics.turn.max_ns / 100_000_000, 11, "the worker's own");
         }
@@ -370,25 +343,29 @@ mod tests {
                 assert!(ev.remove(other.expect("there are two")));
             }
         }
-        let earlier = Totals {
-            turns: 1_000,
-            events: 2_000,
-            stale: 3_000,
-            timers_fired: 4_000,
-            ..Totals::default()
-        };
+        let earlier = Counters::from_array(std::array::from_fn(|at| 1_000 * at as u64));
         let mut metrics = Metrics::new(ev.clock());
-        let mut totals = earlier;
-        MetricsCollector::new(earlier).collect(&mut ev, (&mut metrics, &mut totals));
+        let (mut counters, mut totals) = (earlier, Totals::default());
+        MetricsCollector::new((earlier, totals))
+            .collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
         let stats = ev.stats();
         assert_eq!((stats.events, stats.stale, stats.expired), (2, 1, 1));
-        let expected = [(1, 1_000 + stats.turns), (2, 2_002), (3, 3_001), (4, 4_001)];
-        assert_eq!(totals.of_turn(), expected);
         assert!(stats.turns > 0);
+        // The connections have counted nothing.
+        let expected = [0, 1_000, 2_000, 3_000 + stats.turns, 4_002, 5_001, 6_001];
+        assert_eq!(counters.to_array(), expected);
+        for (at, value) in counters.of_loop() {
+            assert_eq!(value, expected[at]);
+        }
+        let of_loop = ROWS
+            .iter()
+            .filter(|row| row.group != Group::Connections)
+            .count();
+        assert_eq!(counters.of_loop().len(), of_loop);
     }
 
     #[test]
-    fn each_counter_of_another_slot_is_added() {
+    fn each_total_of_another_slot_is_added() {
         let [mut sum, other] = [1, 1_000]
             .map(|factor| Totals::from_array(std::array::from_fn(|at| factor * (at as u64 + 1))));
         let before = sum;
@@ -407,23 +384,23 @@ mod tests {
     #[test]
     fn the_last_read_of_a_worker_does_not_wait_for_its_second() {
         let (mut ev, turn_of) = timed_loop();
-        let mut collector = MetricsCollector::new(Totals::default());
+        let mut collector = MetricsCollector::new(Default::default());
         let mut metrics = Metrics::new(ev.clock());
-        let mut totals = Totals::default();
+        let (mut counters, mut totals) = (Counters::default(), Totals::default());
         turn_of(Duration::from_millis(5), &mut ev);
-        assert!(collector.collect(&mut ev, (&mut metrics, &mut totals)));
+        assert!(collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals)));
         let first = totals.turn;
         turn_of(Duration::from_millis(7), &mut ev);
-        assert!(!collector.collect(&mut ev, (&mut metrics, &mut totals)));
+        assert!(!collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals)));
         assert_eq!(totals.turn, first);
         collector.read_next();
-        assert!(collector.collect(&mut ev, (&mut metrics, &mut totals)));
+        assert!(collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals)));
         assert!(totals.turn.sum_ns >= first.sum_ns + 6_900_000);
     }
 
     #[test]
     fn histograms_are_read_at_once_and_then_once_a_second() {
-        let mut collector = MetricsCollector::new(Totals::default());
+        let mut collector = MetricsCollector::new(Default::default());
         let reads = [7, 999, 1007, 1008, 5000, 5999, 6000];
         let reads = reads.map(|now_ms| collector.is_time_to_read(now_ms));
         assert_eq!(reads, [true, false, true, false, true, false, true]);

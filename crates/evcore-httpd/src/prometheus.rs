@@ -14,6 +14,7 @@ use evcore::clock::Clock;
 
 use crate::{
     buckets::{BOUNDS, Buckets},
+    counters::ROWS,
     scoreboard::{Scoreboard, WorkerStats},
 };
 
@@ -23,65 +24,6 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// What the lines of one worker take, or those of the server with all headings.
 const PAGE_BYTES: usize = 4096;
 
-/// A metric with one value for each worker.
-struct PerWorker {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    value: fn(&WorkerStats) -> u64,
-}
-
-const PER_WORKER: &[PerWorker] = &[
-    PerWorker {
-        name: "httpd_connections_accepted_total",
-        kind: "counter",
-        help: "Connections accepted.",
-        value: |stats| stats.accepted,
-    },
-    PerWorker {
-        name: "httpd_connections_handled_total",
-        kind: "counter",
-        help: "Accepted connections that were served, not dropped because a resource was missing.",
-        value: |stats| stats.handled,
-    },
-    PerWorker {
-        name: "httpd_requests_total",
-        kind: "counter",
-        help: "Requests whose head was complete and valid.",
-        value: |stats| stats.requests,
-    },
-    PerWorker {
-        name: "evcore_turns_total",
-        kind: "counter",
-        help: "Turns of the event loop.",
-        value: |stats| stats.totals.turns,
-    },
-    PerWorker {
-        name: "evcore_events_total",
-        kind: "counter",
-        help: "Events that the kernel reported.",
-        value: |stats| stats.totals.events,
-    },
-    PerWorker {
-        name: "evcore_stale_events_total",
-        kind: "counter",
-        help: "Events of connections that were closed before the events were handled.",
-        value: |stats| stats.totals.stale,
-    },
-    PerWorker {
-        name: "evcore_timers_fired_total",
-        kind: "counter",
-        help: "Timers that expired.",
-        value: |stats| stats.totals.timers_fired,
-    },
-    PerWorker {
-        name: "evcore_timers_armed",
-        kind: "gauge",
-        help: "Timers that are armed now.",
-        value: |stats| stats.metrics.timers_armed,
-    },
-];
-
 /// The page.
 pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
     let workers = WorkerStats::by_index(scoreboard);
@@ -89,13 +31,16 @@ pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
     let mut page = Page(String::with_capacity((1 + workers.len()) * PAGE_BYTES));
     page.server(scoreboard, clock);
     page.connections(&workers);
-    for metric in PER_WORKER {
-        page.family(metric.name, metric.kind, metric.help);
-        for (worker, stats) in workers.iter().enumerate() {
-            let labels = format_args!("worker=\"{worker}\"");
-            page.sample(metric.name, labels, (metric.value)(stats));
-        }
+    for row in ROWS {
+        let value = |stats: &WorkerStats| stats.counters[row.counter];
+        page.per_worker((row.metric, "counter"), row.help, &workers, value);
     }
+    page.per_worker(
+        ("evcore_timers_armed", "gauge"),
+        "Timers that are armed now.",
+        &workers,
+        |stats| stats.metrics.timers_armed,
+    );
     page.histogram(
         "evcore_turn_duration_seconds",
         "Time between two waits of the event loop.",
@@ -160,6 +105,20 @@ impl Page {
                 let labels = format_args!("worker=\"{worker}\",state=\"{state}\"");
                 self.sample(name, labels, value);
             }
+        }
+    }
+
+    /// Adds a metric with one value for each worker.
+    fn per_worker(
+        &mut self,
+        (name, kind): (&str, &str),
+        help: &str,
+        workers: &[WorkerStats],
+        value: impl Fn(&WorkerStats) -> u64,
+    ) {
+        self.family(name, kind, help);
+        for (worker, stats) in workers.iter().enumerate() {
+            self.sample(name, format_args!("worker=\"{worker}\""), value(stats));
         }
     }
 

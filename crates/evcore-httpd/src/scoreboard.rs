@@ -11,7 +11,7 @@ use evcore::{
 };
 
 use crate::{
-    counters::Counters,
+    counters::{Counter, Counters, OF_LOOP},
     metrics::{Metrics, Totals},
     server_stats::ServerStats,
 };
@@ -123,13 +123,9 @@ pub struct WorkerStats {
     pub waiting: u64,
     /// What is known of the running worker.
     pub metrics: Metrics,
-    /// Connections accepted so far.
-    pub accepted: u64,
-    /// Accepted connections that were served, not dropped because a resource was missing.
-    pub handled: u64,
-    /// Requests so far.
-    pub requests: u64,
-    /// What the event loops of the slot have counted so far.
+    /// What the workers of the slot have counted so far.
+    pub counters: Counters,
+    /// The histograms of the slot's event loops so far.
     pub totals: Totals,
     /// The counters of the slot when its present worker started.
     pub at_start: Counters,
@@ -148,10 +144,8 @@ impl WorkerStats {
     pub(crate) const WRITING: usize = 2;
     pub(crate) const WAITING: usize = 3;
     pub(crate) const METRICS: usize = 4;
-    pub(crate) const ACCEPTED: usize = Self::GAUGES;
-    pub(crate) const HANDLED: usize = Self::GAUGES + 1;
-    pub(crate) const REQUESTS: usize = Self::GAUGES + 2;
-    pub(crate) const TOTALS: usize = Self::GAUGES + 3;
+    const COUNTERS: usize = Self::GAUGES;
+    const TOTALS: usize = Self::COUNTERS + Counters::LEN;
     const AT_START: usize = Self::TOTALS + Totals::LEN;
 
     /// Creates a scoreboard for this many workers.
@@ -175,22 +169,22 @@ impl WorkerStats {
         slots.filter_map(|id| scoreboard.read_running(id))
     }
 
-    /// The counters of the slot: of all workers that it has had.
-    pub fn counters(&self) -> Counters {
-        Counters {
-            accepted: self.accepted,
-            handled: self.handled,
-            requests: self.requests,
-            turns: self.totals.turns,
-            events: self.totals.events,
-            stale: self.totals.stale,
-            timers_fired: self.totals.timers_fired,
-        }
-    }
-
     /// The counters of the present worker alone.
     pub fn since_start(&self) -> Counters {
-        self.counters().since(&self.at_start)
+        self.counters.since(&self.at_start)
+    }
+
+    /// A counter's place in the slot, and its value.
+    #[inline]
+    pub(crate) fn counter(&self, counter: Counter) -> (usize, u64) {
+        (Self::COUNTERS + counter as usize, self.counters[counter])
+    }
+
+    /// The counters of the event loop, with their places in the slot.
+    #[inline]
+    pub(crate) fn counters_of_loop(&self) -> [(usize, u64); OF_LOOP] {
+        let counters = self.counters.of_loop();
+        counters.map(|(at, count)| (Self::COUNTERS + at, count))
     }
 
     /// The sums over all workers of each index, including those that have ended. The index is the
@@ -213,16 +207,14 @@ impl WorkerStats {
         sums
     }
 
-    /// Adds the counts of connections and requests.
-    fn plus(self, other: &Self) -> Self {
+    /// Adds the connections and the counters.
+    fn plus(mut self, other: &Self) -> Self {
+        self.counters.add(&other.counters);
         Self {
             active: self.active + other.active,
             reading: self.reading + other.reading,
             writing: self.writing + other.writing,
             waiting: self.waiting + other.waiting,
-            accepted: self.accepted + other.accepted,
-            handled: self.handled + other.handled,
-            requests: self.requests + other.requests,
             ..self
         }
     }
@@ -235,9 +227,7 @@ impl WorkerStats {
         numbers[Self::WRITING] = self.writing;
         numbers[Self::WAITING] = self.waiting;
         numbers[Self::METRICS..Self::GAUGES].copy_from_slice(&self.metrics.to_array());
-        numbers[Self::ACCEPTED] = self.accepted;
-        numbers[Self::HANDLED] = self.handled;
-        numbers[Self::REQUESTS] = self.requests;
+        numbers[Self::COUNTERS..Self::TOTALS].copy_from_slice(&self.counters.to_array());
         numbers[Self::TOTALS..Self::AT_START].copy_from_slice(&self.totals.to_array());
         numbers[Self::AT_START..].copy_from_slice(&self.at_start.to_array());
         numbers
@@ -251,9 +241,7 @@ impl WorkerStats {
             writing: numbers[Self::WRITING],
             waiting: numbers[Self::WAITING],
             metrics: Metrics::from_array(std::array::from_fn(|at| numbers[Self::METRICS + at])),
-            accepted: numbers[Self::ACCEPTED],
-            handled: numbers[Self::HANDLED],
-            requests: numbers[Self::REQUESTS],
+            counters: Counters::from_array(std::array::from_fn(|at| numbers[Self::COUNTERS + at])),
             totals: Totals::from_array(std::array::from_fn(|at| numbers[Self::TOTALS + at])),
             at_start: Counters::from_array(std::array::from_fn(|at| numbers[Self::AT_START + at])),
         }
@@ -303,9 +291,7 @@ mod tests {
         scoreboard.publish(two, &stats);
         group.release_dead(one);
         let left = WorkerStats {
-            accepted: stats.accepted,
-            handled: stats.handled,
-            requests: stats.requests,
+            counters: stats.counters,
             totals: stats.totals,
             at_start: stats.at_start,
             ..WorkerStats::default()
@@ -317,8 +303,8 @@ mod tests {
             [stats]
         );
         assert_eq!(
-            WorkerStats::sum_of(&scoreboard).accepted,
-            2 * stats.accepted
+            WorkerStats::sum_of(&scoreboard).counters[Counter::Accepted],
+            2 * stats.counters[Counter::Accepted]
         );
         assert_eq!(WorkerStats::sum_of(&scoreboard).active, stats.active);
     }
@@ -335,15 +321,15 @@ mod tests {
         let once = scoreboard.read(WorkerId::from_slot(1));
         let before = WorkerStats::by_index(&scoreboard);
         assert_eq!(before.len(), 2);
-        assert_eq!(before[1].totals.turns, once.totals.turns);
-        assert_eq!(before[0].totals.turns, 2 * once.totals.turns);
+        let twice = once.counters.to_array().map(|count| 2 * count);
+        assert_eq!(before[1].counters, once.counters);
+        assert_eq!(before[0].counters.to_array(), twice);
         assert_eq!(before[0].totals.turn.sum_ns, 2 * once.totals.turn.sum_ns);
-        assert_eq!(before[0].requests, 2 * once.requests);
         assert_eq!(before[0].active, 2 * once.active);
         scoreboard.release_dead(WorkerId::from_slot(0));
         let after = WorkerStats::by_index(&scoreboard);
         assert_eq!(after[0].totals, before[0].totals);
-        assert_eq!(after[0].requests, before[0].requests);
+        assert_eq!(after[0].counters, before[0].counters);
         assert_eq!(after[0].active, once.active);
     }
 
@@ -359,7 +345,7 @@ mod tests {
         let of_index = WorkerStats::by_index(&scoreboard)[0].to_array();
         let all = WorkerStats::sum_of(&scoreboard).to_array();
         let connections =
-            (0..WorkerStats::METRICS).chain(WorkerStats::ACCEPTED..WorkerStats::TOTALS);
+            (0..WorkerStats::METRICS).chain(WorkerStats::COUNTERS..WorkerStats::TOTALS);
         for at in connections.clone() {
             assert_eq!(all[at], 1_001 * (at as u64 + 1), "number {at} of {all:?}");
         }

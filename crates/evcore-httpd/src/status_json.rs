@@ -1,12 +1,14 @@
 //! `/status.json`: the counters and metrics of each worker, and their sums.
 //!
-//! `docs/httpd.md` describes the fields. Their order is that of the structures here.
+//! `docs/httpd.md` describes the fields. Their order is that of the structures here, and of the table of
+//! counters.
 
 use evcore::clock::Clock;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::{
+    counters::{Counters, Group, ROWS},
     metrics::Distribution,
     scoreboard::{Scoreboard, WorkerStats, jain},
 };
@@ -28,13 +30,16 @@ pub struct StatusJson {
 #[derive(Debug, Serialize)]
 struct Counts {
     active: u64,
-    accepted: u64,
-    handled: u64,
-    requests: u64,
+    #[serde(flatten)]
+    counters: Fields,
     reading: u64,
     writing: u64,
     waiting: u64,
 }
+
+/// The counters of a group.
+#[derive(Debug)]
+struct Fields(Counters, Group);
 
 #[derive(Debug, Serialize)]
 struct Worker {
@@ -43,11 +48,11 @@ struct Worker {
     uptime_ms: u64,
     #[serde(flatten)]
     counts: Counts,
-    turns: u64,
-    events: u64,
-    stale_events: u64,
+    #[serde(flatten)]
+    counters: Fields,
     timers_armed: u64,
-    timers_fired: u64,
+    #[serde(flatten)]
+    timers: Fields,
     timer_lateness_us: Microseconds,
     turn_us: Microseconds,
 }
@@ -68,6 +73,7 @@ impl StatusJson {
         let server = scoreboard.server();
         // A worker's cached time may be slightly behind that of another.
         let since = |started_ms| clock.monotonic_ms().saturating_sub(started_ms);
+        let sums = WorkerStats::sum_of(scoreboard);
         let jain = jain(running.iter().map(|stats| stats.active));
         let worker = |stats: &WorkerStats| Worker::new(stats, since(stats.metrics.started_ms));
         Self {
@@ -75,7 +81,7 @@ impl StatusJson {
             uptime_ms: since(server.started_ms),
             reloads: server.reloads,
             restarts: server.restarts,
-            sums: Counts::new(&WorkerStats::sum_of(scoreboard)),
+            sums: Counts::new(&sums, sums.counters),
             jain: number(format!("{jain:.4}")),
             workers: running.iter().map(worker).collect(),
         }
@@ -90,12 +96,10 @@ impl StatusJson {
 }
 
 impl Counts {
-    fn new(stats: &WorkerStats) -> Self {
+    fn new(stats: &WorkerStats, counters: Counters) -> Self {
         Self {
             active: stats.active,
-            accepted: stats.accepted,
-            handled: stats.handled,
-            requests: stats.requests,
+            counters: Fields(counters, Group::Connections),
             reading: stats.reading,
             writing: stats.writing,
             waiting: stats.waiting,
@@ -111,20 +115,21 @@ impl Worker {
             worker: stats.totals.index,
             pid: metrics.pid,
             uptime_ms,
-            counts: Counts {
-                accepted: own.accepted,
-                handled: own.handled,
-                requests: own.requests,
-                ..Counts::new(stats)
-            },
-            turns: own.turns,
-            events: own.events,
-            stale_events: own.stale,
+            counts: Counts::new(stats, own),
+            counters: Fields(own, Group::EventLoop),
             timers_armed: metrics.timers_armed,
-            timers_fired: own.timers_fired,
+            timers: Fields(own, Group::Timers),
             timer_lateness_us: Microseconds::new(metrics.lateness),
             turn_us: Microseconds::new(metrics.turn),
         }
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(counters, group) = self;
+        let rows = ROWS.iter().filter(|row| row.group == *group);
+        serializer.collect_map(rows.map(|row| (row.field, counters[row.counter])))
     }
 }
 
@@ -152,10 +157,7 @@ mod tests {
     use evcore::{balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
-    use crate::{
-        counters::Counters,
-        metrics::{Metrics, Totals},
-    };
+    use crate::metrics::{Metrics, Totals};
 
     #[test]
     fn the_page_lists_living_workers_and_sums_over_all() {
@@ -176,9 +178,7 @@ mod tests {
             };
             let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
-                accepted: 5,
-                handled: 15,
-                requests: 25,
+                counters: Counters::from_array([5, 15, 25, 9, 19, 29, 39]),
                 metrics: Metrics {
                     pid,
                     started_ms: 120,
@@ -187,10 +187,6 @@ mod tests {
                 },
                 totals: Totals {
                     index,
-                    turns: 9,
-                    events: 19,
-                    stale: 29,
-                    timers_fired: 39,
                     ..Totals::default()
                 },
                 // An earlier worker of the slot has counted this.

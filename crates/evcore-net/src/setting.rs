@@ -19,8 +19,13 @@ pub(crate) fn refuse_unsupported(
     settings: [&[Setting<'_>]; 2],
     address: &Address,
 ) -> Result<(), Error> {
-    for (option, value) in settings.into_iter().flatten() {
-        if let (Some(_), Some(place)) = (value, option.missing_place(address)) {
+    // Few are set, so only these are looked up.
+    let set = settings
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| value.is_some());
+    for (option, _) in set {
+        if let Some(place) = option.missing_place(address) {
             return Err(unsupported(option, address, place));
         }
     }

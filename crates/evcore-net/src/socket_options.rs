@@ -245,6 +245,7 @@ impl SocketOptions {
     }
 
     /// All options, with the values of those that are set, in the order in which they are set.
+    #[inline]
     pub(crate) fn settings(&self, address: &Address) -> [Setting<'_>; 16] {
         // All fields, so that the compiler refuses to forget one.
         let Self {

@@ -51,11 +51,8 @@ pub struct Registration {
     /// end was reported.
     pub ends: Ready,
     /// How often to report. If the [`Capabilities`] lack this mode, treat it as `Level`: the poller
-    /// emulates it.
+    /// emulates it. Never [exclusive](Mode::is_exclusive) if the [`Capabilities`] lack that.
     pub mode: Mode,
-    /// Of all pollers that watch the same file exclusively, the kernel wakes one, not all.
-    /// `READ_CLOSED` is not reported then. Never set if the [`Capabilities`] lack it.
-    pub exclusive: bool,
 }
 
 impl Registration {
@@ -82,13 +79,16 @@ pub struct Capabilities {
     pub edge: bool,
     /// The kernel disarms a registration that has reported: `Oneshot` needs no emulation.
     pub oneshot: bool,
-    /// A registration can be exclusive: see
-    /// [`Poller::add_exclusive`](crate::Poller::add_exclusive). This is not emulated.
+    /// A registration can be [exclusive](Mode::Exclusive). This is not emulated.
     pub exclusive: bool,
     /// The backend records what `modify` passes, applies it in the wait, and reports a refusal as an
     /// event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event it gets the next
     /// `modify` even if that changes nothing. It also gets changes from and to an empty interest.
     pub batches_changes: bool,
+    /// The kernel watches a file, and not the number of its descriptor. So it goes on reporting a file
+    /// that was [removed before a close](crate::Poller::remove_before_close) and of which a duplicate
+    /// is open: the poller drops these stale events, and calls [`Backend::reset`].
+    pub watches_files: bool,
     /// There is no kernel behind it. The [`Poller`](crate::Poller) then passes on simulated
     /// [targets](crate::Target) only, and refuses descriptors. If false, it does the opposite.
     pub simulated: bool,
@@ -199,9 +199,16 @@ pub trait Backend: fmt::Debug + Send {
         Ok(false)
     }
 
-    /// Returns the descriptor that is readable if a wait would report something, if there is one.
+    /// Borrows the descriptor of the backend (epoll, kqueue), to watch it for readability in another
+    /// poller or loop. `None`, the default, on the other backends.
     ///
-    /// The default is `None`.
+    /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait on
+    /// the [`Poller`](crate::Poller) with a timeout of zero, until that does not fill the buffer:
+    /// changes reach the kernel only in a [`wait`](crate::Poller::wait).
+    ///
+    /// On epoll a wait may replace it, after a file was
+    /// [removed before a close](crate::Poller::remove_before_close) of which a duplicate stays open.
+    /// Use [`remove`](crate::Poller::remove), or register the descriptor again where it is nested.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

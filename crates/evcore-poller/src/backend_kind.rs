@@ -51,7 +51,7 @@ pub enum BackendKind {
     /// kernel interrupts its thread once, a moment later: a call that it does not restart (such as
     /// another `epoll_wait`) fails with `EINTR`. A [`wait`](crate::Poller::wait) goes on.
     ///
-    /// It has no [exclusive registrations](crate::Poller::add_exclusive): a connection wakes every
+    /// It has no [exclusive registrations](crate::Mode::Exclusive): a connection wakes every
     /// worker that watches the listener, and all but one of them call `accept` for nothing. With four
     /// workers and one client at a time, a connection took 3.0 to 4.1 calls, and 2.2 to 2.3 with epoll's
     /// exclusive registrations. Let one worker at a time watch the listener (an accept lock), or give

@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::RawFd};
 
-use crate::{BackendKind, Interest, MAX_ID, Mode};
+use crate::{BackendKind, Interest, MAX_ID};
 
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -97,7 +97,7 @@ pub enum Error {
         fd: RawFd,
         /// The first number that is too large.
         limit: RawFd,
-        /// Whether it is the descriptor of a new poller's own waker: so many others are open.
+        /// Whether it is the descriptor of a new poller's own waker: all lower numbers are taken.
         of_waker: bool,
     },
     /// This system does not have the backend.
@@ -134,22 +134,17 @@ pub enum Error {
     /// The backend has no exclusive registrations.
     #[error(
         "{backend} has no exclusive wake-ups; let one process at a time watch the listener \
-         (an accept lock), or let all be woken (add)"
+         (an accept lock), or let all be woken (Mode::Level)"
     )]
     NoExclusive {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The kernel has no exclusive registration of this interest and mode.
-    #[error(
-        "an exclusive registration is for READ or WRITE, in Level or Edge mode; \
-         not for {interest:?}, {mode:?}"
-    )]
+    /// The kernel has no exclusive registration of this interest.
+    #[error("an exclusive registration is for READ or WRITE, not for {interest:?}")]
     NotExclusive {
         /// The interest of the call.
         interest: Interest,
-        /// The mode of the call.
-        mode: Mode,
     },
     /// The backend cannot watch for priority data.
     #[error("{backend} cannot watch for priority data; use poll, or leave out PRIORITY")]
@@ -157,16 +152,12 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The event buffer has a capacity of zero.
-    #[error("the event buffer has no room; give Events::bounded at least 1")]
-    NoRoom,
-    /// A signal ended the wait, and the poller
-    /// [returns on signals](crate::Poller::return_on_signal). (Rarely also: only stale events ended
-    /// it, and they were dropped.)
+    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (Rarely also: only stale events
+    /// ended it, and they were dropped.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
-    #[error("{call} failed: {source}")]
+    #[error("{call} failed: {source}{}", remedy(call, .source))]
     Os {
         /// The name of the call.
         call: &'static str,
@@ -216,9 +207,7 @@ impl From<Error> for io::Error {
                 io::ErrorKind::AlreadyExists
             }
             Error::NotRegistered { .. } => io::ErrorKind::NotFound,
-            Error::IdTooLarge { .. } | Error::NoRoom | Error::NotOpen { .. } => {
-                io::ErrorKind::InvalidInput
-            }
+            Error::IdTooLarge { .. } | Error::NotOpen { .. } => io::ErrorKind::InvalidInput,
             Error::BeyondSets { .. }
             | Error::NotPollable { .. }
             | Error::Absent { .. }
@@ -231,6 +220,24 @@ impl From<Error> for io::Error {
             Error::Interrupted => io::ErrorKind::Interrupted,
         };
         Self::new(kind, error)
+    }
+}
+
+/// The limit to raise, if the system has refused a call for one.
+fn remedy(call: &str, refusal: &io::Error) -> &'static str {
+    match refusal.raw_os_error() {
+        // The process has as many descriptors as it may have.
+        Some(libc::EMFILE) => "; raise the limit of descriptors (RLIMIT_NOFILE, ulimit -n)",
+        // The system has as many open files as it may have.
+        Some(libc::ENFILE) if cfg!(any(target_os = "linux", target_os = "android")) => {
+            "; raise the sysctl fs.file-max"
+        }
+        Some(libc::ENFILE) => "; raise the system's limit of open files (sysctl kern.maxfiles)",
+        // The user's pollers watch as many files as they may.
+        Some(libc::ENOSPC) if call.starts_with("epoll_ctl") => {
+            "; raise the sysctl fs.epoll.max_user_watches"
+        }
+        _ => "",
     }
 }
 
@@ -260,7 +267,27 @@ mod tests {
         let error = Error::os("epoll_ctl(ADD)")(rustix::io::Errno::NOMEM);
         let error = io::Error::from(error);
         assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
-        let refused = io::Error::from(Error::NoRoom);
+        let refused = io::Error::from(Error::IdTooLarge { key: u64::MAX });
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_refusal_for_a_limit_names_the_limit_to_raise() {
+        use rustix::io::Errno;
+
+        for (call, errno, limit) in [
+            ("epoll_create1", Errno::MFILE, "RLIMIT_NOFILE"),
+            ("eventfd", Errno::NFILE, "sysctl"),
+            ("epoll_ctl(ADD)", Errno::NOSPC, "fs.epoll.max_user_watches"),
+        ] {
+            let message = Error::os(call)(errno).to_string();
+            assert!(
+                message.starts_with(&format!("{call} failed: ")),
+                "{message}"
+            );
+            assert!(message.contains(limit), "{message}");
+        }
+        let other = Error::os("kevent")(Errno::NOSPC).to_string();
+        assert!(!other.contains("raise"), "{other}");
     }
 }

@@ -47,7 +47,7 @@ impl EventSink<'_> {
     }
 }
 
-/// What this crate's own backends need beside the above.
+/// What this crate's own backends also need.
 impl<'a> EventSink<'a> {
     /// What the wait has reported so far: for `select`, which illumos lacks.
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]

@@ -5,6 +5,8 @@
 
 use std::{fmt, iter::FusedIterator, slice};
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::sys::Refill;
 use crate::{Event, Ready, entry::Entry};
 
 /// The highest capacity: epoll refuses a longer list.
@@ -24,18 +26,51 @@ pub struct Events {
     entries: Vec<Entry>,
     // Invariant: it contains the flags of all `entries`.
     seen: Seen,
+    raw: bool,
 }
 
 impl Events {
-    /// Makes a buffer for at most `capacity` events per wait. What does not fit is reported by the
-    /// next wait. More than 2^27 is cut to that.
+    /// Makes a buffer for at most `capacity` events per wait: at least 1, at most 2^27. What does not
+    /// fit is reported by the next wait.
     ///
-    /// Allocates now: 12 bytes per event on x86-64, otherwise 16. A wait refuses a capacity of zero.
+    /// Allocates now: 12 bytes per event on x86-64, otherwise 16.
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
         Self {
-            entries: Vec::with_capacity(capacity.min(MAX_CAPACITY)),
+            entries: Vec::with_capacity(capacity.clamp(1, MAX_CAPACITY)),
             seen: Seen::NOTHING,
+            raw: false,
+        }
+    }
+
+    /// Makes a buffer as [`bounded`](Self::bounded) does, for a program that has its own clock and its
+    /// own generations: a wait returns what the kernel returns, as a raw terminal does.
+    ///
+    /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no clock is
+    ///   read to continue it. (On `io_uring` a clock is read before a wait that may block until a
+    ///   timeout; and a signal at the moment of a wake-up for which there is nothing to report may not
+    ///   end the wait. A [`Waker`](crate::Waker) in the handler always does.)
+    /// - Stale events of a key that was
+    ///   [removed before a close](crate::Poller::remove_before_close) may come behind other events. If
+    ///   they come alone, they are dropped, and the wait is interrupted.
+    ///
+    /// ```
+    /// use evcore_poller::{Error, Events, Poller};
+    /// use std::time::Duration;
+    ///
+    /// let (mut poller, mut events) = (Poller::new()?, Events::raw(64));
+    /// match poller.wait(&mut events, Some(Duration::from_millis(1))) {
+    ///     Ok(count) => assert_eq!(count, 0),
+    ///     Err(Error::Interrupted) => {} // look at what the signal's handler did
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn raw(capacity: usize) -> Self {
+        Self {
+            raw: true,
+            ..Self::bounded(capacity)
         }
     }
 
@@ -64,8 +99,8 @@ impl Events {
         }
     }
 
-    /// The entries, for a kernel that adds to them, without a reallocation; then call
-    /// [`note_added`](Self::note_added).
+    /// The entries, for a kernel that writes them, without a reallocation; then call
+    /// [`note_added`](Self::note_added) or [`note_refilled`](Self::note_refilled).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
@@ -79,6 +114,39 @@ impl Events {
         let union = Entry::union(&self.entries);
         self.seen.0 |= union.flags();
         union.key()
+    }
+
+    /// Takes the entries into account by which a kernel has replaced all others. `is_wake` recognises
+    /// the waker's key in a union of keys.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline(always)] // into the wait: most have one event
+    pub(crate) fn note_refilled(&mut self, is_wake: impl Fn(u64) -> bool) -> Refill {
+        let [entry] = self.entries[..] else {
+            return self.note_many(is_wake);
+        };
+        let (key, flags) = (entry.key(), entry.flags());
+        self.seen.0 = flags;
+        if self.entries.capacity() == 1 {
+            return Refill::FullOrWoken;
+        }
+        Refill::One { key, flags }
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[inline]
+    fn note_many(&mut self, is_wake: impl Fn(u64) -> bool) -> Refill {
+        let union = Entry::union(&self.entries);
+        self.seen.0 = union.flags();
+        if self.remaining() == 0 || is_wake(union.key()) {
+            return Refill::FullOrWoken;
+        }
+        Refill::Some(self.entries.len())
+    }
+
+    /// Whether a wait returns what the kernel returns.
+    #[inline]
+    pub(crate) fn is_raw(&self) -> bool {
+        self.raw
     }
 
     /// Records that a [`Waker`](crate::Waker) ended the wait.
@@ -100,16 +168,10 @@ impl Events {
         self.seen = Seen::NOTHING;
     }
 
-    /// Whether an error or a hang-up may be among the events.
+    /// Whether any of these bits of a readiness may be among the events.
     #[inline]
-    pub(crate) fn has_exceptional(&self) -> bool {
-        self.has_any(Ready::EXCEPTIONAL)
-    }
-
-    /// Whether any of `ready` may be among the events.
-    #[inline]
-    pub(crate) fn has_any(&self, ready: Ready) -> bool {
-        self.seen.0 & u32::from(ready.bits()) != 0
+    pub(crate) fn has_any(&self, flags: u32) -> bool {
+        self.seen.0 & flags != 0
     }
 
     /// Keeps the first `from` events, and of the others those for which `keep` returns true, with

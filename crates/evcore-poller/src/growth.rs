@@ -1,7 +1,8 @@
 //! How the side tables grow: by a quarter, so that no table has much more room than it needs.
 //!
 //! `Vec` doubles: just beyond a power of two, half of it is empty. Growing by a quarter copies each
-//! element about four times instead of once, while the table grows.
+//! element about four times instead of once, while the table grows. Other leaves have the same rule in a
+//! line of their own, because a leaf depends on no other (decision 0018).
 
 /// The least capacity.
 const LEAST: usize = 16;

@@ -157,4 +157,33 @@ pub enum Mode {
     /// Once, for the first event of any side, and then nothing until
     /// [`Poller::modify`](crate::Poller::modify).
     Oneshot,
+    /// `Level` for a source that other pollers watch exclusively too, in other threads or processes: an
+    /// event wakes one of them (or a few), not all. For listeners.
+    ///
+    /// Only epoll has this: check the [capabilities](crate::Capabilities::exclusive) of the
+    /// [backend](crate::Poller::backend) first. [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not
+    /// reported, and [`Interest::PRIORITY`] is refused. A change of interest costs two system calls,
+    /// because the kernel cannot modify such a registration. The kernel does not wake fairly: mostly
+    /// it wakes the poller that registered first, so [register again](crate::Poller::reregister) from
+    /// time to time.
+    Exclusive,
+    /// `Edge` for a source that other pollers watch exclusively too: see [`Exclusive`](Self::Exclusive).
+    ExclusiveEdge,
+}
+
+impl Mode {
+    /// Returns whether it is [`Edge`](Self::Edge) or [`ExclusiveEdge`](Self::ExclusiveEdge).
+    #[must_use]
+    #[inline]
+    pub const fn is_edge(self) -> bool {
+        matches!(self, Self::Edge | Self::ExclusiveEdge)
+    }
+
+    /// Returns whether it is [`Exclusive`](Self::Exclusive) or
+    /// [`ExclusiveEdge`](Self::ExclusiveEdge).
+    #[must_use]
+    #[inline]
+    pub const fn is_exclusive(self) -> bool {
+        matches!(self, Self::Exclusive | Self::ExclusiveEdge)
+    }
 }

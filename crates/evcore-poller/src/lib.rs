@@ -25,7 +25,7 @@
 //! | its number is another file's | silent | silent | perhaps watched by mistake | perhaps watched by mistake | watched by mistake | watched by mistake | perhaps watched by mistake |
 //! | `remove_before_close`, but a duplicate is open | dropped; once, all is registered anew | silent | silent | silent | silent | silent | silent; it is one call |
 //! | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up | ns |
-//! | `add_exclusive` | yes ³ | refused | refused | refused | refused | refused | refused |
+//! | `Mode::Exclusive` | yes ³ | refused | refused | refused | refused | refused | refused |
 //!
 //! 1. Not run on such a system: no such kernel was at hand. Compiled, and tested over a model of the
 //!    kernel's calls. poll and select were run on Linux only.

@@ -2,14 +2,14 @@
 //!
 //! The side table (`registry.rs`) checks keys, merges interests and emulates modes. This file is the
 //! order in which the table and the backend are called. It has no callbacks, and it reads no clock
-//! except to continue a wait that a signal has interrupted. What a wait does beside the usual is in
-//! `unusual_wait.rs`. Stale events are dropped in `stale.rs`.
+//! except to continue a wait that a signal has interrupted. Whatever a wait does beyond the usual
+//! is in `slow_path.rs`. Stale events are dropped in `stale.rs`.
 
+mod slow_path;
 mod stale;
-mod unusual_wait;
 
 use std::{
-    os::fd::{AsRawFd, BorrowedFd, RawFd},
+    os::fd::{AsRawFd, RawFd},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use crate::{
     Backend, BackendKind, Error, Events, Interest, Mode, Registration, Result, Source, Target,
     Waker,
     registry::{Change, Registry, Row},
-    sys::{self, AnyBackend, ForkGuard},
+    sys::{self, AnyBackend, ForkGuard, Refill},
     watch_set::WatchSet,
 };
 
@@ -67,9 +67,7 @@ pub struct Poller {
     refused: Vec<u64>,
     /// Whether the next wait that has refusals to report puts them behind what is ready.
     ready_first: bool,
-    returns_on_signal: bool,
     fork_guard: ForkGuard,
-    passed_over: Vec<(BackendKind, Error)>,
 }
 
 impl Poller {
@@ -82,39 +80,16 @@ impl Poller {
     /// chosen for it. (`io_uring` with too little memory is passed over: mostly `RLIMIT_MEMLOCK` is
     /// too low, which does not pass.) Otherwise the error of the last backend.
     pub fn new() -> Result<Self> {
-        Self::first_of(BackendKind::available())
-    }
-
-    /// Opens the first of `kinds` that the running kernel permits.
-    /// [`passed_over`](Self::passed_over) returns why the others were not opened.
-    ///
-    /// ```
-    /// use evcore_poller::{BackendKind, Poller};
-    ///
-    /// let poller = Poller::first_of(&[BackendKind::IoUring, BackendKind::Epoll, BackendKind::Poll])?;
-    /// for (kind, reason) in poller.passed_over() {
-    ///     eprintln!("not {kind}, but {}: {reason}", poller.backend().name());
-    /// }
-    /// # Ok::<(), evcore_poller::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`new`](Self::new).
-    ///
-    /// # Panics
-    ///
-    /// If there are no `kinds`.
-    pub fn first_of(kinds: &[BackendKind]) -> Result<Self> {
-        let (last, better) = kinds.split_last().expect("a backend to open");
-        let mut passed_over = Vec::new();
+        let (last, better) = BackendKind::available()
+            .split_last()
+            .expect("each system has poll");
         for kind in better {
             match Self::with(*kind) {
-                Err(error) if !error.is_exhaustion() => passed_over.push((*kind, error)),
-                opened => return opened.map(|poller| poller.after(passed_over)),
+                Err(error) if !error.is_exhaustion() => {}
+                opened => return opened,
             }
         }
-        Self::with(*last).map(|poller| poller.after(passed_over))
+        Self::with(*last)
     }
 
     /// Opens the backend of this kind.
@@ -143,8 +118,11 @@ impl Poller {
     ///
     /// [`Error::AlreadyRegistered`], [`Error::AlreadyWatched`], [`Error::IdTooLarge`],
     /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::NoPriority`], [`Error::BeyondSets`],
-    /// [`Error::SimulatedTarget`], [`Error::RealTarget`], [`Error::Forked`], [`Error::Os`]. Nothing
-    /// is registered then.
+    /// [`Error::SimulatedTarget`], [`Error::RealTarget`], [`Error::Forked`], [`Error::Os`]; for an
+    /// [exclusive](Mode::Exclusive) mode also [`Error::NoExclusive`] if the backend lacks it, and
+    /// [`Error::NotExclusive`] for [`Interest::PRIORITY`]. Nothing is registered then. (If a later
+    /// [`modify`](Self::modify) adds priority data to an exclusive registration, the kernel refuses
+    /// it, and an event reports that.)
     //
     // Inlined, so that the registration is made where it is used.
     #[inline]
@@ -156,57 +134,15 @@ impl Poller {
         mode: Mode,
     ) -> Result<()> {
         let fd = self.watchable(source.target())?;
+        if mode.is_exclusive() {
+            self.check_exclusive(interest)?;
+        }
         self.register(Registration {
             fd,
             key,
             interest,
             ends: WatchSet::of(interest).ends(),
             mode,
-            exclusive: false,
-        })
-    }
-
-    /// Registers a source that other pollers also watch exclusively, in other threads or processes:
-    /// an event wakes one of them (or a few), not all. For listeners.
-    ///
-    /// It works as [`add`](Self::add), with two differences.
-    /// [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not reported. A change of interest costs two
-    /// system calls, because the kernel cannot modify such a registration. The kernel does not wake
-    /// fairly: mostly it wakes the poller that registered first, so remove and add it from time to
-    /// time.
-    ///
-    /// Only epoll has this. Check the [capabilities](crate::Capabilities::exclusive) of the
-    /// [`backend`](Self::backend) first.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoExclusive`] if the backend lacks it, [`Error::NotExclusive`] for
-    /// [`Mode::Oneshot`] or [`Interest::PRIORITY`], and the errors of [`add`](Self::add). (If a
-    /// later [`modify`](Self::modify) adds priority data, the kernel refuses it, and an event
-    /// reports that.)
-    pub fn add_exclusive(
-        &mut self,
-        source: &(impl Source + ?Sized),
-        key: u64,
-        interest: Interest,
-        mode: Mode,
-    ) -> Result<()> {
-        if !self.registry.capabilities().exclusive {
-            return Err(Error::NoExclusive {
-                backend: self.backend.name(),
-            });
-        }
-        if mode == Mode::Oneshot || interest.contains(Interest::PRIORITY) {
-            return Err(Error::NotExclusive { interest, mode });
-        }
-        let fd = self.watchable(source.target())?;
-        self.register(Registration {
-            fd,
-            key,
-            interest,
-            ends: WatchSet::of(interest).ends(),
-            mode,
-            exclusive: true,
         })
     }
 
@@ -228,7 +164,7 @@ impl Poller {
     /// Registers `key` anew with its present interest: everything that is ready is reported afresh.
     ///
     /// An `Edge` reports again what it has reported, answered or not. A `Oneshot` is armed. An
-    /// [exclusive](Self::add_exclusive) registration goes to the end of the kernel's queue, so that
+    /// [exclusive](Mode::Exclusive) registration goes to the end of the kernel's queue, so that
     /// other pollers are woken first. Any other `Level` stays as it is.
     ///
     /// Costs no system call now, and one in the next wait (two if exclusive; none for a `Level` that
@@ -256,14 +192,6 @@ impl Poller {
         self.registry.reregister(key)
     }
 
-    /// Returns the interest of a registration: that of the last [`add`](Self::add) or
-    /// [`modify`](Self::modify), also if a `Oneshot` has reported since. `None` if the key is not
-    /// registered.
-    #[must_use]
-    pub fn interest(&self, key: u64) -> Option<Interest> {
-        self.registry.interest(key)
-    }
-
     /// Answers the report of an `Edge` registration: calls on the sides of `interest` have returned
     /// `WouldBlock`, and readiness from here on is reported again.
     ///
@@ -282,7 +210,7 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. One system call on epoll. On `io_uring` one for up to some twenty wake-ups since
+    /// Stops watching. One system call on epoll. On `io_uring` one for about twenty wake-ups since
     /// the last wait; none if the registration has just reported and is not [`Mode::Edge`].
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high half
@@ -332,8 +260,8 @@ impl Poller {
     /// Costs one system call, plus one for each registration that was changed; on backends other
     /// than epoll and `io_uring`, plus one if a waker ended it. On `io_uring` the changes go with the
     /// wait, which is one call for up to some twenty wake-ups, also those that do not fit into
-    /// `events`, because a call does the deferred work of about twenty. A signal does not end the wait
-    /// (see [`return_on_signal`](Self::return_on_signal)).
+    /// `events`, because a call does the deferred work of about twenty. A signal does not end the wait,
+    /// except into a [raw](Events::raw) buffer.
     ///
     /// It never ends before its timeout, with one exception: the kernel still reports a file that
     /// was [removed before a close](Self::remove_before_close), and no descriptor is left to
@@ -342,24 +270,26 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRoom`] for a buffer without capacity, [`Error::Interrupted`] only after
-    /// [`return_on_signal`](Self::return_on_signal), [`Error::Forked`], [`Error::Os`]. `events` is
-    /// empty then.
+    /// [`Error::Interrupted`] only into a [raw](Events::raw) buffer, [`Error::Forked`], [`Error::Os`].
+    /// `events` is empty then.
     //
     // Inlined: a wait of one event costs some 70 instructions, and a call would be a fifth of them.
     #[inline(always)]
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
-        events.clear();
         // The usual wait: a few tests, one call, a few tests. All else is out of line.
         if self.must_prepare(events, timeout) {
             return self.prepare_and_wait(events, timeout);
         }
-        let waited = self.backend.wait(events.into(), timeout);
-        if waited.is_err() || self.must_finish(events) {
-            // Only a wait without a timeout is continued: see `must_prepare`.
-            return self.finish(waited, events, None, None);
+        match self.backend.refill(events, timeout) {
+            Refill::One { key, flags } if self.registry.is_plain(key, flags) => Ok(1),
+            Refill::Some(count) if self.registry.are_plain(events) => Ok(count),
+            Refill::One { .. } | Refill::Some(_) | Refill::FullOrWoken => {
+                self.finish_refill(events)
+            }
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Refill::Failed(errno) => self.finish_failed(errno, events),
+            Refill::Boxed => self.wait_boxed(events, timeout),
         }
-        Ok(events.len())
     }
 
     /// Passes on now the changes that the next [`wait`](Self::wait) would pass on first. Returns
@@ -377,67 +307,22 @@ impl Poller {
         Ok(!self.refused.is_empty())
     }
 
-    /// Whether a signal ends a wait with [`Error::Interrupted`] (`true`), or the wait goes on to the
-    /// same deadline (`false`, the default).
-    ///
-    /// On `io_uring`, a signal at the moment of a wake-up for which there is nothing to report may not
-    /// end the wait. A [`Waker`] in the handler always does.
-    ///
-    /// With `true`, a wait reads no clock (on `io_uring`: unless it may block until a timeout). Choose
-    /// `true` if your program has its own clock.
-    pub fn return_on_signal(&mut self, yes: bool) {
-        self.returns_on_signal = yes;
-    }
-
-    /// Whether a wait drops every stale event (`true`, the default), or may report a key that was
-    /// [removed before a close](Self::remove_before_close) (`false`).
-    ///
-    /// A wait that brings stale events alone drops them in either case.
-    //
-    // Hidden: only a caller whose keys are never used again, and which checks each key anyway, can
-    // do without. The facade is one. It saves a look at each event.
-    #[doc(hidden)]
-    pub fn filter_stale(&mut self, yes: bool) {
-        self.registry.filter_stale(yes);
-    }
-
     /// Returns a handle that ends a wait from another thread.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Borrows the descriptor of the backend (epoll, kqueue), to watch it for readability in another
-    /// poller or loop. `None` on the other backends.
-    ///
-    /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait
-    /// here with a timeout of zero, until that does not fill the buffer: changes reach the kernel only
-    /// in a [`wait`](Self::wait).
-    ///
-    /// On epoll a wait may replace it, after a file was
-    /// [removed before a close](Self::remove_before_close) of which a duplicate stays open. Use
-    /// [`remove`](Self::remove), or register the descriptor again where it is nested.
-    #[must_use]
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.backend.descriptor()
-    }
-
-    /// Returns the backend, for its [name](Backend::name) and its [capabilities](Backend::capabilities).
+    /// Returns the backend, for its [name](Backend::name), its [capabilities](Backend::capabilities)
+    /// and its [descriptor](Backend::descriptor).
     ///
     /// The poller emulates what the kernel cannot do, with two visible differences: without
-    /// `exclusive` there is no [`add_exclusive`](Self::add_exclusive), and without `edge` a side
+    /// `exclusive` there is no [`Mode::Exclusive`], and without `edge` a side
     /// that was reported stays silent until [`rearm`](Self::rearm), except for its
     /// [end](Mode::Edge).
     #[must_use]
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
-    }
-
-    /// Returns the better backends that [`new`](Self::new) or [`first_of`](Self::first_of) has tried
-    /// before, and why each could not be opened.
-    #[must_use]
-    pub fn passed_over(&self) -> &[(BackendKind, Error)] {
-        &self.passed_over
     }
 
     fn over(backend: AnyBackend) -> Self {
@@ -447,16 +332,7 @@ impl Poller {
             backend,
             refused: Vec::new(),
             ready_first: false,
-            returns_on_signal: false,
             fork_guard: ForkGuard::new(),
-            passed_over: Vec::new(),
-        }
-    }
-
-    fn after(self, passed_over: Vec<(BackendKind, Error)>) -> Self {
-        Self {
-            passed_over,
-            ..self
         }
     }
 
@@ -471,6 +347,20 @@ impl Poller {
             }
             _ => Err(self.wrong_kind(target)),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_exclusive(&self, interest: Interest) -> Result<()> {
+        if !self.registry.capabilities().exclusive {
+            return Err(Error::NoExclusive {
+                backend: self.backend.name(),
+            });
+        }
+        if interest.contains(Interest::PRIORITY) {
+            return Err(Error::NotExclusive { interest });
+        }
+        Ok(())
     }
 
     #[cold]

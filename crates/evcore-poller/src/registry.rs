@@ -37,18 +37,15 @@ pub(crate) struct Registry {
     rows: Vec<Row>,
     // Invariant: the descriptors of the live rows, each of which has its own.
     descriptors: FdSet,
-    /// Each event must be examined: this table emulates a mode, has one-shots to mark as fired, or
-    /// has registrations that may report more than their interest.
-    /// Never cleared: a program with one-shots goes on using them, and a refusal is a rare mistake.
-    needs_scan: bool,
-    /// Registrations were removed without a call, so the kernel may still report them.
+    /// Registrations were removed without a call, so the kernel may still report them. Only a
+    /// [rebuilt set](Self::begin_rebuild) ends this: no call tells whether a duplicate of a closed
+    /// descriptor is open.
     may_report_stale: bool,
-    /// The caller wants no stale event, not even behind an event that is not stale.
-    filters_stale: bool,
-    /// Readiness that a wait must not return as it is: errors and hang-ups, or any if events must be
-    /// examined. So the usual wait tests one word.
-    // Invariant: follows from the three fields above.
-    to_complete: Ready,
+    /// Readiness that a wait must not return as it is: errors and hang-ups; or any, if this table
+    /// emulates a mode, has one-shots to mark as fired, or has registrations that may report more
+    /// than their interest.
+    // As wide as epoll's flags, with which it is compared.
+    to_complete: u32,
     /// Ids whose row may differ from what the backend has.
     // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
@@ -78,7 +75,6 @@ pub(crate) struct Row {
     mode: Mode,
     dirty: bool,
     renewal: Renewal,
-    exclusive: bool,
 }
 
 /// Whether a row must be passed on even if the interest is the same.
@@ -101,14 +97,14 @@ impl Registry {
             capabilities,
             rows: Vec::new(),
             descriptors: FdSet::default(),
-            needs_scan: !(capabilities.edge && capabilities.oneshot),
             may_report_stale: false,
-            filters_stale: true,
-            to_complete: Ready::NONE,
+            to_complete: Ready::EXCEPTIONAL.bits().into(),
             dirty: Vec::new(),
             needs_attention: false,
         };
-        registry.update();
+        if !(capabilities.edge && capabilities.oneshot) {
+            registry.expect_unrequested();
+        }
         registry
     }
 
@@ -118,50 +114,40 @@ impl Registry {
         self.capabilities
     }
 
-    fn update(&mut self) {
-        self.to_complete = if self.needs_scan || self.may_report_stale {
-            Ready::ALL
-        } else {
-            Ready::EXCEPTIONAL
-        };
-    }
-
-    /// Readiness that may need to be completed, or to be dropped.
+    /// Whether a wait may return an event of `key` as it is, if it is the only one: it needs no
+    /// completion, and is not stale.
     #[inline]
-    pub(crate) fn to_complete(&self) -> Ready {
-        self.to_complete
+    pub(crate) fn is_plain(&self, key: u64, flags: u32) -> bool {
+        flags & self.to_complete == 0 && self.is_watched(key)
     }
 
-    /// Whether any of these events needs to be completed, or may have to be dropped.
-    pub(crate) fn must_complete(&self, events: &Events) -> bool {
-        if self.needs_scan || events.has_exceptional() {
-            return true;
-        }
-        // If the first is not stale, there is something to report. Most batches have no second.
+    /// Whether a wait may return these events as they are.
+    ///
+    /// Stale events alone would end every wait, so a raw buffer too has its first one looked at.
+    #[inline]
+    pub(crate) fn are_plain(&self, events: &Events) -> bool {
+        !(events.has_any(self.to_complete) || self.may_report_stale && self.has_stale(events))
+    }
+
+    #[inline(never)]
+    fn has_stale(&self, events: &Events) -> bool {
         let mut keys = events.keys();
-        keys.next().is_some_and(|key| !self.is_watched(key))
-            || (keys.len() > 0 && self.filters_stale && keys.any(|key| !self.is_watched(key)))
+        let first = keys.next();
+        first.is_some_and(|key| !self.is_watched(key))
+            || !events.is_raw() && keys.any(|key| !self.is_watched(key))
     }
 
-    /// Whether every stale event must be dropped, or only those that come alone.
-    pub(crate) fn filter_stale(&mut self, yes: bool) {
-        self.filters_stale = yes;
-        self.update();
-    }
-
-    /// From here on the kernel may report something that is not registered any more.
+    /// From here on the kernel may report something that is not registered any more, if it watches files.
     #[inline]
     pub(crate) fn expect_stale(&mut self) {
-        if !self.may_report_stale {
-            self.may_report_stale = true;
-            self.update();
-        }
+        self.may_report_stale = self.capabilities.watches_files;
     }
 
     /// From here on the kernel may report a registration whose interest is empty by now.
+    ///
+    /// For good: a program with one-shots goes on using them, and a refusal is a rare mistake.
     pub(crate) fn expect_unrequested(&mut self) {
-        self.needs_scan = true;
-        self.update();
+        self.to_complete = Ready::ALL.bits().into();
     }
 
     /// Whether there may be something to do before the next wait: a row may differ from what the
@@ -214,7 +200,6 @@ impl Registry {
             synced: new.interest,
             in_backend: WatchSet::of(new.interest),
             mode: new.mode,
-            exclusive: new.exclusive,
             // The previous registration may have left the id in the list.
             dirty: row.dirty,
             ..Row::VACANT
@@ -257,25 +242,18 @@ impl Registry {
     pub(crate) fn reregister(&mut self, key: u64) -> Result<()> {
         let row = self.row(key)?;
         // Each wait reports a `Level` afresh.
-        if row.mode != Mode::Level || row.exclusive {
+        if row.mode != Mode::Level {
             row.renewal = Renewal::Requested;
             self.mark_dirty(key);
         }
         Ok(())
     }
 
-    /// The caller's interest, if there is a registration of this key.
-    pub(crate) fn interest(&self, key: u64) -> Option<Interest> {
-        let (id, tag) = split(key);
-        let row = self.rows.get(id as usize)?;
-        row.has_tag(tag).then_some(row.wanted)
-    }
-
     #[inline]
     pub(crate) fn rearm(&mut self, key: u64, interest: Interest) -> Result<()> {
         let is_emulated = !self.capabilities.edge;
         let row = self.row(key)?;
-        if is_emulated && row.mode == Mode::Edge {
+        if is_emulated && row.mode.is_edge() {
             let answered = WatchSet::of(interest - (interest - row.wanted));
             // A side outside of the present interest is unmasked too, because that interest may be
             // taken back before the wait. But it makes no change for the backend: one that was
@@ -323,7 +301,6 @@ impl Registry {
     /// reported.
     pub(crate) fn begin_rebuild(&mut self) -> Vec<Registration> {
         self.may_report_stale = false;
-        self.update();
         let rows = self.rows.iter_mut().zip(0..);
         rows.filter(|(row, _)| row.is_live())
             .filter_map(|(row, id)| {
@@ -361,7 +338,7 @@ impl Registry {
             }
         }
         let reported = match row.mode {
-            Mode::Edge if !capabilities.edge => {
+            mode if mode.is_edge() && !capabilities.edge => {
                 if event.ready.is_read_closed() {
                     // Behind an unanswered report the end comes alone. A read does not block: it
                     // returns the data before the end, or 0 bytes.
@@ -419,8 +396,8 @@ impl Registry {
             let all = WatchSet::of(row.synced);
             assert!(all.contains(row.in_backend), "id {id}: {row:?}");
             let is_emulated = match row.mode {
-                Mode::Level => false,
-                Mode::Edge => !self.capabilities.edge,
+                Mode::Level | Mode::Exclusive => false,
+                Mode::Edge | Mode::ExclusiveEdge => !self.capabilities.edge,
                 Mode::Oneshot => true,
             };
             assert!(self.descriptors.contains(row.fd), "id {id}: {row:?}");
@@ -440,7 +417,6 @@ impl Row {
         mode: Mode::Level,
         dirty: false,
         renewal: Renewal::Unneeded,
-        exclusive: false,
     };
 
     fn is_live(&self) -> bool {
@@ -519,7 +495,6 @@ impl Row {
             interest: watched.interest(),
             ends: watched.ends(),
             mode: self.mode,
-            exclusive: self.exclusive,
         }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! An id is in at most one of the lists, so one entry of the table holds its links whichever list it
 //! is in. One bit of the entry names the list, so looking up, linking and unlinking are all O(1).
+//!
+//! `LruList` of evcore-token has one list a table and needs no such bit, and a leaf depends on no other,
+//! so the two do not share code (decision 0018).
 
 /// The links of all ids of both lists.
 #[derive(Clone, Debug, Default)]

@@ -110,8 +110,7 @@ impl Proxy {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = env::args().collect();
-    let value = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1);
+    let value = |name: &str| env::args().skip_while(|arg| arg != name).nth(1);
     let seconds = |name, default| value(name).map_or(Ok(default), |text| text.parse());
     let proxy = Proxy {
         to: value("--to").ok_or("--to ADDRESS")?.parse()?,
@@ -119,12 +118,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         idle_timeout: Duration::from_secs_f64(seconds("--idle-timeout", 60.0)?),
         sides: Connections::new(),
     };
-    let workers = value("--workers").map_or(Ok(1), |text| text.parse())?;
-    let server = Server::new(workers).bind(value("--listen").ok_or("--listen ADDRESS")?)?;
+    let server = Server::new(value("--workers").map_or(Ok(1), |text| text.parse())?);
+    let server = server.bind(value("--listen").ok_or("--listen ADDRESS")?)?;
     for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
     }
     server
+        .event_loop(|builder| builder.connections(20_000)) // a session has two
         .on_event(|event| eprintln!("{event}"))
         .run(|worker| proxy.work(worker))?;
     Ok(())

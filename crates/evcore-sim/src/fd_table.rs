@@ -12,7 +12,12 @@ const FIRST_FD: i32 = 1 << 20;
 
 /// What a poller watches for a descriptor.
 pub(crate) fn target(fd: i32) -> Target<'static> {
-    Target::Simulated(u32::try_from(fd).expect("the first number is positive"))
+    Target::Simulated(number(fd))
+}
+
+/// A descriptor as a simulated backend knows it.
+pub(crate) fn number(fd: i32) -> u32 {
+    u32::try_from(fd).expect("the first number is positive")
 }
 
 /// The object of each number.

@@ -2,16 +2,9 @@
 
 use std::{fmt, mem, os::fd::RawFd};
 
-use evcore::{
-    GroupMember,
-    balancer::{GroupView, Load, Member, Policy, WorkerId},
-    poller::Target,
-};
+use evcore::balancer::{GroupMember, GroupView, Load, Notifier, Policy, WorkerId};
 
-use crate::{
-    fd_table, notifier::Notifier, process::Process, role::Role, sim::Sim, state::State,
-    trace::TraceKind,
-};
+use crate::{fd_table, process::Process, role::Role, sim::Sim, state::State, trace::TraceKind};
 
 /// The accept lock and the worker group of one simulated server.
 ///
@@ -20,7 +13,7 @@ use crate::{
 /// parent [notices](crate::SimConfig::reap_delay) the death and releases it.
 ///
 /// ```
-/// use evcore::{GroupMember, balancer::{Leader, Load, Policy, WorkerId}};
+/// use evcore::balancer::{GroupMember, Leader, Load, Policy, WorkerId};
 /// use evcore_sim::Sim;
 ///
 /// let sim = Sim::new(7);
@@ -67,7 +60,7 @@ impl SimGroup {
     #[must_use]
     pub fn join(&self, process: &Process, id: WorkerId) -> SimMember {
         let (member, fd) = self.sim.state().join(self.index, process.id(), id);
-        self.member(process, id, Role::Member(member), Some(fd))
+        self.member(process, id, Box::new(member), Some(fd))
     }
 
     /// A handle to the accept lock for a process that is no member, for
@@ -75,7 +68,7 @@ impl SimGroup {
     #[must_use]
     pub fn lock_handle(&self, process: &Process, id: WorkerId) -> SimMember {
         let handle = self.sim.state().lock_handle(self.index, process.id(), id);
-        self.member(process, id, Role::Lock(handle), None)
+        self.member(process, id, Box::new(handle), None)
     }
 
     /// The worker that holds the accept lock.
@@ -123,31 +116,18 @@ impl SimMember {
         self.id.slot() as u64
     }
 
-    fn role(&self) -> &Role {
-        self.role.as_ref().expect("it is not dropped")
-    }
-
-    fn member(&self) -> Option<&Member<Notifier>> {
-        match self.role() {
-            Role::Member(member) => Some(member),
-            Role::Lock(_) => None,
-        }
+    fn role(&self) -> &dyn GroupMember {
+        self.role.as_deref().expect("it is not dropped")
     }
 }
 
 impl GroupMember for SimMember {
     fn policy(&self) -> Option<Policy> {
-        match self.role() {
-            Role::Member(member) => Some(member.policy()),
-            Role::Lock(handle) => handle.policy(),
-        }
+        self.role().policy()
     }
 
     fn try_lock(&self) -> bool {
-        let is_mine = match self.role() {
-            Role::Member(member) => member.try_lock(),
-            Role::Lock(handle) => handle.try_lock(),
-        };
+        let is_mine = self.role().try_lock();
         self.note(TraceKind::Lock, u64::from(is_mine));
         is_mine
     }
@@ -156,48 +136,47 @@ impl GroupMember for SimMember {
         if self.group.lock_owner() == Some(self.id) {
             self.note(TraceKind::Unlock, 0);
         }
-        match self.role() {
-            Role::Member(member) => member.unlock(),
-            Role::Lock(handle) => handle.unlock(),
-        }
+        self.role().unlock();
     }
 
     fn in_group(&self) -> bool {
-        self.member().is_some()
+        self.role().in_group()
     }
 
     fn is_notified(&self) -> bool {
-        self.member().is_some_and(Member::is_notified)
+        self.role().is_notified()
     }
 
     fn sync(&self, load: Load) -> GroupView {
-        let member = self.member();
-        member.map_or(GroupView::alone(), |member| member.sync(load))
+        self.role().sync(load)
+    }
+
+    fn set_late(&self, late: bool) {
+        self.role().set_late(late);
     }
 
     fn lead(&self) {
         self.note(TraceKind::Lead, self.slot());
-        self.member().into_iter().for_each(Member::lead);
+        self.role().lead();
     }
 
     fn step_down(&self) {
         self.note(TraceKind::StepDown, self.slot());
-        self.member().into_iter().for_each(Member::step_down);
+        self.role().step_down();
     }
 
     fn notify(&self, peer: WorkerId) {
-        if let Some(member) = self.member() {
-            member.notify(peer);
-            self.state().wake_notified(self.group.index);
-        }
+        self.role().notify(peer);
+        self.state().wake_notified(self.group.index);
     }
 
-    fn notifier(&self) -> Option<Target<'_>> {
-        self.fd.map(fd_table::target)
+    fn notifier(&self) -> Option<Notifier<'_>> {
+        let fd = self.fd?;
+        Some(Notifier::Simulated(fd_table::number(fd)))
     }
 
     fn clear_notifier(&self) {
-        self.member().into_iter().for_each(Member::clear_notifier);
+        self.role().clear_notifier();
     }
 }
 

@@ -92,7 +92,7 @@ impl KernelPoller {
         }
         // The front keeps modes that this kernel lacks, by masking levels.
         let mode = match new.mode {
-            Mode::Edge if self.capabilities.edge => Mode::Edge,
+            mode if mode.is_edge() && self.capabilities.edge => Mode::Edge,
             Mode::Oneshot if self.capabilities.oneshot => Mode::Oneshot,
             _ => Mode::Level,
         };
@@ -103,7 +103,7 @@ impl KernelPoller {
             interest: new.interest,
             ends: new.ends,
             mode,
-            exclusive: new.exclusive,
+            exclusive: new.mode.is_exclusive(),
             armed: true,
             is_queued: false,
             spurious: Ready::NONE,
@@ -229,9 +229,9 @@ impl KernelPoller {
             watch.spurious = Ready::NONE;
             events.push((watch.key, ready));
             match watch.mode {
-                Mode::Level => self.mark_ready(id),
+                Mode::Level | Mode::Exclusive => self.mark_ready(id),
                 Mode::Oneshot => watch.armed = false,
-                Mode::Edge => {}
+                Mode::Edge | Mode::ExclusiveEdge => {}
             }
         }
         events

@@ -121,8 +121,8 @@ impl Process {
     /// because they let the time pass.
     ///
     /// A bare [`Poller`](evcore::poller::Poller) measures the rest of an interrupted wait by the
-    /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) set
-    /// [`return_on_signal`](evcore::poller::Poller::return_on_signal), as the loop does.
+    /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) use
+    /// [`Events::raw`](evcore::poller::Events::raw), as the loop does.
     ///
     /// ```
     /// use evcore::{Interest, Mode, Ready, poller::{Events, Poller}};

@@ -1,12 +1,6 @@
 //! The role of a process in a worker group.
 
-use evcore::balancer::{Member, MutexHandle};
+use evcore::balancer::GroupMember;
 
-use crate::notifier::Notifier;
-
-/// The role of a process in the group.
-#[derive(Debug)]
-pub(crate) enum Role {
-    Member(Member<Notifier>),
-    Lock(MutexHandle),
-}
+/// A membership, or a handle to the accept lock.
+pub(crate) type Role = Box<dyn GroupMember>;

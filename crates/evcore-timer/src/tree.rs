@@ -4,6 +4,10 @@
 //! that order at every re-arm, mostly for timers that never fire. So the wheel is the better choice
 //! unless exact wake-ups matter.
 //!
+//! A node is an index, and each step looks up its block and checks the bounds, which takes a few times
+//! the instructions of a pointer in C. Timeouts that count from now spare the steps: the latest
+//! deadline is appended without a walk.
+//!
 //! # Guarantees
 //!
 //! - [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load, because the earliest
@@ -27,12 +31,16 @@ use crate::queue::{self, TimerQueue};
 /// A red-black tree of timers, with exact wake-ups.
 ///
 /// It is nginx's tree with three differences: nodes are indices into one table, timers with equal
-/// deadlines keep the order of arming, and the earliest timer is cached.
+/// deadlines keep the order of arming, and the earliest and the latest timer are cached.
+///
+/// Use it where a wake-up must be neither early nor late at any distance, and no call may take
+/// longer than log n steps whatever the deadlines are. For timeouts that are often re-armed, the
+/// [wheel](crate::TimerWheel) takes less than a fifth of the instructions.
 ///
 /// # Cost
 ///
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1)
-/// steps and three rotations.
+/// steps and three rotations. The latest deadline of all is appended without these steps.
 ///
 /// If a phase is left early, the calls that begin the next one insert all timers again that were
 /// armed for ticks at or before the `now` of the last: at most 8 a call, which then

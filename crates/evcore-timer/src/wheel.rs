@@ -18,17 +18,23 @@
 //!   never change places.
 //! - The position and the horizon, the latest `now`, never go back. So of timers with equal deadlines
 //!   the far ones were armed first, then those in a slot, then the overdue ones.
-//! - [`next_deadline`](TimerQueue::next_deadline) is exact for timers on heaps and for the aligned
-//!   block of 256 ticks that contains the position. Beyond that block it is the start of a slot,
-//!   which may be early: by at most one wake for each of the three coarser levels between two timers
-//!   that fire.
+//! - The wheel keeps one tick before which nothing is due, [`quiet_until`](TimerWheel::quiet_until).
+//!   A deadline before it lowers it. A phase in which a timer may be due ends with a search for the
+//!   next, as does the disarming of the earliest timer. So with few timers it is mostly the earliest
+//!   deadline itself. After a search it may be the start of a slot, which is early beyond the aligned
+//!   block of 256 ticks that contains the position: by at most one wake for each of the three coarser
+//!   levels between two timers that fire.
+//! - Before that tick a phase changes nothing: the position stays behind. That costs no order, because
+//!   the slot of a deadline depends on the position alone.
 //!
 //! # Cost
 //!
 //! - `arm` and `disarm`: a removal from a slot and an addition, however many timers are armed. For
 //!   timers on a heap: log₄ n steps.
-//! - `next_deadline`: reads two words of a bitmap, the first slot and the fronts of the heaps. A slot
-//!   that all its timers have left costs some more, once: its chunk is returned.
+//! - `next_deadline`, and `pop_expired` while nothing is due: a load and a comparison.
+//! - The search for the next deadline reads two words of a bitmap, the first slot and the fronts of the
+//!   heaps. A slot that all its timers have left costs some more, once: its chunk is returned. One
+//!   search returns at most 64.
 //! - `pop_expired`: a timer moves at most three times in its life, by the calls that reach its slots;
 //!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
 //!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
@@ -60,15 +66,17 @@ const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels, and
-/// by one for each 64 slots that timers have left. It is never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels, by
+/// one for each 64 slots that timers have left, and by one if the earliest timer was armed again to a
+/// later deadline. It is never late.
 ///
 /// # Cost
 ///
 /// Arming, re-arming and disarming are a removal from one list and an addition to another, with a
 /// thousand timers as with a million; only the cache misses grow.
-/// A call of [`pop_expired`](TimerQueue::pop_expired) moves at most 64 timers, or drops as many slots
-/// that timers have left, and then [pauses](TimerQueue::has_more).
+/// While nothing is due, `next_deadline` and [`pop_expired`](TimerQueue::pop_expired) are a load and a
+/// comparison. A call of `pop_expired` moves at most 64 timers, or drops as many slots that timers have
+/// left, and then [pauses](TimerQueue::has_more). The call that ends a phase may drop as many again.
 ///
 /// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
 /// tick at or before the latest `now`, and those armed for a tick whose high 32 bits are not those of
@@ -124,8 +132,7 @@ pub struct TimerWheel {
     horizon: u64,
     /// `now` of the current phase.
     now: u64,
-    /// No timer is due before this tick. It is the earliest deadline, unless that timer was disarmed
-    /// or armed again, or is in a coarse slot since the last phase.
+    /// No timer is due before this tick.
     // Invariant: not after any deadline.
     quiet_until: u64,
     /// A deadline after this tick is neither overdue nor the earliest. Cached, because every arming
@@ -233,8 +240,7 @@ impl TimerWheel {
             return false;
         }
         self.release(id);
-        self.take_off(spot);
-        self.first_left();
+        self.take_off_first(spot);
         true
     }
 
@@ -348,9 +354,10 @@ impl TimerQueue for TimerWheel {
         }
         node.spot = Spot::UNARMED;
         self.armed -= 1;
-        self.take_off(spot);
-        if low == deadline_slot::low(self.quiet_until) || !spot.is_in_slot() {
-            self.first_left();
+        if spot.is_in_slot() && low != deadline_slot::low(self.quiet_until) {
+            self.lists.remove(spot);
+        } else {
+            self.take_off_first(spot);
         }
         true
     }

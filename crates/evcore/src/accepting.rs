@@ -5,15 +5,15 @@
 
 use std::{mem, time::Duration};
 
-use evcore_balancer::{Leadership, Load, Plan};
+use evcore_balancer::{Coordinator, GroupMember, Leadership, Load, Notifier, Plan, Policy};
 use evcore_clock::Clock;
 use evcore_net::{Accept, Backoff, Resource};
-use evcore_poller::{Capabilities, Poller, Ready};
+use evcore_poller::{Interest, Mode, Poller, Ready, Target};
 use evcore_posted::PostedQueue;
 
 use crate::{
-    Accepted, Acceptor, ListenerError, Result, Stats,
-    group::Coordination,
+    Accepted, Acceptor, Error, ListenerError, Result, Stats,
+    keys::NOTIFY_KEY,
     listeners::Listeners,
     timers::{NEVER, NS_PER_MS, whole_ns},
 };
@@ -25,25 +25,14 @@ pub(crate) struct Accepting<L> {
     // none is. (The lock is another matter: it is released in every turn, and the registrations
     // stay.)
     listeners: Listeners<L>,
-    coordination: Coordination,
-    /// The poller can wake one worker alone.
-    exclusive: bool,
+    pub(crate) coordinator: Coordinator,
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
-    /// Clients may wait in the backlog of a listener that is not in the queue.
-    unclaimed: bool,
     /// All slots were taken at the last look, and that was counted.
     is_full: bool,
     /// How many clients the plan of this turn lets in.
     allowed: usize,
-    /// The last plan is followed, and needs no other until it ends or the load changes.
-    // Invariant: cleared by all else that a plan depends on.
-    plan_stands: bool,
-    /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
-    planned_active: u32,
-    /// When the last plan or a pause ends, whichever is first; [`NEVER`] if neither does.
-    wakes_at_ns: u64,
     /// The pause for lack of descriptors or memory.
     backoff: Backoff,
     /// The resource that ran out last.
@@ -53,44 +42,35 @@ pub(crate) struct Accepting<L> {
 }
 
 impl<L: Acceptor> Accepting<L> {
+    /// Begins to watch for notifications. It is an error if the policy needs a lock or a group and
+    /// the worker has none.
     pub(crate) fn new(
         listeners: Vec<L>,
-        coordination: Coordination,
-        capabilities: Capabilities,
-    ) -> Self {
-        Self {
+        policy: Option<Policy>,
+        member: Option<Box<dyn GroupMember>>,
+        poller: &mut Poller,
+    ) -> Result<Self> {
+        let exclusive = poller.backend().capabilities().exclusive;
+        let coordinator = Coordinator::new(policy, member)
+            .map_err(|policy| Error::NoGroup { policy })?
+            .exclusive(exclusive);
+        if let Some(notifier) = coordinator.notifier() {
+            let target = match notifier {
+                Notifier::Descriptor(fd) => Target::Descriptor(fd),
+                Notifier::Simulated(number) => Target::Simulated(number),
+            };
+            poller.add(&target, NOTIFY_KEY, Interest::READ, Mode::Level)?;
+        }
+        Ok(Self {
             listeners: Listeners::new(listeners),
-            coordination,
-            exclusive: capabilities.exclusive,
+            coordinator,
             queue: PostedQueue::new(),
-            unclaimed: false,
             is_full: false,
             allowed: usize::MAX,
-            plan_stands: false,
-            planned_active: 0,
-            wakes_at_ns: NEVER,
             backoff: Backoff::new(),
             last_exhausted: None,
             needs_evictions: false,
-        }
-    }
-
-    /// Whether the last plan is right for this turn too. If it had the lock, it has the lock again.
-    /// `offer` is the load to plan with, which differs from `load` only if no slot is free. It must not
-    /// be [over](Self::wakes_at_ns).
-    #[inline]
-    pub(crate) fn keeps_plan(&mut self, load: Load, offer: impl FnOnce() -> Load) -> bool {
-        self.plan_stands
-            && (load.active == self.planned_active || self.is_planned_for(offer()))
-            && self.coordination.keeps_plan()
-    }
-
-    /// Whether the last plan was made for this load, or for another one that makes no difference.
-    #[inline(never)]
-    fn is_planned_for(&self, offer: Load) -> bool {
-        let (active, planned) = (planned_active(offer), self.planned_active);
-        let is_alike = (active == FULL) == (planned == FULL);
-        active == planned || (self.coordination.is_alone() && is_alike)
+        })
     }
 
     /// Makes the listeners follow the balancer's plan for this turn, and returns the plan.
@@ -98,15 +78,16 @@ impl<L: Acceptor> Accepting<L> {
         &mut self,
         now_ns: u64,
         load: Load,
-        batch_was_full: bool,
         clock: &Clock,
         poller: &mut Poller,
         stats: &mut Stats,
     ) -> Plan {
         loop {
-            let plan = self.plan(now_ns / NS_PER_MS, load, batch_was_full, stats);
-            if self.follow(&plan, clock, poller, stats) {
-                self.keep(&plan, now_ns, load);
+            let plan = self.plan(now_ns / NS_PER_MS, load, stats);
+            self.coordinator.keep_plan(&plan, now_ns, load);
+            let is_followed = self.follow(&plan, clock, poller, stats);
+            self.coordinator.end_plan_at(self.resumes_at_ns());
+            if is_followed {
                 return plan;
             }
             // The poller refused every listener. They are suspended now, so the next plan is not to
@@ -114,18 +95,8 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Keeps what later turns need of a plan that is followed.
-    fn keep(&mut self, plan: &Plan, now_ns: u64, load: Load) {
-        self.planned_active = planned_active(load);
-        let limit_ns = plan.wait_at_most.map_or(NEVER, whole_ns);
-        let pause_ends_ns = self.resumes_at_ns();
-        self.wakes_at_ns = now_ns.saturating_add(limit_ns).min(pause_ends_ns);
-        self.plan_stands = plan.stands && self.queue.is_empty() && !self.unclaimed;
-    }
-
-    /// The balancer's plan for this turn. The lock may be held from here on. After a full batch the
-    /// kernel may still have an event of a listener to report.
-    fn plan(&mut self, now_ms: u64, load: Load, batch_was_full: bool, stats: &mut Stats) -> Plan {
+    /// The balancer's plan for this turn. The lock may be held from here on.
+    fn plan(&mut self, now_ms: u64, load: Load, stats: &mut Stats) -> Plan {
         self.backoff.expire(Duration::from_millis(now_ms));
         self.listeners.resume(now_ms);
         if load.is_full() && !self.listeners.is_empty() {
@@ -140,12 +111,13 @@ impl<L: Acceptor> Accepting<L> {
             full(load)
         };
         // The kernel has woken no other worker for an event that this one has not taken.
-        let left_clients = mem::take(&mut self.unclaimed)
-            || !self.queue.is_empty()
-            || (self.is_listening() && batch_was_full);
-        let plan = self
-            .coordination
-            .plan(now_ms, load, left_clients, self.exclusive);
+        if self.has_queued() {
+            self.coordinator.on_clients_left();
+        }
+        let plan = self.coordinator.plan(now_ms, load);
+        if self.has_queued() {
+            self.coordinator.on_listener_event();
+        }
         self.allowed = plan
             .accepts_at_most
             .map_or(usize::MAX, |clients| clients as usize);
@@ -167,7 +139,7 @@ impl<L: Acceptor> Accepting<L> {
         stats: &mut Stats,
     ) -> bool {
         if plan.leadership == Leadership::Release {
-            self.coordination.step_down();
+            self.coordinator.step_down();
         }
         let changed = !self.is_listening() || self.listeners.have_changed();
         if self.is_listening() && (!plan.listening || plan.register_again) {
@@ -184,12 +156,12 @@ impl<L: Acceptor> Accepting<L> {
         }
         let followed = self.is_listening() == plan.listening;
         if followed {
-            self.coordination.publish(plan, stats);
+            stats.notifications += u64::from(self.coordinator.publish(plan));
         } else {
             self.queue.clear();
-            self.release_lock();
-            self.coordination.step_down();
-            self.unclaimed = true;
+            self.coordinator.release_lock();
+            self.coordinator.step_down();
+            self.coordinator.on_clients_left();
         }
         followed
     }
@@ -203,26 +175,16 @@ impl<L: Acceptor> Accepting<L> {
     #[cold]
     #[inline(never)]
     pub(crate) fn on_full_batch(&mut self) {
-        self.plan_stands &= !self.is_listening() && !self.coordination.is_notified();
+        if self.is_listening() {
+            self.coordinator.on_clients_left();
+        }
+        self.coordinator.on_full_batch();
     }
 
     /// Another worker has notified this one. Returns false if there is no group.
     pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
-        self.plan_stands = false;
-        self.coordination.on_notified(ready)
-    }
-
-    /// Whether the plan depends on the time.
-    #[inline]
-    pub(crate) fn is_timed(&self) -> bool {
-        let has_delay = !self.listeners.is_empty() && self.coordination.has_delay();
-        has_delay || self.resumes_at_ns() != NEVER
-    }
-
-    /// When this turn's plan or a pause ends; [`NEVER`] if neither does.
-    #[inline]
-    pub(crate) fn wakes_at_ns(&self) -> u64 {
-        self.wakes_at_ns
+        // The poller also reports this if the kernel has refused or dropped the registration.
+        self.coordinator.on_notified(ready.is_error())
     }
 
     /// When the next pause ends: that of all listeners, or that of a suspended one.
@@ -237,11 +199,11 @@ impl<L: Acceptor> Accepting<L> {
         let known = self.is_listening() && self.listeners.accepts(listener);
         if known {
             self.queue.post(listener);
-            self.plan_stands &= self.coordination.is_alone();
+            self.coordinator.on_listener_event();
             if ready.is_error() {
                 // The poller also reports this if the kernel has dropped the registration.
                 self.listeners.doubt(listener);
-                self.plan_stands = false;
+                self.coordinator.on_listeners_changed();
             }
         }
         known
@@ -263,7 +225,7 @@ impl<L: Acceptor> Accepting<L> {
                 Ok(Accept::Connection(stream, peer)) => {
                     *left -= 1;
                     stats.accepted += 1;
-                    self.coordination.accepted();
+                    self.coordinator.on_accepted();
                     self.queue.post(id);
                     return Some(Accepted {
                         stream,
@@ -280,13 +242,13 @@ impl<L: Acceptor> Accepting<L> {
                 Ok(Accept::Exhausted(resource)) => {
                     // A client still waits there: for its sake the next plan notifies another worker.
                     self.queue.post(id);
-                    self.plan_stands = false;
                     self.on_exhausted(resource, true_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
                     self.listeners.suspend(id, error, clock, stats);
-                    self.leave_unclaimed();
+                    self.coordinator.on_listeners_changed();
+                    self.coordinator.on_clients_left();
                 }
             }
         }
@@ -297,7 +259,7 @@ impl<L: Acceptor> Accepting<L> {
     /// worker or to the one that the next plan notifies.
     pub(crate) fn drop_backlog_hints(&mut self, stats: &mut Stats) {
         if self.has_queued() {
-            self.leave_unclaimed();
+            self.coordinator.on_clients_left();
             self.queue.clear();
             self.count_full(stats);
         }
@@ -331,42 +293,33 @@ impl<L: Acceptor> Accepting<L> {
         self.listeners.take_error()
     }
 
-    /// Whether this turn holds the accept lock.
-    #[inline]
-    pub(crate) fn holds_lock(&self) -> bool {
-        self.coordination.holds_lock()
-    }
-
-    /// Releases the accept lock, if this turn holds it.
-    #[inline]
-    pub(crate) fn release_lock(&mut self) {
-        self.coordination.release_lock();
-    }
-
     /// A descriptor was closed, which ends a pause for lack of one.
     pub(crate) fn descriptor_closed(&mut self) {
-        self.plan_stands &= !self.backoff.descriptor_closed();
+        if self.backoff.descriptor_closed() {
+            self.coordinator.on_listeners_changed();
+        }
     }
 
     /// Pauses accepting from here on, as if memory had run out. Waiting clients are left to others.
     pub(crate) fn pause(&mut self, clock: &Clock) {
         self.queue.clear();
-        self.leave_unclaimed();
-        self.backoff.pause(Duration::from_millis(true_ms(clock)));
+        self.coordinator.on_clients_left();
+        self.begin_pause(true_ms(clock));
     }
 
     /// Closes the listeners for good, and notifies another worker in place of this one.
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
         let listened = self.is_listening();
-        self.plan_stands = false;
-        self.coordination.step_down();
+        self.coordinator.step_down();
+        self.coordinator.on_listeners_changed();
         self.queue.clear();
         let closed = self.listeners.close(poller);
-        self.release_lock();
-        let others = self.coordination.mark_full();
+        self.coordinator.release_lock();
+        let others = self.coordinator.mark_full();
         // Also if this worker did not lead: the kernel may have woken no other worker for a client.
         if listened || others.notified {
-            self.coordination.notify(others.least_loaded, stats);
+            let has_notified = self.coordinator.notify_instead(others.least_loaded);
+            stats.notifications += u64::from(has_notified);
         }
         closed
     }
@@ -375,10 +328,9 @@ impl<L: Acceptor> Accepting<L> {
         self.listeners.are_registered()
     }
 
-    /// Clients may wait in a backlog; the next plan takes that into account.
-    fn leave_unclaimed(&mut self) {
-        self.unclaimed = true;
-        self.plan_stands = false;
+    fn begin_pause(&mut self, now_ms: u64) {
+        self.backoff.pause(Duration::from_millis(now_ms));
+        self.coordinator.on_listeners_changed();
     }
 
     /// Counts that no slot is free, once until one is.
@@ -393,20 +345,12 @@ impl<L: Acceptor> Accepting<L> {
     /// worker has a free slot and answers. The other resources may go to any process.
     #[cold]
     fn on_exhausted(&mut self, resource: Resource, now_ms: u64, stats: &mut Stats) {
-        let has_others = self.coordination.mark_full().least_loaded.is_some();
+        let has_others = self.coordinator.mark_full().least_loaded.is_some();
         self.needs_evictions = resource == Resource::Process && !has_others;
         self.last_exhausted = Some(resource);
         stats.accept_pauses += 1;
-        self.backoff.pause(Duration::from_millis(now_ms));
+        self.begin_pause(now_ms);
     }
-}
-
-/// More connections than there can be.
-const FULL: u32 = u32::MAX;
-
-/// What a plan needs of a load: the number of connections, or that it is [`FULL`].
-fn planned_active(load: Load) -> u32 {
-    if load.is_full() { FULL } else { load.active }
 }
 
 /// The present. The clock stood still while handlers ran.

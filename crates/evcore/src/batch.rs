@@ -22,7 +22,10 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn with_capacity(events: usize) -> Self {
         Self {
-            events: Events::bounded(events),
+            // A signal makes a turn without events: no clock is read to resume the wait, and the loop
+            // sees at once what the signal's handler did. A generation is not used twice, so the loop
+            // itself recognises stale events.
+            events: Events::raw(events),
             next: 0,
             withheld: None,
             was_interrupted: false,

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use evcore_balancer::Policy;
+use evcore_balancer::{GroupMember, Policy};
 use evcore_clock::{Clock, ClockUpdates};
 use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{Acceptor, EventLoop, GroupMember, Result};
+use crate::{Acceptor, EventLoop, Result};
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.

@@ -13,7 +13,6 @@ use crate::{
     accepting::Accepting,
     batch::Batch,
     eviction::Evictions,
-    group::Coordination,
     instruments::{Instruments, TRACES, record::Record},
     keys::{self, TICKER_KEY},
     remote::Remote,
@@ -88,21 +87,16 @@ impl<L: Acceptor> EventLoop<L> {
         mut poller: Poller,
         updates: ClockUpdates,
     ) -> Result<Self> {
-        let coordination = Coordination::new(builder.policy, builder.member, &mut poller)?;
-        // A signal makes a turn without events: no clock is read to resume the wait, and the loop
-        // sees at once what the signal's handler did.
-        poller.return_on_signal(true);
-        // A generation is not used twice, so the loop itself recognises stale events.
-        poller.filter_stale(false);
+        let (policy, member) = (builder.policy, builder.member);
+        let first_index = keys::first_index(builder.listeners.len());
+        let expected = first_index.saturating_add(builder.connections);
+        let accepting = Accepting::new(builder.listeners, policy, member, &mut poller)?;
         let mut clock = builder.clock.unwrap_or_else(Clock::system);
         if let Some(ticker) = updates.ticker() {
             poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
         }
         updates.begin(&mut clock);
         let budgets = builder.budgets.at_least_one();
-        let capabilities = poller.backend().capabilities();
-        let first_index = keys::first_index(builder.listeners.len());
-        let expected = first_index.saturating_add(builder.connections);
         let stats = Stats {
             limit: builder.connections,
             backend: poller.backend().name(),
@@ -127,7 +121,7 @@ impl<L: Acceptor> EventLoop<L> {
             evictions: Evictions::new(expected, builder.idle_grace, lag_ns),
             clock,
             updates,
-            accepting: Accepting::new(builder.listeners, coordination, capabilities),
+            accepting,
             shutdown: Shutdown::default(),
             phase: Phase::Over,
             pending_step: None,

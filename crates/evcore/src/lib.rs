@@ -64,7 +64,6 @@ mod timers;
 // Phases with a policy of their own.
 mod accepting;
 mod eviction;
-mod group;
 mod listeners;
 mod shutdown;
 
@@ -81,7 +80,6 @@ pub use connector::Connector;
 pub use edge_stream::EdgeStream;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
-pub use group::GroupMember;
 pub use handle::Handle;
 pub use instruments::{Instruments, SlowTurn, record::Record};
 pub use listeners_mut::ListenersMut;

@@ -235,16 +235,12 @@ impl<L: Acceptor> Entry<L> {
         if self.is_suspended() || self.registered {
             return Ok(());
         }
-        if plan.exclusive {
-            let mode = if plan.edge_triggered {
-                Mode::Edge
-            } else {
-                Mode::Level
-            };
-            poller.add_exclusive(&self.listener, key, Interest::READ, mode)?;
-        } else {
-            poller.add(&self.listener, key, Interest::READ, Mode::Level)?;
-        }
+        let mode = match (plan.exclusive, plan.edge_triggered) {
+            (true, true) => Mode::ExclusiveEdge,
+            (true, false) => Mode::Exclusive,
+            (false, _) => Mode::Level,
+        };
+        poller.add(&self.listener, key, Interest::READ, mode)?;
         self.registered = true;
         Ok(())
     }

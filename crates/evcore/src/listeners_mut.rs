@@ -84,7 +84,7 @@ impl<'a, L: Acceptor> ListenersMut<'a, L> {
     ///
     /// The poller's. The listeners are closed all the same.
     pub fn close(&mut self) -> Result<()> {
-        let held_lock = self.ev.accepting.holds_lock();
+        let held_lock = self.ev.accepting.coordinator.holds_lock();
         let closed = self
             .ev
             .accepting

@@ -7,7 +7,7 @@ use crate::{
     Acceptor, EventLoop, Result, Step,
     instruments::record::Record,
     keys::{KeyOwner, TICKER_KEY},
-    timers::{NEVER, late_ns},
+    timers::late_ns,
 };
 
 impl<L: Acceptor> EventLoop<L> {
@@ -23,23 +23,16 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Makes the listeners follow the balancer's plan. Reads the clock if it was not read, and the
-    /// plan depends on the time or has an end. Returns the time, if it was read.
+    /// Makes the listeners follow the balancer's plan for the present time, and returns that time.
     #[inline(never)]
-    pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> Option<u64> {
+    pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> u64 {
         let load = self.load_to_offer();
-        let (clock, batch_was_full) = (&self.clock, self.batch.is_full());
-        let is_timed = self.accepting.is_timed();
-        let now_ns = now_ns.or_else(|| is_timed.then(|| clock.monotonic_ns_now()));
-        let planned_ns = now_ns.unwrap_or(clock.monotonic_ns());
+        let clock = &self.clock;
+        let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
         let (poller, stats) = (&mut self.poller, &mut self.stats);
-        let plan = self
-            .accepting
-            .make_plan(planned_ns, load, batch_was_full, clock, poller, stats);
+        let plan = self.accepting.make_plan(now_ns, load, clock, poller, stats);
         self.record(Record::of_plan(&plan));
-        // A listener that the poller refused is suspended from now on.
-        let has_end = self.accepting.wakes_at_ns() != NEVER;
-        now_ns.or_else(|| has_end.then(|| self.clock.monotonic_ns_now()))
+        now_ns
     }
 
     /// Updates the clock after a wait, if it is time to.
@@ -134,14 +127,14 @@ impl<L: Acceptor> EventLoop<L> {
     /// Releases the accept lock, if this turn holds it.
     #[inline]
     pub(crate) fn unlock(&mut self) {
-        if self.accepting.holds_lock() {
+        if self.accepting.coordinator.holds_lock() {
             self.unlock_held();
         }
     }
 
     #[inline(never)]
     fn unlock_held(&mut self) {
-        self.accepting.release_lock();
+        self.accepting.coordinator.release_lock();
         self.record(Record::LockReleased);
     }
 

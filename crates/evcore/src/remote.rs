@@ -55,7 +55,8 @@ impl Remote {
     /// A waker has ended a wait: takes the requests.
     #[inline(never)]
     pub(crate) fn on_woken(&mut self) {
-        self.pending |= POSTS | (u32::from(self.requests.take_wake()) * WOKEN);
+        self.pending |= POSTS;
+        self.pending |= u32::from(self.requests.take_wake()) * WOKEN;
         // If the wait failed, an earlier request is still there.
         let requested = [self.shutdown, self.requests.take_shutdown()];
         self.shutdown = requested.into_iter().flatten().min();

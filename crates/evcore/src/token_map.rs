@@ -135,9 +135,10 @@ impl<T> TokenMap<T> {
         for (index, place) in (0..).zip(0..self.values.len()) {
             let token = self.generations[place].map(|generation| Token::new(index, generation));
             let value = self.values[place].as_mut();
-            if let Some((token, value)) = token.zip(value)
-                && !keep(token, value)
-            {
+            let ended = token
+                .zip(value)
+                .map(|(token, value)| (token, !keep(token, value)));
+            if let Some((token, true)) = ended {
                 self.close(ev, token);
             }
         }
@@ -167,12 +168,17 @@ impl<T> TokenMap<T> {
     #[inline]
     #[must_use]
     pub fn get_disjoint_mut(&mut self, [a, b]: [Token; 2]) -> Option<[&mut T; 2]> {
-        if !self.contains(a) || !self.contains(b) {
+        if a.index() == b.index() || !self.contains(a) || !self.contains(b) {
             return None;
         }
-        let indices = [a, b].map(|token| token.index() as usize);
-        let [a, b] = self.values.get_disjoint_mut(indices).ok()?;
-        Some([a.as_mut()?, b.as_mut()?])
+        let (at_a, at_b) = (a.index() as usize, b.index() as usize);
+        let (low, high) = self.values.split_at_mut(at_a.max(at_b));
+        let (low, high) = (low[at_a.min(at_b)].as_mut()?, high[0].as_mut()?);
+        Some(if at_a < at_b {
+            [low, high]
+        } else {
+            [high, low]
+        })
     }
 
     /// Whether a token has a value here.

@@ -73,19 +73,23 @@ impl<L: Acceptor> EventLoop<L> {
         // pause of the listeners; the end of the plan.
         let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
         let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
-        let mut ends_ns = due_ns.min(self.accepting.wakes_at_ns());
+        let mut ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         let (mut now_ns, mut plan_is_over) = (now_ns, false);
         if ends_ns != NEVER {
             // The clock is behind by what the handlers took, and an end does not count from there.
             let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
-            plan_is_over = self.accepting.wakes_at_ns() <= read_ns;
+            if self.updates.is_every_wait() {
+                let lasted_ns = read_ns.saturating_sub(self.clock.monotonic_ns());
+                self.accepting.coordinator.on_turn_end(lasted_ns, read_ns);
+            }
+            plan_is_over = self.accepting.coordinator.plan_ends_at_ns() <= read_ns;
             now_ns = Some(read_ns);
         }
         let (load, evictions) = (self.load(), &self.evictions);
         let offer = || evictions.load_to_offer(load);
-        if plan_is_over || !self.accepting.keeps_plan(load, offer) {
-            now_ns = self.make_plan(now_ns);
-            ends_ns = due_ns.min(self.accepting.wakes_at_ns());
+        if plan_is_over || !self.accepting.coordinator.keeps_plan(load.active, offer) {
+            now_ns = Some(self.make_plan(now_ns));
+            ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         }
         if self.has_work() || self.shutdown_is_due() {
             self.slots.begin_turn();
@@ -137,7 +141,7 @@ impl<L: Acceptor> EventLoop<L> {
         if self.remote.has_news() {
             self.take_remote_requests();
         }
-        if self.accepting.holds_lock() {
+        if self.accepting.coordinator.holds_lock() {
             if self.accepting.has_queued() || self.batch.has(is_listener) {
                 self.post_batch();
             } else {
@@ -200,7 +204,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub(crate) fn has_later_work(&self) -> bool {
         self.has_work()
-            || self.accepting.holds_lock()
+            || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ns())
             || (self.is_shutting_down() && self.shutdown_evicts())
     }

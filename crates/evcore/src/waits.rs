@@ -203,7 +203,7 @@ impl<L: Acceptor> EventLoop<L> {
                 let is_due = has_refused || self.is_shut_down();
                 Ok(Sleep {
                     timeout: is_due.then_some(Duration::ZERO).or(timeout),
-                    descriptor: self.poller.descriptor(),
+                    descriptor: self.poller.backend().descriptor(),
                 })
             }
             Err(error) => {
@@ -231,7 +231,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
         let now_ns = self.end_measuring();
         let timeout = self.plan_turn(now_ns);
-        if self.accepting.holds_lock() {
+        if self.accepting.coordinator.holds_lock() {
             self.record(Record::LockTaken);
         }
         timeout

@@ -7,7 +7,7 @@ use std::{cell::Cell, net::TcpStream, rc::Rc, time::Duration};
 
 use evcore::{
     Acceptor, Builder, EventLoop, Interest, Listener, Mode, Step, Stream, Token, TokenMap,
-    balancer::{Leader, Load, Member, Policy, WorkerGroup, WorkerId},
+    balancer::{GroupMember, Leader, Load, Member, Policy, WorkerGroup, WorkerId},
     clock::{Clock, ManualTimeSource},
     net::{self, Accept, Resource},
     poller::{Source, Target},

@@ -8,7 +8,7 @@ use std::{
 
 use evcore::{
     Builder, Error, EventLoop, Interest, Listener, Mode, Step, Stream, TokenMap,
-    balancer::{Policy, WorkerGroup, WorkerId},
+    balancer::{GroupMember, Policy, WorkerGroup, WorkerId},
     poller::BackendKind,
 };
 

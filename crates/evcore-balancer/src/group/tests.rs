@@ -41,7 +41,9 @@ fn joined<const N: usize>(loads: [Load; N]) -> (WorkerGroup, [Member; N]) {
 }
 
 fn is_woken(member: &Member) -> bool {
-    let fd = member.notify_fd().expect("the group is notified");
+    let Some(Notifier::Descriptor(fd)) = member.notifier() else {
+        panic!("the group is notified");
+    };
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
 }
@@ -321,7 +323,7 @@ fn a_policy_that_uses_no_group_makes_no_descriptors() {
     for policy in [Policy::Off, Policy::exclusive()] {
         let group = WorkerGroup::new(policy, 2).unwrap();
         let [one, two] = [0, 1].map(|slot| group.join(id(slot)));
-        assert!(!one.in_group() && one.notify_fd().is_none());
+        assert!(!one.in_group() && one.notifier().is_none());
         assert!(one.try_lock());
         assert_eq!(two.sync(load(0)), GroupView::alone());
         one.clear_notifier();
@@ -335,7 +337,7 @@ fn a_policy_that_uses_no_group_makes_no_descriptors() {
 fn a_member_has_the_policy_of_its_group() {
     for policy in [Policy::exclusive(), Policy::mutex()] {
         let group = WorkerGroup::new(policy, 1).unwrap();
-        assert_eq!(group.join(id(0)).policy(), policy);
+        assert_eq!(group.join(id(0)).policy(), Some(policy));
     }
 }
 
@@ -363,25 +365,74 @@ fn a_slot_beyond_the_group_panics() {
     let _ = group(2).join(id(2));
 }
 
+#[test]
+fn a_late_member_is_not_chosen_while_another_is_on_time() {
+    let (_group, [one, two, three]) = joined([load(0), load(1), load(9)]);
+    two.set_late(true);
+    let view = one.sync(load(0));
+    assert_eq!((view.least_loaded, view.outpaced), (peer(2, 9), false));
+    let view = two.sync(load(1));
+    assert_eq!((view.least_loaded, view.outpaced), (peer(0, 0), true));
+    drop(one);
+    assert!(is_woken(&three) && !is_woken(&two));
+}
+
+#[test]
+fn a_late_member_is_chosen_by_late_and_full_ones_if_no_other_has_room() {
+    let (_group, [one, two]) = joined([load(0), load(1)]);
+    two.set_late(true);
+    assert_eq!(
+        one.sync(load(0)).least_loaded,
+        None,
+        "it hands nothing over"
+    );
+    assert_eq!(one.sync(FULL).least_loaded, peer(1, 1));
+    one.set_late(true);
+    let view = one.sync(load(5));
+    assert_eq!((view.least_loaded, view.outpaced), (peer(1, 1), false));
+    one.set_late(false);
+    drop(one);
+    assert!(is_woken(&two));
+}
+
+#[test]
+fn a_successor_is_not_late() {
+    let (group, [one, two]) = joined([load(0); 2]);
+    one.set_late(true);
+    mem::forget(one);
+    let successor = group.join(id(0));
+    let _ = successor.sync(load(0));
+    let view = two.sync(load(0));
+    assert!(!view.outpaced && !two.shared().is_late(id(0)));
+}
+
 proptest! {
     #[test]
     fn the_least_loaded_agrees_with_a_plain_search(
-        loads in prop::collection::vec(prop::option::of(0_u32..5), 1..8),
+        loads in prop::collection::vec((prop::option::of(0_u32..5), any::<bool>()), 1..8),
         me in 0_usize..8,
     ) {
         let me = me % loads.len();
         let group = group(loads.len());
         let members: Vec<_> = (0..loads.len()).map(|slot| group.join(id(slot))).collect();
         let shown = |shown: Option<u32>| shown.map_or(FULL, load);
-        for (member, active) in members.iter().zip(&loads) {
+        for (member, (active, late)) in members.iter().zip(&loads) {
             let _ = member.sync(shown(*active));
+            member.set_late(*late);
         }
-        let found = members[me].sync(shown(loads[me])).least_loaded;
-        let others = loads.iter().enumerate().filter(|(slot, _)| *slot != me);
-        let expected = others.filter_map(|(_, active)| *active).min();
+        let view = members[me].sync(shown(loads[me].0));
+        let least = |counts_late| {
+            let others = loads.iter().enumerate().filter(|(slot, _)| *slot != me);
+            let others = others.filter(|(_, (_, late))| counts_late || !late);
+            others.filter_map(|(_, (active, _))| *active).min()
+        };
+        let needs_any = loads[me].0.is_none() || loads[me].1;
+        let expected = least(false).or_else(|| least(true).filter(|_| needs_any));
+        let found = view.least_loaded;
         prop_assert_eq!(found.map(|peer| peer.active), expected);
+        prop_assert_eq!(view.outpaced, loads[me].1 && least(false).is_some());
         if let Some(peer) = found {
-            prop_assert_eq!(loads[peer.id.slot()], Some(peer.active));
+            prop_assert_eq!(loads[peer.id.slot()].0, Some(peer.active));
         }
     }
 }

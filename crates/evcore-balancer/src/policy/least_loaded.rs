@@ -152,7 +152,8 @@ impl LeastLoaded {
         }
         awaited.accepted = awaited.accepted.saturating_add(now.inputs.accepted);
         let leads = now.view.leader == Leader::Me && !now.notified;
-        let is_above = !self.slack.is_near(now.inputs.load, Some(awaited.peer));
+        let is_above =
+            now.view.outpaced || !self.slack.is_near(now.inputs.load, Some(awaited.peer));
         if leads && is_above && waited_ns < ANSWER_NS {
             self.awaited = Some(awaited);
         }
@@ -210,13 +211,18 @@ impl LeastLoaded {
         if now.notified {
             return self.start(now);
         }
-        if self.slack.is_near(now.inputs.load, now.least_loaded) {
+        if self.is_near(now) {
             return self.keep(now);
         }
         match now.view.leader {
             Leader::Other => self.stop(now),
             Leader::None | Leader::Me => self.keep_leading(now),
         }
+    }
+
+    /// Whether no other worker should listen in place of this one.
+    fn is_near(&self, now: Now<'_>) -> bool {
+        !now.view.outpaced && self.slack.is_near(now.inputs.load, now.least_loaded)
     }
 
     /// Keeps listening. Registers again if the registration is too old or of the wrong kind.
@@ -321,8 +327,7 @@ impl LeastLoaded {
     }
 
     fn start_or_stay_away(&mut self, now: Now<'_>, since_ns: u64) -> Plan {
-        let is_near = self.slack.is_near(now.inputs.load, now.least_loaded);
-        if now.notified || is_near || now.view.leader == Leader::None {
+        if now.notified || self.is_near(now) || now.view.leader == Leader::None {
             return self.start(now);
         }
         let away_ns = passed(since_ns, now.ns);

@@ -122,7 +122,7 @@ impl LockPolicy {
     /// Whether this worker should yield the lock to others.
     fn is_over_limit(&self, now: &Inputs, view: &GroupView) -> bool {
         if now.in_group {
-            !self.slack.is_near(now.load, view.least_loaded)
+            view.outpaced || !self.slack.is_near(now.load, view.least_loaded)
         } else {
             now.load.is_crowded()
         }

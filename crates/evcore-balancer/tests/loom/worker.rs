@@ -13,6 +13,7 @@ use loom::cell::UnsafeCell;
 use crate::{
     balancer::Balancer,
     group::{Member, WorkerGroup},
+    group_member::GroupMember,
     inputs::{GroupView, Inputs, Leader, Load},
     kernel::{Kernel, Registration},
     notify_fd::NotifyFd,
@@ -92,7 +93,7 @@ impl Worker {
         Self {
             server: Arc::clone(server),
             slot,
-            balancer: Balancer::new(member.policy()),
+            balancer: Balancer::new(Policy::least_loaded()),
             member: Some(ManuallyDrop::new(member)),
             now: Duration::ZERO,
             active,

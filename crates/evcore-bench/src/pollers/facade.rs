@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use evcore::balancer::{Load, Policy, WorkerGroup, WorkerId};
+use evcore::balancer::{GroupMember, Load, Policy, WorkerGroup, WorkerId};
 use evcore::clock::Clock;
 use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token, TokenMap};
 

@@ -79,7 +79,10 @@ fn open_descriptors() -> usize {
 }
 
 fn number(connection: &Connection) -> usize {
-    str::from_utf8(&connection.state).unwrap().parse().unwrap()
+    std::str::from_utf8(&connection.state)
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 fn wait_for(fds: &[impl AsFd]) -> Vec<bool> {
@@ -114,7 +117,7 @@ fn answer(role: &str, number: usize, stream: &mut TcpStream) -> bool {
     match stream.read(&mut bytes) {
         Ok(0) | Err(_) => false,
         Ok(length) => {
-            let question = str::from_utf8(&bytes[..length]).unwrap();
+            let question = std::str::from_utf8(&bytes[..length]).unwrap();
             let answer = format!("{role} {number} {question}");
             stream.write_all(answer.as_bytes()).is_ok()
         }

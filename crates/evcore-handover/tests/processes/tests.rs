@@ -69,6 +69,8 @@ const SIZE: usize = 5;
 
 const CLIENTS: usize = 120;
 
+const BATCHES: usize = CLIENTS / SIZE;
+
 /// Rounds of a random kill.
 const ROUNDS: usize = 60;
 
@@ -151,13 +153,15 @@ fn sorted(mut numbers: Vec<usize>) -> Vec<usize> {
     numbers
 }
 
-/// Moments from now to some milliseconds later, the same in each run.
+/// Lets some time pass, from nothing to milliseconds; short times are as frequent as long ones. The
+/// same in each run.
 fn random_moment(seed: &mut u64) {
     // An LCG of Knuth's.
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);
-    for _ in 0..(*seed >> 33) % 200_000 {
+    let (scale, part) = ((*seed >> 59) % 18, (*seed >> 33) & 0xff_ffff);
+    for _ in 0..part % (1 << scale) {
         hint::spin_loop();
     }
 }
@@ -228,10 +232,11 @@ fn a_receiver_killed_at_any_step_loses_only_what_it_had_accepted() {
 
 fn a_receiver_killed_at_a_random_moment_loses_only_what_it_had_accepted() {
     let mut seed = 1;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let mut stage = Stage::new(&[]);
         let mut receiver = stage.receiver(&[]);
         receiver.expect("claimed");
+        (0..round % BATCHES).for_each(|_| drop(receiver.expect("accepted")));
         random_moment(&mut seed);
         receiver.kill();
         check_after_death_of_receiver(&mut stage, &mut receiver);
@@ -274,10 +279,11 @@ fn a_sender_killed_at_any_step_loses_only_what_it_had_not_sent() {
 
 fn a_sender_killed_at_a_random_moment_loses_only_what_it_had_not_sent() {
     let mut seed = 2;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let mut stage = Stage::new(&[]);
         let mut receiver = stage.receiver(&[]);
         stage.sender.expect("opened");
+        (0..round % BATCHES).for_each(|_| drop(stage.sender.expect("sent")));
         random_moment(&mut seed);
         stage.sender.kill();
         check_after_death_of_sender(&mut stage, &mut receiver);

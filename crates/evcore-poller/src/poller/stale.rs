@@ -20,17 +20,10 @@ impl Poller {
         Ok(())
     }
 
-    /// Whether any event needs to be completed, or may be stale. The usual batch needs nothing, and on
-    /// epoll it is mostly not even scanned.
-    #[inline]
-    pub(super) fn must_complete(&self, events: &Events) -> bool {
-        events.has_any(self.registry.to_complete()) && self.registry.must_complete(events)
-    }
-
     /// Completes all events except the first `from`, and drops the stale ones. Returns how many it
     /// has dropped.
     pub(super) fn complete(&mut self, events: &mut Events, from: usize) -> usize {
-        if !self.must_complete(events) {
+        if self.registry.are_plain(events) {
             return 0;
         }
         let before = events.len();

@@ -25,6 +25,7 @@ const ALL: Capabilities = Capabilities {
     edge: true,
     oneshot: true,
     exclusive: true,
+    watches_files: true,
     batches_changes: false,
     simulated: false,
 };
@@ -33,6 +34,7 @@ const NOTHING: Capabilities = Capabilities {
     edge: false,
     oneshot: false,
     exclusive: false,
+    watches_files: false,
     batches_changes: false,
     simulated: false,
 };
@@ -101,7 +103,7 @@ impl FakeBackend {
 
 impl Backend for FakeBackend {
     fn name(&self) -> &'static str {
-        "stateed"
+        "fake"
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -172,7 +174,6 @@ impl Poller {
             interest,
             ends: WatchSet::of(interest).ends(),
             mode,
-            exclusive: false,
         })
     }
 }

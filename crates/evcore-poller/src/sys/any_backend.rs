@@ -7,8 +7,31 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::io::Errno;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
 use super::epoll::Epoll;
-use crate::{Backend, EventSink, Registration, Result};
+use crate::{Backend, Events, Registration, Result};
+
+/// How a wait on epoll has replaced the events. Its parts stay in registers.
+#[derive(Clone, Copy)]
+#[cfg_attr(
+    not(any(target_os = "linux", target_os = "android")),
+    expect(dead_code, reason = "only epoll makes the others")
+)]
+pub(crate) enum Refill {
+    /// There is one event with these of epoll's flags, and room for another. It may be the waker's.
+    One { key: u64, flags: u32 },
+    /// There is this number of events, and room for another. None is the waker's.
+    Some(usize),
+    /// There is no room for another event, or one is the waker's.
+    FullOrWoken,
+    /// There is none, since the call has failed.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Failed(Errno),
+    /// The backend is not epoll.
+    Boxed,
+}
 
 #[derive(Debug)]
 pub(crate) enum AnyBackend {
@@ -37,12 +60,28 @@ impl AnyBackend {
         }
     }
 
+    /// Waits on epoll, and replaces the events. Does nothing on another backend.
+    ///
+    /// The waker's event is left among them: see [`take_wake`](Self::take_wake).
     #[inline(always)]
-    pub(crate) fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+    pub(crate) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Epoll(epoll) => epoll.wait(events, timeout),
-            Self::Boxed(backend) => backend.wait(events, timeout),
+            Self::Epoll(epoll) => epoll.refill(events, timeout),
+            Self::Boxed(_) => {
+                let _ = (events, timeout);
+                Refill::Boxed
+            }
+        }
+    }
+
+    /// Takes the waker's event out of the batch, if [`refill`](Self::refill) has left it there.
+    #[cold]
+    pub(crate) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(epoll) => epoll.take_wake(events),
+            _ => Ok(()),
         }
     }
 }

@@ -155,7 +155,7 @@ impl<K: Kernel> DevPoll<K> {
             };
             match written {
                 Ok(()) => self.watches.mark_written(1),
-                // These are not about the one descriptor.
+                // A signal's handler has run, or this is a forked child: not about the descriptor.
                 Err(errno @ (Errno::INTR | Errno::ACCESS)) => return Err(errno),
                 Err(errno) => match self.watches.drop_refused() {
                     Some(key) => self.lost.push(key),
@@ -224,6 +224,7 @@ impl<K: Kernel> DevPoll<K> {
             self.kernel.poll(&mut self.found[..room], in_ms(chunk))
         });
         count.map_err(|errno| match errno {
+            // A signal's handler has run.
             Errno::INTR => Error::Interrupted,
             other => Error::os("ioctl(DP_POLL)")(other),
         })
@@ -347,6 +348,7 @@ impl<K: Kernel> fmt::Debug for DevPoll<K> {
 
 fn write_error(errno: Errno) -> Error {
     match errno {
+        // A signal's handler has run.
         Errno::INTR => Error::Interrupted,
         other => Error::os("write(/dev/poll)")(other),
     }

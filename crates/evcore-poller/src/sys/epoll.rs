@@ -25,7 +25,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
+use super::{
+    any_backend::Refill,
+    chunked_wait::{LONGEST_IN_MS, chunked_wait},
+};
 use crate::{
     Backend, BackendKind, Capabilities, Error, EventSink, Events, MAX_ID, Mode, Registration,
     Result, WakeChannel, Waker,
@@ -136,11 +139,11 @@ impl Epoll {
     #[inline]
     fn flags(&self, registration: &Registration) -> EventFlags {
         let mut flags = match registration.mode {
-            Mode::Edge if !self.masks_edge => EventFlags::ET,
-            Mode::Level | Mode::Edge => EventFlags::empty(),
             Mode::Oneshot => EventFlags::ONESHOT,
+            mode if mode.is_edge() && !self.masks_edge => EventFlags::ET,
+            _ => EventFlags::empty(),
         };
-        if registration.exclusive {
+        if registration.mode.is_exclusive() {
             // With it, the kernel refuses RDHUP, PRI and ONESHOT.
             flags |= EventFlags::EXCLUSIVE;
         } else if registration.ends.is_read_closed() {
@@ -161,7 +164,7 @@ impl Epoll {
             }
         }
         chunked_wait(Some(timeout), LONGEST_IN_MS, |chunk| {
-            self.wait_in_ms(events, chunk)
+            self.wait_in_ms(events, events.len(), chunk)
         })
     }
 
@@ -189,28 +192,57 @@ impl Epoll {
         Ok(n)
     }
 
-    /// Makes one system call, and returns the number of events. `timeout` is a whole number of
-    /// milliseconds, at most [`LONGEST_IN_MS`]; otherwise it is rounded up.
+    /// Makes one system call that adds events behind the first `kept`, and returns how many. `timeout`
+    /// is a whole number of milliseconds, at most [`LONGEST_IN_MS`]; otherwise it is rounded up.
     #[inline(always)] // into the wait
-    fn wait_in_ms(&self, events: &mut Events, timeout: Option<Duration>) -> Result<usize, Errno> {
+    fn wait_in_ms(
+        &self,
+        events: &mut Events,
+        kept: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos() as _,
         });
         let entries = events.entries_mut();
-        let places = std::ptr::from_mut(entries.spare_capacity_mut());
-        // SAFETY: an `Entry` has the layout of a kernel's event (`entry.rs` asserts it).
-        let places = unsafe { &mut *(places as *mut [MaybeUninit<epoll::Event>]) };
-        let n = epoll::wait(&self.fd, places, timeout.as_ref())?.0.len();
-        // SAFETY: the kernel wrote the first `n` places behind the entries that were there.
-        unsafe { entries.set_len(entries.len() + n) };
+        let (start, capacity) = (entries.as_mut_ptr(), entries.capacity());
+        let places = std::ptr::slice_from_raw_parts_mut(start.cast(), capacity);
+        // SAFETY: these are the places of the vector, which is borrowed exclusively. An `Entry` has the
+        // layout of a kernel's event (`entry.rs` asserts it).
+        let places: &mut [MaybeUninit<epoll::Event>] = unsafe { &mut *places };
+        let n = epoll::wait(&self.fd, &mut places[kept..], timeout.as_ref())?
+            .0
+            .len();
+        // SAFETY: the kernel wrote the first `n` places behind the `kept` entries.
+        unsafe { entries.set_len(kept + n) };
         Ok(n)
     }
 
-    /// Takes the waker's event out of the batch.
+    /// Waits, and replaces all events. If the only event is the waker's, it is left there.
+    #[inline(always)] // into the poller's wait, of which it is the greater part
+    pub(super) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
+        let waited = match timeout {
+            Some(timeout) if !self.is_in_ms(timeout) => {
+                events.clear();
+                self.wait_in_ns(events, timeout)
+            }
+            _ => self.wait_in_ms(events, 0, timeout),
+        };
+        match waited {
+            Err(errno) => Refill::Failed(errno),
+            Ok(_) => events.note_refilled(is_wake),
+        }
+    }
+
+    /// Takes the waker's event out of the batch, if it is there.
     #[cold]
-    fn report_wake(&mut self, events: &mut Events) -> Result<()> {
+    pub(super) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
+        let count = events.len();
         events.retain_from(0, |event| event.key != WAKE_KEY);
+        if events.len() == count {
+            return Ok(());
+        }
         if self.wake.acknowledge() {
             events.set_woken();
         } else if events.is_empty() {
@@ -231,6 +263,7 @@ impl Backend for Epoll {
             edge: !self.masks_edge,
             oneshot: true,
             exclusive: true,
+            watches_files: true,
             batches_changes: false,
             simulated: false,
         }
@@ -245,7 +278,7 @@ impl Backend for Epoll {
     }
 
     fn modify(&mut self, registration: &Registration) -> Result<()> {
-        if registration.exclusive {
+        if registration.mode.is_exclusive() {
             // The kernel cannot modify an exclusive registration.
             self.remove(registration)?;
             return self.add(registration);
@@ -268,20 +301,18 @@ impl Backend for Epoll {
     #[inline]
     fn remove_before_close(&mut self, _: &Registration) {}
 
-    #[inline(always)] // into the poller's, of which it is the greater part
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
         // A wake takes the place of an event, which the next wait then reports.
         let waited = match timeout {
             Some(timeout) if !self.is_in_ms(timeout) => self.wait_in_ns(events, timeout),
-            _ => self.wait_in_ms(events, timeout),
+            _ => self.wait_in_ms(events, events.len(), timeout),
         };
         if let Err(errno) = waited {
-            return failed(errno);
+            return Err(failed(errno));
         }
-        // One test for the whole batch: only the waker's key has bits above `MAX_ID`.
-        if events.note_added() & ID_BITS > u64::from(MAX_ID) {
-            return self.report_wake(events);
+        if is_wake(events.note_added()) {
+            return self.take_wake(events);
         }
         Ok(())
     }
@@ -344,14 +375,21 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
-/// The result of a wait whose call has failed.
+/// Whether the waker's key is among keys, of which this is the union: no other has bits above
+/// `MAX_ID` in its low half.
+#[inline]
+fn is_wake(keys: u64) -> bool {
+    keys & ID_BITS > u64::from(MAX_ID)
+}
+
+/// The error of a wait whose call has failed.
 #[cold]
-#[inline(never)]
-fn failed(errno: Errno) -> Result<()> {
-    Err(match errno {
+pub(crate) fn failed(errno: Errno) -> Error {
+    match errno {
+        // A signal's handler has run.
         Errno::INTR => Error::Interrupted,
         other => Error::os("epoll_wait")(other),
-    })
+    }
 }
 
 #[cold]

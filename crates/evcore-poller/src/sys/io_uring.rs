@@ -22,10 +22,10 @@
 //!   work, the file is reported no more.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
-//!   data claims priority data too. What may be out of date is checked by one `poll` for all of
-//!   them, except for `Edge`: that is a hint, and its reader meets `WouldBlock`.
-//! - What may be out of date: what was woken before the wait began, since nothing of this thread can
-//!   have come in between later. A flag that the kernel shares shows that there was such a wake-up.
+//!   data claims priority data too. One `poll` checks all completions that may be stale, except those
+//!   of an `Edge`: an `Edge` is a hint, and its reader meets `WouldBlock`.
+//! - A completion may be stale if its wake-up came before this wait began: nothing else of this thread
+//!   can have come in between. A flag that the kernel shares shows that there was such a wake-up.
 //! - A request holds its file. Closing the descriptor does not close the file before the request is
 //!   cancelled. So a removal cancels it at once, by a call, unless it has no request.
 //! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. It does so also
@@ -102,8 +102,8 @@ pub(super) struct IoUring {
     table: Table,
     wake: WakeChannel,
     wake_is_watched: bool,
-    /// How many completions of cancellations are still to come.
-    owed: u32,
+    /// Number of cancellations whose completion has not come.
+    cancellations_pending: u32,
     /// Readiness that must be checked: ids with what the wake-ups claimed, and what to ask for.
     // Invariant: both are empty between waits, and equally long.
     unchecked: Vec<(usize, Ready)>,
@@ -129,7 +129,7 @@ impl IoUring {
             table: Table::default(),
             wake: WakeChannel::new()?,
             wake_is_watched: false,
-            owed: 0,
+            cancellations_pending: 0,
             unchecked: Vec::new(),
             asked: Vec::new(),
             fork_guard: ForkGuard::new(),
@@ -143,7 +143,7 @@ impl IoUring {
         // The new request would report what the eventfd holds, even if that was reported before.
         self.wake.renew();
         self.wake_is_watched = false;
-        self.owed = 0;
+        self.cancellations_pending = 0;
         self.table.arm_all();
         Ok(())
     }
@@ -196,7 +196,7 @@ impl IoUring {
             let target = self.table.next_cancelled().expect("there are as many");
             let name = CANCEL;
             self.ring.push(Request::Cancel { name, target });
-            self.owed += 1;
+            self.cancellations_pending += 1;
         }
         Ok(())
     }
@@ -205,13 +205,13 @@ impl IoUring {
     fn leave(&mut self, old: &Registration) -> Result<()> {
         self.table.leave(old);
         // A full batch may have ended the last wait before the work of its cancellations was done.
-        let is_pending = self.owed > 0 && self.ring.has_work();
+        let is_pending = self.cancellations_pending > 0 && self.ring.has_work();
         let holds_file = self.table.cancelled() > 0 || is_pending;
         if !holds_file || self.fork_guard.is_in_child() {
             return Ok(());
         }
         match self.finish_cancellations() {
-            // The requests are those of another thread. They end with their ring.
+            // Another thread has made the requests. They end with its ring.
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
@@ -249,7 +249,7 @@ impl IoUring {
     fn finish_work(&mut self) -> Result<(), Errno> {
         // The work is done in the order in which it came, and each request has one piece at most. So
         // this bound is enough, whatever peers add behind it.
-        let requests = self.table.len() + self.owed as usize;
+        let requests = self.table.len() + self.cancellations_pending as usize;
         let mut calls = 0..1 + requests.div_ceil(WORK_OF_CALL);
         while self.ring.has_work() && calls.next().is_some() {
             self.ring.enter(0, None)?;
@@ -275,11 +275,58 @@ impl IoUring {
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
             // Saturating: the kernel may also cancel a request by itself, if its driver frees the wait
             // queue (`POLLFREE`). The cancellation of that request then completes as well.
-            self.owed = self.owed.saturating_sub(1);
+            self.cancellations_pending = self.cancellations_pending.saturating_sub(1);
         }
     }
 
+    /// Waits without limit if there is nothing to pass on and nothing to take. Returns whether there is
+    /// something to report; if not, the wait goes on.
+    ///
+    /// This is the usual wait of a server: one call, and the hint of one edge.
+    fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {
+        let is_at_rest = events.is_empty()
+            && self.wake_is_watched
+            && self.cancellations_pending == 0
+            && !self.table.has_changes()
+            && self.ring.first().is_none();
+        if !is_at_rest {
+            return Ok(false);
+        }
+        let before = Before {
+            had_news: self.ring.has_more(),
+        };
+        self.table.begin_wait();
+        self.ring.wait_for_one()?;
+        if self.take_first_hint(events) && self.ring.is_drained() {
+            return Ok(true);
+        }
+        let was_woken = self.gather(events, before);
+        Ok(!events.is_empty() || was_woken)
+    }
+
+    /// Takes the first completion if it is [just a hint](Self::take_hint) and leaves room for another
+    /// event. Returns whether it is. `events` is empty.
+    #[inline]
+    fn take_first_hint(&mut self, events: &mut Events) -> bool {
+        let Some((name, found)) = self.ring.first_going_on() else {
+            return false;
+        };
+        let Some(row) = self.table.row_of(name) else {
+            return false;
+        };
+        let ready = row.readiness(found);
+        let is_hint = row.mode == Mode::Edge && !ready.is_priority() && !ready.is_empty();
+        if !is_hint || events.remaining() <= 1 {
+            return false;
+        }
+        row.position = 0;
+        events.push(row.key, ready);
+        self.ring.drop_first();
+        true
+    }
+
     /// Waits on the ring of this thread.
+    #[inline(never)]
     fn wait_here(&mut self, events: &mut Events, clock: &mut Countdown) -> Result<(), Errno> {
         self.drop_stale();
         let before = Before {
@@ -291,7 +338,7 @@ impl IoUring {
         loop {
             if self.table.has_changes() || !self.wake_is_watched {
                 match self.queue_changes() {
-                    // Completions have to be taken first. The next call submits what is left.
+                    // The kernel has no room for more completions: some have to be taken first. The next call submits what is left.
                     Err(Errno::BUSY) if self.ring.first().is_some() => {}
                     queued => queued?,
                 }
@@ -303,7 +350,7 @@ impl IoUring {
             if !events.is_empty() || was_woken || clock.is_over() {
                 return Ok(());
             }
-            if entered == Entered::Cut {
+            if entered == Entered::Interrupted {
                 return Err(Errno::INTR);
             }
             // Completions that report nothing. A peer may add more and more, so the time counts.
@@ -317,7 +364,7 @@ impl IoUring {
             return self.ring.enter(0, None);
         }
         let timeout = clock.start();
-        self.ring.enter(1 + self.owed, timeout)
+        self.ring.enter(1 + self.cancellations_pending, timeout)
     }
 
     /// Takes completions, as many as there is room for. Returns whether a waker was among them.
@@ -398,7 +445,7 @@ impl IoUring {
         let row = self.table.row(id);
         let found = match completion.result {
             Ok(found) => found,
-            // Its thread has ended.
+            // The thread that made the request has ended.
             Err(Errno::CANCELED) => return self.table.arm_again(id),
             Err(_) => return self.report(id, Ready::ERROR, events),
         };
@@ -415,12 +462,12 @@ impl IoUring {
         // A `Level` is made again after each report, also if it completes while it is submitted.
         row.has_ended &= mode == Mode::Edge;
         match mode {
-            Mode::Level => self.table.make_anew(id),
+            Mode::Level | Mode::Exclusive => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
-            Mode::Edge if completion.more => {}
-            // The queue was full, another ring has woken it, or nothing ever does. An edge too many is a
-            // hint, one too few would be lost.
-            Mode::Edge => self.table.arm_edge_again(id),
+            Mode::Edge | Mode::ExclusiveEdge if completion.more => {}
+            // The queue was full, another ring has woken it, or nothing ever does. A spurious edge is
+            // harmless, a missing one is not.
+            Mode::Edge | Mode::ExclusiveEdge => self.table.arm_edge_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
         if is_out_of_date || ready.is_priority() {
@@ -498,6 +545,7 @@ impl Backend for IoUring {
             edge: true,
             oneshot: true,
             exclusive: false,
+            watches_files: false,
             batches_changes: true,
             simulated: false,
         }
@@ -540,6 +588,15 @@ impl Backend for IoUring {
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let events = events.into_events();
+        if timeout.is_none() {
+            match self.wait_at_rest(events) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // Meets the same error again, and deals with it.
+                Err(Errno::EXIST | Errno::BADR) => {}
+                Err(errno) => return Err(wait_failed(errno)),
+            }
+        }
         let mut clock = Countdown::of(timeout);
         let waited = match self.wait_here(events, &mut clock) {
             // The poller has moved to another thread; or completions were lost.
@@ -549,14 +606,21 @@ impl Backend for IoUring {
             }
             waited => waited,
         };
-        waited.map_err(|errno| match errno {
-            Errno::INTR => Error::Interrupted,
-            other => ring::failed(other),
-        })
+        waited.map_err(wait_failed)
     }
 
     fn waker(&self) -> Waker {
         self.wake.waker()
+    }
+}
+
+/// The error of a wait.
+#[cold]
+fn wait_failed(errno: Errno) -> Error {
+    match errno {
+        // A signal's handler has run.
+        Errno::INTR => Error::Interrupted,
+        other => ring::failed(other),
     }
 }
 

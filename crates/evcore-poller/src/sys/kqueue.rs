@@ -169,6 +169,7 @@ impl<K: Kernel> Kqueue<K> {
             result
         });
         let count = count.map_err(|errno| match errno {
+            // A signal's handler has run.
             Errno::INTR => Error::Interrupted,
             other => Error::os("kevent")(other),
         })?;
@@ -299,7 +300,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
         #[cfg(test)]
         self.table.verify();
         if woken {
-            // Not earlier: until here, it ended each further call at once.
+            // Drain only now: an undrained waker keeps the calls above from blocking.
             self.wake.drain();
             events.set_woken();
         } else if is_cut_short {
@@ -333,7 +334,7 @@ struct Applied {
     is_broken_pipe: bool,
 }
 
-/// The result of a call, beside what the table has collected.
+/// The result of a call, without the events that the table has collected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Collected {
     woken: bool,

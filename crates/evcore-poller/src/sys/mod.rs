@@ -40,7 +40,9 @@ mod raw_fd;
 #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
 mod select;
 
-pub(crate) use any_backend::AnyBackend;
+pub(crate) use any_backend::{AnyBackend, Refill};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) use epoll::failed as epoll_failed;
 pub(crate) use fork_guard::ForkGuard;
 
 /// Makes [`AVAILABLE`] and [`open`] from one list, so that each condition is written once.

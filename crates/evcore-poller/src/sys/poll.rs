@@ -171,6 +171,7 @@ impl Backend for Poll {
         });
         match ready {
             Ok(ready) => self.collect(ready, &mut events),
+            // A signal's handler has run.
             Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(errno) => return Err(Error::os("poll")(errno)),
         }
@@ -252,7 +253,6 @@ mod tests {
             interest: Interest::WRITE,
             ends: Ready::WRITE_CLOSED | Ready::ERROR,
             mode: Mode::Level,
-            exclusive: false,
         }
     }
 

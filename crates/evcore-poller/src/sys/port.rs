@@ -116,6 +116,7 @@ impl<K: Kernel> EventPorts<K> {
             Err(errno) => {
                 self.watches.leave(fd, registration.key);
                 return Err(match errno {
+                    // No file is open under this number.
                     Errno::BADFD => Error::NotOpen { fd },
                     other => Error::os("port_associate")(other),
                 });
@@ -222,6 +223,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
         match self.kernel.dissociate(old.fd) {
             // It was closed, and its number is another file's.
             Err(Errno::NOENT) => Ok(()),
+            // No file is open under this number.
             Err(Errno::BADFD) => Err(Error::NotOpen { fd: old.fd }),
             result => result.map_err(Error::os("port_dissociate")),
         }
@@ -264,6 +266,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
                 }
                 // If it lasts, the next wait returns it.
                 Err(_) if has_news => break,
+                // A signal's handler has run.
                 Err(Errno::INTR) => return Err(Error::Interrupted),
                 Err(errno) => return Err(Error::os("port_getn")(errno)),
             }

@@ -232,6 +232,7 @@ impl Backend for Select {
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         match self.call(&mut events, timeout) {
             Ok(()) => self.report(&mut events),
+            // A signal's handler has run.
             Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(Errno::BADF) => {
                 self.report_beside_closed(&mut events);

@@ -68,7 +68,6 @@ fn the_trace_hash_of_seed_1_is_pinned() {
     sim.set_time_limit(Duration::from_secs(60));
     let process = sim.process();
     let mut poller = Poller::from(process.backend());
-    poller.return_on_signal(true);
     let listener = process.listen(address());
     poller
         .add(&listener, 0, Interest::READ, Mode::Level)
@@ -81,7 +80,7 @@ fn the_trace_hash_of_seed_1_is_pinned() {
         sim.client(address(), script);
     }
 
-    let (mut events, mut streams) = (Events::bounded(64), BTreeMap::new());
+    let (mut events, mut streams) = (Events::raw(64), BTreeMap::new());
     let mut keys = 1..;
     // Until the time limit, which is another error.
     while let Ok(_) | Err(Error::Interrupted) = poller.wait(&mut events, None) {

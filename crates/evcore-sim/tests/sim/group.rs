@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use evcore::{
-    EventLoop, GroupMember, Interest, Mode, Step, TokenMap,
-    balancer::{Leader, Load, Policy, WorkerId},
+    EventLoop, Interest, Mode, Step, TokenMap,
+    balancer::{GroupMember, Leader, Load, Policy, WorkerId},
 };
 use evcore_sim::{
     App, ClientOutcome, Process, Script, Sim, SimConfig, SimGroup, SimListener, SimStream, Workers,

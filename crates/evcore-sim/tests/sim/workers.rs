@@ -204,7 +204,7 @@ fn exclusive_pollers_that_do_not_sleep_all_report() {
     let mut pollers: Vec<_> = processes.iter().map(exclusive_poller).collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
         poller
-            .add_exclusive(listener, 0, Interest::READ, Mode::Level)
+            .add(listener, 0, Interest::READ, Mode::Exclusive)
             .unwrap();
     }
     let _client = sim.connect(address()).unwrap();
@@ -237,13 +237,11 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
         .collect();
     let mut pollers: Vec<_> = processes.iter().map(exclusive_poller).collect();
     for (poller, listener) in pollers.iter_mut().zip(&listeners) {
-        if exclusive {
-            poller
-                .add_exclusive(listener, 0, Interest::READ, Mode::Edge)
-                .unwrap();
-        } else {
-            poller.add(listener, 0, Interest::READ, Mode::Edge).unwrap();
-        }
+        let mode = match exclusive {
+            true => Mode::ExclusiveEdge,
+            false => Mode::Edge,
+        };
+        poller.add(listener, 0, Interest::READ, mode).unwrap();
     }
     let mut events = Events::bounded(4);
     for poller in &mut pollers {

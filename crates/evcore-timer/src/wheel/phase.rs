@@ -231,10 +231,10 @@ impl TimerWheel {
             .map_or(on_heaps, |(_, start)| start.min(on_heaps))
     }
 
-    /// Looks for the next tick at which a timer may be due, after what may have been the earliest timer
-    /// was disarmed.
+    /// Takes a timer off its list or heap that may be the earliest, and looks for the next.
     #[inline(never)]
-    pub(super) fn first_left(&mut self) {
+    pub(super) fn take_off_first(&mut self, spot: Spot) {
+        self.take_off(spot);
         if self.armed > 0 {
             // A slot may begin before this tick, since the wheel stays behind while nothing is due.
             let next = self.next_searched().max(self.quiet_until);

@@ -8,7 +8,8 @@ use std::{
 };
 
 use evcore::{
-    GroupMember, Mode, Ready, Timer, Token,
+    Ready, Timer, Token,
+    balancer::GroupMember,
     poller::{Backend, Capabilities, Error, EventSink, Registration, Result, WakeChannel, Waker},
 };
 
@@ -185,11 +186,11 @@ impl Shared {
         }
         self.keys.insert(registration.fd, registration.key);
         self.exclusively.remove(&registration.fd);
-        if registration.exclusive {
+        if registration.mode.is_exclusive() {
             self.exclusively.insert(registration.fd);
         }
         self.edges.remove(&registration.fd);
-        if registration.mode == Mode::Edge {
+        if registration.mode.is_edge() {
             self.edges.insert(registration.fd);
         }
         Ok(())

@@ -7,11 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use evcore::{
-    GroupMember,
-    balancer::{GroupView, Leader, Load, Peer, WorkerId},
-    poller::Target,
-};
+use evcore::balancer::{GroupMember, GroupView, Leader, Load, Notifier, Peer, WorkerId};
 
 use crate::fake_backend::{FakeBackend, Recorded};
 
@@ -26,6 +22,8 @@ pub(crate) struct FakeMember {
 #[derive(Debug)]
 struct State {
     is_notified: bool,
+    /// What the loop has published last.
+    is_late: bool,
     /// How often the loop has looked for one.
     looks: u32,
     view: GroupView,
@@ -59,6 +57,7 @@ impl FakeMember {
         };
         let state = State {
             is_notified: false,
+            is_late: false,
             looks: 0,
             view,
             calls: Vec::new(),
@@ -89,6 +88,7 @@ impl FakeMember {
             pending: None,
             notified: false,
             alone: false,
+            outpaced: false,
         };
     }
 
@@ -111,6 +111,10 @@ impl FakeMember {
 
     pub(crate) fn set_notified(&self, is_notified: bool) {
         self.state().is_notified = is_notified;
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.state().is_late
     }
 
     /// How often the loop has looked for a notification since the last call.
@@ -168,6 +172,10 @@ impl GroupMember for FakeMember {
         }
     }
 
+    fn set_late(&self, late: bool) {
+        self.state().is_late = late;
+    }
+
     fn lead(&self) {
         self.record(Call::Lead);
     }
@@ -180,8 +188,8 @@ impl GroupMember for FakeMember {
         self.record(Call::Notify(peer));
     }
 
-    fn notifier(&self) -> Option<Target<'_>> {
-        Some(Target::Descriptor(self.notifier.as_fd()))
+    fn notifier(&self) -> Option<Notifier<'_>> {
+        Some(Notifier::Descriptor(self.notifier.as_fd()))
     }
 
     fn clear_notifier(&self) {

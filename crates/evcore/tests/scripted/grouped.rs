@@ -485,12 +485,12 @@ fn in_a_pause_of_its_listeners_a_worker_notifies_once() {
     assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls().last(), Some(&Call::Notify(other())));
     for _ in 0..3 {
-        fixture.pass_ms(100);
+        fixture.pass_ms(9); // a longer handler would make the worker late
         fixture.report_readable(&[served]);
         assert_eq!(fixture.turn(), [readable(served)]);
         assert_eq!(member.calls(), []);
     }
-    fixture.pass_ms(200);
+    fixture.pass_ms(500 - 3 * 9);
     fixture.turn();
     assert!(fixture.ev.stats().listening, "the pause is over");
 }
@@ -503,4 +503,23 @@ fn a_worker_that_pauses_steps_down_and_notifies_another() {
     fixture.turn();
     assert!(!fixture.ev.stats().listening);
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
+}
+
+#[test]
+fn a_worker_with_long_handlers_is_late_until_they_are_over() {
+    let (mut fixture, member) = grouped(100);
+    fixture.rest();
+    member.show(Leader::Other, Some(9));
+    fixture.turn();
+    let mut blocks = |ms| {
+        fixture.pass_ms(1);
+        fixture.turn();
+        fixture.pass_ms(ms);
+        fixture.turn();
+        member.is_late()
+    };
+    assert!(!blocks(50), "one long handler");
+    assert!(blocks(50));
+    let short_turns = (0..100).take_while(|_| blocks(9)).count();
+    assert!((70..100).contains(&short_turns), "{short_turns}");
 }

@@ -47,12 +47,11 @@ impl Report {
 /// Opens a poller over epoll, for waits of at most `capacity` events. `NULL` if the kernel refuses.
 #[unsafe(no_mangle)]
 pub extern "C" fn evcore_open(capacity: usize) -> Option<Box<Handle>> {
-    let mut poller = Poller::with(BackendKind::Epoll).ok()?;
-    // nginx handles signals between two waits.
-    poller.return_on_signal(true);
+    let poller = Poller::with(BackendKind::Epoll).ok()?;
     Some(Box::new(Handle {
         poller,
-        events: Events::bounded(capacity),
+        // nginx handles signals between two waits.
+        events: Events::raw(capacity),
     }))
 }
 
@@ -78,13 +77,10 @@ pub extern "C" fn evcore_add(
     let source = unsafe { BorrowedFd::borrow_raw(fd) };
     let interest = Interest::from_bits_truncate(interest);
     let poller = &mut handle.poller;
-    if mode == EXCLUSIVE {
-        return code(poller.add_exclusive(&source, key, interest, Mode::Level));
-    }
-    let mode = if mode == EDGE {
-        Mode::Edge
-    } else {
-        Mode::Level
+    let mode = match mode {
+        EXCLUSIVE => Mode::Exclusive,
+        EDGE => Mode::Edge,
+        _ => Mode::Level,
     };
     code(poller.add(&source, key, interest, mode))
 }

@@ -59,6 +59,7 @@ fn view(leader: Leader, least: u32) -> GroupView {
         pending: None,
         notified: false,
         alone: false,
+        outpaced: false,
     }
 }
 
@@ -70,6 +71,7 @@ fn none_left(leader: Leader) -> GroupView {
         pending: None,
         notified: false,
         alone: false,
+        outpaced: false,
     }
 }
 
@@ -553,4 +555,21 @@ fn on_the_lock_only_the_plan_of_its_holder_stands() {
         let plan = worker.plan(&now, || is_free, || view(Leader::None, 3));
         assert_eq!(worker.is_settled(&now, &plan), expected);
     }
+}
+
+#[test]
+fn a_late_leader_hands_over_although_it_has_the_least_load() {
+    let outpaced = |leader| GroupView {
+        outpaced: true,
+        ..view(leader, 9)
+    };
+    let mut worker = worker();
+    assert!(starts(&worker.see(&at(0, 0), Leader::None, 9)));
+    let plan = worker.plan(&at(1, 0), no_lock, || outpaced(Leader::Me));
+    assert_eq!((plan.listening, plan.notify), (true, Some(other())));
+    let plan = worker.plan(&at(2, 0), no_lock, || outpaced(Leader::Other));
+    assert!(!plan.listening);
+    let plan = worker.plan(&at(3, 0), no_lock, || outpaced(Leader::Other));
+    assert!(!plan.listening, "it is late");
+    assert!(starts(&worker.see(&at(4, 0), Leader::Other, 9)));
 }

@@ -285,6 +285,7 @@ mod in_a_group {
             pending: None,
             notified: false,
             alone: false,
+            outpaced: false,
         }
     }
 

@@ -37,7 +37,7 @@ fn an_interrupted_wait_without_a_deadline_is_repeated() {
 #[test]
 fn a_wait_returns_on_a_signal_if_asked_to() {
     let mut fixture = Fixture::new(ALL);
-    fixture.poller.return_on_signal(true);
+    fixture.events = Events::raw(4);
     fixture.state().answers.push_back(Answer::Interrupted);
     let seen = fixture.poller.wait(&mut fixture.events, None);
     assert!(matches!(seen, Err(Error::Interrupted)));
@@ -51,19 +51,6 @@ fn an_error_of_the_wait_is_returned() {
     let broken = fixture.poller.wait(&mut fixture.events, None);
     assert!(matches!(broken, Err(Error::Os { .. })));
     assert!(fixture.events.is_empty());
-}
-
-#[test]
-fn a_buffer_without_capacity_is_refused() {
-    let mut fixture = Fixture::new(ALL);
-    fixture.add(3, Interest::READ, Mode::Level).expect("add");
-    fixture.modify(3, Interest::WRITE);
-    fixture.calls();
-    let refused = fixture.poller.wait(&mut Events::bounded(0), None);
-    assert!(matches!(refused, Err(Error::NoRoom)));
-    assert_eq!(fixture.calls(), []);
-    fixture.idle();
-    assert_eq!(fixture.calls(), [Modify(3, Interest::WRITE), Wait(None)]);
 }
 
 /// More is ready than fits, and the kernel reports the waker last.

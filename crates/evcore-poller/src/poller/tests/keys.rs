@@ -89,7 +89,6 @@ fn a_descriptor_is_registered_once() {
         interest: Interest::READ,
         ends: WatchSet::of(Interest::READ).ends(),
         mode: Mode::Level,
-        exclusive: false,
     };
     let refused = fixture.poller.register(twice);
     assert!(matches!(refused, Err(Error::AlreadyWatched { fd: 3 })));

@@ -86,7 +86,7 @@ fn the_refusal_of_a_removed_key_is_not_reported() {
 fn a_failed_wait_loses_no_refusal() {
     for failure in [Answer::Interrupted, Answer::Broken] {
         let mut fixture = Fixture::new(ALL);
-        fixture.poller.return_on_signal(true);
+        fixture.events = Events::raw(4);
         fixture.add(3, Interest::READ, Mode::Level).expect("add");
         fixture.state().refuses.push(3);
         fixture.modify(3, Interest::WRITE);

@@ -13,9 +13,7 @@ fn a_simulated_source_reaches_no_backend_over_a_kernel() {
     for interest in [Interest::NONE, Interest::READ] {
         let seven = Target::Simulated(7);
         let added = fixture.poller.add(&seven, 3, interest, Mode::Level);
-        let exclusive = fixture
-            .poller
-            .add_exclusive(&seven, 3, interest, Mode::Level);
+        let exclusive = fixture.poller.add(&seven, 3, interest, Mode::Exclusive);
         for refused in [added, exclusive] {
             let error = refused.expect_err("there is no such descriptor");
             assert!(matches!(error, Error::SimulatedTarget { number: 7, .. }));

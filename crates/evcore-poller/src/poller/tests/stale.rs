@@ -61,7 +61,7 @@ fn stale_events_alone_rebuild_the_set_and_the_wait_goes_on() {
 #[test]
 fn a_stale_event_interrupts_a_wait_that_returns_on_signals() {
     let mut fixture = may_report_stale(ALL);
-    fixture.poller.return_on_signal(true);
+    fixture.events = Events::raw(4);
     let answer = reports([(9, Ready::READABLE)]);
     fixture.state().answers.push_back(answer);
     let waited = fixture.poller.wait(&mut fixture.events, Some(SECOND));
@@ -70,9 +70,9 @@ fn a_stale_event_interrupts_a_wait_that_returns_on_signals() {
 }
 
 #[test]
-fn an_unfiltered_wait_reports_stale_events_behind_others() {
+fn a_raw_wait_reports_stale_events_behind_others() {
     let mut fixture = may_report_stale(ALL);
-    fixture.poller.filter_stale(false);
+    fixture.events = Events::raw(4);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     let both = [(3, Ready::READABLE), (9, Ready::READABLE)];
     assert_eq!(fixture.wait(reports(both)), both);
@@ -85,22 +85,24 @@ fn an_unfiltered_wait_reports_stale_events_behind_others() {
 }
 
 #[test]
-fn stale_events_alone_rebuild_the_set_if_unfiltered_too() {
+fn a_raw_wait_for_stale_events_alone_rebuilds_the_set() {
     let mut fixture = may_report_stale(ALL);
-    fixture.poller.filter_stale(false);
+    fixture.events = Events::raw(4);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");
     fixture.calls();
-    let answers = [[(9, Ready::READABLE)], [(3, Ready::READABLE)]].map(reports);
-    fixture.state().answers.extend(answers);
-    assert_eq!(fixture.idle(), [(3, Ready::READABLE)]);
-    let expected = [Wait(None), Reset, Add(3, Interest::READ), Wait(None)];
-    assert_eq!(fixture.calls(), expected);
+    let stale = reports([(9, Ready::READABLE), (9, Ready::READABLE)]);
+    fixture.state().answers.push_back(stale);
+    let waited = fixture.poller.wait(&mut fixture.events, None);
+    assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
+    assert_eq!(fixture.calls(), [Wait(None), Reset, Add(3, Interest::READ)]);
+    let event = [(3, Ready::READABLE)];
+    assert_eq!(fixture.wait(reports(event)), event);
 }
 
 #[test]
-fn an_empty_interest_is_silent_even_if_unfiltered() {
+fn an_empty_interest_is_silent_even_if_raw() {
     let mut fixture = Fixture::new(ALL);
-    fixture.poller.filter_stale(false);
+    fixture.events = Events::raw(4);
     for key in [3, 9] {
         fixture.add(key, Interest::READ, Mode::Level).expect("add");
     }

@@ -15,7 +15,7 @@ impl Countdown {
         Self { timeout, start }
     }
 
-    /// Starts, unless it has. Returns what is left.
+    /// Starts the countdown on first use. Returns the time that is left.
     pub(super) fn start(&mut self) -> Option<Duration> {
         let timeout = self.timeout?;
         match self.start {
@@ -32,7 +32,7 @@ impl Countdown {
         self.timeout == Some(Duration::ZERO)
     }
 
-    /// Whether the time is over. Starts, unless it has.
+    /// Whether the timeout has passed. Starts the countdown on first use.
     pub(super) fn is_over(&mut self) -> bool {
         self.is_zero() || self.start() == Some(Duration::ZERO)
     }

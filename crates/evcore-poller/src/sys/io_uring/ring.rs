@@ -68,7 +68,7 @@ pub(super) enum Entered {
     Completed,
     TimedOut,
     /// A call with requests ended by its timeout or by a signal: the kernel does not report which.
-    Cut,
+    Interrupted,
 }
 
 /// How many requests fit into the submission queue; then it is submitted early.
@@ -163,7 +163,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Makes room for a request: if there is none, submits what is queued.
+    /// Makes room for a request: submits what is queued if the queue is full.
     ///
     /// # Errors
     ///
@@ -229,16 +229,32 @@ impl Ring {
         loop {
             let queued = self.queued();
             match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
+                // The timeout has passed.
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
                 // What is queued goes with the call after the completions were taken.
                 Err(Errno::BUSY) if self.completed() > 0 => return Ok(Entered::Completed),
                 // Without memory, the kernel takes some, and then does not wait.
                 Ok(submitted) if submitted < queued => {}
                 Ok(_) if self.completed() < least.min(self.params.cq_entries) => {
-                    return Ok(Entered::Cut);
+                    return Ok(Entered::Interrupted);
                 }
                 submitted => return submitted.map(|_| Entered::Completed),
             }
+        }
+    }
+
+    /// Does the deferred work and waits until there is a completion, without limit, while nothing is
+    /// queued. It may return without one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`enter`](Self::enter).
+    #[inline]
+    pub(super) fn wait_for_one(&mut self) -> Result<(), Errno> {
+        match self.call_once(0, 1, IoringEnterFlags::GETEVENTS, None) {
+            // No memory, or no room for completions: `enter` tries again.
+            Ok(_) | Err(Errno::AGAIN | Errno::BUSY) => Ok(()),
+            Err(errno) => Err(errno),
         }
     }
 
@@ -269,7 +285,7 @@ impl Ring {
         Err(refusal)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call_once(
         &mut self,
         queued: u32,
@@ -303,11 +319,13 @@ impl Ring {
     }
 
     /// How many completions are in the queue.
+    #[inline]
     fn completed(&self) -> u32 {
         self.completions_end().wrapping_sub(self.completion_head)
     }
 
     /// The number of the next completion that the kernel writes.
+    #[inline]
     pub(super) fn completions_end(&self) -> u32 {
         let tail = self.word(self.shared.completion_tail);
         // Acquire: the kernel has written the completions before the tail.
@@ -336,14 +354,32 @@ impl Ring {
     /// The completion with this number, which is in the queue.
     #[inline]
     fn completion(&self, number: u32) -> Completion {
+        self.entry(number).into()
+    }
+
+    /// The entry of the completion with this number, which is in the queue.
+    #[inline(always)]
+    fn entry(&self, number: u32) -> &io_uring_cqe {
         let index = number & (self.params.cq_entries - 1);
         // SAFETY: the place is in the mapping: the index is less than the queue's length, which is a
         // power of two.
         let entry = unsafe { self.shared.completions.add(index as usize) };
         // SAFETY: the kernel has aligned and written this entry, and does not reuse it before the
         // head moves.
-        let entry = unsafe { entry.read() };
-        entry.into()
+        unsafe { entry.as_ref() }
+    }
+
+    /// The name and the flags of the first completion if its request goes on.
+    #[inline]
+    pub(super) fn first_going_on(&mut self) -> Option<(u64, u32)> {
+        self.completion_tail = self.completions_end();
+        if self.completion_head == self.completion_tail {
+            return None;
+        }
+        let first = self.entry(self.completion_head);
+        let found = u32::try_from(first.res).ok()?;
+        let goes_on = first.flags.contains(IoringCqeFlags::MORE);
+        goes_on.then_some((first.user_data.u64_(), found))
     }
 
     /// Takes the first completion. The kernel reuses its place after the next call.
@@ -369,8 +405,15 @@ impl Ring {
         result.map(drop)
     }
 
+    /// Whether all completions were taken that a call would find.
+    #[inline]
+    pub(super) fn is_drained(&self) -> bool {
+        self.completion_head == self.completion_tail && !self.has_more()
+    }
+
     /// Whether wake-ups came that have made no completion yet, or completions wait outside of the
     /// queue: a call finds more.
+    #[inline]
     pub(super) fn has_more(&self) -> bool {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
     }
@@ -493,6 +536,7 @@ fn pause_for(time: Duration) {
 /// The failure of a call on a ring.
 pub(super) fn failed(errno: Errno) -> Error {
     match errno {
+        // No memory for a request, or no room for completions.
         Errno::AGAIN | Errno::BUSY => {
             Error::os("io_uring_enter (tried again for a second: the system lacks memory)")(errno)
         }
@@ -505,10 +549,11 @@ fn refused(errno: Errno) -> Error {
     match errno {
         // The flags that older kernels do not have.
         Errno::INVAL => Error::os("io_uring_setup (Linux 6.1 or later is needed)")(errno),
-        // A sandbox, or the sysctl `kernel.io_uring_disabled`.
-        Errno::PERM | Errno::NOSYS => {
-            Error::os("io_uring_setup (this system does not permit it)")(errno)
-        }
+        // A sandbox, or the sysctl.
+        Errno::PERM | Errno::NOSYS => Error::os(
+            "io_uring_setup (this system does not permit it: a sandbox, \
+             or the sysctl kernel.io_uring_disabled, which must be 0)",
+        )(errno),
         // The kernel charges the queues to the locked memory of the user.
         Errno::NOMEM => Error::os(error::RING_MEMORY)(errno),
         _ => Error::os("io_uring_setup")(errno),
@@ -518,6 +563,7 @@ fn refused(errno: Errno) -> Error {
 /// The refusal of the first call on a new ring.
 fn refused_call(errno: Errno) -> Error {
     match errno {
+        // A sandbox that permits the ring and denies its use.
         Errno::PERM | Errno::NOSYS => {
             Error::os("io_uring_enter (this system does not permit it)")(errno)
         }
@@ -577,8 +623,8 @@ impl From<Request> for io_uring_sqe {
     }
 }
 
-impl From<io_uring_cqe> for Completion {
-    fn from(entry: io_uring_cqe) -> Self {
+impl From<&io_uring_cqe> for Completion {
+    fn from(entry: &io_uring_cqe) -> Self {
         Self {
             name: entry.user_data.u64_(),
             result: u32::try_from(entry.res)

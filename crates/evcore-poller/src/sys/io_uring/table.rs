@@ -15,7 +15,7 @@ use crate::{MAX_ID, Mode, Ready, Registration, growth};
 /// The bits of a request's name that are its id.
 const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
 
-/// The highest number of a request. That above it is the one of the waker and of cancellations.
+/// The highest number of a request. The next number is reserved for the waker and for cancellations.
 const LAST_NUMBER: u64 = (u64::MAX >> ID_BITS) - 1;
 
 /// A row that has no request. No request has the number 0.
@@ -85,7 +85,7 @@ impl Table {
         row.is_some_and(|row| row.key == registration.key && row.flags != 0)
     }
 
-    /// How many ids there are; so many requests at most are not cancelled.
+    /// Number of ids, an upper bound on live requests.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -250,6 +250,13 @@ impl Table {
         (row.request == request).then_some(id)
     }
 
+    /// The row of a request that was not cancelled since.
+    #[inline]
+    pub(super) fn row_of(&mut self, request: u64) -> Option<&mut Row> {
+        let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
+        self.rows.get_mut(id).filter(|row| row.request == request)
+    }
+
     /// Records that the request of `id` has ended.
     pub(super) fn end_request(&mut self, id: usize) {
         self.rows[id].request = NO_REQUEST;
@@ -349,7 +356,6 @@ mod tests {
                 interest: Interest::READ,
                 ends: Ready::NONE,
                 mode: Mode::Edge,
-                exclusive: false,
             });
         }
         let mut names = Vec::new();

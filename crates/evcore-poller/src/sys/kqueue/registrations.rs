@@ -147,9 +147,8 @@ impl Table {
         self.mark_dirty(id);
     }
 
-    /// Drops what an earlier wait had no room to report, if it is of a side that is no longer of
-    /// interest: it must not be reported, nor take the place of other events. What still holds of
-    /// the other side is reported afresh.
+    /// Drops unreported readiness of a side that nobody watches any more. It must not be reported, nor
+    /// take the place of other events. The kernel reports the other side afresh.
     fn drop_unwanted_news(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
         let is_wanted = !interest.is_empty() && interest.contains(row.found.answered());
@@ -301,10 +300,10 @@ impl Row {
         }
         let missing = match self.mode {
             // A change of interest reports everything afresh, as on epoll.
-            Mode::Edge => self.wanted,
+            Mode::Edge | Mode::ExclusiveEdge => self.wanted,
             // So does arming a one-shot that has fired.
             Mode::Oneshot if self.spent => self.wanted,
-            Mode::Level | Mode::Oneshot => self.wanted - self.known,
+            Mode::Level | Mode::Exclusive | Mode::Oneshot => self.wanted - self.known,
         };
         changes.extend(drops(self.fd, id, self.known - self.wanted));
         changes.extend(makes(self.fd, id, missing, self.mode));
@@ -319,8 +318,8 @@ pub(super) fn makes(
     mode: Mode,
 ) -> impl Iterator<Item = Change> {
     let how = match mode {
-        Mode::Level => 0,
-        Mode::Edge | Mode::Oneshot => flag::CLEAR,
+        Mode::Level | Mode::Exclusive => 0,
+        Mode::Edge | Mode::ExclusiveEdge | Mode::Oneshot => flag::CLEAR,
     };
     filters(interest).map(move |filter| Change {
         ident: Ident::new(fd),
@@ -376,7 +375,6 @@ mod tests {
                 interest: Interest::READ,
                 ends: Ready::NONE,
                 mode: Mode::Level,
-                exclusive: false,
             };
             table.enter(&new);
             table.modify(&new);

@@ -30,7 +30,6 @@ fn registration(fd: RawFd, key: u64) -> Registration {
         interest: Interest::WRITE,
         ends: Ready::WRITE_CLOSED | Ready::ERROR,
         mode: Mode::Level,
-        exclusive: false,
     }
 }
 

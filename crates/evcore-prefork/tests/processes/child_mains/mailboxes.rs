@@ -230,7 +230,7 @@ impl Server {
                 Ok(length) => length,
                 Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
             };
-            let words = str::from_utf8(&bytes[..length]).unwrap();
+            let words = std::str::from_utf8(&bytes[..length]).unwrap();
             match words.split_whitespace().collect::<Vec<_>>()[..] {
                 ["who"] => {}
                 ["give", slot] => gives_to = Some(slot.parse().unwrap()),

@@ -282,7 +282,9 @@ fn flags_of_an_earlier_file_hide_nothing() {
 fn flags_of_an_earlier_file_end_no_wait() {
     for returns_on_signal in [false, true] {
         let mut fixture = Fixture::new();
-        fixture.poller.return_on_signal(returns_on_signal);
+        if returns_on_signal {
+            fixture.events = Events::raw(8);
+        }
         fixture.add(A, 1, Interest::WRITE, Mode::Level);
         fixture.close(A);
         fixture.wait();
@@ -396,7 +398,7 @@ fn in_an_undetected_child_each_wait_fails() {
 #[test]
 fn the_device_is_not_lent_to_other_pollers() {
     // Polling it would report POLLERR.
-    assert!(Fixture::new().poller.descriptor().is_none());
+    assert!(Fixture::new().poller.backend().descriptor().is_none());
 }
 
 #[test]

@@ -76,9 +76,9 @@ impl Row {
 
     fn mask(&mut self, ready: Ready) {
         match self.mode {
-            Mode::Level => {}
+            Mode::Level | Mode::Exclusive => {}
             Mode::Oneshot => self.armed = false,
-            Mode::Edge => {
+            Mode::Edge | Mode::ExclusiveEdge => {
                 self.masked |= ready.answered();
                 self.is_over |= ready.is_exceptional();
             }

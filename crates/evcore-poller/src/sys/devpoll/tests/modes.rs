@@ -40,7 +40,7 @@ fn exclusive_is_refused_by_name() {
     let stdin = std::io::stdin();
     let refused = fixture
         .poller
-        .add_exclusive(&stdin, 1, Interest::READ, Mode::Level);
+        .add(&stdin, 1, Interest::READ, Mode::Exclusive);
     assert!(matches!(
         refused,
         Err(Error::NoExclusive { backend: "devpoll" })

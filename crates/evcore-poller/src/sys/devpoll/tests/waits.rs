@@ -6,7 +6,7 @@ use super::*;
 fn timeouts_are_milliseconds_rounded_up() {
     for (nanoseconds, ms) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
         let mut fixture = Fixture::new();
-        fixture.poller.return_on_signal(true);
+        fixture.events = Events::raw(8);
         let timeout = Duration::from_nanos(nanoseconds);
         assert_eq!(fixture.try_wait(Some(timeout)).expect("a wait"), []);
         assert_eq!(fixture.calls(), [Poll(1, ms)]);
@@ -50,7 +50,7 @@ fn without_a_timeout_the_call_waits_without_limit() {
 #[test]
 fn a_wait_returns_on_a_signal_if_asked_to() {
     let mut fixture = Fixture::new();
-    fixture.poller.return_on_signal(true);
+    fixture.events = Events::raw(8);
     fixture.kernel.device().ends.push_back(End::Interrupted);
     let seen = fixture.try_wait(Some(SECOND));
     assert!(matches!(seen, Err(Error::Interrupted)));
@@ -82,7 +82,7 @@ fn an_error_of_the_wait_loses_nothing() {
 fn a_refusal_is_reported_though_the_wait_fails() {
     for end in [End::Broken, End::Interrupted] {
         let mut fixture = Fixture::new();
-        fixture.poller.return_on_signal(true);
+        fixture.events = Events::raw(8);
         fixture.kernel.device().refuses.push(A);
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.kernel.device().ends.push_back(end);

@@ -13,7 +13,10 @@ fn calls_of_wait(backend: &mut IoUring) -> u32 {
     let waited = backend.wait((&mut events).into(), Some(TIMEOUT));
     waited.expect("no signal came");
     assert!(events.is_empty() && start.elapsed() >= TIMEOUT);
-    assert_eq!(backend.owed, 0, "each cancellation has made a completion");
+    assert_eq!(
+        backend.cancellations_pending, 0,
+        "each cancellation has made a completion"
+    );
     backend.ring.calls - before
 }
 

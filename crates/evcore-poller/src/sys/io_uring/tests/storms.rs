@@ -96,7 +96,10 @@ fn a_removal_in_a_storm_is_one_call() {
                 "{mode:?}, {completions}: {most} calls of a removal"
             );
             assert_eq!(crowd.wait(), []);
-            assert_eq!(crowd.backend.owed, 0, "{mode:?}, {completions}");
+            assert_eq!(
+                crowd.backend.cancellations_pending, 0,
+                "{mode:?}, {completions}"
+            );
         }
     }
 }

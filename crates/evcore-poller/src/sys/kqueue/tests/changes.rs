@@ -18,7 +18,6 @@ fn registration(interest: Interest, mode: Mode) -> Registration {
         interest,
         ends: Ready::WRITE_CLOSED | Ready::ERROR,
         mode,
-        exclusive: false,
     }
 }
 
@@ -182,12 +181,11 @@ fn the_next_call_applies_what_a_failed_one_did_not() {
 #[test]
 fn an_interrupted_wait_has_applied_its_changes() {
     let mut fixture = Fixture::new();
-    fixture.poller.return_on_signal(true);
     fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
     fixture.modify(7, Interest::WRITE);
     fixture.calls();
     fixture.kernel().signals = 1;
-    let mut events = Events::bounded(4);
+    let mut events = Events::raw(4);
     let interrupted = fixture.poller.wait(&mut events, Some(SECOND));
     assert!(matches!(interrupted, Err(Error::Interrupted)));
     assert_eq!(fixture.wait(), []);

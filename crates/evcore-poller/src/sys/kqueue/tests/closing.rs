@@ -79,7 +79,6 @@ fn a_stray_that_cannot_be_dropped_is_no_refusal() {
         interest: Interest::READ,
         ends: Ready::WRITE_CLOSED | Ready::ERROR,
         mode: Mode::Level,
-        exclusive: false,
     });
     table.collect(&KernelEvent {
         ident: Ident::new(A),

@@ -127,8 +127,8 @@ impl Known {
         };
         let sides = common(watch.wanted, self.holds());
         match watch.mode {
-            Mode::Level => sides,
-            Mode::Edge | Mode::Oneshot => common(sides, watch.fresh),
+            Mode::Level | Mode::Exclusive => sides,
+            Mode::Edge | Mode::ExclusiveEdge | Mode::Oneshot => common(sides, watch.fresh),
         }
     }
 }
@@ -146,8 +146,8 @@ impl Watch {
 
     fn report(&mut self, sides: Interest) {
         match self.mode {
-            Mode::Level => {}
-            Mode::Edge => self.fresh = self.fresh - sides,
+            Mode::Level | Mode::Exclusive => {}
+            Mode::Edge | Mode::ExclusiveEdge => self.fresh = self.fresh - sides,
             Mode::Oneshot => self.fresh = Interest::NONE,
         }
     }

@@ -57,7 +57,7 @@ fn the_longest_timeout_is_ended_by_an_event() {
 fn events_taken_at_the_timeout_are_reported() {
     for errno in [Errno::TIME, Errno::INTR] {
         let mut fixture = Fixture::new();
-        fixture.poller.return_on_signal(true);
+        fixture.events = Events::raw(8);
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN);
         fixture.kernel.port().ends.push_back(End::Late(errno));
@@ -68,7 +68,7 @@ fn events_taken_at_the_timeout_are_reported() {
 #[test]
 fn a_wait_returns_on_a_signal_if_asked_to() {
     let mut fixture = Fixture::new();
-    fixture.poller.return_on_signal(true);
+    fixture.events = Events::raw(8);
     fixture.kernel.port().ends.push_back(End::Interrupted);
     let seen = fixture.try_wait(Some(SECOND));
     assert!(matches!(seen, Err(Error::Interrupted)));
@@ -100,7 +100,7 @@ fn an_error_of_the_wait_loses_nothing() {
 fn a_lost_watch_is_reported_though_the_wait_fails() {
     for end in [End::Broken, End::Interrupted] {
         let mut fixture = Fixture::new();
-        fixture.poller.return_on_signal(true);
+        fixture.events = Events::raw(8);
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN);
         fixture.wait();
@@ -216,7 +216,7 @@ fn a_stray_alone_does_not_restart_the_timeout() {
 #[test]
 fn a_stray_alone_interrupts_a_wait_that_returns_on_signals() {
     let mut fixture = with_a_stray();
-    fixture.poller.return_on_signal(true);
+    fixture.events = Events::raw(8);
     let waited = fixture.try_wait(Some(BEFORE_REST + REST));
     assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
 }
@@ -235,7 +235,7 @@ fn a_stray_does_not_delay_what_is_ready() {
 #[test]
 fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     let mut fixture = with_a_stray();
-    fixture.poller.return_on_signal(true);
+    fixture.events = Events::raw(8);
     fixture.set(A, IN);
     fixture.add(B, 2, Interest::READ, Mode::Level);
     fixture.kernel.port().set_in_wait(Duration::ZERO, B, IN);

@@ -2,18 +2,14 @@
 
 #![cfg(target_os = "linux")]
 
+mod malformed;
+mod one_owner;
+
 use std::{
-    fs, hint,
-    io::{self, IoSlice, Read, Write},
-    mem::MaybeUninit,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::net::UnixStream,
-    },
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    fs,
+    io::{Read, Write},
+    os::{fd::AsFd, unix::net::UnixStream},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
 };
 
@@ -21,13 +17,8 @@ use evcore_handover::{
     Answer, BATCH_CONNECTIONS_MAX, Connection, Error, Mailbox, Receiver, Refusal, STATE_BYTES_MAX,
     Sender,
 };
-use proptest::prelude::*;
 use rustix::{
     io::{FdFlags, fcntl_getfd},
-    net::{
-        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-        SocketType, recv, sendmsg, socketpair,
-    },
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
@@ -392,187 +383,6 @@ fn a_full_mailbox_is_an_error_and_takes_no_descriptor() {
     assert!(Sender::open(&address, VERSION).is_ok());
 }
 
-/// What a sender does, by hand.
-struct Impostor {
-    mailbox: Mailbox,
-    address: OwnedFd,
-}
-
-fn seqpacket() -> (OwnedFd, OwnedFd) {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
-}
-
-fn send_raw(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(fds)));
-    sendmsg(
-        socket,
-        &[IoSlice::new(bytes)],
-        &mut control,
-        SendFlags::NOSIGNAL,
-    )
-    .unwrap();
-}
-
-/// `evHO`, protocol 1, the kind, the count, the version, the number.
-fn header(kind: u8, count: u16, version: u32, number: u64) -> Vec<u8> {
-    let mut bytes = b"evHO\x01".to_vec();
-    bytes.push(kind);
-    bytes.extend(count.to_le_bytes());
-    bytes.extend(version.to_le_bytes());
-    bytes.extend(number.to_le_bytes());
-    bytes
-}
-
-impl Impostor {
-    fn new() -> Self {
-        let (address, mailbox) = Mailbox::pair(VERSION).unwrap();
-        Self { mailbox, address }
-    }
-
-    /// The sending end of a channel, the other end of its revocation, and the receiver.
-    fn introduce(&mut self) -> (OwnedFd, OwnedFd, Receiver) {
-        let ((channel, theirs), (revocation, their_revocation)) = (seqpacket(), seqpacket());
-        let fds = [theirs.as_fd(), their_revocation.as_fd()];
-        send_raw(&self.address, &header(1, 0, VERSION, 0), &fds);
-        let receiver = self.mailbox.next_receiver().unwrap().unwrap();
-        (channel, revocation, receiver)
-    }
-}
-
-#[test]
-fn a_malformed_introduction_is_refused_and_the_mailbox_goes_on() {
-    let _alone = alone();
-    let mut impostor = Impostor::new();
-    let (a, b) = seqpacket();
-    let fds = [a.as_fd(), b.as_fd(), a.as_fd()];
-    for (bytes, fds, why) in [
-        (b"?".to_vec(), &fds[..2], "it is shorter than a header"),
-        (header(1, 0, VERSION, 0), &fds[..0], "two descriptors"),
-        (header(1, 0, VERSION, 0), &fds[..1], "two descriptors"),
-        (header(1, 0, VERSION, 0), &fds[..], "two descriptors"),
-        (header(3, 1, VERSION, 1), &fds[..2], "lengths of its states"),
-        (header(4, 0, VERSION, 1), &fds[..2], "not an introduction"),
-        (vec![b'e'; 100], &fds[..2], "longer than an introduction"),
-    ] {
-        send_raw(&impostor.address, &bytes, fds);
-        let error = impostor.mailbox.next_receiver().unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
-    }
-    let (_channel, _revocation, mut receiver) = impostor.introduce();
-    assert!(receiver.receive().unwrap().is_none());
-}
-
-#[test]
-fn a_malformed_batch_is_refused_whole_and_ends_the_channel() {
-    let _alone = alone();
-    let (a, b) = seqpacket();
-    let fds = [a.as_fd(), b.as_fd()];
-    let batch = |count: u16, version: u32, number: u64, length: u32, state: &[u8]| {
-        let mut bytes = header(3, count, version, number);
-        bytes.extend(length.to_le_bytes());
-        bytes.extend(state);
-        bytes
-    };
-    let refused = |number: u64| header(5, 3, 0, number);
-    for (bytes, fds, why, answer) in [
-        (b"x".to_vec(), &fds[..1], "shorter than a header", None),
-        (
-            batch(1, VERSION, 1, 1, b"s"),
-            &fds[..],
-            "one descriptor for each",
-            Some(refused(1)),
-        ),
-        (
-            batch(1, VERSION, 1, 1, b"s"),
-            &fds[..0],
-            "one descriptor for each",
-            Some(refused(1)),
-        ),
-        (
-            batch(1, VERSION, 1, 2, b"s"),
-            &fds[..1],
-            "shorter than their lengths",
-            Some(refused(1)),
-        ),
-        (
-            batch(1, VERSION, 1, 1, &[b's'; 70_000]),
-            &fds[..1],
-            "longer than the limit",
-            Some(refused(1)),
-        ),
-        (
-            batch(1, VERSION, 2, 1, b"s"),
-            &fds[..1],
-            "next number",
-            Some(refused(2)),
-        ),
-        (
-            batch(1, VERSION + 1, 1, 1, b"s"),
-            &fds[..1],
-            "state version 8",
-            Some(refused(1)),
-        ),
-        (header(4, 0, VERSION, 1), &fds[..1], "not a batch", None),
-    ] {
-        let mut impostor = Impostor::new();
-        let (channel, _revocation, mut receiver) = impostor.introduce();
-        send_raw(&channel, &bytes, fds);
-        let error = receiver.receive().unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
-        // A greeting, the refusal if the message has a number, and the end, while the receiver lives.
-        let mut answers = Vec::new();
-        loop {
-            let mut buffer = [0; 64];
-            let (length, _) = recv(&channel, &mut buffer, rustix::net::RecvFlags::empty()).unwrap();
-            if length == 0 {
-                break;
-            }
-            answers.push(buffer[..length].to_vec());
-        }
-        let expected: Vec<_> = [header(2, 0, VERSION, 0)]
-            .into_iter()
-            .chain(answer)
-            .collect();
-        assert_eq!(answers, expected, "{why}");
-    }
-}
-
-#[test]
-fn a_malformed_answer_ends_the_channel_and_nothing_is_lost() {
-    let _alone = alone();
-    for (bytes, why) in [
-        (b"?".to_vec(), "shorter than a header"),
-        (header(4, 0, 0, 2), "not the next one"),
-        (header(5, 1, 0, 9), "not the next one"),
-        (header(5, 77, 0, 1), "unknown reason"),
-        (header(3, 0, 0, 1), "1 to 253"),
-        (header(1, 0, VERSION, 0), "for a receiver"),
-        (vec![b'e'; 99], "magic"),
-    ] {
-        let (address, mailbox) = seqpacket();
-        let mut sender = Sender::open(&address, VERSION).unwrap();
-        let _clients = send(&mut sender, 0..2);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
-        let mut buffer = [0; 64];
-        let mut parts = [io::IoSliceMut::new(&mut buffer)];
-        let flags = rustix::net::RecvFlags::CMSG_CLOEXEC;
-        rustix::net::recvmsg(&mailbox, &mut parts, &mut control, flags).unwrap();
-        let received = control.drain().flat_map(|part| match part {
-            rustix::net::RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
-            _ => Vec::new(),
-        });
-        let received: Vec<_> = received.collect();
-        send_raw(&received[0], &bytes, &[]);
-        let error = sender.next_answer().unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
-        assert_eq!(numbers(&sender.take_back()), [0, 1]);
-    }
-}
-
 #[test]
 fn a_receiver_without_descriptors_refuses_and_leaks_none() {
     let _alone = alone();
@@ -584,7 +394,7 @@ fn a_receiver_without_descriptors_refuses_and_leaks_none() {
     let limit = getrlimit(Resource::Nofile);
     // Room for three of eight.
     let highest = {
-        let probe = seqpacket().0;
+        let probe = UnixStream::pair().unwrap().0;
         u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&probe)).unwrap()
     };
     let current = Some(highest + 3);
@@ -609,156 +419,4 @@ fn a_receiver_without_descriptors_refuses_and_leaks_none() {
     assert_eq!(reason, Refusal::NoDescriptors);
     assert_eq!(numbers(&connections), (1..9).collect::<Vec<_>>());
     assert!(matches!(sender.next_answer(), Err(Error::Ended)));
-}
-
-/// The two sides decide at the same time, at moments that differ from round to round.
-#[test]
-fn taking_back_and_accepting_at_once_leaves_one_owner() {
-    const BATCHES: usize = Sender::UNACKNOWLEDGED_BATCHES_MAX;
-    let _alone = alone();
-    let (mut taken_back, mut accepted) = (0, 0);
-    for round in 0..300 {
-        let (mut sender, mut receiver) = channel();
-        let _clients: Vec<_> = (0..BATCHES).map(|n| send(&mut sender, n..n + 1)).collect();
-        let accepts = &AtomicBool::new(false);
-        let (mut back, mine) = thread::scope(|scope| {
-            let accepting = scope.spawn(move || {
-                let mut mine = Vec::new();
-                while let Ok(Some(batch)) = receiver.receive() {
-                    accepts.store(true, Ordering::Relaxed);
-                    mine.extend(batch.accept().map(|all| numbers(&all)).unwrap_or_default());
-                }
-                mine
-            });
-            while !accepts.load(Ordering::Relaxed) {
-                hint::spin_loop();
-            }
-            (0..round % 300 * 5).for_each(|_| hint::spin_loop());
-            (numbers(&sender.take_back()), accepting.join().unwrap())
-        });
-        taken_back += back.len();
-        accepted += mine.len();
-        back.extend(mine);
-        back.sort_unstable();
-        assert_eq!(back, (0..BATCHES).collect::<Vec<_>>());
-    }
-    println!("{taken_back} connections were taken back, and {accepted} accepted");
-}
-
-#[derive(Clone, Debug)]
-enum Call {
-    Send(usize),
-    Accept,
-    Refuse,
-    Answer,
-    DropSender,
-    DropReceiver,
-    TakeBack,
-}
-
-fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let call = prop_oneof![
-        4 => (1_usize..4).prop_map(Call::Send),
-        3 => Just(Call::Accept),
-        2 => Just(Call::Refuse),
-        3 => Just(Call::Answer),
-        1 => Just(Call::DropSender),
-        1 => Just(Call::DropReceiver),
-        1 => Just(Call::TakeBack),
-    ];
-    prop::collection::vec(call, 1..40)
-}
-
-/// Where each connection is: with the program at one of the two ends, or in the channel.
-#[derive(Default)]
-struct Ends {
-    next: usize,
-    clients: Vec<UnixStream>,
-    /// Came back, or was never sent.
-    at_sender: Vec<Connection>,
-    at_receiver: Vec<Connection>,
-}
-
-impl Ends {
-    fn run(&mut self, calls: Vec<Call>) {
-        let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
-        let mut sender = Some(Sender::open(&address, VERSION).unwrap());
-        let mut receiver = mailbox.next_receiver().unwrap();
-        for call in calls {
-            match (call, &mut sender, &mut receiver) {
-                (Call::Send(count), Some(sender), _) => {
-                    let (mut new, clients) = connections(self.next..self.next + count);
-                    self.next += count;
-                    self.clients.extend(clients);
-                    let _ = sender.send(&mut new);
-                    self.at_sender.extend(new);
-                }
-                (Call::Accept, _, Some(receiver)) => {
-                    if let Ok(Some(batch)) = receiver.receive() {
-                        self.at_receiver.extend(batch.accept().unwrap_or_default());
-                    }
-                }
-                (Call::Refuse, sender, Some(receiver)) => {
-                    if let Ok(Some(batch)) = receiver.receive() {
-                        // Without a sender a refusal closes: so it does not happen in this test.
-                        match sender {
-                            Some(_) => batch.refuse(),
-                            None => {
-                                self.at_receiver.extend(batch.accept().unwrap_or_default());
-                            }
-                        }
-                    }
-                }
-                (Call::Answer, Some(sender), _) => {
-                    if let Ok(Some(Answer::Refused { connections, .. })) = sender.next_answer() {
-                        self.at_sender.extend(connections);
-                    }
-                }
-                (Call::TakeBack, ..) => {
-                    let back = sender.take().map(Sender::take_back);
-                    self.at_sender.extend(back.unwrap_or_default());
-                }
-                // What is sent lives on in the receiver, unless a refusal is under way.
-                (Call::DropSender, slot, Some(receiver)) => {
-                    if let Some(sender) = slot {
-                        while let Ok(Some(answer)) = sender.next_answer() {
-                            if let Answer::Refused { connections, .. } = answer {
-                                self.at_sender.extend(connections);
-                            }
-                        }
-                    }
-                    *slot = None;
-                    while let Ok(Some(batch)) = receiver.receive() {
-                        self.at_receiver.extend(batch.accept().unwrap_or_default());
-                    }
-                }
-                (Call::DropReceiver, Some(_), slot) => *slot = None,
-                _ => {}
-            }
-        }
-        // The end of every life: one side has each connection.
-        self.at_sender
-            .extend(sender.map(Sender::take_back).unwrap_or_default());
-        while let Some(Ok(Some(batch))) = receiver.as_mut().map(Receiver::receive) {
-            self.at_receiver.extend(batch.accept().unwrap_or_default());
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn each_connection_has_one_owner_after_any_calls(calls in calls()) {
-        let _alone = alone();
-        let mut ends = Ends::default();
-        ends.run(calls);
-        let mut all = numbers(&ends.at_sender);
-        all.extend(numbers(&ends.at_receiver));
-        all.sort_unstable();
-        prop_assert_eq!(all, (0..ends.next).collect::<Vec<_>>());
-        // Nothing is open in a third place, and all is open still.
-        prop_assert!(!ends.clients.iter_mut().any(is_at_end));
-        ends.at_sender.clear();
-        ends.at_receiver.clear();
-        prop_assert!(ends.clients.iter_mut().all(is_at_end));
-    }
 }

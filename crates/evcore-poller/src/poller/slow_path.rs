@@ -1,9 +1,11 @@
-//! What a wait does before and after the backend's, beyond the usual: refusals to report, a deadline to
-//! keep across signals, a wake behind a full buffer.
+//! The slow path of a wait, before and after the backend's: refusals to report, a deadline to keep across
+//! signals, a wake behind a full buffer.
 
 use std::time::{Duration, Instant};
 
 use super::Poller;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use crate::sys;
 use crate::{Error, Events, Result};
 
 impl Poller {
@@ -22,7 +24,7 @@ impl Poller {
     /// Refusals and ready descriptors take turns in coming first. Otherwise, if each wait had as many
     /// refusals as `events` has room, nothing else would ever be reported.
     #[cold]
-    fn wait_beside_refusals(&mut self, events: &mut Events) {
+    fn wait_with_refusals(&mut self, events: &mut Events) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
         if ready_first {
@@ -45,14 +47,11 @@ impl Poller {
         self.complete(events, before);
     }
 
-    /// Whether there is anything to do before a wait, or to refuse.
+    /// Whether there is anything to do before a wait, or a reason to refuse it.
     #[inline]
     pub(super) fn must_prepare(&self, events: &Events, timeout: Option<Duration>) -> bool {
-        let needs_deadline = timeout.is_some() && !self.returns_on_signal;
-        self.registry.needs_attention()
-            || needs_deadline
-            || events.capacity() == 0
-            || self.fork_guard.is_in_child()
+        let needs_deadline = timeout.is_some() && !events.is_raw();
+        self.registry.needs_attention() || needs_deadline || self.fork_guard.is_in_child()
     }
 
     #[inline(never)] // so that the usual wait saves no registers for it
@@ -61,33 +60,64 @@ impl Poller {
         events: &mut Events,
         timeout: Option<Duration>,
     ) -> Result<usize> {
+        events.clear();
         self.fork_guard.check()?;
-        if events.capacity() == 0 {
-            return Err(Error::NoRoom);
-        }
         self.apply_changes();
         if !self.refused.is_empty() {
-            self.wait_beside_refusals(events);
+            self.wait_with_refusals(events);
             return Ok(events.len());
         }
         self.registry.end_attention();
         let deadline = match timeout {
-            Some(timeout) if !self.returns_on_signal => deadline_in(timeout),
+            Some(timeout) if !events.is_raw() => deadline_in(timeout),
             _ => None,
         };
         let waited = (*self.backend).wait(events.into(), timeout);
         self.finish(waited, events, timeout, deadline)
     }
 
-    /// Whether there is anything to do after a successful wait.
+    /// Ends a wait on epoll whose events cannot be returned as they are.
+    ///
+    /// No timeout: a wait that has one and is continued begins in
+    /// [`prepare_and_wait`](Self::prepare_and_wait).
+    #[inline(never)] // so that the usual wait saves no registers for it
+    pub(super) fn finish_refill(&mut self, events: &mut Events) -> Result<usize> {
+        let waited = self.backend.take_wake(events);
+        self.finish(waited, events, None, None)
+    }
+
+    /// Ends a wait on epoll whose call has failed.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cold]
+    #[inline(never)]
+    pub(super) fn finish_failed(
+        &mut self,
+        errno: rustix::io::Errno,
+        events: &mut Events,
+    ) -> Result<usize> {
+        events.clear();
+        let waited = Err(sys::epoll_failed(errno));
+        self.finish(waited, events, None, None)
+    }
+
+    /// Waits on a backend other than epoll.
     #[inline]
-    pub(super) fn must_finish(&self, events: &Events) -> bool {
-        events.remaining() == 0 || self.must_complete(events)
+    pub(super) fn wait_boxed(
+        &mut self,
+        events: &mut Events,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        events.clear();
+        let waited = (*self.backend).wait(events.into(), timeout);
+        if waited.is_ok() && events.remaining() > 0 && self.registry.are_plain(events) {
+            return Ok(events.len());
+        }
+        self.finish(waited, events, None, None)
     }
 
     /// Completes the events of a wait, and goes on if it was interrupted, unless a signal ends it.
     #[inline(never)] // so that the usual wait saves no registers for it
-    pub(super) fn finish(
+    fn finish(
         &mut self,
         mut waited: Result<()>,
         events: &mut Events,
@@ -96,7 +126,7 @@ impl Poller {
     ) -> Result<usize> {
         loop {
             match waited.and_then(|()| self.check(events)) {
-                Err(Error::Interrupted) if !self.returns_on_signal => {}
+                Err(Error::Interrupted) if !events.is_raw() => {}
                 result => return result.map(|()| events.len()),
             }
             let left = deadline.map_or(timeout, |deadline| {

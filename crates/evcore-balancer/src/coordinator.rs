@@ -1,0 +1,687 @@
+//! Plans the turns of one worker: its balancer, its membership, and the last plan.
+//!
+//! A plan is used for more turns while nothing that it depends on has changed. The worker reports what
+//! happens to it, and the next plan takes these reports as its inputs. A plan whose inputs are the
+//! load of the last one and no report would be the same, so [`keeps_plan`](Coordinator::keeps_plan)
+//! compares just these. The caller compares the time.
+//!
+//! Registering listeners, waiting and accepting are up to the caller.
+
+use std::{fmt, mem, ops::BitOrAssign, time::Duration};
+
+use crate::{
+    balancer::Balancer,
+    group_member::{GroupMember, Notifier},
+    inputs::{GroupView, Inputs, Load, Peer},
+    lateness::{LONG_NS, Lateness},
+    plan::{Leadership, Plan},
+    policy::Policy,
+};
+
+/// The policy of a worker, with the member that it needs, and the plan that the worker follows.
+///
+/// ```
+/// use evcore_balancer::{Coordinator, Load, Policy, WorkerGroup, WorkerId};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let group = WorkerGroup::new(Policy::mutex(), 4)?;
+/// let member = group.join(WorkerId::from_slot(2));
+/// let mut worker = Coordinator::new(None, Some(Box::new(member))).expect("it has a group");
+///
+/// let load = Load { active: 3, capacity: 1024 };
+/// let plan = worker.plan(0, load);
+/// assert!(plan.listening && plan.holds_lock);
+/// // Register the listeners, and then:
+/// worker.publish(&plan);
+/// worker.keep_plan(&plan, 0, load);
+/// // Wait, accept, and release the lock before handlers run:
+/// worker.release_lock();
+///
+/// // In the next turn the plan is still the right one, and the lock is held again.
+/// assert!(worker.keeps_plan(load.active, || load));
+/// assert!(worker.holds_lock());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Coordinator {
+    balancer: Balancer,
+    member: Option<Box<dyn GroupMember>>,
+    in_group: bool,
+    exclusive: bool,
+    // Invariant: only from a plan to the end of that turn's accepts.
+    holds_lock: bool,
+    /// All that the next plan has to take in, except the load and the time.
+    reports: Reports,
+    /// Connections accepted since the last plan.
+    accepted: u32,
+    /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
+    planned_active: u32,
+    ends_ns: u64,
+    // Invariant: the group sees this worker as late if it is, until the next plan.
+    lateness: Lateness,
+}
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// The time at which a plan ends that has no end.
+const NEVER: u64 = u64::MAX;
+
+impl Coordinator {
+    /// The coordinator of a worker that does not listen yet. Without a policy it follows that of the
+    /// member, or [`Policy::Off`].
+    ///
+    /// # Errors
+    ///
+    /// The policy, if it needs a lock or a group and the worker has none.
+    pub fn new(
+        policy: Option<Policy>,
+        member: Option<Box<dyn GroupMember>>,
+    ) -> Result<Self, Policy> {
+        let of_group = member.as_ref().and_then(|member| member.policy());
+        let policy = policy.or(of_group).unwrap_or(Policy::Off);
+        let in_group = member.as_ref().is_some_and(|member| member.in_group());
+        let is_missing = match policy {
+            Policy::Mutex { .. } => member.is_none(),
+            Policy::LeastLoaded { .. } => !in_group,
+            Policy::Off | Policy::Exclusive { .. } => false,
+        };
+        if is_missing {
+            return Err(policy);
+        }
+        let mut reports = Reports::UNSETTLED;
+        if in_group && member.as_ref().is_some_and(|it| it.notifier().is_none()) {
+            reports |= Reports::POLLED;
+        }
+        Ok(Self {
+            balancer: Balancer::new(policy),
+            member,
+            in_group,
+            exclusive: false,
+            holds_lock: false,
+            reports,
+            accepted: 0,
+            planned_active: 0,
+            ends_ns: NEVER,
+            lateness: Lateness::default(),
+        })
+    }
+
+    /// The same worker with a poller that has exclusive wake-ups (`EPOLLEXCLUSIVE`), or has not.
+    #[must_use]
+    pub fn exclusive(self, exclusive: bool) -> Self {
+        Self { exclusive, ..self }
+    }
+
+    /// What the poller has to watch for notifications, level-triggered. Report an event of it by
+    /// [`on_notified`](Self::on_notified).
+    #[must_use]
+    pub fn notifier(&self) -> Option<Notifier<'_>> {
+        self.group().and_then(GroupMember::notifier)
+    }
+
+    /// Whether the last plan, which is not [over](Self::plan_ends_at_ns), is right for a turn with this
+    /// many connections. If it had the lock, it has the lock again. `offer` is the load to plan with, if
+    /// that is another one.
+    #[inline]
+    pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
+        let is_planned = active == self.planned_active;
+        is_planned && self.reports == Reports::NONE || self.keeps_plan_in_part(is_planned, offer)
+    }
+
+    #[inline(never)]
+    fn keeps_plan_in_part(&mut self, is_planned: bool, offer: impl FnOnce() -> Load) -> bool {
+        if is_planned && self.reports == Reports::LOCKED {
+            return self.locks_again();
+        }
+        self.keeps_plan_with(offer())
+    }
+
+    /// Gets the lock that the last plan had.
+    fn locks_again(&mut self) -> bool {
+        self.holds_lock = self.member.as_deref().is_some_and(GroupMember::try_lock);
+        self.holds_lock
+    }
+
+    /// Whether the plan is right for another load, or in spite of reports, because the policy does
+    /// not look at what has changed.
+    #[inline(never)]
+    fn keeps_plan_with(&mut self, offer: Load) -> bool {
+        let (active, planned) = (planned_active(offer), self.planned_active);
+        let is_off = self.balancer.policy() == Policy::Off;
+        let is_alike = active == planned || is_off && (active == FULL) == (planned == FULL);
+        if !is_alike || self.reports.any_but(Reports::ignored(is_off)) || self.is_notified() {
+            return false;
+        }
+        !self.reports.has(Reports::LOCKED) || self.locks_again()
+    }
+
+    /// Plans a turn, from the reports since the last plan. The lock may be held from here on. A load
+    /// without room stands for a worker that cannot accept for any reason.
+    pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
+        self.end_lateness(now_ms.saturating_mul(NS_PER_MS));
+        let polled = self.reports.only(Reports::POLLED);
+        let reports = mem::replace(&mut self.reports, polled);
+        let inputs = Inputs {
+            load,
+            accepted: mem::take(&mut self.accepted),
+            may_have_left_clients: reports.has(Reports::LEFT_CLIENTS),
+            notified: reports.has(Reports::ANSWERED) || self.is_notified(),
+            exclusive: self.exclusive,
+            in_group: self.in_group,
+            ..Inputs::at(Duration::from_millis(now_ms))
+        };
+        let member = self.member.as_deref();
+        let plan = self.balancer.plan(
+            &inputs,
+            || member.is_some_and(|member| member.try_lock()),
+            || member.map_or(GroupView::alone(), |member| member.sync(load)),
+        );
+        self.holds_lock = plan.holds_lock;
+        plan
+    }
+
+    /// Publishes what a plan decided, once the listeners are as planned. Returns whether it has
+    /// notified another worker.
+    #[inline]
+    #[allow(clippy::must_use_candidate, reason = "only statistics need the answer")]
+    pub fn publish(&self, plan: &Plan) -> bool {
+        let Some(member) = self.group() else {
+            return false;
+        };
+        if plan.leadership == Leadership::Acquire {
+            member.lead();
+        }
+        plan.notify.map(|peer| member.notify(peer)).is_some()
+    }
+
+    /// The worker follows this plan, made at this time for this load, until the plan ends or
+    /// something is reported.
+    pub fn keep_plan(&mut self, plan: &Plan, now_ns: u64, load: Load) {
+        let limit_ns = plan.wait_at_most.map_or(NEVER, nanos);
+        self.ends_ns = now_ns.saturating_add(limit_ns);
+        self.end_plan_at(self.lateness.ends_at_ns().unwrap_or(NEVER));
+        self.planned_active = planned_active(load);
+        if plan.holds_lock {
+            self.reports |= Reports::LOCKED;
+        }
+        if !plan.stands {
+            self.reports |= Reports::UNSETTLED;
+        }
+    }
+
+    /// The last plan ends at this time, unless it ends before.
+    pub fn end_plan_at(&mut self, ns: u64) {
+        self.ends_ns = self.ends_ns.min(ns);
+    }
+
+    /// When the last plan ends; `u64::MAX` if it has no end.
+    #[inline]
+    #[must_use]
+    pub fn plan_ends_at_ns(&self) -> u64 {
+        self.ends_ns
+    }
+
+    /// The turn before has lasted this long until now. After some long ones, new clients go to other
+    /// members for a while, if these have room and are not late.
+    #[inline]
+    pub fn on_turn_end(&mut self, lasted_ns: u64, now_ns: u64) {
+        if lasted_ns >= LONG_NS {
+            self.on_long_turn(lasted_ns, now_ns);
+        }
+    }
+
+    #[cold]
+    fn on_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {
+        if !self.in_group {
+            return;
+        }
+        let was_late = self.lateness.is_late();
+        self.lateness.add(lasted_ns, now_ns);
+        if self.lateness.is_late() && !was_late {
+            let group = self.group();
+            group.into_iter().for_each(|member| member.set_late(true));
+            self.reports |= Reports::LATE;
+        }
+    }
+
+    fn end_lateness(&mut self, now_ns: u64) {
+        if self.lateness.ends(now_ns) {
+            let group = self.group();
+            group.into_iter().for_each(|member| member.set_late(false));
+        }
+    }
+
+    /// A client was accepted.
+    pub fn on_accepted(&mut self) {
+        // A plan that is kept may never take the count.
+        self.accepted = self.accepted.saturating_add(1);
+        self.on_listener_event();
+    }
+
+    /// The poller has reported a listener.
+    pub fn on_listener_event(&mut self) {
+        self.reports |= Reports::LISTENER_EVENT;
+    }
+
+    /// Clients may wait in the backlog.
+    pub fn on_clients_left(&mut self) {
+        self.reports |= Reports::LEFT_CLIENTS;
+    }
+
+    /// Other listeners than before accept, or their registration is in doubt.
+    pub fn on_listeners_changed(&mut self) {
+        self.reports |= Reports::LISTENERS_CHANGED;
+    }
+
+    /// The poller has reported the [notifier](Self::notifier). If `is_lost`, it may report it no
+    /// more, so each turn looks for a notification. Returns false if there is no group.
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "a foreign loop knows its notifier"
+    )]
+    pub fn on_notified(&mut self, is_lost: bool) -> bool {
+        self.reports |= Reports::NOTIFIED;
+        if is_lost {
+            self.reports |= Reports::POLLED;
+        }
+        self.group().map(GroupMember::clear_notifier).is_some()
+    }
+
+    /// The last wait may have left out the event of the notifier.
+    pub fn on_full_batch(&mut self) {
+        if self.is_notified() {
+            self.reports |= Reports::NOTIFIED;
+        }
+    }
+
+    /// Leaves the group without a leader if this worker leads. Its listeners are still registered.
+    pub fn step_down(&self) {
+        self.group().into_iter().for_each(GroupMember::step_down);
+    }
+
+    /// Publishes that no client can go to this worker, and returns what it sees of the others. The
+    /// next plan follows a notification that this has answered. A worker whose policy does not look
+    /// at the group sees none, because the others publish nothing either.
+    #[must_use]
+    pub fn mark_full(&mut self) -> GroupView {
+        let view = self
+            .group()
+            .map_or(GroupView::alone(), |member| member.sync(Load::default()));
+        if view.notified {
+            self.reports |= Reports::ANSWERED;
+        }
+        view
+    }
+
+    /// Notifies another worker in place of this one, if there is any, and returns whether there is.
+    #[allow(clippy::must_use_candidate, reason = "only statistics need the answer")]
+    pub fn notify_instead(&mut self, peer: Option<Peer>) -> bool {
+        let (Some(member), Some(peer)) = (self.group(), peer) else {
+            return false;
+        };
+        member.notify(peer.id);
+        // That follows the notification that this worker has answered, if any.
+        self.reports = self.reports.without(Reports::ANSWERED);
+        true
+    }
+
+    /// Whether the accept lock is held.
+    #[inline]
+    #[must_use]
+    pub fn holds_lock(&self) -> bool {
+        self.holds_lock
+    }
+
+    /// Releases the accept lock, if this turn holds it.
+    #[inline]
+    pub fn release_lock(&mut self) {
+        if self.holds_lock {
+            self.unlock();
+        }
+    }
+
+    #[inline(never)]
+    fn unlock(&mut self) {
+        self.holds_lock = false;
+        self.member
+            .as_deref()
+            .into_iter()
+            .for_each(GroupMember::unlock);
+    }
+
+    fn is_notified(&self) -> bool {
+        self.group().is_some_and(GroupMember::is_notified)
+    }
+
+    /// The member, if it sees others.
+    #[inline]
+    fn group(&self) -> Option<&dyn GroupMember> {
+        self.member.as_deref().filter(|_| self.in_group)
+    }
+}
+
+impl fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coordinator")
+            .field("policy", &self.balancer.policy())
+            .field("member", &self.member)
+            .field("holds_lock", &self.holds_lock)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A set of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reports(u16);
+
+impl Reports {
+    const NONE: Self = Self(0);
+    const LISTENER_EVENT: Self = Self(1);
+    const LEFT_CLIENTS: Self = Self(1 << 1);
+    const LISTENERS_CHANGED: Self = Self(1 << 2);
+    /// The poller has reported the notifier.
+    const NOTIFIED: Self = Self(1 << 3);
+    /// A notification was answered, and no plan has followed it yet.
+    const ANSWERED: Self = Self(1 << 4);
+    /// There is no plan yet, or the last one was for one turn.
+    const UNSETTLED: Self = Self(1 << 5);
+    /// The last plan holds the lock, which each turn has to get again.
+    const LOCKED: Self = Self(1 << 6);
+    /// Each turn looks for a notification, because no event reports it.
+    // Invariant: it stays, once it is set.
+    const POLLED: Self = Self(1 << 7);
+    /// The worker has become late.
+    const LATE: Self = Self(1 << 8);
+
+    /// The reports that do not change the plan.
+    const fn ignored(policy_is_off: bool) -> Self {
+        let by_all = Self::LOCKED.0 | Self::POLLED.0;
+        let by_off = Self::LISTENER_EVENT.0 | Self::LEFT_CLIENTS.0;
+        Self(if policy_is_off {
+            by_all | by_off
+        } else {
+            by_all
+        })
+    }
+
+    fn has(self, report: Self) -> bool {
+        self.only(report) != Self::NONE
+    }
+
+    fn any_but(self, others: Self) -> bool {
+        self.without(others) != Self::NONE
+    }
+
+    fn only(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
+    fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+}
+
+impl BitOrAssign for Reports {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// More connections than there can be.
+const FULL: u32 = u32::MAX;
+
+/// What a plan needs of a load: the number of connections, or that it is [`FULL`].
+fn planned_active(load: Load) -> u32 {
+    if load.is_full() { FULL } else { load.active }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER)
+}
+
+#[cfg(all(test, not(evcore_loom)))]
+mod tests {
+    use std::sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    };
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{inputs::Leader, worker_id::WorkerId};
+
+    /// A member that sees one other, whose lock is free for as long as a test wants.
+    #[derive(Clone, Debug)]
+    struct Fake {
+        view: Arc<Mutex<GroupView>>,
+        is_notified: Arc<AtomicBool>,
+        is_free: Arc<AtomicBool>,
+        is_late: Arc<AtomicBool>,
+    }
+
+    impl Fake {
+        fn new(leader: Leader, least: u32) -> Self {
+            let peer = Peer {
+                id: WorkerId::from_slot(1),
+                active: least,
+            };
+            let view = GroupView {
+                leader,
+                least_loaded: Some(peer),
+                alone: false,
+                ..GroupView::alone()
+            };
+            Self {
+                view: Arc::new(Mutex::new(view)),
+                is_notified: Arc::default(),
+                is_free: Arc::new(AtomicBool::new(true)),
+                is_late: Arc::default(),
+            }
+        }
+
+        fn view(&self) -> GroupView {
+            *self.view.lock().unwrap()
+        }
+    }
+
+    impl GroupMember for Fake {
+        fn try_lock(&self) -> bool {
+            self.is_free.load(Relaxed)
+        }
+
+        fn unlock(&self) {}
+
+        fn in_group(&self) -> bool {
+            true
+        }
+
+        fn is_notified(&self) -> bool {
+            self.is_notified.load(Relaxed)
+        }
+
+        fn sync(&self, _load: Load) -> GroupView {
+            GroupView {
+                notified: self.is_notified.swap(false, Relaxed),
+                ..self.view()
+            }
+        }
+
+        fn set_late(&self, late: bool) {
+            self.is_late.store(late, Relaxed);
+        }
+
+        fn lead(&self) {
+            self.view.lock().unwrap().leader = Leader::Me;
+        }
+
+        fn step_down(&self) {
+            self.view.lock().unwrap().leader = Leader::None;
+        }
+    }
+
+    fn load(active: u32) -> Load {
+        Load {
+            active,
+            capacity: 64,
+        }
+    }
+
+    /// What happens in a turn.
+    #[derive(Clone, Debug)]
+    struct Turn {
+        ms: u64,
+        active: u32,
+        accepted: u32,
+        leaves_clients: bool,
+        is_notified: bool,
+        lock_is_free: bool,
+    }
+
+    fn turn() -> impl Strategy<Value = Turn> {
+        let rarely = || prop::bool::weighted(0.1);
+        let active = prop_oneof![8 => Just(3), 1 => 0..65_u32];
+        let accepted = prop_oneof![8 => Just(0), 1 => 1..20_u32];
+        let parts = (0..9_u64, active, accepted, rarely(), rarely(), rarely());
+        parts.prop_map(
+            |(ms, active, accepted, leaves_clients, is_notified, refused)| Turn {
+                ms,
+                active,
+                accepted,
+                leaves_clients,
+                is_notified,
+                lock_is_free: !refused,
+            },
+        )
+    }
+
+    fn policies() -> [Policy; 4] {
+        let delay = Duration::from_millis(20);
+        let policies = [Policy::mutex(), Policy::exclusive(), Policy::least_loaded()];
+        let [mutex, exclusive, least_loaded] = policies.map(|policy| policy.with_delay(delay));
+        [Policy::Off, mutex, exclusive, least_loaded]
+    }
+
+    proptest! {
+        /// The oracle is a balancer that plans each turn.
+        #[test]
+        fn a_plan_is_kept_only_if_a_new_one_would_do_the_same(
+            policy in prop::sample::select(policies().to_vec()),
+            leader in prop::sample::select(vec![Leader::None, Leader::Me, Leader::Other]),
+            least in 0_u32..12,
+            exclusive: bool,
+            turns in prop::collection::vec(turn(), 1..60),
+        ) {
+            let member = Fake::new(leader, least);
+            let mut worker = Coordinator::new(Some(policy), Some(Box::new(member.clone())))
+                .unwrap()
+                .exclusive(exclusive);
+            let mut oracle = Balancer::new(policy);
+            let (mut now_ms, mut listening) = (0, false);
+            for turn in turns {
+                now_ms += turn.ms;
+                member.is_notified.fetch_or(turn.is_notified, Relaxed);
+                member.is_free.store(turn.lock_is_free, Relaxed);
+                let (notified, load) = (member.is_notified(), load(turn.active));
+                let inputs = Inputs {
+                    load,
+                    accepted: turn.accepted,
+                    may_have_left_clients: turn.leaves_clients,
+                    notified,
+                    exclusive,
+                    in_group: true,
+                    ..Inputs::at(Duration::from_millis(now_ms))
+                };
+                let view = GroupView { notified, ..member.view() };
+                let expected = oracle.plan(&inputs, || turn.lock_is_free, || view);
+
+                (0..turn.accepted).for_each(|_| worker.on_accepted());
+                if turn.leaves_clients {
+                    worker.on_clients_left();
+                }
+                let now_ns = now_ms * 1_000_000;
+                if now_ns < worker.plan_ends_at_ns() && worker.keeps_plan(turn.active, || load) {
+                    let is_quiet = policy == Policy::Off || !notified;
+                    prop_assert!(is_quiet && !expected.register_again, "{:?}", expected);
+                    prop_assert_eq!(expected.listening, listening);
+                    prop_assert_eq!(expected.leadership, Leadership::Keep);
+                    prop_assert_eq!((expected.holds_lock, expected.notify), (worker.holds_lock(), None));
+                } else {
+                    let plan = worker.plan(now_ms, load);
+                    if plan.leadership == Leadership::Release {
+                        worker.step_down();
+                    }
+                    worker.publish(&plan);
+                    worker.keep_plan(&plan, now_ns, load);
+                    prop_assert_eq!(plan, expected);
+                    listening = plan.listening;
+                }
+                worker.release_lock();
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_is_kept_from_turn_to_turn_while_nothing_changes() {
+        for policy in policies() {
+            let member = Fake::new(Leader::Me, 3);
+            let mut worker = Coordinator::new(Some(policy), Some(Box::new(member)))
+                .unwrap()
+                .exclusive(true);
+            for turn in 0..10 {
+                if !worker.keeps_plan(3, || load(3)) {
+                    assert!(turn < 2, "{policy:?} plans turn {turn} again");
+                    let plan = worker.plan(0, load(3));
+                    worker.keep_plan(&plan, 0, load(3));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_second_long_turn_ends_the_plan_and_makes_the_worker_late() {
+        const MS: u64 = NS_PER_MS;
+        let member = Fake::new(Leader::Me, 3);
+        let mut worker =
+            Coordinator::new(Some(Policy::least_loaded()), Some(Box::new(member.clone())))
+                .unwrap()
+                .exclusive(true);
+        let mut turn = |now_ns, lasted_ns| {
+            worker.on_turn_end(lasted_ns, now_ns);
+            let is_over = worker.plan_ends_at_ns() <= now_ns;
+            let is_kept = !is_over && worker.keeps_plan(3, || load(3));
+            if !is_kept {
+                let plan = worker.plan(now_ns / MS, load(3));
+                worker.publish(&plan);
+                worker.keep_plan(&plan, now_ns, load(3));
+            }
+            (is_kept, member.is_late.load(Relaxed))
+        };
+        assert_eq!(turn(0, 0), (false, false));
+        assert_eq!(turn(50 * MS, 50 * MS), (true, false), "a single one");
+        assert_eq!(turn(100 * MS + 1, 20 * MS), (false, true));
+        // 400 ms for the first turn, and 160 ms for the second. The plan ends with the lateness.
+        assert_eq!(
+            turn(610 * MS - 1, 0),
+            (false, true),
+            "the registration is old"
+        );
+        assert_eq!(turn(610 * MS, 0), (false, false));
+        assert_eq!(turn(611 * MS, 0), (true, false));
+    }
+
+    #[test]
+    fn a_policy_without_its_lock_or_group_is_refused() {
+        let lock = || {
+            crate::AcceptMutex::new()
+                .unwrap()
+                .lock_handle(WorkerId::from_slot(0))
+        };
+        for policy in [Policy::mutex(), Policy::least_loaded()] {
+            assert_eq!(Coordinator::new(Some(policy), None).unwrap_err(), policy);
+        }
+        assert!(Coordinator::new(None, Some(Box::new(lock()))).is_ok());
+        let refused = Coordinator::new(Some(Policy::least_loaded()), Some(Box::new(lock())));
+        assert_eq!(refused.unwrap_err(), Policy::least_loaded());
+    }
+}

@@ -1,0 +1,145 @@
+//! What a worker needs of the other workers of its server, as a trait.
+
+use std::{fmt, os::fd::BorrowedFd};
+
+use crate::{
+    accept_mutex::MutexHandle,
+    inputs::{GroupView, Load},
+    policy::Policy,
+    worker_id::WorkerId,
+};
+
+/// The accept lock of a worker, and its place in a group.
+///
+/// A [`Member`](crate::Member) of a [`WorkerGroup`](crate::WorkerGroup) has both. A [`MutexHandle`]
+/// has only the lock. A test or a simulator has its own type. A type that shares only a lock
+/// implements just [`try_lock`](Self::try_lock) and [`unlock`](Self::unlock).
+///
+/// ```
+/// use evcore_balancer::GroupMember;
+///
+/// #[derive(Debug)]
+/// struct AlwaysMine;
+///
+/// impl GroupMember for AlwaysMine {
+///     fn try_lock(&self) -> bool {
+///         true
+///     }
+///     fn unlock(&self) {}
+/// }
+///
+/// let member: Box<dyn GroupMember> = Box::new(AlwaysMine);
+/// assert!(member.try_lock() && !member.in_group());
+/// ```
+pub trait GroupMember: fmt::Debug + Send {
+    /// The policy that all workers of this server follow, if the member has one.
+    #[must_use]
+    fn policy(&self) -> Option<Policy> {
+        None
+    }
+
+    /// Gets the accept lock if no other worker owns it, without waiting, and returns whether this
+    /// worker owns it now.
+    #[must_use = "it returns whether the lock is held"]
+    fn try_lock(&self) -> bool;
+
+    /// Releases the accept lock if this worker owns it.
+    fn unlock(&self);
+
+    /// Whether this worker sees the others. If not, no method below is called. The members of a group
+    /// do not see each other if its policy [does not use it](crate::Policy::uses_group).
+    #[must_use]
+    fn in_group(&self) -> bool {
+        false
+    }
+
+    /// Whether another worker has notified this one since its last [`sync`](Self::sync). A
+    /// [`Member`](crate::Member) answers by one load.
+    #[must_use]
+    fn is_notified(&self) -> bool {
+        false
+    }
+
+    /// Publishes the load of this worker, answers a notification, and then reads the state of the
+    /// others.
+    ///
+    /// If two members do this at the same time, at least one of them sees the load that the other
+    /// has published. A [`Member`](crate::Member) reads a cache line for each slot of the group.
+    #[must_use]
+    fn sync(&self, load: Load) -> GroupView {
+        let _ = load;
+        GroupView::alone()
+    }
+
+    /// Publishes whether this worker is late: its turns have lasted so long that clients should go to
+    /// others. The others see it when they sync.
+    fn set_late(&self, late: bool) {
+        let _ = late;
+    }
+
+    /// Makes this worker the leader, also if another member leads now.
+    ///
+    /// Its listeners must be registered, and stay so until another member leads.
+    fn lead(&self) {}
+
+    /// Ends the leadership of this worker, if it leads. The group then has no leader. It is called
+    /// while the listeners are still registered.
+    fn step_down(&self) {}
+
+    /// Notifies another member, which then syncs with the group and listens. If that member has an
+    /// unanswered notification, nothing happens.
+    ///
+    /// # Panics
+    ///
+    /// If the group has no such slot.
+    fn notify(&self, peer: WorkerId) {
+        let _ = peer;
+    }
+
+    /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
+    /// wait by other means.
+    ///
+    /// A notification that makes [`is_notified`](Self::is_notified) true must then make it readable,
+    /// until [`clear_notifier`](Self::clear_notifier).
+    #[must_use]
+    fn notifier(&self) -> Option<Notifier<'_>> {
+        None
+    }
+
+    /// Clears the notifier. It is called before the [`sync`](Self::sync) that answers the
+    /// notification.
+    fn clear_notifier(&self) {}
+}
+
+/// What becomes readable when a worker is notified.
+///
+/// ```
+/// use evcore_balancer::{GroupMember, Notifier, Policy, WorkerGroup, WorkerId};
+///
+/// let group = WorkerGroup::new(Policy::least_loaded(), 1)?;
+/// let member = group.join(WorkerId::from_slot(0));
+/// assert!(matches!(member.notifier(), Some(Notifier::Descriptor(_))));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Notifier<'a> {
+    /// An open descriptor.
+    Descriptor(BorrowedFd<'a>),
+    /// The number of a simulated descriptor.
+    Simulated(u32),
+}
+
+impl GroupMember for MutexHandle {
+    /// [`Policy::mutex`], because no other policy does with just a lock.
+    fn policy(&self) -> Option<Policy> {
+        Some(Policy::mutex())
+    }
+
+    fn try_lock(&self) -> bool {
+        self.mutex().try_lock(self.id())
+    }
+
+    fn unlock(&self) {
+        self.mutex().unlock(self.id());
+    }
+}
