@@ -106,8 +106,13 @@ impl<L: Acceptor> EventLoop<L> {
     #[must_use]
     #[inline]
     pub fn is_shut_down(&self) -> bool {
-        self.is_shutting_down()
-            && (self.shutdown.over_ns <= self.clock.monotonic_ns() || self.has_nothing_left())
+        self.is_shutting_down() && self.is_over()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_over(&self) -> bool {
+        self.shutdown.over_ns <= self.clock.monotonic_ns() || self.has_nothing_left()
     }
 
     /// Whether a shutdown has something to do in this turn, or is complete.
@@ -133,7 +138,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.evictions.end_grace();
     }
 
-    #[inline(never)]
     fn has_nothing_left(&self) -> bool {
         // The step that announces the shutdown keeps no loop that has nothing to do.
         let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();

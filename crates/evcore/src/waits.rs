@@ -129,7 +129,12 @@ impl<L: Acceptor> EventLoop<L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn wait_at_most(&mut self, limit: impl Into<Option<Duration>>) -> Result<bool> {
-        let limit = limit.into();
+        self.wait_limited(limit.into())
+    }
+
+    /// Not generic and not inlined, so that no wait is built into the caller.
+    #[inline(never)]
+    fn wait_limited(&mut self, limit: Option<Duration>) -> Result<bool> {
         if self.is_shut_down() {
             return Ok(false);
         }
