@@ -20,6 +20,7 @@ mod fuzz;
 mod installed;
 mod layers;
 mod loom;
+mod modules;
 mod mutants;
 mod nightly;
 mod packages;

@@ -9,6 +9,7 @@ use regex_lite::Regex;
 
 use crate::Result;
 use crate::documents;
+use crate::modules;
 use crate::workspace::{Workspace, files};
 
 /// The text of each file, by its path from the root.
@@ -94,7 +95,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
         let text = String::from_utf8(fs::read(&path)?).unwrap_or_default();
         tree.insert(path, text);
     }
-    error_of(&[in_files(&tree), documents::faults(&tree, workspace)].concat())
+    let faults = [
+        in_files(&tree),
+        modules::faults(&tree, workspace),
+        documents::faults(&tree, workspace),
+    ];
+    error_of(&faults.concat())
 }
 
 /// An error with these lines, if there are any.

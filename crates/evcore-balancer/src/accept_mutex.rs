@@ -9,9 +9,9 @@
 use std::{io, process, sync::Arc};
 
 use crate::{
-    WorkerId,
     shared_memory::SharedSlice,
     sync::{AtomicU32, Ordering},
+    worker_id::WorkerId,
 };
 
 /// The accept lock of a server: the worker that owns it listens.

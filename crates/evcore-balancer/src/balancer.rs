@@ -5,8 +5,11 @@
 //! does not register listeners or release the lock. The caller follows the [`Plan`].
 
 use crate::{
-    GroupView, Inputs, Plan, Policy,
-    policy::{exclusive::Exclusive, least_loaded::LeastLoaded, lock::LockPolicy, slack::Slack},
+    inputs::{GroupView, Inputs},
+    plan::Plan,
+    policy::{
+        Policy, exclusive::Exclusive, least_loaded::LeastLoaded, lock::LockPolicy, slack::Slack,
+    },
 };
 
 /// Decides in each turn whether this worker listens.

@@ -26,11 +26,14 @@
 use std::{fmt, io, sync::Arc};
 
 use crate::{
-    AcceptMutex, GroupMember, GroupView, Leader, Load, MutexHandle, Notifier, Peer, Policy,
-    WorkerId,
+    accept_mutex::{AcceptMutex, MutexHandle},
+    group_member::{GroupMember, Notifier},
+    inputs::{GroupView, Leader, Load, Peer},
     notify_fd::NotifyFd,
+    policy::Policy,
     shared_memory::SharedSlice,
     sync::{AtomicU32, Ordering, fence},
+    worker_id::WorkerId,
 };
 
 /// The workers that share listeners: their accept lock, their leader, their loads, and the means to

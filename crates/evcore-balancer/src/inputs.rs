@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::WorkerId;
+use crate::worker_id::WorkerId;
 
 /// The state of a worker when it plans a turn.
 ///

@@ -5,7 +5,12 @@
 
 use std::io;
 
-use crate::{Notifier, Notify, Policy, WorkerGroup, os_error::failed};
+use crate::{
+    group::{Notify, WorkerGroup},
+    group_member::Notifier,
+    os_error::failed,
+    policy::Policy,
+};
 
 /// A descriptor that is readable from [`notify`](Notify::notify) to [`clear`](Notify::clear).
 // Public as the default parameter of `WorkerGroup`, but no user names it.

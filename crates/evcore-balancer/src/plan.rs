@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::WorkerId;
+use crate::worker_id::WorkerId;
 
 /// What a worker has to do in this turn.
 ///

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use crate::{Clock, Ticker, TickerError};
+use crate::{
+    clock::Clock,
+    ticker::{Ticker, TickerError},
+};
 
 /// When a loop updates its [`Clock`] (nginx: `timer_resolution`).
 ///

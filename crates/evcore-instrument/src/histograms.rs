@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use crate::Histogram;
+use crate::histogram::Histogram;
 
 /// The distributions of a loop's figures since they were created or [cleared](Self::clear).
 ///

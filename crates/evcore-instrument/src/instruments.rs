@@ -1,6 +1,9 @@
 //! All instruments of a loop behind one comparison.
 
-use crate::{FlightRecorder, Histograms, InstrumentOptions, SlowTurn, Watchdog};
+use crate::{
+    flight_recorder::FlightRecorder, histograms::Histograms, options::InstrumentOptions,
+    slow_turn::SlowTurn, watchdog::Watchdog,
+};
 
 /// The instruments of a loop, those that its [options](InstrumentOptions) turn on.
 ///

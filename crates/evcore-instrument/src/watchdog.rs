@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::{SlowStep, SlowTurn};
+use crate::slow_turn::{SlowStep, SlowTurn};
 
 /// Finds the slowest of the turns that took longer than a limit, and its longest step.
 ///

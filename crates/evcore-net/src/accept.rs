@@ -8,7 +8,7 @@ use std::fmt;
 
 use rustix::io::Errno;
 
-use crate::{Address, Stream};
+use crate::{address::Address, stream::Stream};
 
 /// The outcome of one call to [`Listener::accept`](crate::Listener::accept).
 ///

@@ -11,9 +11,15 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, bind, connect};
 
-use crate::setting::{self, Setting, if_on};
-use crate::socket_option::{BIND_ADDRESS_NO_PORT, FAST_OPEN_CONNECT, LOCAL_ADDRESS, Value};
-use crate::{Address, Error, PathError, SocketOptions, Stream, sys};
+use crate::{
+    address::Address,
+    error::{Error, PathError},
+    setting::{self, Setting, if_on},
+    socket_option::{BIND_ADDRESS_NO_PORT, FAST_OPEN_CONNECT, LOCAL_ADDRESS, Value},
+    socket_options::SocketOptions,
+    stream::Stream,
+    sys,
+};
 
 /// Options of a connection, set before it is made.
 ///

@@ -8,7 +8,10 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::{Address, AddressError, sys};
+use crate::{
+    address::{Address, AddressError},
+    sys,
+};
 
 /// An error of a listener, or of connecting.
 ///

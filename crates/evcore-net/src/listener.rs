@@ -10,8 +10,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio, retry_on_intr};
 use rustix::net::{SocketAddrAny, SocketType, getsockname, sockopt};
 
-use crate::socket_file::{AtPath, SocketFile};
-use crate::{Accept, Address, Error, ListenerOptions, Stream, sys};
+use crate::{
+    accept::Accept,
+    address::Address,
+    error::Error,
+    listener_options::ListenerOptions,
+    socket_file::{AtPath, SocketFile},
+    stream::Stream,
+    sys,
+};
 
 /// A listening TCP or Unix socket, non-blocking and close-on-exec.
 ///

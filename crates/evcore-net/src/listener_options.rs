@@ -4,7 +4,10 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
-use crate::{Address, Error, Listener, SocketOptions, opening, retry};
+use crate::{
+    address::Address, error::Error, listener::Listener, opening, retry,
+    socket_options::SocketOptions,
+};
 
 /// Options of a [`Listener`], set before it is bound.
 ///

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt;
 
-use crate::{Accept, Address, Listener, Stream};
+use crate::{accept::Accept, address::Address, listener::Listener, stream::Stream};
 
 /// Any free port of the loopback interface.
 pub(crate) const LOCALHOST: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));

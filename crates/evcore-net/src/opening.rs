@@ -13,12 +13,16 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrUnix, bind, listen};
 
-use crate::setting::{self, Setting, as_c_int, if_on, number, whole};
-use crate::socket_file::{AtPath, SocketFile, errno_of, is_stale};
-use crate::socket_option::{
-    DEFER_ACCEPT, FAST_OPEN, MODE, REUSE_ADDRESS, REUSE_PORT, V6_ONLY, Value,
+use crate::{
+    address::Address,
+    error::{Error, PathError},
+    listener::Listener,
+    listener_options::ListenerOptions,
+    setting::{self, Setting, as_c_int, if_on, number, whole},
+    socket_file::{AtPath, SocketFile, errno_of, is_stale},
+    socket_option::{DEFER_ACCEPT, FAST_OPEN, MODE, REUSE_ADDRESS, REUSE_PORT, V6_ONLY, Value},
+    sys,
 };
-use crate::{Address, Error, Listener, ListenerOptions, PathError, sys};
 
 /// Tries once to make a listener.
 pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {

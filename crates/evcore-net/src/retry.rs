@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::Error;
+use crate::error::Error;
 
 /// How many times an address in use is retried (nginx).
 const RETRIES: u32 = 5;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::{pread, retry_on_intr};
 
-use crate::{Stream, socket};
+use crate::{socket, stream::Stream};
 
 /// The most that one call copies where the kernel cannot send from the file itself.
 const COPY_MAX: usize = 16 * 1024;

@@ -10,7 +10,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, readv, retry_on_intr};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, getpeername, getsockname, sockopt};
 
-use crate::{Address, sys};
+use crate::{address::Address, sys};
 
 /// The most buffers that one system call takes on all systems.
 const BUFFERS_MAX: usize = 1024;

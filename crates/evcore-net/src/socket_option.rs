@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-use crate::Address;
+use crate::address::Address;
 
 /// The constants of libc, with those that have another name on some systems.
 mod c {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net;
 
-use crate::{Address, ConnectOptions, Error, delivery, socket, sys};
+use crate::{address::Address, connect::ConnectOptions, delivery, error::Error, socket, sys};
 
 /// A TCP or Unix connection, non-blocking and close-on-exec. Dropping it closes it.
 ///

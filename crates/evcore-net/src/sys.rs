@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::io;
 use rustix::net::{AddressFamily, Protocol, SocketAddrAny, SocketAddrUnix, SocketType, sockopt};
 
-use crate::Address;
+use crate::address::Address;
 
 pub(crate) use imp::{SEND_FLAGS, SEND_MORE_FLAGS, accept, is_listening};
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::Shutdown;
 
-use crate::{Address, Stream, delivery, send_file, socket};
+use crate::{address::Address, delivery, send_file, socket, stream::Stream};
 
 /// A non-blocking connection: a [`Stream`], a stream of the standard library, or the connection of a
 /// simulator.

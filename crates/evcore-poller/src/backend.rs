@@ -23,7 +23,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{EventSink, Interest, Mode, Ready, Result, Waker};
+use crate::{
+    error::Result,
+    event_sink::EventSink,
+    interest::{Interest, Mode},
+    ready::Ready,
+    waker::Waker,
+};
 
 /// One registration, as a backend gets it.
 ///

@@ -90,7 +90,7 @@ impl BackendKind {
         let usable = || {
             let available = Self::available().iter().copied();
             available
-                .filter(|kind| is_permitted(&crate::Poller::with(*kind)))
+                .filter(|kind| is_permitted(&crate::poller::Poller::with(*kind)))
                 .collect()
         };
         // When a ring is closed, the kernel interrupts the thread that has opened it.
@@ -143,7 +143,7 @@ pub struct ParseBackendError {
 }
 
 /// Whether the kernel has not refused the backend.
-fn is_permitted(opened: &Result<crate::Poller, crate::Error>) -> bool {
+fn is_permitted(opened: &Result<crate::poller::Poller, crate::error::Error>) -> bool {
     match opened {
         Ok(_) => true,
         Err(error) => error.is_exhaustion(),

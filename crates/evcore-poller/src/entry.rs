@@ -2,7 +2,7 @@
 //!
 //! All backends use this layout, so reading an event needs no case distinction.
 
-use crate::Ready;
+use crate::ready::Ready;
 
 /// One event, in the layout of Linux's `struct epoll_event`.
 ///

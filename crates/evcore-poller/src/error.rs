@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::RawFd};
 
-use crate::{BackendKind, Interest, MAX_ID};
+use crate::{backend_kind::BackendKind, interest::Interest, poller::MAX_ID};
 
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,6 +1,6 @@
 //! One event of a wait.
 
-use crate::Ready;
+use crate::ready::Ready;
 
 /// One descriptor's readiness, under the key it was registered with.
 ///

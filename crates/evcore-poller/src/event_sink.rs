@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Events, Ready};
+use crate::{events::Events, ready::Ready};
 
 /// Where a [`Backend`](crate::Backend) reports what a wait has brought.
 ///

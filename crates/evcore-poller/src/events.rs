@@ -7,7 +7,7 @@ use std::{fmt, iter::FusedIterator, slice};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::sys::Refill;
-use crate::{Event, Ready, entry::Entry};
+use crate::{entry::Entry, event::Event, ready::Ready};
 
 /// The highest capacity: epoll refuses a longer list.
 const MAX_CAPACITY: usize = 1 << 27;

@@ -14,10 +14,15 @@ use std::{
 };
 
 use crate::{
-    Backend, BackendKind, Error, Events, Interest, Mode, Registration, Result, Source, Target,
-    Waker,
+    backend::{Backend, Registration},
+    backend_kind::BackendKind,
+    error::{Error, Result},
+    events::Events,
+    interest::{Interest, Mode},
     registry::{Change, Registry, Row},
+    source::{Source, Target},
     sys::{self, AnyBackend, ForkGuard, Refill},
+    waker::Waker,
     watch_set::WatchSet,
 };
 

@@ -5,7 +5,7 @@ use std::{
     ops::{BitAnd, BitOr, BitOrAssign},
 };
 
-use crate::Interest;
+use crate::interest::Interest;
 
 /// The readiness of a descriptor: any union of its constants.
 ///

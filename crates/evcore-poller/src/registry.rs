@@ -7,8 +7,16 @@
 use std::{mem, os::fd::RawFd};
 
 use crate::{
-    Capabilities, Error, Event, Events, Interest, MAX_ID, Mode, Ready, Registration, Result,
-    fd_set::FdSet, growth, watch_set::WatchSet,
+    backend::{Capabilities, Registration},
+    error::{Error, Result},
+    event::Event,
+    events::Events,
+    fd_set::FdSet,
+    growth,
+    interest::{Interest, Mode},
+    poller::MAX_ID,
+    ready::Ready,
+    watch_set::WatchSet,
 };
 
 /// A change for the backend.

@@ -12,7 +12,7 @@ use std::{
 use rustix::io::Errno;
 
 use crate::{
-    Error, Result,
+    error::{Error, Result},
     wake_flag::{Doorbell, WakeFlag},
 };
 

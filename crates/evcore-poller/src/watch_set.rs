@@ -5,7 +5,7 @@
 
 use std::ops::{BitOrAssign, Sub};
 
-use crate::{Interest, Ready};
+use crate::{interest::Interest, ready::Ready};
 
 /// A set of conditions to report, or that were reported: the sides of interest in the low three
 /// bits, as in [`Interest`], and the ends.

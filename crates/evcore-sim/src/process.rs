@@ -80,7 +80,7 @@ impl Process {
     }
 
     /// A builder of a loop with the simulated [clock](Self::clock) and [backend](Self::backend).
-    /// Everything else is as in [`Builder::new`].
+    /// Everything else is as in [`EventLoop::builder`](evcore::EventLoop::builder).
     pub fn builder(&self) -> Builder<SimListener> {
         Builder::default()
             .clock(self.clock())

@@ -5,8 +5,14 @@
 
 use proptest::prelude::*;
 
-use crate::oracle::{IDS, TestedQueue, assert_agrees, config, scripts};
-use crate::{Lazy, TimerHeap, TimerQueue, TimerTree, TimerWheel};
+use crate::{
+    heap::TimerHeap,
+    lazy::Lazy,
+    oracle::{IDS, TestedQueue, assert_agrees, config, scripts},
+    queue::TimerQueue,
+    tree::TimerTree,
+    wheel::TimerWheel,
+};
 
 /// Passes each id on as another one, far from the others.
 #[derive(Debug)]

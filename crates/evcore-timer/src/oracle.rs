@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::RngAlgorithm;
 
-use crate::TimerQueue;
+use crate::queue::TimerQueue;
 
 /// The number of ids in a script: few, so that many operations concern the same timer.
 pub(crate) const IDS: u32 = 24;

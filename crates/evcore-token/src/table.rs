@@ -16,7 +16,7 @@ use std::{fmt, num::NonZeroU32};
 
 use slab::Slab;
 
-use crate::{Full, Token, growth};
+use crate::{full::Full, growth, token::Token};
 
 pub use vacant_entry::VacantEntry;
 

@@ -12,9 +12,12 @@ use evcore_poller::{Interest, Mode, Poller, Ready, Target};
 use evcore_posted::PostedQueue;
 
 use crate::{
-    Accepted, Acceptor, Error, ListenerError, Result, Stats,
+    acceptor::Acceptor,
+    error::{Error, ListenerError, Result},
     keys::NOTIFY_KEY,
     listeners::Listeners,
+    stats::Stats,
+    step::Accepted,
     timers::{NEVER, NS_PER_MS, whole_ns},
 };
 

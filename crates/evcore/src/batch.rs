@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use evcore_poller::{Error, Event, Events, Poller};
 
-use crate::Result;
+use crate::error::Result;
 
 /// The events of the last wait, and how far they are delivered.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{Acceptor, EventLoop, Result};
+use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.
@@ -198,7 +198,7 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// If `timers` is 0 or above [`Timer::MAX_PER_TOKEN`](crate::Timer::MAX_PER_TOKEN).
     pub fn timers_per_token(mut self, timers: u8) -> Self {
-        let most = crate::Timer::MAX_PER_TOKEN;
+        let most = crate::timer_slot::Timer::MAX_PER_TOKEN;
         assert!(
             (1..=most).contains(&timers),
             "{timers} timers per token; from 1 to {most} are possible"

@@ -6,7 +6,7 @@ use evcore_net::{EdgeLoop, Edges, Side, Stream, Transport};
 use evcore_poller::{Interest, Mode, Ready, Source};
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Result};
+use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 
 /// A stream that a loop watches in [`Mode::Edge`], with its readiness.
 ///

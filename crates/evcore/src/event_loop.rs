@@ -9,16 +9,24 @@ use evcore_poller::{Interest, MAX_ID, Mode, Poller, Source, Target};
 use evcore_token::Token;
 
 use crate::{
-    Acceptor, Budgets, Builder, Error, Handle, ListenersMut, Result, Stats, Step, Timer, TimersMut,
     accepting::Accepting,
+    acceptor::Acceptor,
     batch::Batch,
+    builder::{Budgets, Builder},
+    error::{Error, Result},
     eviction::Evictions,
+    handle::Handle,
     instruments::{Instruments, TRACES, record::Record},
     keys::{self, TICKER_KEY},
+    listeners_mut::ListenersMut,
     remote::Remote,
     shutdown::Shutdown,
     slots::Slots,
+    stats::Stats,
+    step::Step,
+    timer_slot::Timer,
     timers::Timers,
+    timers_mut::TimersMut,
     turn::Phase,
 };
 

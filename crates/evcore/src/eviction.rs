@@ -15,7 +15,10 @@ use std::time::Duration;
 use evcore_balancer::Load;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Step, idle_list::IdleList, slots::Slots, timers::whole_ns};
+use crate::{
+    acceptor::Acceptor, event_loop::EventLoop, idle_list::IdleList, slots::Slots, step::Step,
+    timers::whole_ns,
+};
 
 /// The idle connections of one loop, and those that it evicts in this turn.
 #[derive(Debug)]

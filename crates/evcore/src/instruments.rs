@@ -11,7 +11,7 @@ mod trace;
 
 use record::Record;
 
-use crate::{Acceptor, EventLoop, Step};
+use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step};
 
 /// The instruments of a loop, which [`Builder::instruments`](crate::Builder::instruments) turns on:
 /// histograms, the slowest turn, and the last records. [`EventLoop::instruments`] lends it.

@@ -15,7 +15,11 @@ use evcore_net::{Accept, Backoff};
 use evcore_poller::{Interest, Mode, Poller};
 
 use crate::{
-    Acceptor, Error, ListenerError, Result, Stats, accepting::true_ms, keys::listener_key,
+    accepting::true_ms,
+    acceptor::Acceptor,
+    error::{Error, ListenerError, Result},
+    keys::listener_key,
+    stats::Stats,
 };
 
 /// How long a listener is suspended: as long as a pause for lack of descriptors.

@@ -4,9 +4,12 @@ use evcore_poller::{Event, Ready};
 use evcore_token::Token;
 
 use crate::{
-    Acceptor, EventLoop, Result, Step,
+    acceptor::Acceptor,
+    error::Result,
+    event_loop::EventLoop,
     instruments::record::Record,
     keys::{KeyOwner, TICKER_KEY},
+    step::Step,
     timers::late_ns,
 };
 

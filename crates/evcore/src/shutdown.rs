@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use crate::{
-    Acceptor, EventLoop,
+    acceptor::Acceptor,
+    event_loop::EventLoop,
     timers::{NEVER, whole_ns},
 };
 

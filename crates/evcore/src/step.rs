@@ -4,7 +4,7 @@ use evcore_net::{Address, Stream};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::Timer;
+use crate::timer_slot::Timer;
 
 /// One thing for the application to do.
 ///

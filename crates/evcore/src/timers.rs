@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evcore_timer::{TimerQueue, TimerWheel};
 
-use crate::Timer;
+use crate::timer_slot::Timer;
 
 /// The timers of one loop.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::{fmt, iter, num::NonZeroU32};
 use evcore_poller::{Interest, Mode, Source};
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Result};
+use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 
 /// A map from the tokens of one [`EventLoop`] to values of the application: descriptors that are not
 /// streams, jobs, timers. [`Connections`](crate::Connections) is one for streams.

@@ -8,8 +8,11 @@
 use std::time::Duration;
 
 use crate::{
-    Acceptor, Error, EventLoop, Result, Step,
+    acceptor::Acceptor,
+    error::{Error, Result},
+    event_loop::EventLoop,
     keys::is_listener,
+    step::Step,
     timers::{NEVER, time_to},
 };
 

@@ -5,7 +5,10 @@
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
-use crate::{Acceptor, EventLoop, Result, instruments::record::Record, turn::Phase};
+use crate::{
+    acceptor::Acceptor, error::Result, event_loop::EventLoop, instruments::record::Record,
+    turn::Phase,
+};
 
 /// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
 #[derive(Debug)]

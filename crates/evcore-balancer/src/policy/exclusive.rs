@@ -6,7 +6,7 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use super::{nanos, whole_ms};
-use crate::{Inputs, Plan};
+use crate::{inputs::Inputs, plan::Plan};
 
 /// The state of a worker that listens exclusively.
 #[derive(Clone, Debug)]

@@ -33,7 +33,11 @@
 use std::time::Duration;
 
 use super::{NS_PER_MS, lock::LockPolicy, nanos, slack::Slack, whole_ms};
-use crate::{GroupView, Inputs, Leader, Leadership, Peer, Plan, WorkerId};
+use crate::{
+    inputs::{GroupView, Inputs, Leader, Peer},
+    plan::{Leadership, Plan},
+    worker_id::WorkerId,
+};
 
 /// Time for which a leader leaves the clients to the worker that it has notified, before it notifies
 /// another. A worker that sleeps begins to run within this time even if all CPUs are busy. In whole

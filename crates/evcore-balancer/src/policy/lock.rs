@@ -13,7 +13,10 @@
 use std::time::Duration;
 
 use super::{nanos, slack::Slack, whole_ms};
-use crate::{GroupView, Inputs, Load, Plan};
+use crate::{
+    inputs::{GroupView, Inputs, Load},
+    plan::Plan,
+};
 
 /// The state of a worker under the lock policy.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! How many connections a worker may have above the least loaded worker.
 
-use crate::{Load, Peer};
+use crate::inputs::{Load, Peer};
 
 /// This many connections above the least loaded worker, and a sixteenth of that worker's
 /// connections.

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use super::Poller;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use crate::sys;
-use crate::{Error, Events, Result};
+use crate::{
+    error::{Error, Result},
+    events::Events,
+};
 
 impl Poller {
     #[cold]

@@ -5,7 +5,10 @@
 //! come. Then the backend gets a new set, which holds the present registrations and nothing else.
 
 use super::Poller;
-use crate::{Error, Events, Result};
+use crate::{
+    error::{Error, Result},
+    events::Events,
+};
 
 impl Poller {
     /// Deals with a wait that stale events alone have ended: they would end the next one, too.

@@ -11,7 +11,11 @@ use rustix::io::Errno;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::epoll::Epoll;
-use crate::{Backend, Events, Registration, Result};
+use crate::{
+    backend::{Backend, Registration},
+    error::Result,
+    events::Events,
+};
 
 /// How a wait on epoll has replaced the events. Its parts stay in registers.
 #[derive(Clone, Copy)]

@@ -47,8 +47,12 @@ use super::{
     poll_flags::{asking, readiness},
 };
 use crate::{
-    Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
-    Waker,
+    backend::{Backend, Capabilities, Registration},
+    error::{Error, Result},
+    event_sink::EventSink,
+    interest::Interest,
+    ready::Ready,
+    waker::{WakeChannel, Waker},
 };
 
 mod kernel;

@@ -30,8 +30,14 @@ use super::{
     chunked_wait::{LONGEST_IN_MS, chunked_wait},
 };
 use crate::{
-    Backend, BackendKind, Capabilities, Error, EventSink, Events, MAX_ID, Mode, Registration,
-    Result, WakeChannel, Waker,
+    backend::{Backend, Capabilities, Registration},
+    backend_kind::BackendKind,
+    error::{Error, Result},
+    event_sink::EventSink,
+    events::Events,
+    interest::Mode,
+    poller::MAX_ID,
+    waker::{WakeChannel, Waker},
 };
 
 /// The key of the waker's events. Its low half is above `MAX_ID`, so it is not an id.

@@ -13,7 +13,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The number of forks between the process that registered first and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);

@@ -74,8 +74,13 @@ use rustix::io::Errno;
 
 use super::{ForkGuard, poll::call, raw_fd};
 use crate::{
-    Backend, Capabilities, Error, EventSink, Events, Mode, Ready, Registration, Result,
-    WakeChannel, Waker,
+    backend::{Backend, Capabilities, Registration},
+    error::{Error, Result},
+    event_sink::EventSink,
+    events::Events,
+    interest::Mode,
+    ready::Ready,
+    waker::{WakeChannel, Waker},
 };
 
 mod at_rest;

@@ -54,8 +54,11 @@ use rustix::io::Errno;
 
 use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
 use crate::{
-    Backend, Capabilities, Error, EventSink, Interest, Mode, Registration, Result, WakeChannel,
-    Waker,
+    backend::{Backend, Capabilities, Registration},
+    error::{Error, Result},
+    event_sink::EventSink,
+    interest::{Interest, Mode},
+    waker::{WakeChannel, Waker},
 };
 
 mod kernel;

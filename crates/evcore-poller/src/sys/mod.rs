@@ -1,6 +1,10 @@
 //! The backends: only they call the operating system to wait.
 
-use crate::{Backend, BackendKind, Error, Result};
+use crate::{
+    backend::Backend,
+    backend_kind::BackendKind,
+    error::{Error, Result},
+};
 
 mod any_backend;
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -24,8 +24,12 @@ use super::{
     raw_fd::is_open,
 };
 use crate::{
-    Backend, Capabilities, Error, EventSink, Ready, Registration, Result, WakeChannel, Waker,
+    backend::{Backend, Capabilities, Registration},
+    error::{Error, Result},
+    event_sink::EventSink,
     growth,
+    ready::Ready,
+    waker::{WakeChannel, Waker},
 };
 
 pub(super) mod call;

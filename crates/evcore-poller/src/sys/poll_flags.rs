@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_short};
 
-use crate::{Interest, Ready};
+use crate::{interest::Interest, ready::Ready};
 
 /// The flags that ask for `interest`.
 pub(super) fn asking(interest: Interest) -> c_short {

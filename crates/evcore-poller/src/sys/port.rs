@@ -39,8 +39,12 @@ use super::{
     poll_flags::readiness,
 };
 use crate::{
-    Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
-    Waker,
+    backend::{Backend, Capabilities, Registration},
+    error::{Error, Result},
+    event_sink::EventSink,
+    interest::Interest,
+    ready::Ready,
+    waker::{WakeChannel, Waker},
 };
 
 mod kernel;

@@ -19,7 +19,7 @@ pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl crate::Registration {
+impl crate::backend::Registration {
     /// The descriptor, for one call of the kernel.
     pub(super) fn borrow_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: it was registered as a `BorrowedFd`, so it was open then and is not -1. The user

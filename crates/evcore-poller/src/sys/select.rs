@@ -23,8 +23,12 @@ use super::{
     raw_fd::is_open,
 };
 use crate::{
-    Backend, Capabilities, Error, EventSink, Interest, Ready, Registration, Result, WakeChannel,
-    Waker,
+    backend::{Backend, Capabilities, Registration},
+    error::{Error, Result},
+    event_sink::EventSink,
+    interest::Interest,
+    ready::Ready,
+    waker::{WakeChannel, Waker},
 };
 
 /// A row of a descriptor that is not registered.

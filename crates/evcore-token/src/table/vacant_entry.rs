@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Table, Token};
+use crate::{table::Table, token::Token};
 
 /// A free slot of a [`Table`], whose token is already known.
 ///

@@ -6,7 +6,7 @@ use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::{Acceptor, EventLoop, Step, Timer};
+use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step, timer_slot::Timer};
 
 /// Something that an [`EventLoop`] did.
 ///

@@ -12,7 +12,10 @@ use std::{
 use rustix::io::Errno;
 
 use super::kernel::Kernel;
-use crate::{Error, Result, sys::raw_fd};
+use crate::{
+    error::{Error, Result},
+    sys::raw_fd,
+};
 
 #[derive(Debug)]
 pub(in crate::sys) struct System {

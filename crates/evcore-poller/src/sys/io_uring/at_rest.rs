@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::{Before, IoUring};
-use crate::{Events, Mode};
+use crate::{events::Events, interest::Mode};
 
 impl IoUring {
     /// Waits without limit if there is nothing to pass on and nothing to take. Returns whether there is

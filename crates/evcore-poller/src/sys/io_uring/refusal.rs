@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::{Error, error};
+use crate::error::{self, Error};
 
 /// The failure of a call on a ring.
 pub(super) fn failed(errno: Errno) -> Error {

@@ -32,7 +32,10 @@ use rustix::{
 };
 
 use super::refusal::{refused, refused_call};
-use crate::{Error, Result, sys::epoll::KernelTimespec};
+use crate::{
+    error::{Error, Result},
+    sys::epoll::KernelTimespec,
+};
 
 /// What a ring does for the backend.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use rustix::event::epoll::EventFlags;
 
 use super::ring::Request;
-use crate::{MAX_ID, Mode, Ready, Registration, growth};
+use crate::{backend::Registration, growth, interest::Mode, poller::MAX_ID, ready::Ready};
 
 /// The bits of a request's name that are its id.
 const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::Interest;
+use crate::interest::Interest;
 
 /// The call.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {

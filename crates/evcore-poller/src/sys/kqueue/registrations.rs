@@ -7,7 +7,13 @@
 use std::os::fd::RawFd;
 
 use super::kernel::{Change, Event, Filter, Ident, filters, flag};
-use crate::{EventSink, Interest, Mode, Ready, Registration, growth};
+use crate::{
+    backend::Registration,
+    event_sink::EventSink,
+    growth,
+    interest::{Interest, Mode},
+    ready::Ready,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {

@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use super::kernel::{Change, Event, Filter, Ident, Kernel, flag};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 #[cfg(target_os = "netbsd")]
 type Count = libc::size_t;

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{Interest, sys::poll_flags};
+use crate::{interest::Interest, sys::poll_flags};
 
 /// One port, and its calls for descriptors.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {

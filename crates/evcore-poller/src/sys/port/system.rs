@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use super::kernel::{Kernel, PortEvent, SOURCE_FD};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 #[derive(Debug)]
 pub(in crate::sys) struct System {

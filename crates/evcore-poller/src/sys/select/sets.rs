@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{Interest, Ready};
+use crate::{interest::Interest, ready::Ready};
 
 /// The number of descriptors in a set, from 0 on: the `FD_SETSIZE` of nearly all systems (NetBSD's is
 /// 256, but its kernel accepts more).
