@@ -182,6 +182,20 @@ impl ConnectOptions {
     }
 }
 
+impl Stream {
+    /// Begins to connect to `address` with the default options, and does not wait for the result.
+    ///
+    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
+    /// other forms that [`ConnectOptions::connect`] takes, which has the details.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ConnectOptions::connect`].
+    pub fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
+        ConnectOptions::new().connect(address)
+    }
+}
+
 impl Default for ConnectOptions {
     fn default() -> Self {
         Self::new()

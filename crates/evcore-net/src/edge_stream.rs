@@ -5,7 +5,6 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 
-use crate::edge_io::EdgeIo;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
@@ -198,14 +197,6 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
             self.on_full(ev);
         }
         Ok(sent)
-    }
-
-    /// Borrows the stream as [`Read`](io::Read) and [`Write`](io::Write), for a library that calls
-    /// these: TLS, WebSocket, SSH. Its calls are [`recv`](Self::recv), [`send`](Self::send) and
-    /// [`send_vectored`](Self::send_vectored); nothing is buffered.
-    #[inline]
-    pub fn io<'a, E: EdgeLoop<Token = T>>(&'a mut self, ev: &'a mut E) -> EdgeIo<'a, S, T, E> {
-        EdgeIo::new(self, ev)
     }
 
     /// Calls `read`, which receives from the stream in its own way, unless the stream is drained. It is

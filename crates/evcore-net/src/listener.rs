@@ -14,7 +14,6 @@ use crate::{
     accept::Accept,
     address::Address,
     error::Error,
-    listener_options::ListenerOptions,
     socket_file::{AtPath, SocketFile},
     stream::Stream,
     sys,
@@ -48,23 +47,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `address` with the default options. With port 0, the kernel chooses a free port.
-    ///
-    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
-    /// other forms that [`ListenerOptions::bind`] takes.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ListenerOptions::bind`].
-    pub fn bind(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
-        Self::builder().bind(address)
-    }
-
-    /// The options of a listener, to set before it is bound.
-    pub const fn builder() -> ListenerOptions {
-        ListenerOptions::new()
-    }
-
     /// Takes over a listener that another process, or other code, has bound.
     ///
     /// The descriptor becomes close-on-exec, and the listener non-blocking, also for other processes

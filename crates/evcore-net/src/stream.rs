@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net;
 
-use crate::{address::Address, connect::ConnectOptions, delivery, error::Error, socket, sys};
+use crate::{address::Address, delivery, socket, sys};
 
 /// A TCP or Unix connection, non-blocking and close-on-exec. Dropping it closes it.
 ///
@@ -52,18 +52,6 @@ impl Stream {
     #[inline]
     pub(crate) const fn from_socket(fd: OwnedFd) -> Self {
         Self { fd }
-    }
-
-    /// Begins to connect to `address` with the default options, and does not wait for the result.
-    ///
-    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
-    /// other forms that [`ConnectOptions::connect`] takes, which has the details.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ConnectOptions::connect`].
-    pub fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
-        ConnectOptions::new().connect(address)
     }
 
     /// Receives the bytes that have arrived, at most as many as `buffer` holds, and returns their

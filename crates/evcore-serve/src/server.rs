@@ -11,11 +11,10 @@ use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, EventLoop, Listener};
 use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
 
-use crate::event::Event;
+use crate::event::{Event, OnEvent};
 use crate::listeners::{Listeners, add_all};
 use crate::worker::Worker;
 
-pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 
 type BoxError = Box<dyn error::Error + Send + Sync>;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use evcore::EventLoop;
 use evcore_prefork::WorkerIndex;
 
-use crate::event::Event;
-use crate::server::OnEvent;
+use crate::event::{Event, OnEvent};
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
