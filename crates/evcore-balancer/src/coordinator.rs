@@ -11,9 +11,10 @@ use std::{fmt, mem, ops::BitOrAssign, time::Duration};
 
 use crate::{
     balancer::Balancer,
-    group_member::{GroupMember, Notifier},
+    group_member::GroupMember,
     inputs::{GroupView, Inputs, Load, Peer},
     lateness::{LONG_NS, Lateness},
+    notify::Notifier,
     plan::{Leadership, Plan},
     policy::Policy,
 };

@@ -1,10 +1,11 @@
 //! What a worker needs of the other workers of its server, as a trait.
 
-use std::{fmt, os::fd::BorrowedFd};
+use std::fmt;
 
 use crate::{
     accept_mutex::MutexHandle,
     inputs::{GroupView, Load},
+    notify::Notifier,
     policy::Policy,
     worker_id::WorkerId,
 };
@@ -109,24 +110,6 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Clears the notifier. It is called before the [`sync`](Self::sync) that answers the
     /// notification.
     fn clear_notifier(&self) {}
-}
-
-/// What becomes readable when a worker is notified.
-///
-/// ```
-/// use evcore_balancer::{GroupMember, Notifier, Policy, WorkerGroup, WorkerId};
-///
-/// let group = WorkerGroup::new(Policy::least_loaded(), 1)?;
-/// let member = group.join(WorkerId::from_slot(0));
-/// assert!(matches!(member.notifier(), Some(Notifier::Descriptor(_))));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub enum Notifier<'a> {
-    /// An open descriptor.
-    Descriptor(BorrowedFd<'a>),
-    /// The number of a simulated descriptor.
-    Simulated(u32),
 }
 
 impl GroupMember for MutexHandle {

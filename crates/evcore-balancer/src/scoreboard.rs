@@ -12,11 +12,12 @@ use std::{
 };
 
 use crate::{
-    group::{Notify, ReleaseDead, WorkerGroup},
-    notify_fd::check_workers,
+    group::{ReleaseDead, WorkerGroup},
+    line::Line,
+    notify::Notify,
     shared_memory::SharedSlice,
     sync::AtomicU64,
-    worker_id::WorkerId,
+    worker_id::{WorkerId, check_workers},
 };
 
 /// A line of `N` numbers for each worker, which all workers of a server can read.
@@ -59,14 +60,6 @@ struct Board<const N: usize> {
     lines: SharedSlice<Line<N>>,
     gauges: usize,
 }
-
-/// The numbers of one worker, in cache lines of their own, so that workers do not slow each other.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Line<const N: usize>(pub(crate) [AtomicU64; N]);
-
-#[cfg(not(evcore_loom))] // loom's atomics are larger.
-const _: () = assert!(size_of::<Line<9>>() == 128, "lines are whole cache lines");
 
 impl<const N: usize> Scoreboard<N> {
     /// A scoreboard for this many workers, from 1 to 4096, with all numbers 0. The first `gauges`

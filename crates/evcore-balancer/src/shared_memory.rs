@@ -11,7 +11,7 @@ use std::{ffi::c_void, fmt, io, ops::Deref, ptr, ptr::NonNull, slice};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::{group::MemberWords, os_error::failed, scoreboard::Line, sync::AtomicU32};
+use crate::{line::Line, member_words::MemberWords, os_error::failed, sync::AtomicU32};
 
 /// A slice in memory shared by `fork`. Dropping it unmaps it from this process.
 pub(crate) struct SharedSlice<T: SharedContent> {

@@ -36,8 +36,13 @@ mod group_member;
 mod inputs;
 #[path = "loom/kernel.rs"]
 mod kernel;
+#[path = "../src/member_words.rs"]
+mod member_words;
 #[path = "loom/model.rs"]
 mod model;
+#[path = "../src/notify.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
+mod notify;
 #[path = "loom/notify_fd.rs"]
 mod notify_fd;
 #[path = "../src/plan.rs"]
@@ -57,14 +62,14 @@ mod worker;
 mod worker_id;
 
 use accept_mutex::{AcceptMutex, MutexHandle};
-use group::Notify;
-use group_member::{GroupMember, Notifier};
+use group_member::GroupMember;
 use inputs::{GroupView, Inputs, Leader, Load, Peer};
 use model::{
     ABSENT, AWAY,
     Act::{self, Has, Joins, Later, Leaves, Sleeps},
     FULL, LISTENS, Model,
 };
+use notify::{Notifier, Notify};
 use plan::{Leadership, Plan};
 use policy::Policy;
 use sync::{Fault, inject};

@@ -3,9 +3,11 @@
 use crate::{
     body_memory::BodyMemory,
     chunk_extension::{Extension, is_text, is_token},
-    request::MAX_BODY_BYTES,
     response::Status,
 };
+
+/// The most bytes of a body.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// The memory that a chunked body reserves first, in bytes.
 const FIRST_CHUNKED_RESERVATION: usize = 4096;

@@ -9,7 +9,7 @@ use evcore::{balancer::Policy, net::Address, poller::BackendKind};
 use evcore_serve::prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{cpu_masks, log_entry::LogFormat, request::MAX_BODY_BYTES};
+use crate::{body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
 
 /// The text of `--help`.
 pub const HELP: &str = "\

@@ -3,10 +3,11 @@
 use std::mem::MaybeUninit;
 
 use crate::{
-    body::Framing,
+    body::{Framing, MAX_BODY_BYTES},
     host::is_host,
     response::Status,
     route::{Route, route},
+    version::Version,
 };
 
 /// The most bytes of a head: request line, headers and the empty line.
@@ -17,9 +18,6 @@ const MAX_TARGET_BYTES: usize = 8 * 1024;
 
 /// The most header lines.
 pub const MAX_HEADERS: usize = 100;
-
-/// The most bytes of a body.
-pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A parsed request head.
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +44,6 @@ pub enum Action {
     Options,
     NotFound,
     NotAllowed(Route),
-}
-
-/// The version of HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0
-    Http10,
-    /// HTTP/1.1, or a later minor version
-    Http11,
 }
 
 /// The result of parsing the bytes so far.

@@ -373,8 +373,9 @@ mod tests {
     use super::*;
     use crate::{
         headroom::Headroom,
-        request::{Parsed, Version, parse},
+        request::{Parsed, parse},
         scoreboard::{Scoreboard, WorkerStats},
+        version::Version,
     };
 
     /// A loop, and a server on it.
@@ -414,8 +415,8 @@ mod tests {
             super::tests::turn(&mut ev, server);
             let mut files = files(server);
             if serves {
-                let (ends, clock) = ((Version::Http11, true), ev.clock());
-                let answer = files.answer(&request, HEAD, ends, clock, &mut Vec::new());
+                let (end, clock) = ((Version::Http11, true), ev.clock());
+                let answer = files.answer(&request, HEAD, end, clock, &mut Vec::new());
                 assert!(answer.is_ok());
             }
             let has_cached = files.has_cached();

@@ -13,9 +13,9 @@ use evcore::{
 
 use super::{Abort, Changes, Connection, Cx, Expiry, State, Task};
 use crate::{
+    body::MAX_BODY_BYTES,
     counts::Counts,
     options::Options,
-    request::MAX_BODY_BYTES,
     scoreboard::{Scoreboard, WorkerStats},
     shared::Shared,
     timers::{Change, RECEIVE, SEND, Timeout},
