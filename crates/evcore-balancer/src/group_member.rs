@@ -1,4 +1,4 @@
-//! What a worker needs of the other workers of its server, as a trait.
+//! The link of a worker to the other workers of its server, as a trait.
 
 use std::fmt;
 
@@ -47,14 +47,14 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Releases the accept lock if this worker owns it.
     fn unlock(&self);
 
-    /// Whether this worker sees the others. If not, no method below is called. The members of a group
-    /// do not see each other if its policy [does not use it](crate::Policy::uses_group).
+    /// Returns whether this worker sees the others. If not, no method below is called. The members
+    /// of a group do not see each other if its policy [does not use it](crate::Policy::uses_group).
     #[must_use]
     fn in_group(&self) -> bool {
         false
     }
 
-    /// Whether another worker has notified this one since its last [`sync`](Self::sync). A
+    /// Returns whether another worker has notified this one since its last [`sync`](Self::sync). A
     /// [`Member`](crate::Member) answers by one load.
     #[must_use]
     fn is_notified(&self) -> bool {
@@ -97,8 +97,8 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = peer;
     }
 
-    /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
-    /// wait by other means.
+    /// The notifier that the poller watches, level-triggered; `None` if a notification ends a wait
+    /// by other means.
     ///
     /// A notification that makes [`is_notified`](Self::is_notified) true must then make it readable,
     /// until [`clear_notifier`](Self::clear_notifier).

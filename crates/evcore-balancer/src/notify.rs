@@ -42,7 +42,7 @@ pub trait Notify: fmt::Debug + Send + Sync {
     /// Clears all notifications so far, so that they do not end the next wait.
     fn clear(&self);
 
-    /// What a poller watches; `None` if a notification ends the wait by other means.
+    /// The notifier that a poller watches; `None` if a notification ends the wait by other means.
     fn watched(&self) -> Option<Notifier<'_>> {
         None
     }

@@ -25,8 +25,8 @@ pub(crate) struct SharedSlice<T: SharedContent> {
 ///
 /// # Safety
 ///
-/// Every field is an atomic (so that access from anywhere is no data race), all bytes zero is a
-/// valid value, and there is nothing to drop.
+/// Every field is an atomic (so that no access is a data race), all bytes zero is a valid value,
+/// and there is nothing to drop.
 pub(crate) unsafe trait SharedContent: Send + Sync {}
 
 // SAFETY: an atomic integer; zero is a valid number.

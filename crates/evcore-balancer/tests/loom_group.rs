@@ -11,11 +11,11 @@
 //! the lock was refused. So a lost notification is found, whatever it was for. While no worker fills
 //! up, leaves or dies, one must listen at any time.
 //!
-//! What two workers do before they lead or notify is modelled by a cell that is not atomic, which the
-//! other one reads. loom fails if the two are not ordered. Each mutant is a model over faulty atomics,
-//! or with a faulty worker, which loom must reject.
+//! The work of two workers before they lead or notify is modelled by a cell that is not atomic,
+//! which the other one reads. loom fails if the two are not ordered. Each mutant is a model over
+//! faulty atomics, or with a faulty worker, which loom must reject.
 //!
-//! What loom does not find is in CONTRIBUTING.md.
+//! CONTRIBUTING.md lists the faults that loom does not find.
 
 #![cfg(evcore_loom)]
 

@@ -93,9 +93,9 @@ struct Steps {
     release: fn(&Scoreboard),
     /// The requests that the replacement begins with.
     resume: fn(&Scoreboard) -> u64,
-    /// Whether the parent releases the dead worker before it starts the replacement.
+    /// True if the parent releases the dead worker before it starts the replacement.
     releases_first: bool,
-    /// Whether the parent waits for the death.
+    /// True if the parent waits for the death.
     reaps: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What moves.
+//! A connection that moves.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

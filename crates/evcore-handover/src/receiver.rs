@@ -126,8 +126,8 @@ impl Receiver {
         }
     }
 
-    /// Whether a batch belongs to this side although its sender can get no answer: the sender was
-    /// dropped or has died, and has not taken its connections back.
+    /// Returns whether a batch belongs to this side although its sender can get no answer: the
+    /// sender was dropped or has died, and has not taken its connections back.
     fn inherits(&self) -> bool {
         // In this order: a sender that takes back writes the byte before it closes its end.
         // The byte stays, for the batches that follow.

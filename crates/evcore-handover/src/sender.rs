@@ -50,7 +50,7 @@ pub struct Sender {
     message: Vec<u8>,
 }
 
-/// What a receiver did with a batch.
+/// The answer of a receiver to a batch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
@@ -116,7 +116,7 @@ impl Sender {
     /// Sends connections, in batches, and removes them from the front of `connections`. Returns how
     /// many were sent.
     ///
-    /// What is left did not fit: send it when an [answer](Self::next_answer) has made room. The channel
+    /// The rest did not fit: send it when an [answer](Self::next_answer) has made room. The channel
     /// owns what was sent, until the answer or [`take_back`](Self::take_back). None of it may be
     /// registered with a poller.
     ///
@@ -227,7 +227,8 @@ impl Sender {
         })
     }
 
-    /// Whether a process has taken the channel out of the mailbox, as far as the answers were read.
+    /// Returns whether a process has taken the channel out of the mailbox, as far as the answers
+    /// were read.
     ///
     /// A slot may have no worker: give up after a time of your choice.
     #[must_use]

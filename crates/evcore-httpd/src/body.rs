@@ -22,7 +22,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Whether there is no body.
+    /// Returns whether there is no body.
     pub fn is_empty(self) -> bool {
         self == Self::Length(0)
     }
@@ -53,7 +53,7 @@ pub struct BodyReader {
     overhead: usize,
 }
 
-/// What the next byte belongs to.
+/// The part of the body that the next byte belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// A body of known length.
@@ -115,7 +115,7 @@ impl BodyReader {
         }
     }
 
-    /// Whether the body is complete.
+    /// Returns whether the body is complete.
     pub fn is_done(&self) -> bool {
         matches!(self.next, Next::End)
     }

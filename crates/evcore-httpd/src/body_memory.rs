@@ -69,7 +69,7 @@ impl BodyMemory {
         self.reserved -= size;
     }
 
-    /// Whether a connection waits.
+    /// Returns whether a connection waits.
     #[inline]
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -91,7 +91,7 @@ impl BodyMemory {
         self.reserved
     }
 
-    /// How many connections wait.
+    /// Number of connections that wait.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.waiting.len()

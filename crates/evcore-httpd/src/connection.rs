@@ -68,7 +68,7 @@ pub struct Connection {
     input: Input,
     output: Output,
     payload: Payload,
-    /// What becomes of the current request. `None` before a head, and within one.
+    /// The progress of the current request. `None` before a head, and within one.
     state: Option<Box<State>>,
     /// `None` if there is no access log.
     logged: Option<Box<Logged>>,
@@ -85,7 +85,7 @@ pub struct Connection {
 
 const _: () = assert!(size_of::<(evcore::EdgeStream, Connection)>() == 128);
 
-/// What the access log records of a connection.
+/// The part of a connection that the access log records.
 #[derive(Debug)]
 struct Logged {
     /// The client's address; `None` for a Unix socket.
@@ -108,7 +108,7 @@ enum State {
     },
 }
 
-/// What a connection has access to in a call that makes responses.
+/// The context of a call that makes responses.
 #[derive(Debug)]
 pub struct Cx<'a> {
     pub shared: &'a mut Shared,
@@ -262,7 +262,7 @@ impl Connection {
         self.state = Some(Box::new(State::Lingering { left }));
     }
 
-    /// What to do next with the stream. Serves what earlier input has left over.
+    /// Returns the next task for the stream. Serves requests that earlier input has left over.
     #[inline]
     pub fn poll_task<'a>(
         &'a mut self,
@@ -327,7 +327,8 @@ impl Connection {
         }
     }
 
-    /// What changes in the loop. Keeps what is not sent, and updates the counters.
+    /// Returns the changes for the loop. Keeps the bytes that are not sent, and updates the
+    /// counters.
     #[inline]
     pub fn poll_changes(&mut self, shared: &mut Shared) -> Result<Changes, Abort> {
         self.output.keep(0, shared)?;
@@ -386,7 +387,7 @@ impl Connection {
         shared.counts.connection_closed(self.phase);
     }
 
-    /// Whether it is between two requests.
+    /// Returns whether it is between two requests.
     pub fn is_idle(&self) -> bool {
         self.state.is_none() && self.input.is_empty() && !self.has_output()
     }
@@ -423,7 +424,7 @@ impl Connection {
         used
     }
 
-    /// Whether the next request can be parsed now.
+    /// Returns whether the next request can be parsed now.
     fn may_serve(&self, cx: &Cx<'_>) -> bool {
         let at_request = matches!(self.state.as_deref(), None | Some(State::Body(..)));
         let has_room = !self.payload.is_pending() && cx.shared.output.len() < MAX_OUTPUT_BYTES;

@@ -1,6 +1,6 @@
 //! `/files/...`: the files beneath `--root`, sent without a copy in user mode.
 //!
-//! What is answered:
+//! The answers:
 //!
 //! | the target names | answer |
 //! |---|---|
@@ -180,7 +180,7 @@ impl Files {
         self.open.close_unused(now_ms.saturating_sub(time_ms));
     }
 
-    /// Whether files are open that no connection may be sending.
+    /// Returns whether files are open that no connection may be sending.
     pub fn has_cached(&self) -> bool {
         !self.open.is_empty()
     }

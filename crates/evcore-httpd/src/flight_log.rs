@@ -1,4 +1,4 @@
-//! What the event loop did last, in the log after something went wrong.
+//! The last actions of the event loop, in the log after something went wrong.
 //!
 //! The loop's thread reads its own flight recorder, so that no lock is needed: after a slow turn,
 //! which the loop itself detects, and after a panic, while the worker's server is dropped.

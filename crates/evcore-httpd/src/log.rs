@@ -15,7 +15,7 @@ use crate::pipe;
 /// Lines lost since the last that was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Whether only errors are logged.
+/// Set while only errors are logged.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether [`notice`] logs nothing (`--quiet`).

@@ -10,7 +10,7 @@ use crate::{buckets::Buckets, counters::Counters};
 /// The least time between two reads of the histograms, which are slow to read.
 const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 
-/// What is known of a running worker. A replacement begins anew.
+/// The metrics of a running worker. A replacement begins anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// The process id; 0 if the slot has no worker.
@@ -44,7 +44,7 @@ pub struct Distribution {
 /// Collects a worker's metrics from its event loop.
 #[derive(Debug)]
 pub struct MetricsCollector {
-    /// What earlier workers of the slot have counted.
+    /// The counts of earlier workers of the slot.
     earlier: (Counters, Totals),
     /// When the histograms are read next, in milliseconds of monotonic time.
     read_at_ms: u64,

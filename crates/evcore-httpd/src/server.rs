@@ -56,7 +56,7 @@ struct Background {
 /// The maximum delay of a line of the access log.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a file stays open that is not used, and the interval of looking for such files.
+/// Time that an unused file stays open, and the interval of looking for such files.
 const SWEEP_AFTER: Duration = Duration::from_secs(10);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
@@ -102,7 +102,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Whether slow turns are logged.
+    /// Returns whether slow turns are logged.
     pub fn has_watchdog(&self) -> bool {
         self.options.watchdog.is_some()
     }
@@ -294,7 +294,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 files.close_cached();
             }
             let status = ev.stats();
-            let exhausted = status.last_exhausted.map(|it| it.to_string());
+            let exhausted = status.last_exhausted.map(|resource| resource.to_string());
             log(format_args!(
                 "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
                  idle ones are closed for them",
@@ -349,7 +349,7 @@ impl Overload {
         logged_at: i64::MIN,
     };
 
-    /// Whether the count has grown, and the last log line is a second old.
+    /// Returns whether the count has grown, and the last log line is a second old.
     fn is_news(&mut self, count: u64, clock: &Clock) -> bool {
         if count == self.count {
             return false;

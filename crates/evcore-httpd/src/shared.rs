@@ -1,4 +1,4 @@
-//! What the connections of a worker share: settings, counters and buffers.
+//! The state that the connections of a worker share: settings, counters and buffers.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -73,7 +73,7 @@ pub struct Limits {
     pub send: Duration,
 }
 
-/// What remains to be done after [`Shared::respond`].
+/// The work that remains after [`Shared::respond`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing: the response is in the output buffer.
@@ -144,7 +144,7 @@ impl Shared {
         });
     }
 
-    /// Whether the connection stays open after the response to `request`.
+    /// Returns whether the connection stays open after the response to `request`.
     pub fn keeps(&self, request: &Request) -> bool {
         request.keep_alive && !self.stopping
     }

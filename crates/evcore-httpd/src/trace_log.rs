@@ -1,4 +1,4 @@
-//! What the event loop does, in the log: a subscriber of the crate `tracing`.
+//! The actions of the event loop, in the log: a subscriber of the crate `tracing`.
 //!
 //! A line is like nginx's: time, level, process, and then target, message and fields.
 

@@ -71,7 +71,7 @@ impl Address {
         }
     }
 
-    /// Whether this is the address of a Unix socket.
+    /// Returns whether this is the address of a Unix socket.
     #[must_use]
     pub const fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_) | Self::Abstract(_) | Self::Unnamed)

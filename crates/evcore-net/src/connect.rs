@@ -190,7 +190,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`ConnectOptions::connect`].
+    /// The errors of [`ConnectOptions::connect`].
     pub fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
         ConnectOptions::new().connect(address)
     }

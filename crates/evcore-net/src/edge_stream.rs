@@ -1,6 +1,7 @@
-//! A stream whose readiness is reported by edges, and what is known of it.
+//! A stream whose readiness is reported by edges, with the readiness that is known.
 //!
-//! It knows no poller. The loop is a trait of three calls, so that any edge-triggered loop can be one.
+//! It depends on no poller. The loop is a trait of three calls, which any edge-triggered loop can
+//! implement.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
@@ -33,13 +34,13 @@ pub trait EdgeLoop {
 /// A side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the peer sends.
+    /// Receiving from the peer.
     Read,
-    /// What the peer receives.
+    /// Sending to the peer.
     Write,
 }
 
-/// What a poller reports of a stream.
+/// The readiness that a poller reports for a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edges {
     /// There is something to receive.
@@ -124,8 +125,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
-    /// stream is drained.
+    /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
+    /// without a system call if the stream is drained.
     #[inline]
     pub fn recv<E: EdgeLoop<Token = T>>(
         &mut self,
@@ -133,7 +134,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         buffer: &mut [u8],
     ) -> io::Result<usize> {
         let received = self.read_with(ev, |stream| stream.recv(buffer))?;
-        // The end is no short read: nothing follows it.
+        // The end is not a short read, because nothing follows it.
         if (1..buffer.len()).contains(&received) && !self.ending {
             self.on_drained(ev);
         }
@@ -145,8 +146,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::send`](crate::Stream::send); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
-    /// socket's buffer is full.
+    /// The errors of [`Stream::send`](crate::Stream::send); [`WouldBlock`](ErrorKind::WouldBlock)
+    /// without a system call if the socket's buffer is full.
     #[inline]
     pub fn send<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.write_with(ev, |stream| stream.send(bytes))?;
@@ -161,7 +162,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -184,7 +185,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_vectored<E: EdgeLoop<Token = T>>(
         &mut self,
         ev: &mut E,
@@ -204,7 +205,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of `read`; [`WouldBlock`](ErrorKind::WouldBlock) if the stream is drained.
+    /// The errors of `read`; [`WouldBlock`](ErrorKind::WouldBlock) if the stream is drained.
     #[inline]
     pub fn read_with<E: EdgeLoop<Token = T>, R>(
         &mut self,
@@ -226,7 +227,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of `write`; [`WouldBlock`](ErrorKind::WouldBlock) if the socket's buffer is full.
+    /// The errors of `write`; [`WouldBlock`](ErrorKind::WouldBlock) if the socket's buffer is full.
     #[inline]
     pub fn write_with<E: EdgeLoop<Token = T>, R>(
         &mut self,
@@ -268,8 +269,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
-    /// stream is drained.
+    /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
+    /// without a system call if the stream is drained.
     ///
     /// # Panics
     ///
@@ -333,14 +334,14 @@ impl<S, T: Copy> EdgeStream<S, T> {
         self.token
     }
 
-    /// Whether a call that receives may find data or the end.
+    /// Returns whether a call that receives may find data or the end.
     #[inline]
     #[must_use]
     pub const fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Whether a call that sends may find room.
+    /// Returns whether a call that sends may find room.
     #[inline]
     #[must_use]
     pub const fn is_writable(&self) -> bool {

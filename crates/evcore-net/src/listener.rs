@@ -181,7 +181,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// That of fcntl(2), which does not fail for an open descriptor.
+    /// The error of fcntl(2), which does not fail for an open descriptor.
     ///
     /// # Examples
     ///

@@ -35,7 +35,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Those of [`ListenerOptions::bind`].
+    /// The errors of [`ListenerOptions::bind`].
     pub fn bind(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
         Self::builder().bind(address)
     }
@@ -102,7 +102,7 @@ impl ListenerOptions {
     ///
     /// # Errors
     ///
-    /// Those of [`bind`](Self::bind).
+    /// The errors of [`bind`](Self::bind).
     ///
     /// # Examples
     ///

@@ -14,9 +14,9 @@ impl Stream {
     /// Sends up to `count` bytes of `file`, from `offset` on, and returns their number.
     ///
     /// It returns 0 if `count` is 0 or if the file ends at or before `offset`. So a file that is
-    /// shorter than expected shows as 0 before `count` is reached. Fewer bytes than `count` are no
-    /// error and have no meaning of their own: add them to `offset`, and call it again. The position of
-    /// the file neither matters nor moves.
+    /// shorter than expected shows as 0 before `count` is reached. Fewer bytes than `count` are not
+    /// an error and have no meaning of their own. Add them to `offset`, and call it again. The
+    /// position of the file neither matters nor moves.
     ///
     /// # Cost
     ///
@@ -27,8 +27,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send), and those of reading the file. A peer that has left also raises
-    /// SIGPIPE on Linux. Rust programs ignore that signal, unless they reset it.
+    /// The errors of [`send`](Self::send), and of reading the file. A peer that has left also
+    /// raises SIGPIPE on Linux. Rust programs ignore that signal, unless they reset it.
     ///
     /// # Examples
     ///

@@ -88,7 +88,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     #[inline]
     pub fn recv_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         socket::recv_uninit(&self.fd, buffer)
@@ -127,7 +127,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         socket::recv_vectored(&self.fd, buffers)
     }
@@ -155,7 +155,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_more(&self, bytes: &[u8]) -> io::Result<usize> {
         socket::send_more(&self.fd, bytes)
     }
@@ -165,12 +165,12 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         socket::send_vectored(&self.fd, buffers)
     }
 
-    /// Whether the peer has all that was sent, as far as the system knows. One system call.
+    /// Returns whether the peer has all that was sent, as far as the system knows. One system call.
     ///
     /// `send` returns when the kernel has the bytes; a slow peer gets them later. On Linux, this
     /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them. What
@@ -182,7 +182,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// That of ioctl(2), which does not fail for a stream of this crate.
+    /// The error of ioctl(2), which does not fail for a stream of this crate.
     ///
     /// # Examples
     ///
@@ -203,9 +203,9 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet made. On
-    /// Linux it is no error while the stream connects over TCP, but ends that: the pending error is
-    /// then [`ConnectionReset`](io::ErrorKind::ConnectionReset).
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet
+    /// made. On Linux it is not an error while the stream connects over TCP, but ends that: the
+    /// pending error is then [`ConnectionReset`](io::ErrorKind::ConnectionReset).
     pub fn shutdown_write(&self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
@@ -218,7 +218,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`shutdown_write`](Self::shutdown_write).
+    /// The errors of [`shutdown_write`](Self::shutdown_write).
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         let how = match how {
             Shutdown::Read => net::Shutdown::Read,
@@ -232,7 +232,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// That of getsockname(2), which does not fail for a stream of this crate.
+    /// The error of getsockname(2), which does not fail for a stream of this crate.
     pub fn local_addr(&self) -> io::Result<Address> {
         socket::local_addr(&self.fd)
     }
@@ -253,7 +253,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// That of getsockopt(2), which does not fail for an open socket.
+    /// The error of getsockopt(2), which does not fail for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         socket::take_error(&self.fd)
     }

@@ -1,4 +1,4 @@
-//! What happens to a server, for its log.
+//! The events of a server, for its log.
 
 use std::fmt;
 use std::io;

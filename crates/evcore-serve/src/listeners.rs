@@ -65,7 +65,7 @@ impl Listeners {
     }
 }
 
-/// Whether a listener there serves this address. For port 0 it may have any port.
+/// Returns whether a listener there serves this address. For port 0 it may have any port.
 fn serves(there: &Address, wanted: &Address) -> bool {
     let has_any_port = match (there.tcp(), wanted.tcp()) {
         (Some(there), Some(wanted)) => wanted.port() == 0 && there.ip() == wanted.ip(),

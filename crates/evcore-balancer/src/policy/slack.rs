@@ -1,4 +1,4 @@
-//! How many connections a worker may have above the least loaded worker.
+//! The number of connections that a worker may have above the least loaded worker.
 
 use crate::inputs::{Load, Peer};
 
@@ -13,13 +13,13 @@ impl Slack {
         Self(connections.max(1))
     }
 
-    /// Whether a load is at most the limit that the least loaded of the other workers sets.
+    /// Returns whether a load is at most the limit that the least loaded of the other workers sets.
     pub(crate) fn is_near(self, load: Load, least: Option<Peer>) -> bool {
         least.is_none_or(|least| load.active <= self.limit(least))
     }
 
-    /// How many connections bring this worker above the limit; `None` if no other worker can accept
-    /// the rest.
+    /// Number of further connections that bring this worker above the limit; `None` if no other
+    /// worker can accept the rest.
     pub(crate) fn room(self, load: Load, least: Option<Peer>) -> Option<u32> {
         let room = |least| {
             self.limit(least)

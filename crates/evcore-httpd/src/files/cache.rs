@@ -13,7 +13,7 @@ use evcore::token::{LruList, Table, Token};
 
 use super::OpenFile;
 
-/// How long a file is served after it was opened, in milliseconds.
+/// Time that a file is served after it was opened, in milliseconds.
 const VALID_MS: u64 = 1000;
 
 /// Open files by their names.
@@ -101,7 +101,7 @@ impl OpenFiles {
         }
     }
 
-    /// Whether no file is here.
+    /// Returns whether no file is here.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

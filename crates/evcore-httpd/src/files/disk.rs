@@ -36,14 +36,14 @@ pub const CHUNK_BYTES: u64 = 1024 * 1024;
 /// A disk serves a few reads at a time better than one.
 pub const THREADS: usize = 4;
 
-/// What a thread takes of a limit on memory, in bytes: its stack, and the heap that glibc reserves
-/// for it.
+/// The part of a limit on memory that a thread takes, in bytes: its stack, and the heap that glibc
+/// reserves for it.
 const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
 
 /// The time before threads that could not start are tried again, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// What a thread reads by one call.
+/// The size of a thread's read.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The most chunks that are read, or wait for a thread. It keeps the threads busy until the loop takes
@@ -60,7 +60,8 @@ pub fn left_in_chunk(offset: u64) -> u64 {
     CHUNK_BYTES - offset % CHUNK_BYTES
 }
 
-/// Whether these bytes of a file are a whole chunk, or the whole of what the file has of its last one.
+/// Returns whether these bytes of a file are a whole chunk, or the whole of what the file has of
+/// its last one.
 fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
     let end = offset + count;
     offset % CHUNK_BYTES == 0 && (end % CHUNK_BYTES == 0 || end == size)
@@ -71,8 +72,8 @@ fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
 pub struct ChunksInMemory(AtomicU64);
 
 impl OpenFile {
-    /// Whether these bytes of one chunk can be sent without waiting for the disk, as far as that is
-    /// known.
+    /// Returns whether these bytes of one chunk can be sent without waiting for the disk, as far as
+    /// that is known.
     pub fn is_in_memory(&self, offset: u64, count: u64) -> bool {
         let (known, bit) = (&self.in_memory.0, bit_of(offset).unwrap_or(0));
         if known.load(Relaxed) & bit != 0 {

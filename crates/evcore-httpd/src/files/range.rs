@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// What to send of a file.
+/// The part of a file to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// All of it.
