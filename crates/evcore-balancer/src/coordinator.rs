@@ -68,8 +68,8 @@ const NS_PER_MS: u64 = 1_000_000;
 const NEVER: u64 = u64::MAX;
 
 impl Coordinator {
-    /// The coordinator of a worker that does not listen yet. Without a policy it follows that of the
-    /// member, or [`Policy::Off`].
+    /// The coordinator of a worker that does not listen yet. Without a policy it follows the policy
+    /// of the member, or [`Policy::Off`].
     ///
     /// # Errors
     ///

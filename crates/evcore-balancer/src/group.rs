@@ -106,8 +106,8 @@ impl<N: Notify> WorkerGroup<N> {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there are no notifiers. Otherwise that of the
-    /// operating system, if it has no memory left.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there are no notifiers. Otherwise the error
+    /// of the operating system, if it has no memory left.
     #[doc(hidden)] // Only simulators need it.
     pub fn with_notifiers(policy: Policy, notifiers: Vec<N>) -> io::Result<Self> {
         Self::from_parts(policy, notifiers.len(), notifiers)
@@ -437,8 +437,8 @@ impl<N: Notify> Shared<N> {
         self.words(id).joined.load(Ordering::Relaxed) != 0
     }
 
-    /// The least loaded member that has room and no unanswered notification, and the least loaded
-    /// that has room and an unanswered one; the first one if several are equal.
+    /// Returns two members with room: the least loaded one without an unanswered notification, and
+    /// the least loaded one with it. Of equal members it returns the first.
     fn least_loaded_of(&self, ids: impl Iterator<Item = WorkerId>) -> [Option<Peer>; 2] {
         let mut least: [Option<Peer>; 2] = [None; 2];
         for id in ids {

@@ -71,7 +71,7 @@ pub enum Policy {
     Exclusive {
         /// After how many accepted connections a worker registers again.
         readd_every: NonZeroU32,
-        /// Maximum time that a registration lasts. It is rounded up like that of
+        /// Maximum time that a registration lasts. It is rounded up like the delay of
         /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
@@ -100,7 +100,8 @@ pub enum Policy {
         /// and costs more wake-ups. 0 counts as 1.
         slack: u32,
         /// Maximum time that a registration lasts, and the interval in which a worker that does not
-        /// listen probes the listeners. It is rounded up like that of [`Mutex`](Policy::Mutex).
+        /// listen probes the listeners. It is rounded up like the delay of
+        /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 }

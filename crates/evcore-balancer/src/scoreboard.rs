@@ -68,8 +68,8 @@ impl<const N: usize> Scoreboard<N> {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise that of
-    /// the operating system, if it has no memory left.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise the
+    /// error of the operating system, if it has no memory left.
     ///
     /// # Panics
     ///

@@ -23,8 +23,8 @@ impl WorkerGroup {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise that of
-    /// the operating system, if it has no memory or descriptors left.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise the
+    /// error of the operating system, if it has no memory or descriptors left.
     pub fn new(policy: Policy, workers: usize) -> io::Result<Self> {
         check_workers("group", workers)?;
         let notified = if policy.uses_group() { workers } else { 0 };

@@ -76,8 +76,8 @@ use sync::{Fault, inject};
 use worker::CAPACITY;
 use worker_id::WorkerId;
 
-/// The interleavings of two workers (CI bounds their preemptions), of which the first one leads and does this, and the second one
-/// begins and acts as given, with this many turns of each.
+/// The interleavings of two workers, with this many turns of each. The first one leads and does
+/// this. The second one begins and acts as given. (CI bounds their preemptions.)
 fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     for &(begins, second, turns) in seconds {
         let workers = [(LISTENS, first), (begins, second)];

@@ -40,7 +40,7 @@ use crate::{
 #[must_use = "dropping it leaves what was sent to the receiver"]
 pub struct Sender {
     channel: OwnedFd,
-    /// Outlives this process in the receiver, with the byte that says that the connections were
+    /// Outlives this process in the receiver, with the byte that reports that the connections were
     /// taken back.
     revocation: OwnedFd,
     /// The receiver's end, as long as it lies in the mailbox. Otherwise nobody could empty it.
@@ -79,9 +79,9 @@ impl Sender {
     /// Opens a channel to the process that reads a [`Mailbox`](crate::Mailbox). `mailbox` is its
     /// sending end, which any number of processes may use.
     ///
-    /// `version` is that of the states that this program writes. Connections may be sent before a
-    /// process has taken the channel out of the mailbox. Opens three descriptors; one of them is
-    /// closed when the channel is taken.
+    /// `version` is the version of the states that this program writes. Connections may be sent
+    /// before a process has taken the channel out of the mailbox. Opens three descriptors; one of
+    /// them is closed when the channel is taken.
     ///
     /// # Errors
     ///

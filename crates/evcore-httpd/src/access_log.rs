@@ -102,7 +102,7 @@ impl AccessLog {
         }
     }
 
-    /// Adds a line; writes the buffered lines first if there is no room.
+    /// Adds a line. Writes the buffered lines first if they leave too little room.
     pub fn add(&mut self, entry: &Entry<'_>) {
         if !self.has_room() {
             self.write();

@@ -22,7 +22,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Returns whether there is no body.
+    /// Returns whether the body is empty.
     pub fn is_empty(self) -> bool {
         self == Self::Length(0)
     }

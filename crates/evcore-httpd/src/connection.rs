@@ -37,9 +37,9 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client connection: bytes in, bytes out.
 ///
-/// It does no I/O. It has no stream, waits for nothing and arms no timer: its caller does that, which is
-/// `session` on a loop, and in tests a few lines over two vectors. It does make responses, of what the
-/// connections of a worker [share](Shared).
+/// It does no I/O. It has no stream, waits for nothing and arms no timer. Its caller does that:
+/// `session` on a loop, and in tests a few lines over two vectors. It does make responses, of what
+/// the connections of a worker [share](Shared).
 ///
 /// Its methods are of four kinds. They are called in this order, once for each step of the loop:
 ///
@@ -58,7 +58,7 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// [`handle_eviction`](Self::handle_eviction) is for after 3, because a request may have just arrived.
 /// After an [`Abort`], only `release` follows.
 ///
-/// It reads only what it can serve: while a response is being sent or delayed, its task is not to receive,
+/// It reads only what it can serve. While a response is being sent or delayed, it does not receive,
 /// and further requests stay in the socket's receive buffer.
 ///
 /// A request touches most of it. With its stream it is as large as two cache lines, because thousands of
@@ -362,8 +362,8 @@ impl Connection {
     /// Marking a connection idle moves it to the end of the eviction order, so it is marked only after
     /// it was in use.
     ///
-    /// A stopping worker waits for one more request if the client does not know: the response was begun
-    /// before the stop, and so did not announce the end. The loop would evict an idle connection at once.
+    /// A stopping worker waits for one more request if the response was begun before the stop, and
+    /// so did not announce the end. The loop would evict an idle connection at once.
     fn poll_idle(&self, phase: Phase, shared: &Shared) -> Option<bool> {
         if phase != Phase::Waiting {
             Some(false)

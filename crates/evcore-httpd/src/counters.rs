@@ -34,8 +34,8 @@ pub enum Group {
     Timers,
 }
 
-/// Makes the counters and their table: first those of the connections, then those of the event loop, with
-/// their source.
+/// Makes the counters and their table: first the counters of the connections, then the counters of
+/// the event loop, with their source.
 macro_rules! counters {
     (
         connections { $($counter:ident, $field:literal, $metric:literal, $help:literal;)* }

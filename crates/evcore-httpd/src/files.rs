@@ -95,7 +95,7 @@ pub struct Part {
 #[derive(Debug, PartialEq, Eq)]
 enum Miss {
     Status(Status),
-    /// The name is that of a directory, and has no `/` at its end.
+    /// The name is the name of a directory, and has no `/` at its end.
     Directory,
 }
 

@@ -1,9 +1,9 @@
 //! Headroom below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
 //!
-//! In Rust a small allocation that fails ends the process, and with it all its connections. So memory
-//! that clients ask for is allocated only if enough stays free for what cannot be refused: the tables
-//! of the event loop, small buffers, pages of `/status`. Whether it does is tried now and then, by an
-//! allocation that is freed at once. Without a limit nothing is tried.
+//! In Rust a small allocation that fails ends the process, and with it all its connections. So
+//! memory for clients is allocated only if enough stays free for what cannot be refused: the tables
+//! of the event loop, small buffers, pages of `/status`. Whether it does is tried now and then, by
+//! an allocation that is freed at once. Without a limit nothing is tried.
 
 use std::hint::black_box;
 
@@ -81,7 +81,7 @@ impl Headroom {
         !self.is_limited || self.try_out_connection(open)
     }
 
-    /// Returns whether this many bytes may be allocated that no client asks for. A refusal is not
+    /// Returns whether this many bytes may be allocated that are not for a client. A refusal is not
     /// counted.
     pub fn allows_uncounted(&mut self, bytes: usize) -> bool {
         // This may use up the memory of the last trial.

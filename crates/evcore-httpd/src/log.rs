@@ -23,7 +23,7 @@ pub fn set_quiet(is_quiet: bool) {
     QUIET.store(is_quiet, Ordering::Relaxed);
 }
 
-/// Logs what an operator may want to know and need not act on.
+/// Logs an event that an operator may want to see and need not act on.
 pub fn notice(line: impl fmt::Display) {
     if !QUIET.load(Ordering::Relaxed) {
         log(line);

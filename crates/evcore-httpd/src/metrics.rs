@@ -63,7 +63,8 @@ impl Metrics {
         }
     }
 
-    /// Returns true if both belong to one worker. The start tells threads apart, which have one process id.
+    /// Returns whether both belong to one worker. The start distinguishes threads, which have one
+    /// process id.
     pub fn is_of_same_worker(&self, other: &Self) -> bool {
         (self.pid, self.started_ms) == (other.pid, other.started_ms)
     }

@@ -20,7 +20,7 @@ use crate::{
     timers::{FLUSH, SWEEP},
 };
 
-/// The connections of a worker's loop, over sockets or over those of a simulator.
+/// The connections of a worker's loop, over sockets or over the streams of a simulator.
 #[derive(Debug)]
 pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     connections: Connections<Connection, L::Stream>,

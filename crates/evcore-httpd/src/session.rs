@@ -195,7 +195,7 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let send = |stream: &L::Stream| stream.send_file(file.as_fd(), offset, count);
         match self.stream.write_with(self.ev, send) {
-            // It has shrunk. Only the end of the connection can tell the client.
+            // It has shrunk. Only the end of the connection can show that to the client.
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             sent => sent,
         }

@@ -178,7 +178,7 @@ impl Shared {
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
             Action::Route(Route::Status) => {
-                // The connection that asks counts as writing.
+                // The connection of this request counts as writing.
                 self.counts.change(phase, Phase::Writing);
                 let body = self.counts.status_text();
                 self.reply(request, clock, body.as_bytes());

@@ -116,8 +116,8 @@ impl Timers {
         }
     }
 
-    /// Returns whether the receive timer, which does not begin anew, is still that of a connection
-    /// without a response since.
+    /// Returns whether the receive timer, which does not begin anew, is still armed for a
+    /// connection without a response since.
     pub fn keeps_receive(&self) -> bool {
         let lasts = matches!(self.receive, Some(Timeout::Head | Timeout::Delivery));
         lasts && !self.has_responded

@@ -25,7 +25,7 @@ struct TraceLog {
     clock: Mutex<Clock>,
 }
 
-/// Logs events of this process and of its workers from now on, if the level asks for any. Call it
+/// Logs events of this process and of its workers from now on, if the level includes any. Call it
 /// once.
 pub fn install(level: LogLevel) {
     let level = match level {

@@ -47,8 +47,8 @@ pub enum Address {
     /// this crate neither binds nor connects to it, and does not parse it. The text form is
     /// `unix:@NAME`, in which bytes that are not printable ASCII are escaped.
     Abstract(Box<[u8]>),
-    /// A Unix socket without a path or a name, such as that of nearly every client. The text form is
-    /// `unix:`.
+    /// A Unix socket without a path or a name, such as the socket of nearly every client. The text
+    /// form is `unix:`.
     Unnamed,
 }
 

@@ -63,8 +63,8 @@ pub struct Edges {
 /// If you did not receive because sending blocked, do both after the next report. Data that arrived
 /// meanwhile has no report of its own.
 ///
-/// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too, and
-/// the loop [resumes](EdgeLoop::resume) the stream in the next turn.
+/// A stream cannot starve the others. After 32 calls in one turn a call fails with `WouldBlock`,
+/// too, and the loop [resumes](EdgeLoop::resume) the stream in the next turn.
 ///
 /// A call that is known to block makes no system call. Both sides count as blocked until the first
 /// report.

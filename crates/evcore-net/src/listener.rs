@@ -175,9 +175,9 @@ impl Listener {
     /// Sets whether the descriptor stays open in a program that this process executes (the absence
     /// of `FD_CLOEXEC`): off by default.
     ///
-    /// It is for a server that replaces its binary: pass the numbers of the descriptors to the new
-    /// program, and call [`from_fd`](Self::from_fd) there, which turns it off again. While it is on,
-    /// a program that another thread starts inherits the descriptor too.
+    /// It is for a server that replaces its binary. Pass the numbers of the descriptors to the new
+    /// program, and call [`from_fd`](Self::from_fd) there, which turns it off again. While it is
+    /// on, a program that another thread starts inherits the descriptor too.
     ///
     /// # Errors
     ///

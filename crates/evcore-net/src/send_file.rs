@@ -20,10 +20,10 @@ impl Stream {
     ///
     /// # Cost
     ///
-    /// On Linux it is one call of sendfile(2), which copies nothing in memory. Where the kernel refuses
-    /// it for this file, and on other systems, at most 16 KiB are read and then sent, with two system
-    /// calls and one copy more. It blocks while the disk reads what is not in the page cache, as every
-    /// read of a file does.
+    /// On Linux it is one call of sendfile(2), which copies nothing in memory. On other systems,
+    /// and if the kernel refuses it for this file, at most 16 KiB are read and then sent. That
+    /// takes two system calls and one copy more. It blocks while the disk reads what is not in the
+    /// page cache, as every read of a file does.
     ///
     /// # Errors
     ///

@@ -135,8 +135,8 @@ impl SplicePipe {
     }
 
     /// Returns whether the last [`fill_from`](Self::fill_from) was a short read: it left room in
-    /// the buffer of the process. What that means is in [`Stream::recv`](crate::Stream::recv). A
-    /// kernel's pipe does not tell why it stopped, so this is false then.
+    /// the buffer of the process. [`Stream::recv`](crate::Stream::recv) describes the consequences.
+    /// A kernel's pipe does not report why it stopped, so this is false then.
     #[must_use]
     pub fn was_short_read(&self) -> bool {
         self.pipe.is_none() && !self.is_bulk

@@ -67,11 +67,11 @@ impl Stream {
     /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise you may wait for ever for an end
     /// that has already arrived.
     ///
-    /// You can omit the last call after a short read if no event of this stream has reported the end
-    /// yet (`Ready::READ_CLOSED` of `evcore-poller`): an end that arrives later has an event of its
-    /// own. If data and end arrive together, one event reports both, and no other event follows.
-    /// Two more things end a read early: urgent data on TCP, and a message with descriptors on a
-    /// Unix socket.
+    /// You can omit the last call after a short read if no event of this stream has reported the
+    /// end yet (`Ready::READ_CLOSED` of `evcore-poller`). An end that arrives later has an event of
+    /// its own. If data and end arrive together, one event reports both, and no other event
+    /// follows. Two more things end a read early: urgent data on TCP, and a message with
+    /// descriptors on a Unix socket.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ impl Stream {
     /// waits in the receive buffer of a TCP peer counts as delivered. On other systems it returns true
     /// in any case.
     ///
-    /// Ask it before you close an idle connection, for example at a graceful stop: the peer of one that
-    /// is not delivered has had no chance to send its next request.
+    /// Call it before you close an idle connection, for example at a graceful stop. A peer that has
+    /// not received everything has had no chance to send its next request.
     ///
     /// # Errors
     ///

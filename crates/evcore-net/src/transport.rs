@@ -162,7 +162,7 @@ fn one_by_one(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::
     Ok(moved)
 }
 
-/// The operations are those of the socket, whatever type owns it.
+/// The operations call the socket, whatever type owns it.
 macro_rules! impl_transport {
     ($($stream:ty),+) => {$(
         impl Transport for $stream {

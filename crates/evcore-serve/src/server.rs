@@ -100,7 +100,7 @@ impl Server {
         self
     }
 
-    /// Adds listeners for each worker alone, a set for each index: those of one address, with
+    /// Adds listeners for each worker alone, a set for each index. Listeners of one address need
     /// [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a worker ends,
     /// because clients may wait in their backlogs.
     ///

@@ -92,8 +92,8 @@ impl Worker {
         self.supervised.index()
     }
 
-    /// The worker as its supervisor knows it: its slot, its process, the stop that was requested, and
-    /// the [count](evcore_prefork::Worker::reopen_count) of USR1 signals.
+    /// The worker as its supervisor sees it: its slot, its process, the stop that was requested,
+    /// and the [count](evcore_prefork::Worker::reopen_count) of USR1 signals.
     #[must_use]
     pub fn supervised(&self) -> &evcore_prefork::Worker {
         &self.supervised

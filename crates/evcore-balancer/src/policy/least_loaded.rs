@@ -308,8 +308,9 @@ impl LeastLoaded {
         }
     }
 
-    /// Number of clients that a leader may accept while it waits for an answer, and when it changes:
-    /// none at first, and as many as the slack in each further interval.
+    /// Number of clients that a leader may accept while it waits for an answer, and the time until
+    /// this number changes, in nanoseconds. The number is 0 at first, and the slack in each further
+    /// interval.
     fn share(&self, awaited: &Awaited, ns: u64) -> (u32, u64) {
         let waited_ns = passed(awaited.since_ns, ns);
         let left_ns = PATIENCE_NS - waited_ns % PATIENCE_NS;

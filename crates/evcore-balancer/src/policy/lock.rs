@@ -6,8 +6,8 @@
 //! follows nginx's rule: it yields while it is crowded.
 //!
 //! A worker that did not get the lock, or has yielded it, tries again after the delay. A worker
-//! that has room and has not listened for the delay *probes*: it listens for one turn, without the
-//! lock and without waiting, because the holder may be stopped. A probe does not violate the lock,
+//! that has room and has not listened for the delay *probes*, because the holder may be stopped. It
+//! listens for one turn, without the lock and without waiting. A probe does not violate the lock,
 //! which limits how many workers a client wakes and not how many accept.
 
 use std::time::Duration;

@@ -34,9 +34,9 @@ impl Slack {
         self.0.saturating_mul(factor)
     }
 
-    /// Number of connections that a worker may accept before it looks at the others again, because their
-    /// loads change meanwhile: up to the least load, or the slack, or four times the slack if no
-    /// other worker can accept the rest.
+    /// Number of connections that a worker may accept before it looks at the others again, because
+    /// their loads change meanwhile. It is at most the least load or the slack, or four times the
+    /// slack if no other worker can accept the rest.
     pub(crate) fn batch(self, load: Load, least: Option<Peer>) -> u32 {
         let Some(least) = least else {
             return self.times(4);

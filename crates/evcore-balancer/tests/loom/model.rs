@@ -74,7 +74,7 @@ impl Model {
     pub(crate) fn check(&self) -> bool {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = match (builder.preemption_bound, self.preemptions) {
-            // A bound of all models is that of CI, which has less time.
+            // A bound of all models is the one of CI, which has less time.
             (Some(all), Some(own)) => Some(all.min(own - 1)),
             (all, own) => all.or(own),
         };
@@ -131,7 +131,7 @@ impl Model {
             living.push(thread.join().unwrap().0);
         }
         self.check_that_clients_are_accepted(&server, &mut living);
-        // What workers do when they are dropped does not count.
+        // The acts of workers that are dropped do not count.
         sync::die_after(0);
         let has_died = dead.is_some();
         living.into_iter().chain(dead).for_each(Worker::end);

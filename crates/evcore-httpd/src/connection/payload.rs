@@ -19,7 +19,7 @@ static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     left: u64,
-    /// The payload is that of this file up to `end`. `None` once it is sent.
+    /// The payload is the rest of this file up to `end`. `None` once it is sent.
     file: Option<Arc<OpenFile>>,
     end: u64,
     pub(super) disk_read: DiskRead,

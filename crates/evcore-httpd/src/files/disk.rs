@@ -1,11 +1,11 @@
 //! Files that are not in memory: a thread reads them first, so that a slow disk does not hold the loop.
 //!
-//! Before a chunk of a file is sent, the first and the last byte of the chunk are read without waiting
-//! (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread of a pool
-//! reads the chunk, so that the kernel keeps it in memory, and the chunk is sent after that. Which
-//! chunks were found in memory is remembered while the file is open, at most a second for a file that
-//! is kept for later requests; so the look costs little. A look at a part of a chunk, as a range needs
-//! it, is not remembered, because it shows nothing of the rest.
+//! Before a chunk of a file is sent, the first and the last byte of the chunk are read without
+//! waiting (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread
+//! of a pool reads the chunk first, so that the kernel keeps it in memory. Which chunks were found
+//! in memory is remembered while the file is open, at most a second for a file that is kept for
+//! later requests; so the look costs little. A look at a part of a chunk, as a range needs it, is
+//! not remembered, because it shows nothing of the rest.
 //!
 //! If as many chunks as the queue holds wait for a thread, further connections wait for a place in it. A
 //! chunk whose connection is gone is not read.

@@ -70,7 +70,7 @@ pub fn write_redirect(
 ) {
     let query = target.find('?').map_or("", |at| &target[at..]);
     write_start(out, Status::MovedPermanently, clock.http_date());
-    // Not in absolute form: behind a proxy the client knows the server by another name.
+    // Not in absolute form: behind a proxy the server has another name for the client.
     for part in [
         "\r\nLocation: ",
         path_of(target),

@@ -13,7 +13,7 @@
 
 /// Decodes the path of a target, without the route, into `name`. Returns whether it is a name.
 ///
-/// A name that is empty or ends with `/` is that of a directory.
+/// A name that is empty or ends with `/` names a directory.
 pub fn decode(encoded: &[u8], name: &mut Vec<u8>) -> bool {
     name.clear();
     let mut rest = encoded.iter();

@@ -104,7 +104,7 @@ mod kernel {
     /// A link of `/proc`, beneath the root by a mount, names anything.
     const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-    /// Sandboxes refuse a system call that they do not know by EPERM or by ENOSYS.
+    /// Sandboxes refuse an unknown system call by EPERM or by ENOSYS.
     pub fn is_available(dir: &OwnedFd) -> bool {
         open(dir, b".", DIRECTORY_FLAGS).is_ok()
     }
