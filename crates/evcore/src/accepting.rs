@@ -18,7 +18,7 @@ use crate::{
     listeners::Listeners,
     stats::Stats,
     step::Accepted,
-    timers::{NEVER, NS_PER_MS, whole_ns},
+    time::{NEVER, NS_PER_MS, now_ms, whole_ns},
 };
 
 /// The listeners of one worker, and what decides whether they are registered.
@@ -240,7 +240,7 @@ impl<L: Acceptor> Accepting<L> {
                 Ok(Accept::Exhausted(resource)) => {
                     // A client still waits there: for its sake the next plan notifies another worker.
                     self.queue.post(id);
-                    self.on_exhausted(resource, true_ms(clock), stats);
+                    self.on_exhausted(resource, now_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
@@ -302,7 +302,7 @@ impl<L: Acceptor> Accepting<L> {
     pub(crate) fn pause(&mut self, clock: &Clock) {
         self.queue.clear();
         self.coordinator.on_clients_left();
-        self.begin_pause(true_ms(clock));
+        self.begin_pause(now_ms(clock));
     }
 
     /// Closes the listeners for good, and notifies another worker in place of this one.
@@ -349,11 +349,6 @@ impl<L: Acceptor> Accepting<L> {
         stats.accept_pauses += 1;
         self.begin_pause(now_ms);
     }
-}
-
-/// The present. The clock stood still while handlers ran.
-pub(crate) fn true_ms(clock: &Clock) -> u64 {
-    clock.monotonic_ns_now() / NS_PER_MS
 }
 
 /// The same worker without a free slot.

@@ -12,22 +12,20 @@ use crate::{
     accepting::Accepting,
     acceptor::Acceptor,
     batch::Batch,
-    builder::{Budgets, Builder},
+    budgets::Budgets,
     error::{Error, Result},
     eviction::Evictions,
     handle::Handle,
-    instruments::{Instruments, TRACES, record::Record},
-    keys::{self, TICKER_KEY},
-    listeners_mut::ListenersMut,
+    instruments::Instruments,
+    phase::Phase,
+    record::Record,
     remote::Remote,
-    shutdown::Shutdown,
+    shutdown_times::ShutdownTimes,
     slots::Slots,
     stats::Stats,
     step::Step,
     timer_slot::Timer,
     timers::Timers,
-    timers_mut::TimersMut,
-    turn::Phase,
 };
 
 /// The event loop of one worker.
@@ -63,7 +61,7 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
-    pub(crate) shutdown: Shutdown,
+    pub(crate) shutdown: ShutdownTimes,
     pub(crate) remote: Remote,
 
     pub(crate) phase: Phase,
@@ -75,72 +73,14 @@ pub struct EventLoop<L: Acceptor = Listener> {
     /// phases returned it by value, every step would go through memory, also an event, whose two
     /// words otherwise stay in registers.
     // Invariant: `None`, except within `next_step`.
-    pending_step: Option<Step<L::Stream>>,
+    pub(crate) pending_step: Option<Step<L::Stream>>,
 
     /// The counters, the limit and the backend; the rest is filled in by [`stats`](Self::stats).
     pub(crate) stats: Stats,
     pub(crate) instruments: Instruments,
 }
 
-impl EventLoop {
-    /// Returns a builder with the defaults.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-}
-
 impl<L: Acceptor> EventLoop<L> {
-    pub(crate) fn from_parts(
-        builder: Builder<L>,
-        mut poller: Poller,
-        updates: ClockUpdates,
-    ) -> Result<Self> {
-        let (policy, member) = (builder.policy, builder.member);
-        let first_index = keys::first_index(builder.listeners.len());
-        let expected = first_index.saturating_add(builder.connections);
-        let accepting = Accepting::new(builder.listeners, policy, member, &mut poller)?;
-        let mut clock = builder.clock.unwrap_or_else(Clock::system);
-        if let Some(ticker) = updates.ticker() {
-            poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
-        }
-        updates.begin(&mut clock);
-        let budgets = builder.budgets.at_least_one();
-        let stats = Stats {
-            limit: builder.connections,
-            backend: poller.backend().name(),
-            ..Stats::default()
-        };
-        let instruments = Instruments::new(builder.instruments.timed(TRACES));
-        let lag_ns = updates.lag_ns();
-        let mut timers = Timers::new(
-            builder.timer_queue,
-            builder.timers_per_token,
-            clock.monotonic_ms(),
-            lag_ns,
-        );
-        if TRACES || instruments.keeps_records() {
-            timers.record();
-        }
-        Ok(Self {
-            remote: Remote::new(),
-            poller,
-            slots: Slots::new(first_index, expected, MAX_ID),
-            timers,
-            evictions: Evictions::new(expected, builder.idle_grace, lag_ns),
-            clock,
-            updates,
-            accepting,
-            shutdown: Shutdown::default(),
-            phase: Phase::Over,
-            pending_step: None,
-            batch: Batch::with_capacity(budgets.batch),
-            budgets,
-            left: budgets,
-            stats,
-            instruments,
-        })
-    }
-
     /// The next step of this turn; `None` ends the turn.
     ///
     /// # The order of a turn
@@ -166,7 +106,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// Each phase has a [budget](Budgets). What exceeds it is carried over to the next turn, which
     /// then does not wait. The time stands still during a turn unless a handler
-    /// [updates](TimersMut::update_clock) it; timers are armed from it.
+    /// [updates](crate::TimersMut::update_clock) it; timers are armed from it.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
         // Most steps are events. Once there is no event left, no phase needs to be looked up for
@@ -208,7 +148,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] at the limit of [connections](Builder::connections), and the errors of the
+    /// [`Error::Full`] at the limit of [connections](crate::Builder::connections), and the errors of the
     /// poller. Nothing is watched then.
     pub fn add(
         &mut self,
@@ -290,11 +230,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// It expires once, never earlier than `after` from this turn's time, which the
     /// [clock](Self::clock) shows. That is the time at which the wait ended: a handler that took
     /// 200 ms and then arms a timer for 100 ms gets a timer that is due. Such a handler calls
-    /// [`update_clock`](TimersMut::update_clock) first, and then the time counts from that call, or it
-    /// gives a [point in time](TimersMut::arm_at).
+    /// [`update_clock`](crate::TimersMut::update_clock) first, and then the time counts from that call, or it
+    /// gives a [point in time](crate::TimersMut::arm_at).
     ///
     /// The deadline is rounded up to a millisecond (and to a
-    /// [`timer_resolution`](Builder::timer_resolution)). A timer that the handler of another timer
+    /// [`timer_resolution`](crate::Builder::timer_resolution)). A timer that the handler of another timer
     /// arms expires in the next turn at the earliest.
     ///
     /// A timer that was never armed before may allocate some 10 KiB. If no memory is left, the process
@@ -302,7 +242,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # Panics
     ///
-    /// If a token has [no such timer](Builder::timers_per_token).
+    /// If a token has [no such timer](crate::Builder::timers_per_token).
     #[inline]
     pub fn arm(&mut self, token: Token, timer: Timer, after: Duration) -> bool {
         let is_current = self.slots.has(token);
@@ -320,7 +260,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # Panics
     ///
-    /// If a token has [no such timer](Builder::timers_per_token).
+    /// If a token has [no such timer](crate::Builder::timers_per_token).
     #[inline]
     pub fn disarm(&mut self, token: Token, timer: Timer) -> bool {
         let was_armed = self.slots.has(token) && self.timers.disarm(token.index(), timer);
@@ -342,20 +282,6 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn clock(&self) -> &Clock {
         &self.clock
-    }
-
-    /// What few programs ask about the listeners: their errors, and ways to pause and to close them.
-    #[must_use]
-    pub fn listeners(&mut self) -> ListenersMut<'_, L> {
-        ListenersMut::new(self)
-    }
-
-    /// What few programs need of the timers: a point in time in place of a duration, background timers,
-    /// when a timer is due, and the time itself.
-    #[must_use]
-    #[inline]
-    pub fn timers(&mut self) -> TimersMut<'_, L> {
-        TimersMut::new(self)
     }
 
     /// What the loop has done so far, and what it is doing now.

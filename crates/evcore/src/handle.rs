@@ -211,12 +211,12 @@ mod tests {
             let token = Token::new(index, std::num::NonZeroU32::MIN);
             assert!(handle.post(token, Ready::READABLE));
         }
-        assert!(!remote.has_news(), "the poller was not woken");
+        assert!(!remote.has_pending(), "the poller was not woken");
         remote.on_woken();
         let mut taken = remote.take_posts(2);
-        assert!(remote.has_news() && remote.pending() != 0);
+        assert!(remote.has_pending() && remote.pending() != 0);
         taken.extend(remote.take_posts(2));
-        assert!(!remote.has_news() && remote.pending() == 0);
+        assert!(!remote.has_pending() && remote.pending() == 0);
         assert!(taken.iter().map(|(token, _)| token.index()).eq(0..3));
     }
 

@@ -33,6 +33,7 @@
 
 // What a user sees.
 mod acceptor;
+mod budgets;
 mod builder;
 mod connections;
 mod connector;
@@ -40,9 +41,11 @@ mod edge_stream;
 mod error;
 mod event_loop;
 mod handle;
+mod idle;
 mod listeners_mut;
 mod posting;
 mod remove;
+mod shutdown;
 mod stats;
 mod step;
 mod timer_slot;
@@ -50,6 +53,7 @@ mod timers_mut;
 mod token_map;
 
 // The order of a turn.
+mod phase;
 mod phases;
 mod turn;
 mod waits;
@@ -58,30 +62,38 @@ mod waits;
 mod batch;
 mod keys;
 mod slots;
+mod time;
 mod timers;
 
 // Phases with a policy of their own.
 mod accepting;
 mod eviction;
 mod listeners;
-mod shutdown;
+mod shutdown_times;
 
 // Other threads.
 mod remote;
 mod sync;
 
+// Instruments.
 mod instruments;
+mod measuring;
+mod record;
+#[cfg(feature = "tracing")]
+mod trace;
 
 pub use acceptor::Acceptor;
-pub use builder::{Budgets, Builder};
+pub use budgets::Budgets;
+pub use builder::Builder;
 pub use connections::Connections;
 pub use connector::Connector;
 pub use edge_stream::EdgeStream;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use handle::Handle;
-pub use instruments::{Instruments, SlowTurn, record::Record};
+pub use instruments::{Instruments, SlowTurn};
 pub use listeners_mut::ListenersMut;
+pub use record::Record;
 pub use stats::Stats;
 pub use step::{Accepted, Step};
 pub use timer_slot::Timer;

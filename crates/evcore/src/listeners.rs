@@ -15,11 +15,11 @@ use evcore_net::{Accept, Backoff};
 use evcore_poller::{Interest, Mode, Poller};
 
 use crate::{
-    accepting::true_ms,
     acceptor::Acceptor,
     error::{Error, ListenerError, Result},
     keys::listener_key,
     stats::Stats,
+    time::now_ms,
 };
 
 /// How long a listener is suspended: as long as a pause for lack of descriptors.
@@ -136,7 +136,7 @@ impl<L: Acceptor> Listeners<L> {
     /// Suspends a listener that has failed.
     pub(crate) fn suspend(&mut self, id: u32, source: Error, clock: &Clock, stats: &mut Stats) {
         let listener = id as usize;
-        let resumes_at_ms = true_ms(clock).saturating_add(SUSPENSION_MS);
+        let resumes_at_ms = now_ms(clock).saturating_add(SUSPENSION_MS);
         self.all[listener].resumes_at_ms = Some(resumes_at_ms);
         self.suspensions_have_changed();
         stats.listener_errors += 1;

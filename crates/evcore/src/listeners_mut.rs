@@ -5,7 +5,7 @@ use std::fmt;
 use crate::acceptor::Acceptor;
 use crate::error::{ListenerError, Result};
 use crate::event_loop::EventLoop;
-use crate::instruments::record::Record;
+use crate::record::Record;
 
 /// The listeners of a loop. [`EventLoop::listeners`] lends it.
 ///
@@ -20,11 +20,15 @@ pub struct ListenersMut<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
 }
 
-impl<'a, L: Acceptor> ListenersMut<'a, L> {
-    pub(crate) fn new(ev: &'a mut EventLoop<L>) -> Self {
-        Self { ev }
+impl<L: Acceptor> EventLoop<L> {
+    /// What few programs ask about the listeners: their errors, and ways to pause and to close them.
+    #[must_use]
+    pub fn listeners(&mut self) -> ListenersMut<'_, L> {
+        ListenersMut { ev: self }
     }
+}
 
+impl<L: Acceptor> ListenersMut<'_, L> {
     /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
     /// last error was taken.
     ///

@@ -7,10 +7,10 @@ use crate::{
     acceptor::Acceptor,
     error::Result,
     event_loop::EventLoop,
-    instruments::record::Record,
     keys::{KeyOwner, TICKER_KEY},
+    record::Record,
     step::Step,
-    timers::late_ns,
+    time::late_ns,
 };
 
 impl<L: Acceptor> EventLoop<L> {

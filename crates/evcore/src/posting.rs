@@ -3,7 +3,7 @@
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::{acceptor::Acceptor, event_loop::EventLoop, instruments::record::Record};
+use crate::{acceptor::Acceptor, event_loop::EventLoop, record::Record};
 
 impl<L: Acceptor> EventLoop<L> {
     /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next

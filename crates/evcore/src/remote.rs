@@ -65,7 +65,7 @@ impl Remote {
     /// Whether there may be posts or a shutdown to begin. If not, looking for them is not worth the
     /// lock.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.pending & POSTS != 0
     }
 

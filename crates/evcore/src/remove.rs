@@ -5,7 +5,7 @@ use evcore_token::Token;
 
 use crate::acceptor::Acceptor;
 use crate::event_loop::EventLoop;
-use crate::instruments::record::Record;
+use crate::record::Record;
 
 impl<L: Acceptor> EventLoop<L> {
     /// Removes a token: disarms its timers, cancels what was posted for it, removes its descriptor from

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use evcore_timer::{TimerQueue, TimerWheel};
 
-use crate::timer_slot::Timer;
+use crate::{
+    time::{NEVER, NS_PER_MS},
+    timer_slot::Timer,
+};
 
 /// The timers of one loop.
 #[derive(Debug)]
@@ -227,11 +230,6 @@ impl Timers {
 /// list nodes or inserted sixteen timers again, which takes as long as a few handlers.
 const PAUSE_COST: usize = 16;
 
-pub(crate) const NS_PER_MS: u64 = 1_000_000;
-
-/// The time of what does not come, in any unit.
-pub(crate) const NEVER: u64 = u64::MAX;
-
 /// What is added before rounding down, so as to round up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
@@ -242,23 +240,6 @@ fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);
     let after_ns = after_ns.saturating_add(u64::from(after.subsec_nanos()));
     now_ns.saturating_add(after_ns).saturating_add(added_ns)
-}
-
-/// The nanoseconds since a tick began; 0 if it has not begun.
-#[inline]
-pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
-    now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))
-}
-
-/// The nanoseconds of a duration, at most [`NEVER`].
-pub(crate) fn whole_ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
-}
-
-/// The time from now to a moment; `None` if that is [`NEVER`].
-#[inline]
-pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
-    (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }
 
 /// Out of line, so that the code that is inlined into each handler is short.
@@ -296,14 +277,6 @@ mod tests {
         assert_eq!(deadline_ms(10_000_000, 100_000_000), 115);
         assert_eq!(deadline_ms(10_000_000, 100_000_001), 116);
         assert_eq!(deadline_ms(1, u64::MAX), u64::MAX / NS_PER_MS);
-    }
-
-    #[test]
-    fn lateness_counts_from_the_beginning_of_the_tick() {
-        assert_eq!(late_ns(10_999_999, 10), 999_999);
-        assert_eq!(late_ns(12_000_000, 10), 2_000_000);
-        assert_eq!(late_ns(9_999_999, 10), 0, "a queue with slack may be early");
-        assert_eq!(late_ns(u64::MAX, u64::MAX), 0);
     }
 
     #[test]

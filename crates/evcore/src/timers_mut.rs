@@ -57,12 +57,17 @@ pub struct TimersMut<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
 }
 
-impl<'a, L: Acceptor> TimersMut<'a, L> {
+impl<L: Acceptor> EventLoop<L> {
+    /// What few programs need of the timers: a point in time in place of a duration, background timers,
+    /// when a timer is due, and the time itself.
+    #[must_use]
     #[inline]
-    pub(crate) fn new(ev: &'a mut EventLoop<L>) -> Self {
-        Self { ev }
+    pub fn timers(&mut self) -> TimersMut<'_, L> {
+        TimersMut { ev: self }
     }
+}
 
+impl<L: Acceptor> TimersMut<'_, L> {
     /// Arms a timer, or moves it, for a point in time. Returns false if the token is stale.
     ///
     /// It expires once, never before `deadline`, whatever time the handler has taken already. A deadline

@@ -12,34 +12,10 @@ use crate::{
     error::{Error, Result},
     event_loop::EventLoop,
     keys::is_listener,
+    phase::Phase,
     step::Step,
-    timers::{NEVER, time_to},
+    time::{NEVER, time_to},
 };
-
-/// A phase of a turn. [`EventLoop::next_in_order`] has their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// What the kernel reported, as it came.
-    Events,
-    /// Chooses the idle connections whose slots this turn needs.
-    ChooseEvictions,
-    /// Clients of the listeners.
-    Accepts,
-    /// Gives the accept lock back, if this turn holds it.
-    ReleaseLock,
-    /// The beginning of a shutdown, and a wake-up from another thread.
-    Wakes,
-    /// Timers that have expired.
-    Timers,
-    /// The posted queue.
-    Posts,
-    /// Idle connections to be closed.
-    Evictions,
-    /// The turn is over.
-    Over,
-    /// The next turn is planned, and its wait has not begun.
-    Prepared,
-}
 
 impl<L: Acceptor> EventLoop<L> {
     /// The next step after the wait. This table is the order of a turn: a phase runs until it
@@ -74,7 +50,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.finish_turn();
         // The first of: the next timer or act of a shutdown, or the tick that shows it; the end of a
         // pause of the listeners; the end of the plan.
-        let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
+        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
         let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
         let mut ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         let (mut now_ns, mut plan_is_over) = (now_ns, false);
@@ -141,7 +117,7 @@ impl<L: Acceptor> EventLoop<L> {
             self.accepting.on_full_batch();
         }
         self.take_wake();
-        if self.remote.has_news() {
+        if self.remote.has_pending() {
             self.take_remote_requests();
         }
         if self.accepting.coordinator.holds_lock() {
@@ -209,6 +185,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.has_work()
             || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ns())
-            || (self.is_shutting_down() && self.shutdown_evicts())
+            || self.shutdown_evicts()
     }
 }

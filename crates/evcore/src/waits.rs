@@ -6,8 +6,7 @@
 use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
-    acceptor::Acceptor, error::Result, event_loop::EventLoop, instruments::record::Record,
-    turn::Phase,
+    acceptor::Acceptor, error::Result, event_loop::EventLoop, phase::Phase, record::Record,
 };
 
 /// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.

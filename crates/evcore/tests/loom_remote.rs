@@ -223,7 +223,7 @@ fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
                 doorbell.wait();
                 remote.on_woken();
             }
-            if remote.has_news() {
+            if remote.has_pending() {
                 posted.extend(remote.take_posts(1).iter().map(|(token, _)| token.index()));
                 shutdown = shutdown.or_else(|| remote.take_shutdown());
             }
