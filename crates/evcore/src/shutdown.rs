@@ -99,12 +99,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.grace_is_over(self.clock.monotonic_ns())
     }
 
-    /// Whether a shutdown has something to do in this turn, or is complete.
-    #[inline]
-    pub(crate) fn shutdown_is_due(&self) -> bool {
-        self.shutdown_evicts() || self.is_shut_down()
-    }
-
     pub(crate) fn end_grace(&mut self) {
         self.shutdown.set_grace_end(NEVER);
         self.evictions.end_grace();

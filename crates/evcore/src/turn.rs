@@ -70,7 +70,7 @@ impl<L: Acceptor> EventLoop<L> {
             now_ns = Some(self.make_plan(now_ns));
             ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         }
-        if self.has_work() || self.shutdown_is_due() {
+        if self.has_work() || self.shutdown_evicts() {
             self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
