@@ -1,4 +1,4 @@
-//! How much one turn does.
+//! Limits on the work of one turn.
 
 /// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
 /// which then does not wait.

@@ -1,4 +1,4 @@
-//! How a loop is built.
+//! Builds a loop from its settings.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::{
     timers::Timers,
 };
 
-/// Longer than most clients take from an answer to their next request, by default.
+/// Longer than most clients take from an answer to their next request.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
@@ -89,12 +89,12 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The connection limit: how many descriptors may be watched at once, without the listeners.
-    /// Default 1,024.
+    /// The connection limit: the number of descriptors that may be watched at once, without the
+    /// listeners. Default 1,024.
     ///
     /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
-    /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because that
-    /// one can be evicted. A session with two descriptors counts as two: a proxy for 1,000 clients
+    /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because an
+    /// idle connection can be evicted. A session with two descriptors counts as two: a proxy for 1,000 clients
     /// needs 2,000.
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;
@@ -108,7 +108,7 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// What this worker shares with the others: a [`Member`](evcore_balancer::Member) of a
+    /// The group that this worker shares with the others: a [`Member`](evcore_balancer::Member) of a
     /// [`WorkerGroup`](evcore_balancer::WorkerGroup), which also has the policy.
     ///
     /// [`Policy::LeastLoaded`] needs a member. With a member, [`Policy::Mutex`] hands its lock over.
@@ -136,8 +136,8 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// A poller backend of your own, for example a simulator's. Its time is that of the
-    /// [clock](Self::clock) and of its own wait.
+    /// A poller backend of your own, for example a simulator's. If its waits
+    /// do not last real time, give the loop a [clock](Self::clock) of the same time.
     pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
         self.polling = Polling::Backend(Box::new(backend));
         self
@@ -210,12 +210,11 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// What the loop measures and records of itself: histograms, slow turns, its last records. Default:
-    /// nothing.
+    /// The instruments of the loop: histograms, slow turns, the last records. Default: none.
     ///
-    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments. A loop
-    /// without any has a comparison for each wait and for each call that would make a record, and none
-    /// for each step.
+    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments. Without
+    /// instruments, each wait and each call that would make a record costs a comparison. A step costs
+    /// nothing more.
     ///
     /// ```
     /// use evcore::{EventLoop, InstrumentOptions};
@@ -240,13 +239,13 @@ impl<L: Acceptor> Builder<L> {
     /// The grace of connections that become idle just before a shutdown. Default 1 second.
     ///
     /// A [shutdown](EventLoop::shutdown) does not evict a connection at once that was marked by
-    /// [`set_idle`](EventLoop::set_idle) within this time before. It evicts it when this time has
-    /// passed again. So a client can still send a request that was on its way. The time is measured
-    /// in eighths: a connection may have the grace if it was marked up to an eighth longer ago.
+    /// [`set_idle`](EventLoop::set_idle) within this time before. The connection gets the same grace
+    /// once more, in which a request that was on its way still arrives. Precision: an eighth of the
+    /// grace.
     ///
     /// Connections that were marked within this time are not evicted either when descriptors run out.
     ///
-    /// The shutdown lasts no longer than its timeout for it. With zero, every idle connection is evicted
+    /// A grace does not extend the timeout of the shutdown. With zero, every idle connection is evicted
     /// at once, for example if only the server begins a conversation.
     ///
     /// ```

@@ -109,8 +109,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// [updates](crate::TimersMut::update_clock) it; timers are armed from it.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
-        // Most steps are events. Once there is no event left, no phase needs to be looked up for
-        // this.
+        // Most steps are events, for which no phase needs to be looked up.
         match self.next_event() {
             Some(step) => Some(step),
             None if self.find_step() => self.pending_step.take(),
@@ -118,7 +117,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Finds a step that is no event, or any step of a watched turn, and returns whether there is
+    /// Finds a step that is not an event, or any step of a watched turn, and returns whether there is
     /// one. Not inlined, so that the part in the caller's loop stays short.
     #[inline(never)]
     fn find_step(&mut self) -> bool {
@@ -284,7 +283,7 @@ impl<L: Acceptor> EventLoop<L> {
         &self.clock
     }
 
-    /// What the loop has done so far, and what it is doing now.
+    /// Returns the counters and the present state of the loop.
     #[must_use]
     #[inline]
     pub fn stats(&self) -> Stats {

@@ -2,12 +2,11 @@
 //!
 //! Only the application knows which connections are idle, and marks them. If a client waits and
 //! slots or descriptors are short, the loop evicts some that have been idle the longest, by nginx's
-//! rule. While it shuts down it evicts all of them, those that became idle just before that after a
-//! grace.
+//! rule. While it shuts down it evicts all of them; the recently idle ones get a grace.
 //!
 //! It chooses for slots before it accepts, so a connection is never evicted in favour of one accepted
-//! in the same turn. That descriptors are short shows only when a client is accepted; the grace keeps
-//! the connections of the same turn. The loop yields evictions at the end of the turn, when every pending event has been delivered, so
+//! in the same turn. A shortage of descriptors shows only when a client is accepted; the grace protects
+//! the connections of that turn. The loop yields evictions at the end of the turn, when every pending event has been delivered, so
 //! a connection with a new request is not evicted either.
 
 use std::time::Duration;
@@ -28,7 +27,7 @@ pub(crate) struct Evictions {
 }
 
 impl Evictions {
-    /// For so many connections; there may be more.
+    /// Expects this many connections; there may be more.
     pub(crate) fn new(connections: u32, grace: Duration, lag_ns: u64) -> Self {
         let grace_ns = match whole_ns(grace) {
             0 => 0,
@@ -53,23 +52,23 @@ impl Evictions {
         }
     }
 
-    /// Returns how long the connections wait that became idle just before; `None` if there is none.
+    /// Returns the grace of the connections that became idle just before; `None` if there are none.
     pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         self.idle.begin_shutdown(now_ns)
     }
 
-    /// Releases the connections that wait.
+    /// Makes the connections that had the grace evictable.
     pub(crate) fn end_grace(&mut self) {
         self.idle.end_grace();
     }
 
-    /// How many connections are idle.
+    /// Number of idle connections.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.idle.len()
     }
 
-    /// A watched token has ended.
+    /// Removes a watched token that has ended.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) {
         self.idle.remove(index);
@@ -122,9 +121,9 @@ const EVICT_ONE_IN: u32 = 8;
 /// The most connections that one turn evicts to make room (nginx).
 const EVICT_MAX: u32 = 32;
 
-/// How many of `idle` connections to evict.
+/// Number of connections to evict, of `idle` ones.
 ///
-/// None while more than 1/16 of the slots is free. After that 1/8 of the idle connections, at least
+/// 0 while more than 1/16 of the slots is free. After that 1/8 of the idle connections, at least
 /// 1 and at most 32, so that slots become free quickly and not all clients are disconnected at once.
 /// Source: nginx, `ngx_drain_connections`.
 fn eviction_count(idle: u32, load: Load) -> u32 {

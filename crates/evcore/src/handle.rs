@@ -107,7 +107,7 @@ impl Handle {
     /// With [`Ready::NONE`] it wakes a task that the program keeps for the token. If the token is not
     /// in the loop when its post arrives, the post is dropped and [counted](crate::Stats::stale).
     ///
-    /// What this thread did before is visible to the step, so both sides can share a result. A turn
+    /// The earlier writes of this thread are visible to the step, so both sides can share a result. A turn
     /// takes in as many posts as its [budget](crate::Budgets::posted) of posted steps.
     ///
     /// A post makes no [`Step::Woken`](crate::Step::Woken). (It may, if something also writes to

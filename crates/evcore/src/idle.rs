@@ -20,15 +20,15 @@ impl<L: Acceptor> EventLoop<L> {
     /// If the process has no descriptor left, the same part of the idle connections is evicted each
     /// time that accepting fails, but only those that have been idle for the
     /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free slot.
-    /// For a shortage of the whole system none is evicted, because another process may take what is
+    /// A shortage of the whole system evicts no connection, because another process may take what is
     /// freed.
     ///
-    /// Mark a connection when its client has its answer, and nothing of another request has come. If
+    /// Mark a connection when its client has its answer, and no part of another request has arrived. If
     /// the protocol has no message ends, mark it only after it has been quiet for a while.
     ///
     /// The next request of a client that has just been answered may be on its way, and closing would
     /// lose it. So a shutdown does not evict a connection at once that was marked within the
-    /// [grace](crate::Builder::idle_grace) before, by default a second. It has the same time again.
+    /// [grace](crate::Builder::idle_grace) before, by default a second. It gets the same grace once more.
     /// Answer a request that comes in that time as the last one (in HTTP, with `Connection: close`),
     /// and then close. A connection that is marked during a shutdown is evicted at once, so an answer
     /// must announce the end if [`Stats::shutting_down`](crate::Stats::shutting_down) is true.
@@ -84,7 +84,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.has(token) && self.evictions.idle.remove(token.index())
     }
 
-    /// Whether a connection is marked as idle.
+    /// Returns whether a connection is marked as idle.
     #[must_use]
     #[inline]
     pub fn is_idle(&self, token: Token) -> bool {

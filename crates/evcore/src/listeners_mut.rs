@@ -21,7 +21,7 @@ pub struct ListenersMut<'a, L: Acceptor> {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// What few programs ask about the listeners: their errors, and ways to pause and to close them.
+    /// Lends the listeners: their errors, and ways to pause and to close them.
     #[must_use]
     pub fn listeners(&mut self) -> ListenersMut<'_, L> {
         ListenersMut { ev: self }
@@ -57,8 +57,8 @@ impl<L: Acceptor> ListenersMut<'_, L> {
 
     /// Pauses accepting, because the application lacks what a client needs, for example memory.
     ///
-    /// The pause ends when a connection is closed, or after 500 ms; that of a lack of descriptors is
-    /// the same. Clients wait in the backlog, and another worker of the [group](crate::Builder::group) is
+    /// The pause ends when a connection is closed, or after 500 ms, as a pause for lack of descriptors
+    /// does. Clients wait in the backlog, and another worker of the [group](crate::Builder::group) is
     /// notified. [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count it. Reads the clock's source.
     ///
     /// Call it when you refuse a [`Step::Accepted`](crate::Step::Accepted). Otherwise a worker that closes every client has
@@ -86,7 +86,7 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     ///
     /// # Errors
     ///
-    /// The poller's. The listeners are closed all the same.
+    /// The error of the poller. The listeners are closed all the same.
     pub fn close(&mut self) -> Result<()> {
         let held_lock = self.ev.accepting.coordinator.holds_lock();
         let closed = self

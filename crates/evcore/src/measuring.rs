@@ -1,8 +1,8 @@
-//! Feeds the instruments of `evcore-instrument` with what the loop does.
+//! Feeds the instruments of `evcore-instrument`.
 //!
-//! They wrap the turn: one reading of a clock before the wait, and with a watchdog one for each
-//! step. A loop without them has none of this, and `next_step` has no branch for it: if steps are
-//! watched, the batch is withheld between two of them, which leads each step to
+//! They take one reading of a clock before the wait, and with a watchdog one for each step. A loop
+//! without instruments reads no clock for them, and `next_step` has no branch for them. If steps are
+//! watched, the batch looks empty between two of them, which leads each step to
 //! [`EventLoop::next_watched`].
 
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl<L: Acceptor> EventLoop<L> {
         &mut self.instruments
     }
 
-    /// A turn begins; the clock was updated for it, or was not.
+    /// Begins to measure a turn. `clock_is_updated` is true if the clock shows its beginning.
     pub(crate) fn begin_measuring(&mut self, clock_is_updated: bool) {
         let clock = &self.clock;
         let lengths = (self.batch.len(), self.slots.posted() as usize);
@@ -65,7 +65,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// The turn has ended, if one is measured. Returns the time, if a clock was read for more than a
+    /// Ends the measured turn, if there is one. Returns the time, if a clock was read for more than a
     /// record.
     pub(crate) fn end_measuring(&mut self) -> Option<u64> {
         self.batch.give_back();
@@ -76,7 +76,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.instruments.measures().then_some(now_ns)
     }
 
-    /// Whether each step is recorded, or timed by a watchdog.
+    /// Returns whether each step is recorded, or timed by a watchdog.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         let instruments = &self.instruments;
@@ -110,7 +110,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// The one place that records go through.
+    /// Every record goes through here.
     #[cold]
     fn write(&mut self, record: Record) {
         #[cfg(feature = "tracing")]

@@ -3,7 +3,7 @@
 /// A phase of a turn. `turn.rs` has their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// What the kernel reported, as it came.
+    /// Events of the kernel, in the order in which it reported them.
     Events,
     /// Chooses the idle connections whose slots this turn needs.
     ChooseEvictions,

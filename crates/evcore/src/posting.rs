@@ -1,4 +1,4 @@
-//! What the application posts for a later step.
+//! Posts of the application for a later step.
 
 use evcore_poller::Ready;
 use evcore_token::Token;
@@ -11,7 +11,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// the token is stale.
     ///
     /// With [`Ready::NONE`] it means "once more in this turn": the handler of the token is called again,
-    /// behind what is posted already, and learns of no readiness. [`post_next`](Self::post_next) means
+    /// behind the earlier posts, and without readiness. [`post_next`](Self::post_next) means
     /// the same for the next turn.
     ///
     /// ```

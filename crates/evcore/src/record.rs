@@ -1,4 +1,4 @@
-//! What a loop records of itself: the one list that the flight recorder keeps and `tracing` emits.
+//! The records of a loop: one list, which the flight recorder keeps and `tracing` emits.
 
 use std::os::fd::RawFd;
 
@@ -34,13 +34,13 @@ pub enum Record {
     },
     /// The balancer made a new plan, and the listeners follow it.
     Planned {
-        /// Whether this worker listens.
+        /// True if this worker listens.
         listening: bool,
-        /// Whether this turn holds the accept lock.
+        /// True if this turn holds the accept lock.
         holds_lock: bool,
         /// The most clients that a turn may accept; `None` without a limit.
         accepts_at_most: Option<u32>,
-        /// Whether this worker becomes the leader of its group, or steps down.
+        /// The change of this worker's leadership of its group.
         leadership: Leadership,
         /// The worker that was notified.
         notified: Option<WorkerId>,
@@ -70,7 +70,7 @@ pub enum Record {
     Registered {
         /// The token.
         token: Token,
-        /// Whether the poller watches a source for it.
+        /// True if the poller watches a source for it.
         watched: bool,
         /// The number of the descriptor that is watched, as `ss` and `strace` print it. `None` for a
         /// token without a source, and for a source of a simulation.
@@ -82,9 +82,9 @@ pub enum Record {
     Armed {
         /// Its token.
         token: Token,
-        /// Which timer of the token.
+        /// The timer of that token.
         timer: Timer,
-        /// When it is due, as [`deadline`](crate::TimersMut::deadline) returns it.
+        /// Its deadline, as [`deadline`](crate::TimersMut::deadline) returns it.
         deadline_ms: u64,
     },
     /// A timer was disarmed.

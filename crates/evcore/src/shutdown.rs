@@ -15,9 +15,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
     /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
     /// a [budget](crate::Budgets::evictions) of them in each turn. A connection that became idle within
-    /// the [grace](crate::Builder::idle_grace) before this call, by default a second, is evicted when
-    /// the grace has passed again: its next request may be on the way. With a shorter timeout it is not
-    /// evicted, because the shutdown is complete before. Busy connections go on as before.
+    /// the [grace](crate::Builder::idle_grace) before this call, by default a second, gets the
+    /// same grace once more, because its next request may be on the way. With a shorter timeout the
+    /// shutdown is complete before such a connection is evicted. Busy connections go on as before.
     /// When the shutdown is complete, [`wait`](Self::wait) returns false.
     /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes once, before the first eviction.
     ///
@@ -72,9 +72,9 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.has_begun()
     }
 
-    /// Whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is left
-    /// to do. False before a shutdown has begun. Call it between turns: [`wait`](Self::wait) returns
-    /// whether it is not.
+    /// Returns whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is
+    /// left to do. False before a shutdown has begun. Call it between turns. [`wait`](Self::wait)
+    /// returns the opposite.
     ///
     /// Nothing is left if no descriptor is watched, nothing is posted or otherwise carried over, and
     /// no timer is armed except [background](crate::TimersMut::set_background) ones.
@@ -94,7 +94,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.is_over(self.clock.monotonic_ns()) || self.has_nothing_left()
     }
 
-    /// Whether the grace is over, and its connections have not been released to be evicted.
+    /// Returns whether the grace is over, and its connections are still held back.
     pub(crate) fn grace_is_over(&self) -> bool {
         self.shutdown.grace_is_over(self.clock.monotonic_ns())
     }
@@ -105,7 +105,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     fn has_nothing_left(&self) -> bool {
-        // The step that announces the shutdown keeps no loop that has nothing to do.
+        // The step that announces the shutdown does not keep an otherwise finished loop alive.
         let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();
         self.slots.watched() == 0 && !has_work && self.only_background_timers_are_left()
     }

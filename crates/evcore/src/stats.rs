@@ -1,8 +1,8 @@
-//! What the loop has done, and what it is doing.
+//! The counters and the present state of a loop.
 
 use evcore_net::Resource;
 
-/// What a loop has done since it was built, as counters, and what it is doing now.
+/// Counters since the loop was built, and its present state.
 /// [`EventLoop::stats`](crate::EventLoop::stats) returns it. Each count costs one addition.
 ///
 /// Distributions are in the [`Histograms`](crate::Histograms).
@@ -67,14 +67,14 @@ pub struct Stats {
 
     /// Watched descriptors, without the listeners.
     pub active: u32,
-    /// How many descriptors may be watched: the limit of
+    /// Number of descriptors that may be watched: the limit of
     /// [`connections`](crate::Builder::connections).
     pub limit: u32,
     /// Connections that are marked as [idle](crate::EventLoop::set_idle).
     pub idle: u32,
     /// Armed timers of all tokens.
     pub timers_armed: usize,
-    /// Whether this worker's listeners are registered with its poller.
+    /// True while this worker's listeners are registered with its poller.
     pub listening: bool,
     /// The resource that accepting has last run out of, for the log. `None` if it has not run out of
     /// any since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often it has.
@@ -85,8 +85,8 @@ pub struct Stats {
     /// [group](crate::Builder::group) has a free slot. It accepts again when a connection is closed, or
     /// after 500 ms.
     pub last_exhausted: Option<Resource>,
-    /// Whether a [shutdown](crate::EventLoop::shutdown) has begun, here or by a
-    /// [handle](crate::Handle::shutdown). It stays true.
+    /// True from the beginning of a [shutdown](crate::EventLoop::shutdown) on, whether it was begun here
+    /// or by a [handle](crate::Handle::shutdown).
     pub shutting_down: bool,
     /// The name of the poller's backend.
     pub backend: &'static str,
