@@ -22,8 +22,8 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn with_capacity(events: usize) -> Self {
         Self {
-            // A signal makes a turn without events: no clock is read to resume the wait, and the loop
-            // sees at once what the signal's handler did. A generation is not used twice, so the loop
+            // A signal makes a turn without events: no clock is read to resume the wait, and the
+            // program reacts to the signal at once. A generation is not used twice, so the loop
             // itself recognises stale events.
             events: Events::raw(events),
             next: 0,
@@ -32,7 +32,7 @@ impl Batch {
         }
     }
 
-    /// Waits, and replaces the events by those of the wait. If a signal ended it there are none.
+    /// Waits, and replaces the events by those of the wait. If a signal ended it, there are none.
     #[inline]
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
         self.next = 0;

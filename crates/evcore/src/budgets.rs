@@ -1,6 +1,6 @@
 //! Limits on the work of one turn.
 
-/// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
+/// The most work of each kind that a turn does. The rest is carried over to the next turn,
 /// which then does not wait.
 ///
 /// ```

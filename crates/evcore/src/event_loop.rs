@@ -104,7 +104,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///    [shuts down](Self::shutdown). Every pending event has been delivered by then, and the next
     ///    turn finds the slots free.
     ///
-    /// Each phase has a [budget](Budgets). What exceeds it is carried over to the next turn, which
+    /// Each phase has a [budget](Budgets). The rest is carried over to the next turn, which
     /// then does not wait. The time stands still during a turn unless a handler
     /// [updates](crate::TimersMut::update_clock) it; timers are armed from it.
     #[inline]
@@ -141,7 +141,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Watches a descriptor under a new token.
     ///
-    /// No token is used twice. Its index is, with another generation. Keep the descriptor open
+    /// No token is used twice. An index is reused with another generation. Keep the descriptor open
     /// until [`remove`](Self::remove), or let [`Connections`](crate::Connections) or a [`TokenMap`](crate::TokenMap) do both.
     /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life of a connection.
     ///
@@ -196,7 +196,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Changes the interest of a token from the next wait on.
     ///
-    /// Calls before the next wait are merged. If the interest ends as it was, no system call is made.
+    /// Calls before the next wait are merged. If the interest ends up unchanged, no system call is made.
     ///
     /// # Errors
     ///

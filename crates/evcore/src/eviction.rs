@@ -1,6 +1,6 @@
 //! Eviction: closing idle connections to make room.
 //!
-//! Only the application knows which connections are idle, and marks them. If a client waits and
+//! The application marks the connections that are idle. If a client waits and
 //! slots or descriptors are short, the loop evicts some that have been idle the longest, by nginx's
 //! rule. While it shuts down it evicts all of them; the recently idle ones get a grace.
 //!

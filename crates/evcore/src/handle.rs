@@ -73,7 +73,7 @@ impl Handle {
     /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn,
     /// which is also where the timeout begins. It ends the loop's wait.
     ///
-    /// If it is called several times, the earliest deadline counts. What this thread did before is
+    /// If it is called several times, the earliest deadline counts. The earlier writes of this thread are
     /// visible to the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows. It makes no
     /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
     ///

@@ -20,8 +20,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// If the process has no descriptor left, the same part of the idle connections is evicted each
     /// time that accepting fails, but only those that have been idle for the
     /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free slot.
-    /// A shortage of the whole system evicts no connection, because another process may take what is
-    /// freed.
+    /// A shortage of the whole system evicts no connection, because another process may take a
+    /// descriptor that is freed.
     ///
     /// Mark a connection when its client has its answer, and no part of another request has arrived. If
     /// the protocol has no message ends, mark it only after it has been quiet for a while.

@@ -22,7 +22,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// The instruments that [`Builder::instruments`](crate::Builder::instruments) turned on:
     /// histograms, the slowest turn, and the last records.
     ///
-    /// A handler panicked, and the program logs what the loop did last:
+    /// A handler panicked, and the program logs the last records:
     ///
     /// ```
     /// use evcore::{EventLoop, InstrumentOptions, Ready, Record};

@@ -1,6 +1,6 @@
 //! Requests from other threads: wake-ups, posts, and a shutdown.
 //!
-//! All of them end the wait through the poller's one waker, which does not carry what was requested.
+//! All of them end the wait through the poller's one waker, which does not carry the request.
 //! So [`Handle::wake`](crate::Handle::wake) and [`Handle::shutdown`](crate::Handle::shutdown) first
 //! write their request to [`RemoteRequests`]. A post waits there too and makes no wake-up step. A
 //! write to the handle's descriptor carries no request, so once the descriptor is exposed, every
@@ -146,7 +146,7 @@ impl Drop for Remote {
 ///
 /// A request is written before the poller is woken, and taken after a waker has ended a wait. The
 /// loop may take it early, when another thread has woken it. The wake-up that follows then finds
-/// nothing, and what the requesting thread did before must be visible all the same. The orderings
+/// nothing, and the earlier writes of the requesting thread must be visible all the same. The orderings
 /// are for that.
 #[derive(Debug)]
 pub(crate) struct RemoteRequests {

@@ -37,7 +37,7 @@ pub struct Stats {
     /// that merged count as one.
     pub received: u64,
     /// Events and posts from other threads that were dropped because their token or listener was
-    /// closed. Closing also cancels what is queued, which is not counted here.
+    /// closed. Closing also cancels queued posts, which are not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
@@ -50,14 +50,14 @@ pub struct Stats {
     /// Times that this worker notified another one to accept clients.
     pub notifications: u64,
     /// Times that accepting ended for lack of descriptors or memory, and paused unless evictions made
-    /// room. [`last_exhausted`](Self::last_exhausted) returns what was lacking.
+    /// room. [`last_exhausted`](Self::last_exhausted) returns the resource that was lacking.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.
     /// [`take_error`](crate::ListenersMut::take_error) returns the errors.
     pub listener_errors: u64,
     /// Timers that expired.
     pub expired: u64,
-    /// Steps from the posted queue, whatever put them there.
+    /// Steps from the posted queue, of any origin.
     pub posted: u64,
     /// Idle connections that were [evicted](crate::Step::Evict).
     pub evictions: u64,
