@@ -1,4 +1,4 @@
-//! How long a turn waits.
+//! The timeout of each turn's wait.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::fixture::{Fixture, readable};
 const MS: Duration = Duration::from_millis(1);
 const NS: Duration = Duration::from_nanos(1);
 
-/// How long the next turn waits.
+/// The timeout of the next turn's wait.
 fn timeout(fixture: &mut Fixture) -> Option<Duration> {
     timeout_of(fixture, &mut 0)
 }
 
-/// How long the next turn waits; adds up the steps that it then has.
+/// The timeout of the next turn's wait. Adds the steps of that turn to a sum.
 fn timeout_of(fixture: &mut Fixture, steps: &mut usize) -> Option<Duration> {
     fixture.backend.record();
     fixture.wait();
@@ -204,7 +204,7 @@ fn a_wake_up_that_is_not_delivered_yet_is_not_waited_for() {
     assert_eq!(fixture.turn(), []);
 }
 
-/// How long the next turn waits that is given a limit.
+/// The timeout of the next turn's wait, with a limit.
 fn timeout_at_most(fixture: &mut Fixture, limit: Duration) -> Option<Duration> {
     fixture.backend.record();
     fixture.ev.wait_at_most(limit).unwrap();
