@@ -2,7 +2,7 @@
 //!
 //! A program that names a backend compiles everywhere, and gets an error on a system without it.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 /// A kernel interface.
 ///
@@ -13,7 +13,7 @@ use std::{fmt, str::FromStr};
 ///     assert_eq!(Poller::with(kind)?.backend().name(), kind.to_string());
 /// }
 /// if let Err(error) = Poller::with(BackendKind::EventPorts) {
-///     assert!(matches!(error, Error::Absent { kind: BackendKind::EventPorts }));
+///     assert!(matches!(error, Error::Absent { kind: BackendKind::EventPorts, .. }));
 /// }
 /// # Ok::<(), Error>(())
 /// ```
@@ -60,44 +60,6 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// Returns the backends of this system, best first: the order in which
-    /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) and
-    /// [`IoUring`](Self::IoUring) are the last, behind those that every kernel permits: only a program
-    /// that names them gets them.
-    ///
-    /// The running kernel may still refuse one: see [`usable`](Self::usable).
-    #[must_use]
-    pub const fn available() -> &'static [Self] {
-        crate::sys::AVAILABLE
-    }
-
-    /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
-    /// closes each, in a thread of its own. Opening `io_uring` includes a call of `io_uring_enter`,
-    /// which a sandbox may deny by itself. A backend that fails for too few descriptors or too little
-    /// memory counts as permitted: this passes.
-    ///
-    /// ```
-    /// use evcore_poller::BackendKind;
-    ///
-    /// assert!(BackendKind::usable().contains(&BackendKind::Poll));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If no thread can be started.
-    #[must_use]
-    pub fn usable() -> Vec<Self> {
-        let usable = || {
-            let available = Self::available().iter().copied();
-            available
-                .filter(|kind| is_permitted(&crate::poller::Poller::with(*kind)))
-                .collect()
-        };
-        // When a ring is closed, the kernel interrupts the thread that has opened it.
-        let usable = std::thread::spawn(usable).join();
-        usable.expect("opening a poller does not panic")
-    }
-
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
@@ -118,98 +80,8 @@ impl fmt::Display for BackendKind {
     }
 }
 
-/// Parses the name of a backend of this system. The error lists the names.
-impl FromStr for BackendKind {
-    type Err = ParseBackendError;
-
-    fn from_str(name: &str) -> Result<Self, ParseBackendError> {
-        let known = Self::available().iter().find(|kind| kind.name() == name);
-        known.copied().ok_or_else(|| ParseBackendError {
-            name: name.to_owned(),
-        })
-    }
-}
-
-/// The error of parsing a [`BackendKind`]: no backend of this system has that name.
-///
-/// ```
-/// let error = "completion".parse::<evcore_poller::BackendKind>().unwrap_err();
-/// assert!(error.to_string().starts_with("this system has no backend \"completion\""));
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[error("this system has no backend {name:?}; there are: {}", names())]
-pub struct ParseBackendError {
-    name: String,
-}
-
-/// Whether the kernel has not refused the backend.
-fn is_permitted(opened: &Result<crate::poller::Poller, crate::error::Error>) -> bool {
-    match opened {
-        Ok(_) => true,
-        Err(error) => error.is_exhaustion(),
-    }
-}
-
-/// The backends of this system: `epoll, poll, select, epoll-masked`.
-pub(crate) fn names() -> String {
-    let names: Vec<_> = BackendKind::available()
-        .iter()
-        .map(|kind| kind.name())
-        .collect();
+/// Lists the names: `epoll, poll, select, epoll-masked`.
+pub(crate) fn names(kinds: &[BackendKind]) -> String {
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
     names.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use evcore_testing::unless_refused;
-
-    use super::*;
-    use crate::{Error, Poller};
-
-    const ALL: [BackendKind; 8] = [
-        BackendKind::Epoll,
-        BackendKind::Kqueue,
-        BackendKind::EventPorts,
-        BackendKind::DevPoll,
-        BackendKind::Poll,
-        BackendKind::Select,
-        BackendKind::EpollMasked,
-        BackendKind::IoUring,
-    ];
-
-    #[test]
-    fn a_backend_without_descriptors_is_usable() {
-        let opened = |errno| Err(Error::os("epoll_create1")(errno));
-        assert!(is_permitted(&opened(rustix::io::Errno::MFILE)));
-        assert!(is_permitted(&opened(rustix::io::Errno::NOMEM)));
-        assert!(!is_permitted(&opened(rustix::io::Errno::NOSYS)));
-    }
-
-    #[test]
-    fn an_absent_backend_is_an_error_that_lists_the_others() {
-        for kind in ALL {
-            let here = BackendKind::available().contains(&kind);
-            assert_eq!(kind.name().parse::<BackendKind>().is_ok(), here, "{kind}");
-            if !here {
-                let error = Poller::with(kind).expect_err("it is absent");
-                assert!(matches!(error, Error::Absent { .. }));
-                let expected = format!("this system has no {kind}; there are: {}", names());
-                assert_eq!(error.to_string(), expected);
-            }
-        }
-    }
-
-    /// Other tests run for the usable backends alone, so a broken one must not be left out of them.
-    #[test]
-    fn a_backend_that_is_not_usable_was_refused_by_the_kernel() {
-        let usable = BackendKind::usable();
-        for kind in BackendKind::available() {
-            let opened =
-                std::thread::spawn(|| Poller::with(*kind).map(|poller| poller.backend().name()));
-            match unless_refused(opened.join().expect("no panic")) {
-                Some(name) => assert!(name == kind.name() && usable.contains(kind)),
-                None => assert!(*kind == BackendKind::IoUring && !usable.contains(kind)),
-            }
-        }
-    }
 }

@@ -2,7 +2,11 @@
 
 use std::{io, os::fd::RawFd};
 
-use crate::{backend_kind::BackendKind, interest::Interest, poller::MAX_ID};
+use crate::{
+    backend_kind::{BackendKind, names},
+    id::MAX_ID,
+    interest::Interest,
+};
 
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -90,7 +94,7 @@ pub enum Error {
     #[error(
         "select cannot watch {}descriptor {fd}: its sets hold {limit}; use {}",
         if *.of_waker { "its own waker, " } else { "" },
-        others()
+        alternatives(.available)
     )]
     BeyondSets {
         /// The descriptor.
@@ -99,15 +103,19 @@ pub enum Error {
         limit: RawFd,
         /// Whether it is the descriptor of a new poller's own waker: all lower numbers are taken.
         of_waker: bool,
+        /// The backends that this system has, best first.
+        available: &'static [BackendKind],
     },
     /// This system does not have the backend.
     #[error(
         "this system has no {kind}; there are: {}",
-        crate::backend_kind::names()
+        names(.available)
     )]
     Absent {
         /// The backend of the call.
         kind: BackendKind,
+        /// The backends that this system has, best first.
+        available: &'static [BackendKind],
     },
     /// The kernel reports no readiness for this kind of file. On epoll: for a regular file, a
     /// directory, and a device without readiness, such as `/dev/null`.
@@ -246,16 +254,14 @@ fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
 }
 
-/// The backends of this system without sets that `Poller::new` chooses: `poll or epoll`.
-fn others() -> String {
-    let others = BackendKind::available().iter().rev();
-    let others = others
-        .filter(|kind| {
-            let is_special = matches!(kind, BackendKind::EpollMasked | BackendKind::IoUring);
-            !is_special && **kind != BackendKind::Select
-        })
-        .map(|kind| kind.name());
-    others.collect::<Vec<_>>().join(" or ")
+/// Lists the backends without sets that `Poller::new` chooses: `poll or epoll`.
+fn alternatives(available: &[BackendKind]) -> String {
+    let are_chosen = available.iter().rev().filter(|kind| {
+        let is_special = matches!(kind, BackendKind::EpollMasked | BackendKind::IoUring);
+        !is_special && **kind != BackendKind::Select
+    });
+    let names: Vec<_> = are_chosen.map(|kind| kind.name()).collect();
+    names.join(" or ")
 }
 
 #[cfg(test)]

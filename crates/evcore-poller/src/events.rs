@@ -6,7 +6,7 @@
 use std::{fmt, iter::FusedIterator, slice};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::sys::Refill;
+use crate::refill::Refill;
 use crate::{entry::Entry, event::Event, ready::Ready};
 
 /// The highest capacity: epoll refuses a longer list.

@@ -49,17 +49,20 @@ mod backend_kind;
 mod event;
 mod event_sink;
 mod events;
+mod id;
 mod interest;
 mod ready;
 mod source;
 
 mod error;
 
+mod availability;
 mod backend;
 mod entry;
 mod fd_set;
 mod growth;
 mod poller;
+mod refill;
 mod registry;
 mod watch_set;
 
@@ -68,14 +71,16 @@ mod waker;
 
 mod sys;
 
+pub use availability::ParseBackendError;
 pub use backend::{Backend, Capabilities, Registration};
-pub use backend_kind::{BackendKind, ParseBackendError};
+pub use backend_kind::BackendKind;
 pub use error::{Error, Result};
 pub use event::Event;
 pub use event_sink::EventSink;
 pub use events::{Events, Iter};
+pub use id::MAX_ID;
 pub use interest::{Interest, Mode};
-pub use poller::{MAX_ID, Poller};
+pub use poller::Poller;
 pub use ready::Ready;
 pub use source::{Source, Target};
 pub use waker::{WakeChannel, Waker};

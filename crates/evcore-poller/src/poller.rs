@@ -19,15 +19,13 @@ use crate::{
     error::{Error, Result},
     events::Events,
     interest::{Interest, Mode},
+    refill::Refill,
     registry::{Change, Registry, Row},
     source::{Source, Target},
-    sys::{self, AnyBackend, ForkGuard, Refill},
+    sys::{self, AnyBackend, ForkGuard},
     waker::Waker,
     watch_set::WatchSet,
 };
-
-/// The highest id (low half of a key). Ids index a table of 16 bytes per entry, so use dense ones.
-pub const MAX_ID: u32 = (1 << 24) - 1;
 
 /// Watches descriptors and waits until some of them are ready.
 ///

@@ -13,8 +13,8 @@ use crate::{
     events::Events,
     fd_set::FdSet,
     growth,
+    id::MAX_ID,
     interest::{Interest, Mode},
-    poller::MAX_ID,
     ready::Ready,
     watch_set::WatchSet,
 };

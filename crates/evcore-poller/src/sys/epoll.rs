@@ -25,18 +25,16 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    any_backend::Refill,
-    chunked_wait::{LONGEST_IN_MS, chunked_wait},
-};
+use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
 use crate::{
     backend::{Backend, Capabilities, Registration},
     backend_kind::BackendKind,
     error::{Error, Result},
     event_sink::EventSink,
     events::Events,
+    id::MAX_ID,
     interest::Mode,
-    poller::MAX_ID,
+    refill::Refill,
     waker::{WakeChannel, Waker},
 };
 

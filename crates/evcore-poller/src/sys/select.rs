@@ -280,6 +280,7 @@ fn beyond(fd: RawFd, of_waker: bool) -> Error {
         fd,
         limit: number_of(SIZE),
         of_waker,
+        available: super::AVAILABLE,
     }
 }
 

@@ -13,7 +13,7 @@
 
 use std::{
     fmt,
-    os::fd::{OwnedFd, RawFd},
+    os::fd::OwnedFd,
     ptr::{self, NonNull},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -22,48 +22,21 @@ use std::{
 use rustix::{
     io::Errno,
     io_uring::{
-        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringCqeFlags, IoringEnterFlags, IoringOp,
-        IoringPollFlags, IoringSetupFlags, IoringSqFlags, IoringSqeFlags,
-        addr_or_splice_off_in_union, io_uring_cqe, io_uring_enter, io_uring_enter_arg,
-        io_uring_getevents_arg, io_uring_params, io_uring_ptr, io_uring_setup, io_uring_sqe,
-        len_union, op_flags_union,
+        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringCqeFlags, IoringEnterFlags, IoringSetupFlags,
+        IoringSqFlags, io_uring_cqe, io_uring_enter, io_uring_enter_arg, io_uring_getevents_arg,
+        io_uring_params, io_uring_ptr, io_uring_setup, io_uring_sqe,
     },
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 
-use super::refusal::{refused, refused_call};
+use super::{
+    refusal::{refused, refused_call},
+    request::{Completion, Request},
+};
 use crate::{
     error::{Error, Result},
     sys::epoll::KernelTimespec,
 };
-
-/// What a ring does for the backend.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Request {
-    /// `IORING_OP_POLL_ADD`.
-    Watch {
-        fd: RawFd,
-        /// In the flags of poll.
-        flags: u32,
-        /// Each wake-up makes a completion, until one has no `more`.
-        multishot: bool,
-        name: u64,
-    },
-    /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
-    /// `ECANCELED`. This one completes only if there is no such request.
-    Cancel { name: u64, target: u64 },
-}
-
-/// The result of a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Completion {
-    /// The name of the request.
-    pub(super) name: u64,
-    /// Flags of poll, or the error.
-    pub(super) result: Result<u32, Errno>,
-    /// The request goes on.
-    pub(super) more: bool,
-}
 
 /// How a call ended that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -535,67 +508,4 @@ fn queues_len(params: &io_uring_params) -> usize {
 fn pause_for(time: Duration) {
     #[expect(clippy::disallowed_methods, reason = "memory may come back meanwhile")]
     std::thread::sleep(time);
-}
-
-// The distances of the entries in the queues.
-const _: () = {
-    assert!(size_of::<io_uring_sqe>() == 64);
-    assert!(size_of::<io_uring_cqe>() == 16);
-};
-
-impl From<Request> for io_uring_sqe {
-    fn from(request: Request) -> Self {
-        let none = Self {
-            fd: -1,
-            ..Self::default()
-        };
-        match request {
-            Request::Watch {
-                fd,
-                flags,
-                multishot,
-                name,
-            } => Self {
-                opcode: IoringOp::PollAdd,
-                fd,
-                len: len_union {
-                    poll_flags: if multishot {
-                        IoringPollFlags::ADD_MULTI
-                    } else {
-                        IoringPollFlags::empty()
-                    },
-                },
-                op_flags: op_flags_union {
-                    // The kernel's two halves are those of a little-endian number.
-                    poll32_events: if cfg!(target_endian = "big") {
-                        flags.rotate_left(16)
-                    } else {
-                        flags
-                    },
-                },
-                user_data: name.into(),
-                ..none
-            },
-            Request::Cancel { name, target } => Self {
-                opcode: IoringOp::AsyncCancel,
-                flags: IoringSqeFlags::CQE_SKIP_SUCCESS,
-                addr_or_splice_off_in: addr_or_splice_off_in_union {
-                    user_data: target.into(),
-                },
-                user_data: name.into(),
-                ..none
-            },
-        }
-    }
-}
-
-impl From<&io_uring_cqe> for Completion {
-    fn from(entry: &io_uring_cqe) -> Self {
-        Self {
-            name: entry.user_data.u64_(),
-            result: u32::try_from(entry.res)
-                .map_err(|_| Errno::from_raw_os_error(entry.res.wrapping_neg())),
-            more: entry.flags.contains(IoringCqeFlags::MORE),
-        }
-    }
 }

@@ -9,8 +9,8 @@ use std::os::fd::RawFd;
 
 use rustix::event::epoll::EventFlags;
 
-use super::ring::Request;
-use crate::{backend::Registration, growth, interest::Mode, poller::MAX_ID, ready::Ready};
+use super::request::Request;
+use crate::{backend::Registration, growth, id::MAX_ID, interest::Mode, ready::Ready};
 
 /// The bits of a request's name that are its id.
 const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
