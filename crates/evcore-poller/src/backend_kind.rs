@@ -17,6 +17,44 @@ use std::fmt;
 /// }
 /// # Ok::<(), Error>(())
 /// ```
+///
+/// # What each backend does
+///
+/// | | epoll | kqueue ¹ | event ports ¹ | /dev/poll ¹ | poll | select | `io_uring` ⁷ |
+/// |---|---|---|---|---|---|---|---|
+/// | systems | Linux | macOS, BSDs | illumos | illumos | all | all except illumos | Linux 6.1 |
+/// | `Edge`; before `rearm` it reports | kernel ²; all | kernel ²; all | masking; hang-up ⁵ | masking; hang-up ⁵ | masking; ends ⁶ | masking; nothing | kernel ⁸; all |
+/// | `Oneshot` | kernel | kernel | masking | masking | masking | masking | kernel |
+/// | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes | yes |
+/// | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | yes | no: the side is ready, and fails | yes |
+/// | priority data | yes | refused | yes | yes | yes | yes | yes |
+/// | a wait costs with | what is ready | what is ready | what is ready, twice | what is ready | what is registered | the highest descriptor | what is ready |
+/// | a change costs | one call | goes with the wait | one call | goes with one write before the wait ⁴ | nothing ⁴ | nothing ⁴ | goes with the wait ⁴ |
+/// | descriptors | all | all | all | all | all | below 1024 | all |
+/// | a regular file, `/dev/null` | refused | by the system | by the system | by the system | always ready | always ready | always ready |
+/// | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event | the file stays open; silent, or one error event |
+/// | its number is another file's | silent | silent | perhaps watched by mistake | perhaps watched by mistake | watched by mistake | watched by mistake | perhaps watched by mistake |
+/// | `remove_before_close`, but a duplicate is open | dropped; once, all is registered anew | silent | silent | silent | silent | silent | silent; it is one call |
+/// | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up | ns |
+/// | `Mode::Exclusive` | yes ³ | refused | refused | refused | refused | refused | refused |
+///
+/// 1. Not run on such a system: no such kernel was at hand. Compiled, and tested over a model of the
+///    kernel's calls. poll and select were run on Linux only.
+/// 2. An `Edge` that was reported on one side and not rearmed may be repeated when the other side
+///    has news.
+/// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
+/// 4. From an empty interest one call, as in `add` (except on `io_uring`): it checks that the descriptor
+///    is open.
+/// 5. A report that is not answered costs one call, once (`/dev/poll`: it goes with the write). Errors
+///    too, but illumos' sockets report them as readiness.
+/// 6. Hang-up and error; half-close on Linux; nothing on macOS. A descriptor whose report is not
+///    answered keeps its entry until then.
+/// 7. Only by its name: [`IoUring`](Self::IoUring). The system may refuse it (a sandbox, the sysctl
+///    `kernel.io_uring_disabled`): see [`usable`](Self::usable). Use it with `Edge`, which costs no
+///    call: a `Level` that has reported is registered again by the next wait. `add` goes with the
+///    wait too. The kernel accepts calls of one thread: if the poller has moved to another, its next
+///    call registers everything anew.
+/// 8. An `Edge` is a hint: it may report data that was read, or room that was used, before the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
@@ -42,8 +80,9 @@ pub enum BackendKind {
     /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer another.
     EpollMasked,
     /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait are one
-    /// system call for up to some twenty wake-ups. The cost of a wait grows with what is ready. Use it with
-    /// [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not choose it.
+    /// system call for up to some twenty wake-ups. The cost of a wait grows with what is ready. Use
+    /// it with [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not
+    /// choose it.
     ///
     /// A watched file stays open until it is removed, also if its descriptor is closed, or until the
     /// poller is dropped; and for a moment after its process has ended. If the poller is dropped in

@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// memory, which does not pass; and other backends do without.
 pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
 
-/// Why a call of a poller failed.
+/// The error of a call of a poller.
 ///
 /// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. That error does
 /// not name the call any more, so log this one before you convert it. Every other variant is wrapped
@@ -101,7 +101,7 @@ pub enum Error {
         fd: RawFd,
         /// The first number that is too large.
         limit: RawFd,
-        /// Whether it is the descriptor of a new poller's own waker: all lower numbers are taken.
+        /// True if this is the descriptor of a new poller's own waker: all lower numbers are taken.
         of_waker: bool,
         /// The backends that this system has, best first.
         available: &'static [BackendKind],
@@ -185,8 +185,8 @@ impl Error {
         }
     }
 
-    /// Whether descriptors or memory are exhausted for now. The memory of a ring is not: its limit
-    /// stays.
+    /// Returns whether descriptors or memory are exhausted for now. The memory of a ring is not:
+    /// its limit stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;

@@ -121,7 +121,7 @@ pub(super) struct IoUring {
     fork_guard: ForkGuard,
 }
 
-/// What there was when a wait began.
+/// The state of the queues when a wait began.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     /// Wake-ups or completions, which may be out of date.
