@@ -13,11 +13,10 @@
 use std::time::Duration;
 
 use evcore_balancer::Load;
-use evcore_token::Token;
+use evcore_token::{IdleList, Token};
 
 use crate::{
-    acceptor::Acceptor, event_loop::EventLoop, idle_list::IdleList, slots::Slots, step::Step,
-    timers::whole_ns,
+    acceptor::Acceptor, event_loop::EventLoop, slots::Slots, step::Step, timers::whole_ns,
 };
 
 /// The idle connections of one loop, and those that it evicts in this turn.

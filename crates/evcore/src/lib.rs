@@ -56,7 +56,6 @@ mod waits;
 
 // The side tables, and how they share the poller's keys.
 mod batch;
-mod idle_list;
 mod keys;
 mod slots;
 mod timers;

@@ -160,7 +160,8 @@ fn a_remote_post_makes_earlier_work_visible() {
         thread::scope(|scope| {
             for done in &done {
                 let token = ev.add_unwatched().unwrap();
-                jobs.insert(token, (jobs.len(), done));
+                let number = jobs.len();
+                jobs.insert(token, (number, done));
                 let handle = ev.handle();
                 scope.spawn(move || {
                     for _ in 0..EACH {

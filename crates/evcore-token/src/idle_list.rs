@@ -1,25 +1,47 @@
-//! The idle connections of a loop, the longest idle first.
+//! Idle connections, the longest idle first, with a grace for those that became idle last.
 //!
-//! A shutdown gives those that became idle shortly before it a grace. A time for each connection would
-//! take memory, so there are marks in the list, among the connections. The connections that follow a
-//! mark became idle when it was set or later, and before the next one was due.
+//! A time for each connection would take memory, so there are marks in the list, among the connections.
+//! The connections that follow a mark became idle when it was set or later, and before the next one was
+//! due.
 
-use evcore_token::LruList;
+use crate::lru::LruList;
 
-use crate::timers::NEVER;
+/// A time that never comes.
+const NEVER: u64 = u64::MAX;
 
-/// How often a mark is due within the grace.
+/// The number of marks that are due within the grace.
 const PERIODS: u64 = 8;
 
 /// The number of marks: as many as can be set within the grace and one period.
 const MARKS: u32 = 9;
 
-/// A list of connections by their index. Its times are in nanoseconds of the loop's clock.
+/// A list of idle connections by their index, the longest idle first.
+///
+/// A server that stops evicts its idle connections. Those that became idle within a *grace* get that time
+/// once more, because their next request may be on its way. Ages are known to an eighth of the grace.
+/// Times are in nanoseconds of the caller's clock. A connection takes 8 bytes, as in [`LruList`]; the
+/// calls on one are O(1).
+///
+/// ```
+/// use evcore_token::IdleList;
+///
+/// let mut idle = IdleList::with_expected(100, 1_000);
+/// idle.touch(7, 0);
+/// idle.touch(3, 5_000);
+/// assert_eq!(idle.oldest(), Some(7));
+///
+/// assert_eq!(idle.begin_shutdown(5_500), Some(1_000));
+/// assert_eq!(idle.next_of_shutdown(), Some(7));
+/// idle.remove(7);
+/// assert_eq!(idle.next_of_shutdown(), None); // 3 became idle just before
+/// idle.end_grace();
+/// assert_eq!(idle.next_of_shutdown(), Some(3));
+/// ```
 #[derive(Debug)]
-pub(crate) struct IdleList {
+pub struct IdleList {
     // Invariant: an id below `MARKS` is a mark; any other is the index of a connection plus `MARKS`.
     list: LruList,
-    // Invariant: how many marks are listed.
+    // Invariant: the number of listed marks.
     marks: u32,
     grace_ns: u64,
     period_ns: u64,
@@ -41,8 +63,9 @@ struct Waiting {
 }
 
 impl IdleList {
-    /// For about so many connections. Allocates nothing yet.
-    pub(crate) fn with_expected(connections: u32, grace_ns: u64) -> Self {
+    /// Creates an empty list for about this many connections. Allocates nothing yet.
+    #[must_use]
+    pub fn with_expected(connections: u32, grace_ns: u64) -> Self {
         Self {
             list: LruList::with_expected(connections.saturating_add(MARKS)),
             marks: 0,
@@ -57,52 +80,61 @@ impl IdleList {
 
     /// Makes a connection the one that became idle last.
     #[inline]
-    pub(crate) fn touch(&mut self, index: u32, now_ns: u64) {
+    pub fn touch(&mut self, index: u32, now_ns: u64) {
         if now_ns >= self.next_mark_ns {
             self.set_mark(now_ns);
         }
         self.list.touch(index + MARKS);
     }
 
+    /// Removes a connection. Returns false if it was not in the list.
     #[inline]
-    pub(crate) fn remove(&mut self, index: u32) -> bool {
+    pub fn remove(&mut self, index: u32) -> bool {
         self.list.remove(index + MARKS)
     }
 
+    /// Returns whether a connection is in the list.
     #[inline]
-    pub(crate) fn contains(&self, index: u32) -> bool {
+    #[must_use]
+    pub fn contains(&self, index: u32) -> bool {
         self.list.contains(index + MARKS)
     }
 
+    /// The number of idle connections.
     #[inline]
-    pub(crate) fn len(&self) -> u32 {
+    #[must_use]
+    pub fn len(&self) -> u32 {
         self.list.len() - self.marks
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether no connection is idle. O(1), because there are at most nine marks.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.oldest().is_none()
     }
 
-    pub(crate) fn oldest(&self) -> Option<u32> {
+    /// The connection that has been idle the longest.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u32> {
         self.iter().next()
     }
 
     /// All of them, the longest idle first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.list.iter().filter_map(|id| id.checked_sub(MARKS))
     }
 
     /// Those that became idle longer ago than the grace, the longest idle first. Some that are older by
     /// up to a period are left out.
-    pub(crate) fn longer_than_grace(&self, now_ns: u64) -> impl Iterator<Item = u32> {
+    pub fn longer_than_grace(&self, now_ns: u64) -> impl Iterator<Item = u32> {
         let is_recent_mark = move |id: u32| id < MARKS && self.is_recent(id, now_ns);
         let ids = self.list.iter().take_while(move |id| !is_recent_mark(*id));
         ids.filter_map(|id| id.checked_sub(MARKS))
     }
 
-    /// Begins a shutdown, after which no mark is set. Returns how long the connections wait that
-    /// became idle within the grace; `None` if there is none.
-    pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
+    /// Begins a shutdown, after which no mark is set. Returns the grace if connections became idle within
+    /// it; `None` if none did.
+    pub fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         self.next_mark_ns = NEVER;
         let by_age = (1..=MARKS).map(|n| (self.newest + n) % MARKS);
         let after = by_age
@@ -121,7 +153,8 @@ impl IdleList {
 
     /// The connection that a shutdown evicts next. The connections that wait are left out until
     /// [`end_grace`](Self::end_grace).
-    pub(crate) fn next_of_shutdown(&self) -> Option<u32> {
+    #[must_use]
+    pub fn next_of_shutdown(&self) -> Option<u32> {
         let Some(Waiting { after, before }) = self.waiting else {
             return self.oldest(); // one mark may be left
         };
@@ -130,7 +163,8 @@ impl IdleList {
         Some(id - MARKS)
     }
 
-    pub(crate) fn end_grace(&mut self) {
+    /// Ends the grace of a shutdown: its connections are evicted too.
+    pub fn end_grace(&mut self) {
         if let Some(Waiting { after, before }) = self.waiting.take() {
             self.remove_mark(after);
             self.remove_mark(before);
