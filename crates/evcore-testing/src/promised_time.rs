@@ -7,15 +7,16 @@ use std::{
 
 use crate::not_run;
 
-/// What a test adds to each time that is promised, such as the delay after which another worker accepts.
+/// Time that a test adds to each promised time, such as the delay after which another worker
+/// accepts.
 ///
 /// It is for what no promise includes: the turn under way, and the start of a process in place of a dead
 /// one. The same slice is added everywhere. On a busy machine all that takes longer: there a test adds
 /// one more slice for each thread per processor that wants to run, up to [`SLICES_MAX`].
 pub const SLICE: Duration = Duration::from_millis(250);
 
-/// What a test adds at most. It is far below the minute of [`PATIENCE`](crate::PATIENCE), because a
-/// promise that is broken by a minute must not pass for kept.
+/// The most that a test adds. It is far below the minute of [`PATIENCE`](crate::PATIENCE), because
+/// a promise that is broken by a minute must not pass for kept.
 pub const SLICES_MAX: Duration = Duration::from_secs(5);
 
 fn slices(threads_per_processor: Option<f64>) -> Duration {
@@ -48,7 +49,7 @@ pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     }
 }
 
-/// How often an attempt is repeated at most.
+/// Number of attempts, at most.
 const ATTEMPTS_MAX: u32 = 20;
 
 /// Makes an attempt that shows something only if it takes at most `limit`, such as the use of a second
