@@ -129,7 +129,7 @@ pub(crate) fn run_in(dir: &Path, line: &str) -> Result<(String, bool)> {
     Ok((text, output.status.success()))
 }
 
-/// What the line prints; `None` if the command fails or is not installed.
+/// The output of the line; `None` if the command fails or is not installed.
 pub(crate) fn printed(line: &str) -> Option<String> {
     let output = command(line).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -5,7 +5,7 @@ use std::env;
 
 use crate::plan::Plan;
 
-/// What needs no database.
+/// The checks that need no database.
 pub(crate) fn plan() -> Plan {
     check("deny", "check bans licenses sources")
 }

@@ -55,8 +55,8 @@ fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
     tree.get(path).map_or("", String::as_str)
 }
 
-/// What files must have and do not: what a document quotes, what all manifests have, and what denies
-/// `unsafe` outside of its places. A file cannot allow what its crate forbids.
+/// Lists texts that files lack: quotes in a document, lines that all manifests have, and the denial
+/// of `unsafe` outside of its places. A file cannot allow what its crate forbids.
 fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let mut faults = Vec::new();
     let mut need = |path: &str, needed: &str| {
@@ -109,7 +109,7 @@ fn captured(text: &str, of: &str) -> Vec<String> {
     found.map(|it| it[1].to_owned()).collect()
 }
 
-/// Whether a link leads to a file or a directory of the project, or elsewhere on the web.
+/// Returns whether a link leads to a file or a directory of the project, or elsewhere on the web.
 fn resolves(document: &str, link: &str) -> bool {
     let path = link.split('#').next().unwrap_or_default();
     let file = fs::canonicalize(Path::new(document).with_file_name(path));
@@ -118,7 +118,7 @@ fn resolves(document: &str, link: &str) -> bool {
     is_file || path.is_empty() || link.contains("://") || link.starts_with("mailto:")
 }
 
-/// Whether a member has this target: `--bin httpd`.
+/// Returns whether a member has this target: `--bin httpd`.
 fn is_target(option: &str, workspace: &Workspace) -> bool {
     let mut targets = workspace.packages.iter().flat_map(|it| &it.targets);
     targets.any(|it| option == format!("--{} {}", it.kind[0], it.name))
@@ -139,7 +139,7 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     for package in published(workspace) {
         let lib = format!("{}/src/lib.rs", dir(package, workspace));
         let exports = captured(text(tree, &lib), r"(?m)^pub use ([^;]+);");
-        // Those of another crate are in its own `lib.rs`.
+        // Exports of another crate are in its own `lib.rs`.
         for export in exports.iter().filter(|it| !it.starts_with("evcore_")) {
             let names = name.find_iter(export).map(|it| it.as_str());
             let unknown = names.filter(|name| !is_known(name));

@@ -8,8 +8,8 @@ use crate::Result;
 use crate::tidy::error_of;
 use crate::workspace::{Package, Workspace, is_published};
 
-/// What each crate ships with. The tests, the benchmarks and the tasks have no row, and may use
-/// anything.
+/// The dependencies that each crate ships with. The tests, the benchmarks and the tasks have no
+/// row, and may use anything.
 #[rustfmt::skip] // A table is read by its columns.
 pub(crate) const SHIPS: &[(&str, &str)] = &[
     // The leaves: a user of one pulls in one.

@@ -1,10 +1,10 @@
-//! What takes long and seldom finds anything: `cargo xtask test --ci` leaves it out.
+//! Steps that take long and seldom find anything: `cargo xtask test --ci` leaves them out.
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
 use crate::{Result, compat, deny, fuzz, loom, mutants, targets, test};
 
-/// What needs only the Rust toolchain.
+/// The steps that need only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let cases = "PROPTEST_CASES=2000 cargo test --workspace --lib";
     let on_a_ring = "EVCORE_HTTPD_POLLER=io_uring cargo test --workspace \
@@ -40,7 +40,7 @@ pub(crate) fn injection() -> Plan {
     Plan::default().command("injection", line)
 }
 
-/// What needs more.
+/// The steps that need more.
 pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Result<Plan> {
     Ok(targets::plan(workspace, targets::OTHERS)
         .and(deny::advisories())

@@ -135,7 +135,7 @@ fn next<'a>(waiting: &mut Vec<&'a Step>, running: &[&Step]) -> Option<&'a Step> 
 }
 
 impl Step {
-    /// What precedes a colon in the name, and what follows it.
+    /// The parts of the name before and after a colon.
     pub(crate) fn kind_and_part(&self) -> (&str, Option<&str>) {
         let split = self.name.split_once(": ");
         split.map_or((&self.name, None), |(kind, part)| (kind, Some(part)))

@@ -11,14 +11,14 @@ use crate::{Result, compat, counts, deny, fuzz, loom, mutants, nightly, targets}
 
 const LEFT: &str = "left to `cargo xtask nightly`";
 
-/// What needs only the Rust toolchain and git.
+/// The steps that need only the Rust toolchain and git.
 pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     // The mutants come last, because they use what `cargo test` has built of the dependencies.
     let plan = most(workspace).and(mutants::everyday()?);
     Ok(plan.without(&nightly::plan(workspace), LEFT))
 }
 
-/// The steps that build in the common directory run in this order; the others beside them.
+/// The steps that build in the common directory run in this order; the others run at the same time.
 fn most(workspace: &Workspace) -> Plan {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
     first()

@@ -1,4 +1,4 @@
-//! What test programs print: how many tests passed, and which did not run.
+//! The report of test programs: the number of tests that passed, and those that did not run.
 
 use regex_lite::Regex;
 
@@ -44,7 +44,7 @@ impl TestReport {
         report
     }
 
-    /// Reads the output of a step. Lists programs without a test that ran beside others.
+    /// Reads the output of a step. Lists programs that ran no test, in a step where others did.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ const RULES: &[Rule] = &[
         "a let chain is younger than `rust-version`; nest the `if`s",
     ),
     (
-        // From 60000 on it is a test's number that is no port.
+        // A number from 60000 on is a test's, and not a port.
         |path| path.ends_with(".rs") && path.split('/').any(|name| name == "tests"),
         r"(?:127\.0\.0\.1:|0\.0\.0\.0:|localhost:|\[::1?\]:|LOCALHOST, |UNSPECIFIED, )(?:[1-9]\d{0,3}|[1-5]\d{4})\b",
         "bind to port 0, and read which it is",
@@ -111,7 +111,7 @@ pub(crate) fn error_of(faults: &[String]) -> Result {
     }
 }
 
-/// What is wrong with single files.
+/// The faults of single files.
 fn in_files(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     let comment = pattern(r"(?m)(?:^|[ \t])//.*$");
