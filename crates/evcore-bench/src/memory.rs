@@ -34,7 +34,7 @@ pub(crate) fn measure(_: &Run, report: &mut Report) {
     }
 }
 
-/// The bytes of each connection; those of an empty loop are not in it.
+/// The bytes of each connection, without the bytes of an empty loop.
 fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
     let room = u32::try_from(room).expect("a count of descriptors");
     let built = EventLoop::builder().connections(room).poller(kind).build();

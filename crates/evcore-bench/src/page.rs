@@ -17,8 +17,9 @@ use crate::targets::Target;
 pub(crate) struct Part {
     pub(crate) name: String,
     title: String,
-    /// How often each peer is measured. Fifteen for short rounds: a virtual machine's pace changes
-    /// within seconds, and the median of many short rounds varies less than that of a few long ones.
+    /// Number of measurements of each peer. Fifteen for short rounds: a virtual machine's pace
+    /// changes within seconds, and the median of many short rounds varies less than the median of a
+    /// few long ones.
     pub(crate) rounds: usize,
     /// The peers with the command that prints the version of each.
     #[serde(default)]
@@ -40,7 +41,7 @@ pub(crate) struct Table {
     title: String,
     /// The peer that the others are compared with, in the same column and round.
     baseline: Option<String>,
-    /// What one operation does, and how it is measured.
+    /// A description of one operation, and of its measurement.
     text: String,
 }
 

@@ -18,12 +18,14 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     children.unwrap_or_default()
 }
 
-/// Whether it sleeps, is stopped or is gone. strace stops it before and after each call: `t`.
+/// Returns whether it sleeps, is stopped or is gone. strace stops it before and after each call:
+/// `t`.
 pub(crate) fn is_asleep(pid: u32) -> bool {
     stat(pid).map_or(true, |it| !['R', 'D', 't'].contains(&it.state))
 }
 
-/// How often it has gone to sleep: as often as it was woken, and once more while it sleeps.
+/// Number of times that it has gone to sleep: as often as it was woken, and once more while it
+/// sleeps.
 ///
 /// A wait that finds something at once does not count. It costs the process nothing, unlike strace.
 pub(crate) fn sleeps(pid: u32) -> u64 {
@@ -32,7 +34,7 @@ pub(crate) fn sleeps(pid: u32) -> u64 {
     switches.unwrap_or(0)
 }
 
-/// How long it exists.
+/// The age of a process.
 pub(crate) fn age(pid: u32) -> Duration {
     let began = stat(pid).map_or(0, |it| it.starttime);
     let now = Uptime::current().map_or(Duration::ZERO, |it| it.uptime_duration());

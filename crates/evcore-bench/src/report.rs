@@ -32,7 +32,7 @@ pub(crate) struct Spread {
 }
 
 impl Report {
-    /// Whether the caller wants a cell: all cells, or those of `counts.txt`.
+    /// Returns whether the caller wants a cell: all cells, or the cells of `counts.txt`.
     pub(crate) fn wants(&self, table: &str, peer: &str, column: &str) -> bool {
         let cell = format!("{table}|{peer}|{column}");
         self.only.as_ref().is_none_or(|only| only.contains(&cell))

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::report::{Report, number};
 
-/// What a part should reach.
+/// A figure that a part should reach.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Target {
     what: String,

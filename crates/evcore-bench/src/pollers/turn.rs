@@ -1,4 +1,4 @@
-//! What a turn takes, counted: instructions, clock readings, system calls and allocations.
+//! The cost of a turn, counted: instructions, clock readings, system calls and allocations.
 
 use super::c_clock::readings;
 use super::peers::{Peer, Setup, peers};
@@ -24,7 +24,7 @@ const COLUMNS: [(&str, &str, Tool, &str); 9] = [
 
 const ALLOCATIONS: &str = "allocations";
 
-/// Whether a peer has a cell in a table.
+/// Returns whether a peer has a cell in a table.
 fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
     match table {
         _ if words.contains("timers") && !peer.has_timers() => false,

@@ -148,7 +148,7 @@ pub(crate) fn count_few(run: &Run, report: &mut Report) {
     }
 }
 
-/// What a re-arm takes of the processor.
+/// Counts the instructions of a re-arm.
 pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
     const TABLE: &str = "instructions";
     if Tool::CacheSim.is_missing(report) {
