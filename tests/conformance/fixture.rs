@@ -146,7 +146,7 @@ impl Fixture {
         trace
     }
 
-    /// What is ready now. (One end of a pair sees at once what the other end does.)
+    /// The present readiness. (One end of a pair sees at once what the other end does.)
     #[track_caller]
     pub(crate) fn now(&mut self) -> Trace {
         self.wait(Some(Duration::ZERO))
@@ -179,7 +179,7 @@ impl Fixture {
         );
     }
 
-    /// What this backend reports under a key if `holds` is true.
+    /// The readiness that this backend reports under a key if `holds` is true.
     fn reported(&self, key: u64, holds: Ready) -> Ready {
         let interest = self.interests.get(&key).copied().unwrap_or(Interest::BOTH);
         self.platform.backend().reported(holds, interest)

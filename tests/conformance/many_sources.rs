@@ -98,7 +98,7 @@ fn nothing_starves_with_a_small_buffer(fixture: &mut Fixture) {
     );
 }
 
-/// What is still ready comes after what was not reported yet.
+/// Readiness that lasts is reported after readiness that was not reported yet.
 fn all_are_seen_soon_if_all_become_ready_at_once(fixture: &mut Fixture) {
     const ROOM: u32 = 100;
     let count = at_most(1000, fixture);

@@ -109,7 +109,7 @@ struct Registered {
     armed: bool,
 }
 
-/// What the peer has done to its end.
+/// An action of the peer on its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Open,
@@ -409,7 +409,7 @@ enum Scarcity {
     Wait,
 }
 
-/// How many can be ready, and how many changes refused.
+/// Number of descriptors that can be ready, and of changes that can be refused.
 const CROWD: usize = 5;
 
 fn scarcity() -> impl Strategy<Value = Scarcity> {
@@ -431,7 +431,7 @@ struct Scarce {
     is_ready: [bool; CROWD],
     is_refused: [bool; CROWD],
     is_woken: bool,
-    /// How many waits in a row have not reported it, though it was ready.
+    /// Number of waits in a row that have not reported it, though it was ready.
     waits_without: [usize; CROWD],
     capacity: usize,
 }

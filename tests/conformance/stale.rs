@@ -177,7 +177,7 @@ fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     });
 }
 
-/// Closed, and opened again as a duplicate of itself: number and file are those of before.
+/// Closed, and opened again as a duplicate of itself: number and file are the same as before.
 fn a_descriptor_not_closed_after_all_can_be_added_again(fixture: &mut Fixture) {
     let (near, far) = kernel::pair();
     let mut fd = OwnedFd::from(far);

@@ -21,7 +21,7 @@ const RESPONSE: &[u8] =
 /// Ten requests, in a fifth of a second.
 const TEN: [&str; 4] = ["--rate", "50", "--seconds", "0.2"];
 
-/// What the client has printed. It succeeds whatever the server does.
+/// The output of the client. It succeeds whatever the server does.
 #[derive(Debug)]
 struct Printed {
     results: String,

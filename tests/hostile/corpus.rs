@@ -15,12 +15,12 @@ pub(crate) struct Case {
     pub(crate) expected: Expected,
 }
 
-/// What happens to a request, and to the one behind it.
+/// The expected fate of a request, and of the one behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     /// It gets this error, and the connection ends. What is behind it is not interpreted.
     Refused(u16),
-    /// It is no error, gets this status, and the connection ends because the client wants that.
+    /// It is valid, gets this status, and the connection ends because the client wants that.
     Last(u16),
     /// It gets this status, and the request behind it is served too.
     Served(u16),

@@ -109,7 +109,7 @@ fn has_descriptors() -> bool {
     has
 }
 
-/// What the clients of a test are slow with.
+/// The part of an exchange in which the clients of a test are slow.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Heads,
@@ -229,7 +229,7 @@ fn start(socket: &Path) -> Server {
     Server::from_command(command, 2)
 }
 
-/// How long the worker ran for each request of a round, in ns.
+/// Nanoseconds that the worker ran for each request of a round.
 struct Round {
     mean: f64,
     /// The 99th percentile.

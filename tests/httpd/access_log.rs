@@ -324,7 +324,7 @@ fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
     eventually("the log is opened once more", || path.exists());
 }
 
-/// Whether one of a process's descriptors is of this file.
+/// Returns whether one of a process's descriptors is of this file.
 #[cfg(target_os = "linux")]
 fn has_open(pid: u32, path: &Path) -> bool {
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");

@@ -67,7 +67,7 @@ fn a_client_that_does_not_read_a_file_is_closed() {
     }
 }
 
-/// Whether strace can be used. If it cannot, the calling test is reported as not run.
+/// Returns whether strace can be used. If it cannot, the calling test is reported as not run.
 fn has_strace() -> bool {
     let works = strace_works();
     if !works {

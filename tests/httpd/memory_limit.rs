@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use evcore_tests::{Client, Scratch, Server, allow_many_descriptors, eventually, httpd, not_run};
 
-/// What the limit leaves to a worker after its start, in KiB.
+/// Memory that the limit leaves to a worker after its start, in KiB.
 const ROOM: u64 = 4 * 1024;
 
 /// The clients of a load, if each sends little.
@@ -24,7 +24,7 @@ const OPTIONS: [&str; 8] = [
     "/dev/null",
 ];
 
-/// What a worker has after its start of what the limit counts, in KiB.
+/// Memory of a worker after its start, as the limit counts it, in KiB.
 fn used(field: &str) -> u64 {
     let server = Server::start(&OPTIONS[2..]);
     let worker = server.connect().worker();

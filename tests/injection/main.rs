@@ -74,7 +74,7 @@ fn each_failed_call_costs_what_the_table_allows() {
     }
 }
 
-/// Whether calls can be traced. If so, it prepares this process for that.
+/// Returns whether calls can be traced. If so, it prepares this process for that.
 fn can_trace() -> bool {
     if !strace_works() {
         not_run("strace is not installed, or may not trace");

@@ -297,7 +297,7 @@ fn a_new_binary_takes_over_and_the_old_one_finishes() {
     new.0 = 0;
 }
 
-/// Starts a new binary beside a server, by USR2, and returns its process id.
+/// Starts a new binary while a server runs, by USR2, and returns its process id.
 fn upgrade(server: &Server, pid_file: &Path) -> KilledOnDrop {
     let old = server.pid();
     server.signal(Signal::USR2);

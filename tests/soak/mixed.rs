@@ -52,7 +52,7 @@ const CLIENTS: u64 = 12;
 
 const ROUND: Duration = Duration::from_secs(60);
 
-/// What the second server gets in each round at least, when its time is over at the latest.
+/// The least that the second server gets in each round, when its time is over at the latest.
 const DUE: [Disturbance; 3] = [Disturbance::Kill, Disturbance::Kill, Disturbance::Reload];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Soak {
         Ok(())
     }
 
-    /// What happens next to the server that is killed, reloaded and upgraded.
+    /// Chooses the next disturbance of the server that is killed, reloaded and upgraded.
     fn choose(&mut self, due: &[Disturbance], is_over: bool) -> Disturbance {
         match due.first() {
             Some(first) if is_over || *first == Disturbance::Upgrade => *first,
@@ -275,7 +275,7 @@ impl Soak {
     }
 }
 
-/// Whether the server is upgraded in a round: in every other one of the first half.
+/// Returns whether the server is upgraded in a round: in every other one of the first half.
 fn is_upgraded_in(round: u64, rounds: u64) -> bool {
     round % 2 == 1 && round <= rounds.div_ceil(2)
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::random;
 
-/// How many workers were killed, and how many sessions died with them.
+/// Number of workers that were killed, and of sessions that died with them.
 #[derive(Debug, Default)]
 pub(super) struct Killed {
     workers: usize,

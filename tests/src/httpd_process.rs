@@ -75,7 +75,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// How it ended, and its log.
+    /// Its exit status, and its log.
     ///
     /// # Panics
     ///
@@ -212,7 +212,7 @@ impl Server {
         self.child.stdout.take()
     }
 
-    /// What the server has logged so far.
+    /// The server's log so far.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
-//! What decides which file is sent, and which part of it: names, ranges, conditions. The first byte of an
-//! input chooses one of them, and the size of the file.
+//! The choice of the file that is sent, and of its part: names, ranges, conditions. The first byte
+//! of an input chooses one of them, and the size of the file.
 //!
 //! Oracles: a name is beneath the root, and it is read again from its own encoding; a range is what a
 //! naive parser makes of it; without a condition the request proceeds.

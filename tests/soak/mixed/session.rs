@@ -1,4 +1,4 @@
-//! What one client does on one connection.
+//! The session of one client on one connection.
 
 use std::{
     io::{self, ErrorKind},

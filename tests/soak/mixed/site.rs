@@ -32,7 +32,7 @@ pub(super) struct Site {
     pub(super) done: Done,
 }
 
-/// How often each disturbance was made.
+/// Number of times that each disturbance was made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) reloads: u32,

@@ -122,7 +122,7 @@ impl Wire {
         self.body(length)
     }
 
-    /// Whether nothing of the next response has arrived.
+    /// Returns whether nothing of the next response has arrived.
     pub(super) fn has_nothing(&self) -> bool {
         self.received.is_empty()
     }

@@ -26,7 +26,7 @@ pub struct Handle {
     events: Events,
 }
 
-/// What a wait reports of one descriptor: `evcore_report_t`.
+/// A wait's report of one descriptor: `evcore_report_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Report {
