@@ -26,7 +26,11 @@ pub(crate) fn measure(_: &Run, report: &mut Report) {
     for (name, kind) in [("epoll", BackendKind::Epoll), ("poll", BackendKind::Poll)] {
         for (state, times) in [("full", 1), ("half full", 2)] {
             let peer = format!("{name}, {state}");
-            for count in COUNTS.into_iter().filter(|it| *it < left).chain([left]) {
+            for count in COUNTS
+                .into_iter()
+                .filter(|count| *count < left)
+                .chain([left])
+            {
                 let bytes = bytes(&descriptors[..count], kind, count * times);
                 report.add("memory", &peer, &count.to_string(), bytes);
             }

@@ -50,7 +50,7 @@ pub(crate) struct Server {
 pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Program> {
     let all = include_str!("../servers/servers.json");
     let mut all: Vec<Program> = serde_json::from_str(all).expect("it has this form");
-    all.retain(|program| program.parts.iter().any(|it| it == part));
+    all.retain(|program| program.parts.iter().any(|measured| measured == part));
     all.retain_mut(|program| {
         program.set("HTTPD", &run.httpd);
         program.set("FOLDER", folder(run));
@@ -104,7 +104,7 @@ impl Program {
     ///
     /// The reason why it does not serve.
     pub(crate) fn start(&self, workers: usize) -> Result<Server, String> {
-        let mut server = self.launch(workers).map_err(|it| it.to_string())?;
+        let mut server = self.launch(workers).map_err(|error| error.to_string())?;
         let mut is_alive = true;
         pace::until(|| {
             is_alive = matches!(server.process.try_wait(), Ok(None));

@@ -59,7 +59,13 @@ impl Tool {
     /// If the program or the tool fails.
     pub(crate) fn each(self, run: &Run, words: &str, peer: &str) -> Counts {
         let (_, lengths) = self.command();
-        let lengths = lengths.map(|it| if run.quick { it.div_ceil(20) } else { it });
+        let lengths = lengths.map(|length| {
+            if run.quick {
+                length.div_ceil(20)
+            } else {
+                length
+            }
+        });
         each(lengths, |times| self.count(words, peer, &times.to_string()))
     }
 
@@ -95,7 +101,7 @@ impl Tool {
             }
             Tool::Memcheck => after("total heap usage: ")
                 .take(1)
-                .map(|it| ("allocs", it))
+                .map(|count| ("allocs", count))
                 .collect(),
             // Share of the time, seconds, microseconds a call, calls, perhaps errors, name.
             Tool::Strace => {

@@ -76,7 +76,7 @@ fn rounds(
     become_client();
     run.rounds(what, || {
         let servers = peers.iter();
-        let servers = servers.filter_map(|it| report.or_absent(&it.name, it.start(0)));
+        let servers = servers.filter_map(|server| report.or_absent(&server.name, server.start(0)));
         let servers: Vec<Server> = servers.collect();
         round(&servers, report);
     });

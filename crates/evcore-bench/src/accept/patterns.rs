@@ -152,7 +152,7 @@ fn uneven(server: &Server, run: &Run) -> (f64, usize) {
             ));
         }
     }
-    let median = Spread::of(&samples).map_or(f64::NAN, |it| it.median);
+    let median = Spread::of(&samples).map_or(f64::NAN, |spread| spread.median);
     (median, count)
 }
 

@@ -107,7 +107,7 @@ impl<Q: Queue> PeerQueue for Q {
         let mut last = cpu_ns();
         let mut after_one = || {
             calls.push(cpu_ns() - last);
-            // What the list itself takes is not a call's.
+            // The cost of the list itself is not a call's.
             last = cpu_ns();
         };
         for step in steps {
