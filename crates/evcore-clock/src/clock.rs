@@ -73,7 +73,7 @@ impl Clock {
     }
 
     /// Reads the monotonic time of the source once, and shows it from now on. The next read of wall
-    /// time reads that of the source.
+    /// time reads the source's.
     ///
     /// If the monotonic time of the source went back, the clock keeps its own until the source has
     /// caught up.
