@@ -132,7 +132,9 @@ impl KernelPoller {
     /// The ids of all registrations of a descriptor.
     pub(crate) fn watches_of_fd(&self, fd: i32) -> impl Iterator<Item = usize> {
         let watches = self.watches.iter().enumerate();
-        watches.filter_map(move |(id, watch)| watch.as_ref().filter(|it| it.fd == fd).map(|_| id))
+        watches.filter_map(move |(id, watch)| {
+            watch.as_ref().filter(|watch| watch.fd == fd).map(|_| id)
+        })
     }
 
     pub(crate) fn is_exclusive(&self, id: u32) -> bool {
