@@ -21,7 +21,7 @@ pub const SLICES_MAX: Duration = Duration::from_secs(5);
 
 fn slices(threads_per_processor: Option<f64>) -> Duration {
     let slices = threads_per_processor.map(|threads| SLICE.mul_f64(1.0 + threads));
-    slices.map_or(SLICES_MAX, |it| it.min(SLICES_MAX))
+    slices.map_or(SLICES_MAX, |slices| slices.min(SLICES_MAX))
 }
 
 /// The number of threads that run or could run, for each processor: now, or on average over the last
@@ -103,7 +103,7 @@ mod tests {
         attempts(
             LIMIT,
             || results.next().expect("the third is in time"),
-            |it| listed.push(it.to_owned()),
+            |line| listed.push(line.to_owned()),
         );
         let line = |nth| format!("attempt {nth} took 1.5s, of 1s at most");
         assert_eq!(listed, [line(1), line(2)]);
