@@ -36,7 +36,7 @@ fn imports(tree: &Tree, src: &str) -> (Imports, Vec<String>) {
     let module = pattern(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?mod (\w+);");
     let modules: BTreeSet<_> = module
         .captures_iter(lib)
-        .map(|it| it[1].to_owned())
+        .map(|found| found[1].to_owned())
         .collect();
     let (mut imports, mut faults) = (Imports::new(), Vec::new());
     for (path, text) in tree.iter().filter(|(path, _)| is_shipped(path, src)) {
@@ -68,7 +68,7 @@ fn is_shipped(path: &str, src: &str) -> bool {
 /// The text before the module of tests, without comments.
 fn without_tests(text: &str) -> String {
     let tests = pattern(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*mod \w+ \{");
-    let end = tests.find(text).map_or(text.len(), |it| it.start());
+    let end = tests.find(text).map_or(text.len(), |found| found.start());
     pattern("//[^\n]*")
         .replace_all(&text[..end], "")
         .into_owned()

@@ -11,8 +11,10 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
                      --test httpd --test prefork --test faults --test hostile";
     let loads = "EVCORE_SIM_SEEDS=5000 SOAK_SECONDS=20 cargo test --workspace --test simulation --test soak";
     let packages = workspace.packages.iter();
-    let optional = packages.filter(|it| workspace::has_default_features(it));
-    let optional: String = optional.map(|it| format!(" -p {}", it.name)).collect();
+    let optional = packages.filter(|package| workspace::has_default_features(package));
+    let optional: String = optional
+        .map(|package| format!(" -p {}", package.name))
+        .collect();
     let bare = format!("cargo clippy{optional} --no-default-features --all-targets -- -D warnings");
     Plan::default()
         .command(

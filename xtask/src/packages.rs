@@ -18,7 +18,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     }
     fs::create_dir_all(&unpacked)?;
     let all: String = published(workspace)
-        .map(|it| format!(" -p {}", it.name))
+        .map(|package| format!(" -p {}", package.name))
         .collect();
     let cargo = format!("CARGO_TARGET_DIR={dir} cargo");
     run_attended(&format!("{cargo} package --no-verify --allow-dirty{all}"))?;

@@ -26,7 +26,7 @@ impl TestReport {
         let line = line.expect("a pattern");
         let (mut report, mut program) = (TestReport::default(), "");
         for found in line.captures_iter(output) {
-            let group = |number| found.get(number).map(|it| it.as_str());
+            let group = |number| found.get(number).map(|group| group.as_str());
             if let Some(passed) = group(2) {
                 let passed = passed.parse().unwrap_or(0);
                 report.passed += passed;
@@ -60,8 +60,12 @@ impl TestReport {
             return Err(format!("without a test: {empty}").into());
         }
         // `cargo xtask loom` compiles the models; all other builds leave them out.
-        let empty = report.empty.iter().filter(|it| !it.contains("loom_"));
-        let empty = empty.map(|it| format!("{it}: no test in it, in the step `{name}`"));
+        let empty = report
+            .empty
+            .iter()
+            .filter(|program| !program.contains("loom_"));
+        let empty =
+            empty.map(|program| format!("{program}: no test in program, in the step `{name}`"));
         report.not_run.extend(empty);
         Ok(report)
     }

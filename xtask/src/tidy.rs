@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
         "rustdoc hides this line, and a README shows it; write the whole program",
     ),
     (
-        |path| path.ends_with("/Cargo.toml") && !OTHERS.iter().any(|it| path.starts_with(it)),
+        |path| path.ends_with("/Cargo.toml") && !OTHERS.iter().any(|other| path.starts_with(other)),
         r#"^(?:[\w-]+ = "[\d=<>^~*]|.*\b(?:version|git) = ")"#,
         "set it in the root's manifest, and inherit it: `NAME.workspace = true`",
     ),
@@ -82,7 +82,7 @@ pub(crate) const UNSAFE_PLACES: &[&str] = &[
 
 fn may_be_unsafe(path: &str) -> bool {
     let is_test = path.starts_with("crates/") && path.split('/').nth(2) == Some("tests");
-    is_test || UNSAFE_PLACES.iter().any(|it| path.starts_with(it))
+    is_test || UNSAFE_PLACES.iter().any(|place| path.starts_with(place))
 }
 
 /// Names that say where something did not fit, not what it is.
