@@ -184,7 +184,7 @@ impl Backend {
 
     /// Returns whether a reused number is taken for its previous file. Others identify files
     /// (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll` is silent if the
-    /// close does not mark the entry. That of a socket does.)
+    /// close does not mark the entry. The close of a socket does.)
     pub(crate) fn knows_numbers_alone(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,

@@ -155,7 +155,9 @@ impl Fixture {
     /// Polls, and compares with what is true, as far as this backend reports it.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(u64, Ready)]) {
-        let reported = expected.iter().map(|it| (it.0, self.reported(it.0, it.1)));
+        let reported = expected
+            .iter()
+            .map(|report| (report.0, self.reported(report.0, report.1)));
         let reported: Trace = reported.collect();
         assert_eq!(self.now(), reported, "{}", self.name);
     }

@@ -191,7 +191,7 @@ impl Course {
                 }
             }
             Step::PeerCloses(id) => {
-                // What it has not read would be an error of the other end.
+                // Data that it has not read would be an error of the other end.
                 drain(&self.pairs[at(id)].1);
                 self.pairs[at(id)].1 = self.fixture.pair().0;
                 self.peers[at(id)] = Peer::Closed;
@@ -285,7 +285,7 @@ impl Course {
             .registered
             .iter()
             .flatten()
-            .filter(|it| it.mode == Mode::Edge)
+            .filter(|source| source.mode == Mode::Edge)
             .collect();
         let again = self.fixture.now();
         assert!(

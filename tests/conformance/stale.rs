@@ -54,7 +54,7 @@ fn a_reused_number_is_silent_or_watched_by_mistake(fixture: &mut Fixture) {
     } else {
         fixture.expect_nothing();
     }
-    // Whether it is an error is up to the kernel; the key is gone all the same.
+    // The kernel may report an error; the key is gone all the same.
     let _ = fixture.poller.remove(1);
     fixture.expect_nothing();
 }

@@ -194,7 +194,11 @@ fn without_a_descriptor_a_client_waits_or_is_closed_and_others_are_served() {
         clients.push(client);
         assert!(clients.len() < 24, "there are descriptors for all");
     };
-    let all_served = |clients: &[TcpStream]| clients.iter().all(|it| is_answered(it) == Some(true));
+    let all_served = |clients: &[TcpStream]| {
+        clients
+            .iter()
+            .all(|client| is_answered(client) == Some(true))
+    };
     assert!(all_served(&clients));
     assert!(clients.pop().is_some(), "none was served");
     match answered {

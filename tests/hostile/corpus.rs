@@ -299,7 +299,7 @@ const HOSTS_AND_TARGETS: &[Case] = &[
     case("a target of another scheme", "GET https://t/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target without its host", "GET http:/// HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target that is a host", "GET t:80 HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    // What follows may be meant for the other end of the tunnel, so the connection ends.
+    // The following bytes may be meant for the other end of the tunnel, so the connection ends.
     case("a tunnel", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"\r\n", Refused(405)),
     case("a tunnel to a path", "CONNECT / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(405)),
     case("a tunnel with a body", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"Content-Length: 5\r\n\r\nhello", Refused(405)),

@@ -10,7 +10,8 @@ const ROOM: u64 = 4 * 1024;
 /// The clients of a load, if each sends little.
 const CLIENTS: usize = 700;
 
-/// The descriptors of this process: the clients of both tests, and what the tests beside them open.
+/// The descriptors of this process: the clients of both tests, and the descriptors of tests that
+/// run at the same time.
 const DESCRIPTORS: u64 = 2 * CLIENTS as u64 + 1000;
 
 const OPTIONS: [&str; 8] = [

@@ -203,7 +203,7 @@ impl Trace {
     /// Number of times that the process that makes the calls of a row most often makes them.
     pub(super) fn most(&self, row: &Row, files: &Files) -> usize {
         let counts = self.calls.values();
-        let counts = counts.map(|calls| calls.iter().filter(|it| it.is_of(row, files)).count());
+        let counts = counts.map(|calls| calls.iter().filter(|call| call.is_of(row, files)).count());
         counts.max().unwrap_or(0)
     }
 }

@@ -227,7 +227,7 @@ fn a_reload_waits_for_a_worker_that_starts_slowly() {
     let new = server
         .worker_pids()
         .into_iter()
-        .find(|it| !old.contains(it));
+        .find(|pid| !old.contains(pid));
     let new = new.expect("a new worker");
     let files = std::fs::read_dir(format!("/proc/{new}/fd")).expect("it lives");
     let has_poller = files

@@ -114,7 +114,9 @@ impl Served {
             );
         }
         let reasons = self.reasons.borrow();
-        let replaced = reasons.values().filter(|it| **it == Reason::Replaced);
+        let replaced = reasons
+            .values()
+            .filter(|reason| **reason == Reason::Replaced);
         assert!(
             replaced.count() <= self.replaces,
             "a connection is replaced unasked"

@@ -44,7 +44,7 @@ const LOADS_MAX: usize = 20;
 /// Duration of a load, in seconds.
 fn seconds() -> usize {
     let seconds = env::var("SOAK_SECONDS");
-    seconds.map_or(1, |it| it.parse().expect("a number of seconds"))
+    seconds.map_or(1, |text| text.parse().expect("a number of seconds"))
 }
 
 fn random(below: usize) -> usize {

@@ -69,9 +69,10 @@ type Watched = (Site, Checks);
 
 #[test]
 fn mixed_load_survives_kills_reloads_and_upgrades() {
-    let seconds = env::var("SOAK_SECONDS").map_or(10, |it| it.parse().expect("a number"));
+    let seconds = env::var("SOAK_SECONDS").map_or(10, |text| text.parse().expect("a number"));
     let random = || RandomState::new().hash_one(()) % 1_000_000;
-    let seed = env::var("SOAK_SEED").map_or_else(|_| random(), |it| it.parse().expect("a seed"));
+    let seed =
+        env::var("SOAK_SEED").map_or_else(|_| random(), |text| text.parse().expect("a seed"));
     // The masters after an upgrade are orphans. Their exit status is checked too.
     set_child_subreaper(Some(getpid())).expect("it is allowed");
     let mut soak = Soak {
@@ -257,7 +258,8 @@ impl Soak {
             target.ledger.failure().map_err(of_site)?;
             if name == "steady" {
                 most = check_growth(&checks.memory).map_err(of_site)?;
-            } else if let Some(large) = checks.memory.iter().find(|it| is_large(it, &most)) {
+            } else if let Some(large) = checks.memory.iter().find(|sample| is_large(sample, &most))
+            {
                 return Err(of_site(format!("{large:?} KiB of memory, steady {most:?}")));
             }
             site.signal(Signal::QUIT);

@@ -295,7 +295,9 @@ fn choose_poller(command: &mut Command) {
 fn listed_pids(page: &Value) -> Vec<u32> {
     let workers = page["workers"].as_array().expect("a list");
     let pid = |worker: &Value| worker["pid"].as_u64()?.try_into().ok();
-    let pids = workers.iter().map(|it| pid(it).expect("a process id"));
+    let pids = workers
+        .iter()
+        .map(|worker| pid(worker).expect("a process id"));
     pids.collect()
 }
 

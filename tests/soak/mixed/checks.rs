@@ -196,7 +196,11 @@ impl Checks {
             self.seen.deaths += u64::from(is_death);
             self.seen.reloads += u64::from(line.starts_with(RELOADED));
             self.seen.upgrades += u64::from(line.starts_with(UPGRADED));
-            if !is_death && !EXPECTED_LINES.iter().any(|it| line.starts_with(it)) {
+            if !is_death
+                && !EXPECTED_LINES
+                    .iter()
+                    .any(|expected| line.starts_with(expected))
+            {
                 return Err(format!("an unexpected line: {line}"));
             }
         }
@@ -296,7 +300,7 @@ fn anonymous_memory(pid: u32) -> u64 {
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"));
     let number = line.and_then(|line| line.split_whitespace().next());
-    number.and_then(|it| it.parse().ok()).unwrap_or(0)
+    number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 /// The number of lines, each of which has to be whole.
@@ -304,7 +308,7 @@ fn whole_lines(path: &Path) -> Result<u64, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let is_whole = |line: &str| {
         let starts = line.starts_with("127.0.0.1 - - [") || line.starts_with("unix: - - [");
-        starts && line.contains(" HTTP/1.1\" ") && line.ends_with(|it: char| it.is_ascii_digit())
+        starts && line.contains(" HTTP/1.1\" ") && line.ends_with(|c: char| c.is_ascii_digit())
     };
     match text.lines().find(|line| !is_whole(line)) {
         Some(line) => Err(format!("a line of the access log: {line:?}")),
@@ -328,7 +332,8 @@ fn check_names<'a>(site: &Site, expected: impl Iterator<Item = &'a str>) -> Resu
 /// Compares the memory of the last quarter of the checks with the memory of the first.
 pub(super) fn check_growth(memory: &[[u64; 2]]) -> Result<[u64; 2], String> {
     let quarter = memory.len().div_ceil(4);
-    let most = |checks: &[[u64; 2]], of: usize| checks.iter().map(|it| it[of]).max().unwrap_or(0);
+    let most =
+        |checks: &[[u64; 2]], of: usize| checks.iter().map(|sample| sample[of]).max().unwrap_or(0);
     let (first, last) = (&memory[..quarter], &memory[memory.len() - quarter..]);
     for (of, name) in ["the master", "a worker"].iter().enumerate() {
         let (before, after) = (most(first, of), most(last, of));

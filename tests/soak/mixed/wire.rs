@@ -70,7 +70,7 @@ impl Wire {
 
     /// The client's port; `None` on a Unix socket.
     pub(super) fn local_port(&self) -> Option<u16> {
-        self.stream.local_addr().ok().map(|it| it.port())
+        self.stream.local_addr().ok().map(|address| address.port())
     }
 
     /// Reads a response head, with the empty line.

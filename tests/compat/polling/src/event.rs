@@ -20,7 +20,7 @@ pub struct Event {
     extra: Extra,
 }
 
-/// What only some events have.
+/// Fields that only some events have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Extra {
     interrupt: bool,
