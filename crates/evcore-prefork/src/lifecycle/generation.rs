@@ -28,7 +28,7 @@ pub(crate) struct Generation {
     pub(crate) escalation: Option<Escalation>,
 }
 
-/// True if a generation can take over from the older ones.
+/// Readiness of a generation to take over from the older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
     /// Each of its workers serves, has served, or has refused; and not all have refused.
