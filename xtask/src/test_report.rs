@@ -64,8 +64,7 @@ impl TestReport {
             .empty
             .iter()
             .filter(|program| !program.contains("loom_"));
-        let empty =
-            empty.map(|program| format!("{program}: no test in program, in the step `{name}`"));
+        let empty = empty.map(|program| format!("{program}: no test in it, in the step `{name}`"));
         report.not_run.extend(empty);
         Ok(report)
     }
