@@ -20,7 +20,7 @@ use super::rust::read_if;
 pub(super) struct Facade {
     ev: EventLoop,
     tokens: Vec<Token>,
-    /// That of the first token.
+    /// Index of the first token.
     first_index: u32,
     timers: bool,
 }
