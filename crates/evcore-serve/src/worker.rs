@@ -60,7 +60,8 @@ impl Worker {
 
     /// [`next_turn`](Self::next_turn) with a call between the end of the turn before and the wait.
     /// A [watchdog](evcore::InstrumentOptions::watchdog) reports there in time, and not only when
-    /// the next event comes.
+    /// the next event comes. Keep the call short: under a policy with a lock, the worker may hold the
+    /// accept lock meanwhile.
     ///
     /// # Errors
     ///

@@ -228,6 +228,36 @@ fn a_limit_shortens_a_wait_and_never_lengthens_it() {
 }
 
 #[test]
+fn posts_timers_and_time_since_a_prepare_shorten_its_second_half() {
+    let second_half = |change: fn(&mut Fixture)| {
+        let mut fixture = Fixture::new();
+        let token = fixture.join();
+        fixture.arm_ms(token, Timer::READ, 40);
+        let timeout = fixture.ev.prepare().unwrap().timeout;
+        change(&mut fixture);
+        fixture.backend.record();
+        fixture.ev.wait_at_most(timeout).unwrap();
+        fixture.rest();
+        fixture.backend.timeouts()[0]
+    };
+    assert_eq!(second_half(|_| ()), Some(40 * MS));
+    assert_eq!(
+        second_half(|fixture| fixture.time.advance(30 * MS)),
+        Some(10 * MS)
+    );
+    let post = |fixture: &mut Fixture| {
+        let token = fixture.join();
+        assert!(fixture.ev.post(token, Ready::NONE));
+    };
+    assert_eq!(second_half(post), Some(Duration::ZERO));
+    let arm = |fixture: &mut Fixture| {
+        let token = fixture.join();
+        fixture.arm_ms(token, Timer::READ, 5);
+    };
+    assert_eq!(second_half(arm), Some(5 * MS));
+}
+
+#[test]
 fn a_wait_at_most_without_a_prepare_plans_its_turn() {
     let mut fixture = Fixture::listening(1);
     let token = fixture.join();
