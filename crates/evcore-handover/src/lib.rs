@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`Sender::send`] | the sender, which does not touch it |
 //! | [`Batch::accept`] succeeds | the receiver |
-//! | the batch is refused or dropped, or the receiver is dropped or dies before it accepts | the sender, by [`Sender::next_answer`] or [`Sender::take_back`] |
+//! | the batch is refused or dropped, its acknowledgement cannot be sent, or the receiver is dropped or dies before it accepts | the sender, by [`Sender::next_answer`] or [`Sender::take_back`] |
 //! | the sender dies or is dropped | the receiver, when it accepts |
 //! | [`Sender::take_back`], at the same time as [`Batch::accept`] | one of the two; the other one finds that out by the result |
 //! | both die | nobody: the connection is closed |
@@ -25,9 +25,9 @@
 //! Both sides are connected by a Unix socket of type `SOCK_SEQPACKET`: batches go one way with their
 //! descriptors (`SCM_RIGHTS`), answers the other way. The acknowledgement decides: when it was sent, the
 //! receiver owns the batch. To take back, the sender shuts down its reading side. The kernel
-//! refuses each later acknowledgement, and keeps those that were sent before. A second pair, the
-//! revocation, is for a receiver that finds the channel closed: it has a byte if the sender has
-//! taken its connections back, and none if the sender has died.
+//! refuses each later acknowledgement, and keeps those that were sent before. An `eventfd`, the
+//! revocation, is for a receiver that finds the channel closed: the counter is 1 if the sender has
+//! taken its connections back, and 0 if the sender has died.
 //!
 //! Until the receiver takes the channel out of the mailbox and sends a greeting, the sender keeps a duplicate
 //! of the other end. So it can empty a channel that nobody has taken. Otherwise the connections in it

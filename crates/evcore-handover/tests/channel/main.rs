@@ -4,6 +4,7 @@
 
 mod malformed;
 mod one_owner;
+mod shortage;
 
 use std::{
     fs,
