@@ -1,7 +1,7 @@
 //! The counts that CI asserts: cells of the parts `turn` and `timers`, compared with the limits of
 //! `counts.txt`.
 
-use std::fs;
+use std::{fs, mem};
 
 use crate::Result;
 use crate::report::Report;
@@ -16,6 +16,10 @@ const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
 
 /// By how much a count may exceed its limit: other versions of the C library differ a little.
 const MARGIN: f64 = 1.03;
+
+/// A count that exceeds its limit is taken again, because a policy plans more often on a busy machine:
+/// its delays pass while the loop is counted.
+const ATTEMPTS: usize = 3;
 
 /// Counts everything in the file, and prints each count with its limit.
 ///
@@ -36,31 +40,32 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
     if limits.is_empty() {
         return Err(format!("{LIMITS} has no limit").into());
     }
-    let mut report = Report {
-        only: Some(limits.iter().map(|(cell, _)| cell.clone()).collect()),
-        ..Report::default()
-    };
-    pollers::measure_turn(run, &mut report);
-    timers::count_instructions(run, &mut report);
-    timers::count_few(run, &mut report);
-    let mut exceeded = 0;
-    for (cell, limit) in limits {
-        let Some(count) = report.figures(&cell)[0] else {
-            if report.absent.is_empty() {
-                return Err(format!("{LIMITS}: there is no such count: {cell}").into());
+    let mut cells: Vec<_> = limits.iter().map(|(cell, _)| cell.clone()).collect();
+    for attempt in 1..=ATTEMPTS {
+        let wanted = mem::take(&mut cells);
+        let report = counted(run, &wanted);
+        for (cell, limit) in limits.iter().filter(|(cell, _)| wanted.contains(cell)) {
+            let Some(count) = report.figures(cell)[0] else {
+                absent(cell, &report)?;
+                continue;
+            };
+            let is_exceeded = count > limit.parse::<f64>()? * MARGIN + 1e-6;
+            let verdict = if is_exceeded { "EXCEEDED" } else { "" };
+            println!("{cell:<60} {count:>10.2} of {limit:>10} {verdict}");
+            if is_exceeded {
+                cells.push(cell.clone());
             }
-            let tools: Vec<_> = report.absent.keys().map(String::as_str).collect();
-            println!("not run: {cell}: {} not installed", tools.join(", "));
-            continue;
-        };
-        let most = limit.parse::<f64>()?;
-        let is_exceeded = count > most * MARGIN + 1e-6;
-        exceeded += usize::from(is_exceeded);
-        let verdict = if is_exceeded { "EXCEEDED" } else { "" };
-        println!("{cell:<60} {count:>10.2} of {most:>10.2} {verdict}");
-        let counted = format!("{cell}|{}", count.ceil());
-        text = text.replace(&format!("{cell}|{limit}"), &counted);
+            let counted = format!("{cell}|{}", count.ceil());
+            text = text.replace(&format!("{cell}|{limit}"), &counted);
+        }
+        if cells.is_empty() || update {
+            break;
+        }
+        if attempt < ATTEMPTS {
+            println!("counting {} again", cells.len());
+        }
     }
+    let exceeded = cells.len();
     if update {
         return Ok(fs::write(path, text.replace('|', " | "))?);
     }
@@ -68,4 +73,26 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
         0 => Ok(()),
         _ => Err(format!("{exceeded} counts exceed {LIMITS} by more than 3 %; {ADVICE}").into()),
     }
+}
+
+/// The counts of these cells.
+fn counted(run: &Run, cells: &[String]) -> Report {
+    let mut report = Report {
+        only: Some(cells.to_vec()),
+        ..Report::default()
+    };
+    pollers::measure_turn(run, &mut report);
+    timers::count_instructions(run, &mut report);
+    timers::count_few(run, &mut report);
+    report
+}
+
+/// A cell without a count: its tool is not installed, or it is an error.
+fn absent(cell: &str, report: &Report) -> Result {
+    if report.absent.is_empty() {
+        return Err(format!("{LIMITS}: there is no such count: {cell}").into());
+    }
+    let tools: Vec<_> = report.absent.keys().map(String::as_str).collect();
+    println!("not run: {cell}: {} not installed", tools.join(", "));
+    Ok(())
 }
