@@ -340,10 +340,11 @@ impl<'a> Supervisor<'a> {
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
+        // Taken in any case: if nobody reads them here, they are closed, and no worker inherits them.
+        let inherited = upgrade::inherited_mailboxes()?;
         if !self.mailboxes {
             return Ok(None);
         }
-        let inherited = upgrade::inherited_mailboxes()?;
         let table = Table::new(self.config.workers, self.slots(), inherited)?;
         Ok(Some(Arc::new(table)))
     }
