@@ -49,7 +49,7 @@ pub struct Sender {
     message: Vec<u8>,
 }
 
-/// What a receiver did with a batch.
+/// The answer of a receiver to a batch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
@@ -78,9 +78,9 @@ impl Sender {
     /// Opens a channel to the process that reads a [`Mailbox`](crate::Mailbox). `mailbox` is its
     /// sending end, which any number of processes may use.
     ///
-    /// `version` is that of the states that this program writes. Connections may be sent before a
-    /// process has taken the channel out of the mailbox. Opens three descriptors; one of them is
-    /// closed when the channel is taken.
+    /// `version` is the version of the states that this program writes. Connections may be sent
+    /// before a process has taken the channel out of the mailbox. Opens three descriptors; one of
+    /// them is closed when the channel is taken.
     ///
     /// # Errors
     ///
@@ -231,7 +231,8 @@ impl Sender {
         })
     }
 
-    /// Whether a process has taken the channel out of the mailbox, as far as the answers were read.
+    /// Returns whether a process has taken the channel out of the mailbox, as far as the answers
+    /// were read.
     ///
     /// A slot may have no worker: give up after a time of your choice.
     #[must_use]

@@ -1,6 +1,6 @@
 //! The system calls. None of them waits.
 //!
-//! What the protocol relies on, of Linux's Unix sockets of type `SOCK_SEQPACKET`:
+//! The protocol relies on these properties of Linux's Unix sockets of type `SOCK_SEQPACKET`:
 //!
 //! - A message arrives whole, with all of its descriptors, or not at all.
 //! - What was sent stays readable when the other end is closed, and a descriptor under way stays open
@@ -115,7 +115,7 @@ pub(crate) fn send(
     }
 }
 
-/// What a socket had.
+/// The result of reading a socket.
 #[derive(Debug)]
 pub(crate) enum Received<T> {
     Message(T),

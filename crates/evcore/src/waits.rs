@@ -1,13 +1,13 @@
 //! The calls that begin a turn.
 //!
 //! [`prepare`](EventLoop::prepare) and [`wait_at_most`](EventLoop::wait_at_most) are the halves of a
-//! wait, for an outer loop that sleeps between them. A half that is left out or repeated loses nothing.
+//! wait, for an outer loop that sleeps between them. Leaving out or repeating a half loses nothing.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
-    acceptor::Acceptor, error::Result, event_loop::EventLoop, instruments::record::Record,
-    turn::Phase,
+    acceptor::Acceptor, error::Result, event_loop::EventLoop, phase::Phase, record::Record,
+    time::time_to,
 };
 
 /// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
@@ -41,7 +41,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that
     /// were not delivered are kept, in case you wait again.
     ///
-    /// A failure of a single descriptor is no error of the wait. A listener that fails is suspended,
+    /// A failure of a single descriptor does not fail the wait. A listener that fails is suspended,
     /// and [`take_error`](crate::ListenersMut::take_error) returns its error. If the kernel
     /// refuses a [`modify`](Self::modify), the connection gets a
     /// [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
@@ -96,19 +96,18 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Begins a turn as [`wait`](Self::wait) does, but waits for no longer than `limit`, also if there
-    /// is nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for what is
-    /// ready now. `None` is no limit.
+    /// is nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for
+    /// events that are ready now. `None` means no limit.
     ///
     /// A turn without steps need not have lasted that long, because a signal ends a wait too. So
     /// compute the rest of the time for each wait, as the example does.
     ///
-    /// After [`prepare`](Self::prepare), it is the second half of that wait. A timer that became due
-    /// since then does not end it, so give it no more than the timeout of `prepare`, less what has passed
-    /// since.
+    /// After [`prepare`](Self::prepare), it is the second half of that wait. Posts and timers since then
+    /// end it, too.
     ///
     /// # Errors
     ///
-    /// Those of [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     ///
     /// ```
     /// use evcore::{EventLoop, Step, Timer};
@@ -143,9 +142,23 @@ impl<L: Acceptor> EventLoop<L> {
         }
         if self.phase == Phase::Prepared {
             self.phase = Phase::Over;
-            return self.wait_planned(limit);
+            let rest = self.rest_of_wait();
+            return self.wait_planned([rest, limit].into_iter().flatten().min());
         }
         self.wait_within(limit)
+    }
+
+    /// How long the wait may still last after its first half: the caller may have posted, armed a timer or
+    /// slept since.
+    fn rest_of_wait(&mut self) -> Option<Duration> {
+        if self.has_work() || self.shutdown_evicts() {
+            self.slots.begin_turn();
+            return Some(Duration::ZERO);
+        }
+        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
+        let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
+        let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
+        time_to(ends_ns, self.clock.monotonic_ns_now())
     }
 
     /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns how to
@@ -216,7 +229,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// A whole wait, for no longer than a limit, with the instruments there are.
+    /// A whole wait, for no longer than a limit.
     // Cold, which places the call of `wait` out of the way of loops without instruments.
     #[cold]
     #[inline(never)]
@@ -225,7 +238,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.wait_planned([planned, limit].into_iter().flatten().min())
     }
 
-    /// What comes before the wait. Returns how long it may last (`None`: without limit).
+    /// Does what comes before the wait, and returns its timeout (`None`: without limit).
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {
@@ -240,7 +253,7 @@ impl<L: Acceptor> EventLoop<L> {
         timeout
     }
 
-    /// The wait itself, and what comes after it.
+    /// Waits, and begins the turn.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! The coordinator beside a balancer that plans each turn.
+//! The coordinator compared with a balancer that plans each turn.
 
 use std::sync::{
     Arc, Mutex,
@@ -86,7 +86,7 @@ fn load(active: u32) -> Load {
     }
 }
 
-/// What happens in a turn.
+/// The events of a turn.
 #[derive(Clone, Debug)]
 struct Turn {
     ms: u64,
