@@ -37,6 +37,7 @@ pub(super) fn run_main(name: &str) -> bool {
             println!("outcome {:?}", outcome.unwrap());
         }
         "descriptors of mailboxes" => count_descriptors(),
+        "mailboxes, then none" => then_none(),
         _ => return false,
     }
     true
@@ -73,6 +74,27 @@ fn count_descriptors() {
         DO_NOT_RESTART
     });
     println!("more afterwards: {}", open() - before);
+}
+
+/// The new binary has no mailboxes. Its worker prints how many of the inherited ones are open in it.
+fn then_none() {
+    let Some(numbers) = env::var_os("EVCORE_MAILBOXES") else {
+        return serve_as_processes(2, 1);
+    };
+    let numbers = numbers.into_string().unwrap();
+    let links = numbers
+        .split(',')
+        .map(|number| format!("/proc/self/fd/{number}"));
+    // The number of a closed descriptor may be given to another file, but the old binary keeps these.
+    let inherited: Vec<_> = links
+        .map(|link| (fs::read_link(&link).unwrap(), link))
+        .collect();
+    super::run(logging(1), move |worker| {
+        let is_open = |(file, link): &&(_, _)| fs::read_link(link).is_ok_and(|now| now == *file);
+        let open = inherited.iter().filter(is_open).count();
+        println!("of {} inherited are open: {open}", inherited.len());
+        super::serve(worker)
+    });
 }
 
 struct Server {

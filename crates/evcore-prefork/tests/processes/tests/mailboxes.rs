@@ -21,6 +21,7 @@ tests! {
     an_upgrade_to_fewer_workers_keeps_all_clients
     an_upgrade_to_another_version_leaves_clients_where_they_are
     a_worker_has_the_mailboxes_and_reads_only_its_own
+    a_new_binary_without_mailboxes_closes_those_it_inherits
 }
 
 const CLIENTS: usize = 60;
@@ -233,4 +234,17 @@ fn a_worker_has_the_mailboxes_and_reads_only_its_own() {
         server.expect("more in the worker: 18");
     }
     server.expect("more afterwards: 0");
+}
+
+fn a_new_binary_without_mailboxes_closes_those_it_inherits() {
+    let mut server = Server::start("mailboxes, then none");
+    server.expect_in_all("ready", 2);
+    server.signal_master(Signal::USR2);
+    let started = "upgrade the new binary is process ";
+    server.expect_in_all(started, 1);
+    server.expect_in_all("of 4 inherited are open: 0", 1);
+    let new_master = server.pid_in_all(started);
+    kill_process(new_master, Signal::TERM).unwrap();
+    server.expect("upgrade the new binary has ended");
+    stop(&mut server);
 }
