@@ -210,6 +210,7 @@ impl<L: Acceptor> EventLoop<L> {
                 })
             }
             Err(error) => {
+                self.phase = Phase::Over;
                 self.unlock();
                 Err(error.into())
             }
