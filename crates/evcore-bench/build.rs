@@ -1,7 +1,7 @@
 //! Builds the peers that are written in C, where their headers are installed. One needs none.
 //!
-//! Whether one is here is decided by compiling its file: no headers, or no C compiler at all, are an
-//! absence like any other and no failure.
+//! Compiling a peer's file decides whether the peer is here. Missing headers, or no C compiler at
+//! all, mean that it is absent; they are not a failure.
 
 /// The files of `c/`, with the library that each needs.
 ///

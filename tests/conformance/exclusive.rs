@@ -51,7 +51,7 @@ fn a_reregistered_exclusive_is_woken_last_or_it_is_refused(fixture: &mut Fixture
     }
 }
 
-/// Which of two workers is woken, both of which watch a listener: the first reregisters it, or not.
+/// Returns which of two workers that watch a listener is woken. The first reregisters it, or not.
 ///
 /// Only a thread that sleeps in its wait can be left asleep, so the test first checks that both do.
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -74,7 +74,7 @@ impl Backend {
         }
     }
 
-    /// What it reports to `interest` if `holds` is true of a socket.
+    /// The readiness that it reports to `interest` if `holds` is true of a socket.
     pub(crate) fn reported(self, holds: Ready, interest: Interest) -> Ready {
         let sides = READABLE | WRITABLE | Ready::PRIORITY;
         let no_half_close = sides | WRITE_CLOSED | ERROR;
@@ -104,7 +104,7 @@ impl Backend {
         }
     }
 
-    /// What it reports of the reading end of a pipe without a writer.
+    /// The readiness that it reports of the reading end of a pipe without a writer.
     pub(crate) fn pipe_without_a_writer(self) -> Ready {
         match self {
             Self::Epoll | Self::IoUring | Self::EventPorts | Self::DevPoll | Self::Poll => {
@@ -117,7 +117,7 @@ impl Backend {
         }
     }
 
-    /// What it reports of the writing end of a pipe without a reader.
+    /// The readiness that it reports of the writing end of a pipe without a reader.
     pub(crate) fn pipe_without_a_reader(self) -> Ready {
         match self {
             Self::Epoll | Self::IoUring => WRITABLE | ERROR,
@@ -129,7 +129,7 @@ impl Backend {
         }
     }
 
-    /// Whether a pipe without a reader can be registered. (NetBSD's kqueue answers as for a
+    /// Returns whether a pipe without a reader can be registered. (NetBSD's kqueue answers as for a
     /// closed descriptor.)
     pub(crate) fn takes_a_pipe_without_a_reader(self) -> bool {
         match self {
@@ -139,7 +139,7 @@ impl Backend {
         }
     }
 
-    /// Whether it reports priority data, or refuses the interest.
+    /// Returns whether it reports priority data, or refuses the interest.
     pub(crate) fn has_priority(self) -> bool {
         match self {
             Self::Epoll | Self::IoUring | Self::EventPorts | Self::DevPoll => true,
@@ -150,8 +150,8 @@ impl Backend {
         }
     }
 
-    /// Whether it may have exclusive registrations: always, except for the simulator's, which has
-    /// them in some shapes.
+    /// Returns whether it may have exclusive registrations: always, except for the simulator's,
+    /// which has them in some shapes.
     pub(crate) fn has_exclusive(self) -> bool {
         match self {
             Self::Epoll | Self::Simulated => true,
@@ -162,8 +162,8 @@ impl Backend {
         }
     }
 
-    /// Whether it has a descriptor that another poller can watch. (An event port has one that is not
-    /// lent, and `/dev/poll` cannot be polled.)
+    /// Returns whether it has a descriptor that another poller can watch. (An event port has one
+    /// that is not lent, and `/dev/poll` cannot be polled.)
     pub(crate) fn has_descriptor(self) -> bool {
         match self {
             Self::Epoll | Self::Kqueue => true,
@@ -172,8 +172,8 @@ impl Backend {
         }
     }
 
-    /// Whether an `Edge` may report what was true when the kernel queued it, even if it has been read
-    /// or written since.
+    /// Returns whether an `Edge` may report what was true when the kernel queued it, even if it has
+    /// been read or written since.
     pub(crate) fn has_late_edges(self) -> bool {
         match self {
             Self::IoUring => true,
@@ -182,9 +182,9 @@ impl Backend {
         }
     }
 
-    /// Whether a reused number is taken for its previous file. Others identify files
+    /// Returns whether a reused number is taken for its previous file. Others identify files
     /// (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll` is silent if the
-    /// close does not mark the entry. That of a socket does.)
+    /// close does not mark the entry. The close of a socket does.)
     pub(crate) fn knows_numbers_alone(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,
@@ -194,7 +194,7 @@ impl Backend {
         }
     }
 
-    /// Whether it watches only low numbers.
+    /// Returns whether it watches only low numbers.
     pub(crate) fn has_sets(self) -> bool {
         match self {
             Self::Select => true,

@@ -146,7 +146,7 @@ impl Fixture {
         trace
     }
 
-    /// What is ready now. (One end of a pair sees at once what the other end does.)
+    /// The present readiness. (One end of a pair sees at once what the other end does.)
     #[track_caller]
     pub(crate) fn now(&mut self) -> Trace {
         self.wait(Some(Duration::ZERO))
@@ -155,7 +155,9 @@ impl Fixture {
     /// Polls, and compares with what is true, as far as this backend reports it.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(u64, Ready)]) {
-        let reported = expected.iter().map(|it| (it.0, self.reported(it.0, it.1)));
+        let reported = expected
+            .iter()
+            .map(|report| (report.0, self.reported(report.0, report.1)));
         let reported: Trace = reported.collect();
         assert_eq!(self.now(), reported, "{}", self.name);
     }
@@ -179,7 +181,7 @@ impl Fixture {
         );
     }
 
-    /// What this backend reports under a key if `holds` is true.
+    /// The readiness that this backend reports under a key if `holds` is true.
     fn reported(&self, key: u64, holds: Ready) -> Ready {
         let interest = self.interests.get(&key).copied().unwrap_or(Interest::BOTH);
         self.platform.backend().reported(holds, interest)

@@ -43,7 +43,7 @@ impl Kernel {
         }
         let place = BackendKind::available()
             .iter()
-            .position(|it| *it == self.kind);
+            .position(|kind| *kind == self.kind);
         let place = i32::try_from(place.expect("it is available")).expect("there are few");
         limit() - 100 * (place + 1) + nth
     }

@@ -33,7 +33,7 @@ fn many_sockets(fixture: &mut Fixture, count: u64, mode: Mode) -> ManySockets {
     sockets
 }
 
-/// `count`, or as many as select can watch beside what the other tests have open.
+/// `count`, or as many as select can watch in addition to the descriptors of the other tests.
 fn at_most(count: u64, fixture: &Fixture) -> u64 {
     if fixture.platform.backend().has_sets() {
         count.min(200)
@@ -98,7 +98,7 @@ fn nothing_starves_with_a_small_buffer(fixture: &mut Fixture) {
     );
 }
 
-/// What is still ready comes after what was not reported yet.
+/// Readiness that lasts is reported after readiness that was not reported yet.
 fn all_are_seen_soon_if_all_become_ready_at_once(fixture: &mut Fixture) {
     const ROOM: u32 = 100;
     let count = at_most(1000, fixture);
@@ -110,7 +110,7 @@ fn all_are_seen_soon_if_all_become_ready_at_once(fixture: &mut Fixture) {
     let enough = 2 * count.div_ceil(ROOM.into());
     let seen: BTreeSet<_> = (0..enough)
         .flat_map(|_| fixture.now())
-        .map(|it| it.0)
+        .map(|report| report.0)
         .collect();
     let (seen, name) = (seen.len() as u64, &fixture.name);
     assert!(
@@ -132,7 +132,10 @@ fn a_small_buffer_loses_no_one_shot(fixture: &mut Fixture) {
 fn a_buffer_of_one_serves_all_in_turn(fixture: &mut Fixture) {
     let _crowd = many_sockets(fixture, 5, Mode::Level);
     fixture.events = Events::bounded(1);
-    let mut keys: Vec<_> = (0..5).flat_map(|_| fixture.now()).map(|it| it.0).collect();
+    let mut keys: Vec<_> = (0..5)
+        .flat_map(|_| fixture.now())
+        .map(|report| report.0)
+        .collect();
     keys.sort_unstable();
     assert_eq!(keys, [0, 1, 2, 3, 4], "{}", fixture.name);
 }

@@ -109,7 +109,7 @@ struct Registered {
     armed: bool,
 }
 
-/// What the peer has done to its end.
+/// An action of the peer on its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Open,
@@ -191,7 +191,7 @@ impl Course {
                 }
             }
             Step::PeerCloses(id) => {
-                // What it has not read would be an error of the other end.
+                // Data that it has not read would be an error of the other end.
                 drain(&self.pairs[at(id)].1);
                 self.pairs[at(id)].1 = self.fixture.pair().0;
                 self.peers[at(id)] = Peer::Closed;
@@ -285,7 +285,7 @@ impl Course {
             .registered
             .iter()
             .flatten()
-            .filter(|it| it.mode == Mode::Edge)
+            .filter(|source| source.mode == Mode::Edge)
             .collect();
         let again = self.fixture.now();
         assert!(
@@ -409,7 +409,7 @@ enum Scarcity {
     Wait,
 }
 
-/// How many can be ready, and how many changes refused.
+/// Number of descriptors that can be ready, and of changes that can be refused.
 const CROWD: usize = 5;
 
 fn scarcity() -> impl Strategy<Value = Scarcity> {
@@ -431,7 +431,7 @@ struct Scarce {
     is_ready: [bool; CROWD],
     is_refused: [bool; CROWD],
     is_woken: bool,
-    /// How many waits in a row have not reported it, though it was ready.
+    /// Number of waits in a row that have not reported it, though it was ready.
     waits_without: [usize; CROWD],
     capacity: usize,
 }

@@ -7,7 +7,7 @@ use crate::{
     oneshot, priority, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
 };
 
-/// What a simulation has no equivalent of, and the scenarios about it.
+/// Features without an equivalent in a simulation, and the scenarios about them.
 const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     (
         "duplicates of a descriptor: a simulated socket has one number",

@@ -23,7 +23,7 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// A poller of the kind that is under test.
     fn poller(&self) -> Poller;
 
-    /// Whether that poller should have exclusive registrations.
+    /// Returns whether that poller should have exclusive registrations.
     fn has_exclusive(&self) -> bool;
 
     /// The clock of that poller's waits.
@@ -46,7 +46,8 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// Many sockets, which are full and empty together.
     fn many_sockets(&self, count: u64) -> ManySockets;
 
-    /// What is true of a socket, as far as `interest` includes it, found without the poller under test.
+    /// The true readiness of a socket, as far as `interest` includes it, found without the poller
+    /// under test.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready;
 
     /// Wakes at some time during `wait`.

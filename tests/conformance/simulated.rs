@@ -11,7 +11,7 @@ use crate::{
     socket::Socket,
 };
 
-/// What a simulated backend does by itself; the poller emulates the rest.
+/// The features that a simulated backend has by itself; the poller emulates the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     name: &'static str,
@@ -48,7 +48,7 @@ impl Shape {
     }
 }
 
-/// How much fits into a socket: enough for what scenarios write before anything is read.
+/// Bytes that fit into a socket: enough for what scenarios write before anything is read.
 const BUFFER: usize = 16 * 1024;
 
 /// When something happens during a wait: later than any turn, earlier than any timeout.
@@ -69,7 +69,7 @@ impl Simulated {
         platform
     }
 
-    /// How much fits into a socket that is made from here on.
+    /// Sets the bytes that fit into sockets made from now on.
     fn set_buffer(&self, buffer: usize) {
         self.process.sim().set_config(SimConfig {
             socket_buffer: buffer,

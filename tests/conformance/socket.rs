@@ -8,7 +8,7 @@ use std::{
 use evcore_poller::{Source, Target};
 use evcore_sim::SimStream;
 
-/// What scenarios read, write and watch: a stream socket that does not block.
+/// A stream socket that does not block, which scenarios read, write and watch.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Real(UnixStream),
@@ -98,7 +98,7 @@ pub(crate) fn fill(mut stream: impl Write) -> usize {
     }
 }
 
-/// How a stream was found by [`drain`].
+/// The state in which [`drain`] found a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
     /// The next read would block.

@@ -54,7 +54,7 @@ fn a_reused_number_is_silent_or_watched_by_mistake(fixture: &mut Fixture) {
     } else {
         fixture.expect_nothing();
     }
-    // Whether it is an error is up to the kernel; the key is gone all the same.
+    // The kernel may report an error; the key is gone all the same.
     let _ = fixture.poller.remove(1);
     fixture.expect_nothing();
 }
@@ -177,7 +177,7 @@ fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     });
 }
 
-/// Closed, and opened again as a duplicate of itself: number and file are those of before.
+/// Closed, and opened again as a duplicate of itself: number and file are the same as before.
 fn a_descriptor_not_closed_after_all_can_be_added_again(fixture: &mut Fixture) {
     let (near, far) = kernel::pair();
     let mut fd = OwnedFd::from(far);

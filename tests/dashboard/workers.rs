@@ -9,7 +9,7 @@ use crate::page::{Page, uneven_clients};
 /// The fields of a row, by their names in `/status.json`.
 const COUNTS: [&str; 3] = ["active", "accepted", "handled"];
 
-/// Whether the paused page shows `status`, which was fetched after the page's last request.
+/// Returns whether the paused page shows `status`, which was fetched after the page's last request.
 fn shows(page: &mut Page, status: &Value) -> bool {
     let number = |value: &Value, name: &str| value[name].as_u64().expect("a number");
     let sum = |page: &mut Page, name: &str| page.number(&format!("tfoot [data-field={name}]"));

@@ -21,7 +21,7 @@ const RESPONSE: &[u8] =
 /// Ten requests, in a fifth of a second.
 const TEN: [&str; 4] = ["--rate", "50", "--seconds", "0.2"];
 
-/// What the client has printed. It succeeds whatever the server does.
+/// The output of the client. It succeeds whatever the server does.
 #[derive(Debug)]
 struct Printed {
     results: String,
@@ -41,7 +41,9 @@ impl Printed {
         let mut lines = self.results.lines().map(str::split_whitespace);
         let mut words = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words));
         let number = words.as_mut().and_then(Iterator::next);
-        number.and_then(|it| it.parse().ok()).expect("a number")
+        number
+            .and_then(|digits| digits.parse().ok())
+            .expect("a number")
     }
 
     fn requests_and_errors(&self) -> (f64, f64) {

@@ -158,8 +158,8 @@ fn an_unreachable_upstream_closes_the_client() {
     });
 }
 
-/// Whether the server behind the proxy returns a message: false if the proxy has closed the client,
-/// `None` if neither has happened yet.
+/// Returns whether the server behind the proxy returns a message: false if the proxy has closed the
+/// client, `None` if neither has happened yet.
 fn is_answered(mut client: &TcpStream) -> Option<bool> {
     let mut received = [0; 4];
     let answered = client
@@ -172,8 +172,8 @@ fn is_answered(mut client: &TcpStream) -> Option<bool> {
     }
 }
 
-/// It is accepted and closed if there is no descriptor for the upstream, and waits in the backlog if
-/// there is none for itself.
+/// Without a descriptor for the upstream, a client is accepted and closed. Without one for the
+/// client itself, it waits in the backlog.
 #[test]
 fn without_a_descriptor_a_client_waits_or_is_closed_and_others_are_served() {
     let server = start("60");
@@ -194,7 +194,11 @@ fn without_a_descriptor_a_client_waits_or_is_closed_and_others_are_served() {
         clients.push(client);
         assert!(clients.len() < 24, "there are descriptors for all");
     };
-    let all_served = |clients: &[TcpStream]| clients.iter().all(|it| is_answered(it) == Some(true));
+    let all_served = |clients: &[TcpStream]| {
+        clients
+            .iter()
+            .all(|client| is_answered(client) == Some(true))
+    };
     assert!(all_served(&clients));
     assert!(clients.pop().is_some(), "none was served");
     match answered {
@@ -224,7 +228,7 @@ fn resident_kib(pid: u32) -> u64 {
     number.expect("a size").parse().expect("a number")
 }
 
-/// How many descriptors a process has.
+/// Number of descriptors of a process.
 #[cfg(target_os = "linux")]
 fn descriptors(pid: u32) -> u64 {
     let all = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");

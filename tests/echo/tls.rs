@@ -128,7 +128,7 @@ fn exchange(client: &mut Client, mut rest: &[u8], length: usize) -> (Vec<u8>, Du
     (received, longest_pause)
 }
 
-/// Whether the connection goes on. A reset ends it.
+/// Returns whether the connection goes on. A reset ends it.
 fn goes_on(result: io::Result<usize>) -> bool {
     match result.map_err(|error| error.kind()) {
         Ok(_) | Err(ErrorKind::WouldBlock) => true,
@@ -229,7 +229,7 @@ fn garbage_is_answered_with_an_alert() {
     let server = start("60");
     let mut other = client(&server);
     ping(&mut other);
-    // Not of TLS; a record that is too long; a hello that is none.
+    // Bytes that are not TLS; a record that is too long; a malformed hello.
     let garbage: [&[u8]; 3] = [
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         &[0x16, 3, 1, 0xff, 0xff, 1, 2, 3],

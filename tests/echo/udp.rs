@@ -1,4 +1,4 @@
-//! The example `udp`: answers of DNS, byte by byte, and datagrams that are none.
+//! The example `udp`: answers of DNS, byte by byte, and malformed datagrams.
 
 use std::{
     net::{SocketAddr, UdpSocket},

@@ -103,7 +103,7 @@ impl Config {
         }
     }
 
-    /// Whether the workers are members of a group. Otherwise they share at most the lock.
+    /// Returns whether the workers are members of a group. Otherwise they share at most the lock.
     pub(crate) fn in_group(self) -> bool {
         self != Self::Mutex && self.policy().uses_group()
     }
@@ -113,8 +113,8 @@ impl Config {
         self.uses_lock_policy().then_some(BackendKind::Poll)
     }
 
-    /// Whether each worker has a listener of its own. Then dead workers are replaced, because no other
-    /// worker can accept their clients.
+    /// Returns whether each worker has a listener of its own. Then dead workers are replaced,
+    /// because no other worker can accept their clients.
     pub(crate) fn has_own_listeners(self) -> bool {
         self == Self::ReusePort
     }
@@ -129,7 +129,7 @@ impl Config {
         kinds.map(|(kind, _)| kind).collect()
     }
 
-    /// Whether the workers have what a kind of failpoint needs.
+    /// Returns whether the workers have what a kind of failpoint needs.
     fn has(self, needs: Needs) -> bool {
         let least_loaded = matches!(self.policy(), Policy::LeastLoaded { .. });
         match needs {
@@ -170,7 +170,7 @@ impl Phase {
         }
     }
 
-    /// Whether the worker ends in this phase.
+    /// Returns whether the worker ends in this phase.
     pub(crate) fn is_last(self) -> bool {
         self != Self::Serving
     }

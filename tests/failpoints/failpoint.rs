@@ -38,7 +38,7 @@ impl<'a> Fatal<'a> {
     }
 }
 
-/// Whether there are failpoints inside calls.
+/// True if there are failpoints inside calls.
 pub(crate) const INSIDE: bool = false;
 
 /// The failpoints of one worker. A clone shares the count of hits.

@@ -2,7 +2,7 @@
 
 use crate::config::Phase;
 
-/// What a worker needs in order to hit a kind of failpoint.
+/// The means by which a worker hits a kind of failpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Needs {
     /// A listener, which every worker has.

@@ -74,7 +74,7 @@ pub(crate) fn run(run: Run<'_>) -> bool {
     matches!(event, Event::Died(_))
 }
 
-/// What the server reports about its workers.
+/// A server's report about its workers.
 #[derive(Debug)]
 enum Event {
     /// A worker has died at this failpoint.

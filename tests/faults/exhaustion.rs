@@ -85,7 +85,7 @@ fn idle_clients_make_room(setup: &[&str]) {
     );
     let evicted = clients
         .iter_mut()
-        .map(|it| it.try_get("/"))
+        .map(|client| client.try_get("/"))
         .filter(Result::is_err)
         .count();
     assert!(evicted > 0, "{setup:?}: there are more than have room");

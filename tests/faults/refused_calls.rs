@@ -17,7 +17,7 @@ const ERRORS: [&str; 2] = ["ENOMEM", "ENOSPC"];
 
 const CLIENTS: usize = 60;
 
-/// How long a refused listener is suspended.
+/// Time for which a refused listener is suspended.
 const SUSPENDED: Duration = Duration::from_millis(500);
 
 #[test]

@@ -13,13 +13,14 @@ const MIDDLES: [&str; 6] = [
     "GET /sleep/3600000 HTTP/1.1\r\nHost: t\r\n\r\n",
 ];
 
-/// How many of [`MIDDLES`] are incomplete requests.
+/// Number of [`MIDDLES`] that are incomplete requests.
 const INCOMPLETE: usize = 4;
 
-/// How many clients stop at the same point.
+/// Number of clients that stop at the same point.
 const EACH: usize = 4;
 
-/// How many of the largest bodies the server has memory for: those of [`MIDDLES`], and one more.
+/// Number of the largest bodies that the server has memory for: the bodies of [`MIDDLES`], and one
+/// more.
 const BODIES: usize = EACH + 1;
 
 const MIB: usize = 1024 * 1024;

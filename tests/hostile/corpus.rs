@@ -15,12 +15,12 @@ pub(crate) struct Case {
     pub(crate) expected: Expected,
 }
 
-/// What happens to a request, and to the one behind it.
+/// The expected fate of a request, and of the one behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     /// It gets this error, and the connection ends. What is behind it is not interpreted.
     Refused(u16),
-    /// It is no error, gets this status, and the connection ends because the client wants that.
+    /// It is valid, gets this status, and the connection ends because the client wants that.
     Last(u16),
     /// It gets this status, and the request behind it is served too.
     Served(u16),
@@ -299,7 +299,7 @@ const HOSTS_AND_TARGETS: &[Case] = &[
     case("a target of another scheme", "GET https://t/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target without its host", "GET http:/// HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target that is a host", "GET t:80 HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    // What follows may be meant for the other end of the tunnel, so the connection ends.
+    // The following bytes may be meant for the other end of the tunnel, so the connection ends.
     case("a tunnel", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"\r\n", Refused(405)),
     case("a tunnel to a path", "CONNECT / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(405)),
     case("a tunnel with a body", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"Content-Length: 5\r\n\r\nhello", Refused(405)),

@@ -10,10 +10,10 @@
 //! What is compared is the time that the worker runs from one response to the next. A worker has one
 //! thread, so a request waits for nothing else in the server; and other processes of the machine do not
 //! change it. The time on the clock does depend on them: on a busy machine, its 99th percentile was 50
-//! times as long beside the slow clients in one round, and a tenth in another.
+//! times as long with the slow clients in one round, and a tenth in another.
 //!
 //! All of it runs on one CPU. A wake-up across two takes 20 µs, a request 10, and the kernel may place
-//! one server beside the client, and the other one not.
+//! one server at the same time as the client, and the other one not.
 //!
 //! The rule: of the mean and of the 99th percentile, the median of the ratios of five rounds is at most
 //! [`RATIO_MAX`]. There is no second try.
@@ -35,7 +35,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 const SLOW: usize = 2000;
 
-/// The descriptors of this process: the slow clients, and what the tests beside this one open.
+/// The descriptors of this process: the slow clients, and the descriptors of tests that run at the
+/// same time.
 const DESCRIPTORS: u64 = SLOW as u64 + 1000;
 
 const ROUNDS: usize = 5;
@@ -109,7 +110,7 @@ fn has_descriptors() -> bool {
     has
 }
 
-/// What the clients of a test are slow with.
+/// The part of an exchange in which the clients of a test are slow.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Heads,
@@ -229,7 +230,7 @@ fn start(socket: &Path) -> Server {
     Server::from_command(command, 2)
 }
 
-/// How long the worker ran for each request of a round, in ns.
+/// Nanoseconds that the worker ran for each request of a round.
 struct Round {
     mean: f64,
     /// The 99th percentile.
@@ -275,7 +276,7 @@ impl Running {
         let mut bytes = [0; 64];
         let n = self.0.read_at(&mut bytes, 0).expect("it lives");
         let text = std::str::from_utf8(&bytes[..n]).expect("numbers");
-        let first = text.split(' ').next().and_then(|it| it.parse().ok());
+        let first = text.split(' ').next().and_then(|word| word.parse().ok());
         first.expect("nanoseconds")
     }
 }

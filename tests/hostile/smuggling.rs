@@ -7,7 +7,7 @@ use evcore_tests::{Client, Server};
 
 use crate::corpus::{CASES, Case, Expected};
 
-/// Its status is that of no case.
+/// No case has the status of this request.
 const FOLLOWER: &str = "DELETE /sleep/0 HTTP/1.1\r\nHost: follower\r\n\r\n";
 const FOLLOWER_STATUS: u16 = 405;
 

@@ -29,11 +29,11 @@ fn timeless(line: &str) -> String {
     let (time, after) = rest.split_once(']').expect("the time's end");
     let layout: String = time
         .chars()
-        .map(|it| match it {
+        .map(|c| match c {
             '0'..='9' => '0',
             'A'..='Z' | 'a'..='z' => 'a',
             '-' => '+',
-            it => it,
+            other => other,
         })
         .collect();
     assert_eq!(layout, "00/aaa/0000:00:00:00 +0000", "{line}");
@@ -324,12 +324,12 @@ fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
     eventually("the log is opened once more", || path.exists());
 }
 
-/// Whether one of a process's descriptors is of this file.
+/// Returns whether one of a process's descriptors is of this file.
 #[cfg(target_os = "linux")]
 fn has_open(pid: u32, path: &Path) -> bool {
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
     fds.flatten()
-        .any(|fd| fs::read_link(fd.path()).is_ok_and(|it| it == path))
+        .any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target == path))
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn set<'a>(all: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
 
 #[test]
 fn each_option_of_the_help_has_a_row() {
-    let first_words = |it: &'static str| it.split(' ').next().expect("a word");
+    let first_words = |text: &'static str| text.split(' ').next().expect("a word");
     let documented = set(rows("Options").into_iter().map(first_words));
     let lines = HELP.lines().filter(|line| line.starts_with("  --"));
     let offered = set(lines.map(|line| first_words(line.trim())));
@@ -73,7 +73,7 @@ fn each_signal_of_the_help_has_a_row() {
         .expect("the signals");
     let offered = signals.lines().filter_map(|line| {
         let line = line.strip_prefix("  ")?;
-        let is_signal = line.starts_with(|it: char| it.is_ascii_uppercase());
+        let is_signal = line.starts_with(|c: char| c.is_ascii_uppercase());
         is_signal.then(|| line.split("  ").next().expect("its name"))
     });
     assert_eq!(set(rows("Signals")), set(offered));

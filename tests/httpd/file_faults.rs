@@ -67,7 +67,7 @@ fn a_client_that_does_not_read_a_file_is_closed() {
     }
 }
 
-/// Whether strace can be used. If it cannot, the calling test is reported as not run.
+/// Returns whether strace can be used. If it cannot, the calling test is reported as not run.
 fn has_strace() -> bool {
     let works = strace_works();
     if !works {
@@ -248,7 +248,9 @@ fn many_clients_are_sent_a_file_at_a_time() {
     assert_eq!(ask(&mut site.server.connect(), "GET", "/", "").status, 200);
     std::thread::scope(|threads| {
         for mut client in clients {
-            threads.spawn(move || assert!(client.body(LARGE).is_ok_and(|it| it == content(LARGE))));
+            threads.spawn(move || {
+                assert!(client.body(LARGE).is_ok_and(|body| body == content(LARGE)))
+            });
         }
     });
 }

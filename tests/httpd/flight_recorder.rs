@@ -1,4 +1,4 @@
-//! What the server logs after a slow turn and after a panic: the last records of its event loop.
+//! After a slow turn and after a panic, the server logs the last records of its event loop.
 
 use evcore_tests::{Server, eventually};
 

@@ -42,7 +42,7 @@ fn assert_one_line(output: &Output, named: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
-    assert!(named.iter().all(|it| text.contains(it)), "{text}");
+    assert!(named.iter().all(|name| text.contains(name)), "{text}");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_full_disk_costs_lines_of_the_access_log_only() {
     let mut client = server.connect();
     eventually("it writes lines again", || {
         assert_eq!(client.get("/").status, 200);
-        fs::metadata(seen_by(&server, &path)).is_ok_and(|it| it.len() > 0)
+        fs::metadata(seen_by(&server, &path)).is_ok_and(|metadata| metadata.len() > 0)
     });
     assert_eq!(server.worker_pids(), replaced);
     assert!(!server.log().contains("ended unexpectedly"));

@@ -216,7 +216,7 @@ fn an_error_log_without_a_reader_ends_no_process() {
         signal_to(worker, Signal::KILL);
         eventually("it is replaced", || {
             let answer = evcore_tests::Client::connect(address).try_worker();
-            answer.is_ok_and(|it| it != worker)
+            answer.is_ok_and(|pid| pid != worker)
         });
     }
     kill_process(pid, Signal::TERM).expect("it lives");

@@ -4,13 +4,14 @@ use std::{fs, path::Path, process::Command};
 
 use evcore_tests::{Client, Scratch, Server, allow_many_descriptors, eventually, httpd, not_run};
 
-/// What the limit leaves to a worker after its start, in KiB.
+/// Memory that the limit leaves to a worker after its start, in KiB.
 const ROOM: u64 = 4 * 1024;
 
 /// The clients of a load, if each sends little.
 const CLIENTS: usize = 700;
 
-/// The descriptors of this process: the clients of both tests, and what the tests beside them open.
+/// The descriptors of this process: the clients of both tests, and the descriptors of tests that
+/// run at the same time.
 const DESCRIPTORS: u64 = 2 * CLIENTS as u64 + 1000;
 
 const OPTIONS: [&str; 8] = [
@@ -24,7 +25,7 @@ const OPTIONS: [&str; 8] = [
     "/dev/null",
 ];
 
-/// What a worker has after its start of what the limit counts, in KiB.
+/// Memory of a worker after its start, as the limit counts it, in KiB.
 fn used(field: &str) -> u64 {
     let server = Server::start(&OPTIONS[2..]);
     let worker = server.connect().worker();

@@ -3,7 +3,7 @@
 use evcore_poller::BackendKind;
 use evcore_tests::is_permitted;
 
-/// Those of `names` that the kernel permits. The others are reported as not run.
+/// The `names` that the kernel permits. The others are reported as not run.
 pub(crate) fn permitted<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let is_permitted = |name: &&&str| match name.parse::<BackendKind>() {
         Ok(kind) => is_permitted(kind),

@@ -133,7 +133,7 @@ fn failed_allocations_of_bodies_are_503s() {
         client.try_response().expect("each gets a response").status
     };
     let answers: Vec<_> = clients.iter_mut().map(ask).collect();
-    let count = |status| answers.iter().filter(|it| **it == status).count();
+    let count = |status| answers.iter().filter(|answer| **answer == status).count();
     assert_eq!(count(200) + count(503), CLIENTS, "{answers:?}");
     assert!(count(200) > 0 && count(503) > 0, "{answers:?}");
     let mut client = server.connect();

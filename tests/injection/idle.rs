@@ -1,4 +1,4 @@
-//! Whether idle processes use the processor.
+//! Idle processes do not use the processor.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use evcore_tests::Server;
 
 use super::wait::wait_for;
 
-/// What an idle server may use of one processor.
+/// Share of one processor that an idle server may use.
 const SHARE: f64 = 0.02;
 
 /// The first interval, and a longer one if that was too busy: something may have been left to do.

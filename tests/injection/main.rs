@@ -48,7 +48,7 @@ fn each_call_of_the_server_is_in_the_table() {
         |recorded: &Recorded, call| rows().iter().any(|row| call_is_of(recorded, call, row));
     let unknown: BTreeMap<_, _> = recorded()
         .iter()
-        .flat_map(|it| it.trace.all().filter(|call| !is_known(it, call)))
+        .flat_map(|run| run.trace.all().filter(|call| !is_known(run, call)))
         .map(|call| (&call.name, call.to_string()))
         .collect();
     assert!(
@@ -74,7 +74,7 @@ fn each_failed_call_costs_what_the_table_allows() {
     }
 }
 
-/// Whether calls can be traced. If so, it prepares this process for that.
+/// Returns whether calls can be traced. If so, it prepares this process for that.
 fn can_trace() -> bool {
     if !strace_works() {
         not_run("strace is not installed, or may not trace");

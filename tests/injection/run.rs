@@ -10,7 +10,7 @@ use super::{
     trace::{Files, Tracer, injected, record},
 };
 
-/// Which calls of a process fail.
+/// The calls of a process that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence {
     pub(super) first: usize,
@@ -43,7 +43,7 @@ pub(super) struct Run {
     pub(super) error: &'static str,
     pub(super) phase: Phase,
     pub(super) occurrence: Occurrence,
-    /// How many calls come before: of the loader and the runtime, and what the row leaves out.
+    /// Number of earlier calls: of the loader and the runtime, and those that the row leaves out.
     pub(super) before: usize,
 }
 
@@ -94,8 +94,9 @@ impl Run {
         cost
     }
 
-    /// Whether a run in which no call fails shows a fault of the test. While the server serves, it
-    /// makes the first call of each kind again in each run; the number of later calls varies.
+    /// Returns whether a run in which no call fails shows a fault of the test. While the server
+    /// serves, it makes the first call of each kind again in each run; the number of later calls
+    /// varies.
     pub(super) fn must_fail(&self) -> bool {
         self.phase == Phase::Serving && self.occurrence.first == 1
     }
@@ -119,16 +120,16 @@ impl Run {
     }
 }
 
-/// What a run has cost.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// How many calls have failed.
+    /// Number of calls that have failed.
     pub(super) failures: usize,
     /// The server has ended before it listened.
     pub(super) exited: bool,
-    /// How many workers have ended that were not killed.
+    /// Number of workers that have ended without being killed.
     pub(super) ended: usize,
-    /// How many requests were not answered.
+    /// Number of requests that were not answered.
     pub(super) lost: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What clients and an operator do while calls fail, and what they lose.
+//! The actions of clients and an operator while calls fail, and their losses.
 
 use std::{collections::HashSet, io, time::Duration};
 
@@ -22,7 +22,7 @@ pub(super) const FILE: (&str, &str) = ("page.html", "<title>A page</title>");
 /// A request that has failed this often in a row is not answered at all.
 const ATTEMPTS: usize = 20;
 
-/// How long a reload may last under injected failures. Some reloads end only after them.
+/// Time that a reload may last under injected failures. Some reloads end only after them.
 const RELOAD: Duration = Duration::from_secs(2);
 
 /// The clients of a server.
@@ -65,7 +65,7 @@ impl<'a> Script<'a> {
         self.serve();
     }
 
-    /// A kept connection beside others, each of which is new.
+    /// Requests on a kept connection, and others, each on a new one.
     pub(super) fn serve(&mut self) {
         let mut kept = None;
         for _ in 0..3 {

@@ -160,7 +160,7 @@ impl Stage {
 pub(super) struct Recorded {
     pub(super) trace: Trace,
     pub(super) files: Files,
-    /// What the loader and Rust's runtime call.
+    /// The calls of the loader and of Rust's runtime.
     pub(super) before: Vec<Call>,
 }
 

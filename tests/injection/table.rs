@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::OnceLock};
 
-/// What the server is doing when its calls fail.
+/// The activity of the server when its calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// From the first call of the program on.
@@ -32,11 +32,11 @@ pub(super) struct Row {
     pub(super) call: String,
     /// The file of the call's first argument. `None`: any.
     pub(super) file: Option<FileKind>,
-    /// How many calls of each process are left out.
+    /// Number of calls of each process that are left out.
     pub(super) after: usize,
     /// The names of the errors. Empty: no error is injected.
     pub(super) errors: Vec<String>,
-    /// What each phase may lose. `None`: no error is injected in it.
+    /// The losses that each phase may have. `None`: no error is injected in it.
     losses: [Option<Allowed>; 3],
     /// Why, for a person.
     pub(super) why: String,
@@ -66,7 +66,7 @@ impl FileKind {
     }
 }
 
-/// What an injected error may cost.
+/// The cost that an injected error may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Allowed {
     /// The server may end before it listens.

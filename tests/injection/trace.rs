@@ -24,7 +24,7 @@ fn path(of: &Path) -> String {
     of.to_str().expect("a scratch path is a text").to_owned()
 }
 
-/// The program under strace, which stays its child: strace runs beside it.
+/// The program under strace. The program stays the test's child, and strace is another process.
 pub(super) fn httpd_under(options: &[String]) -> Command {
     let mut command = Command::new("strace");
     command.args(["-D", "-f"]).args(options).arg(httpd());
@@ -115,7 +115,7 @@ impl Call {
         Some((pid.parse().ok()?, call))
     }
 
-    /// Whether a row is about this call.
+    /// Returns whether a row is about this call.
     pub(super) fn is_of(&self, row: &Row, files: &Files) -> bool {
         let is_of_kind = |kind| match (&self.file, kind) {
             (Some(file), FileKind::Socket) => file.starts_with("socket:"),
@@ -139,7 +139,7 @@ impl fmt::Display for Call {
 /// The paths of the files that rows distinguish, as the kernel names them.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    /// What strace writes.
+    /// The output of strace.
     pub(super) trace: PathBuf,
     pub(super) access_log: String,
     pub(super) pid_file: String,
@@ -200,15 +200,15 @@ impl Trace {
         self.calls.values().flatten()
     }
 
-    /// How often the process that makes the calls of a row most often makes them.
+    /// Number of times that the process that makes the calls of a row most often makes them.
     pub(super) fn most(&self, row: &Row, files: &Files) -> usize {
         let counts = self.calls.values();
-        let counts = counts.map(|calls| calls.iter().filter(|it| it.is_of(row, files)).count());
+        let counts = counts.map(|calls| calls.iter().filter(|call| call.is_of(row, files)).count());
         counts.max().unwrap_or(0)
     }
 }
 
-/// How many errors strace has injected.
+/// Number of errors that strace has injected.
 pub(super) fn injected(log: &Path) -> usize {
     let text = fs::read(log).expect("strace has written it");
     let text = String::from_utf8_lossy(&text);

@@ -227,7 +227,7 @@ fn a_reload_waits_for_a_worker_that_starts_slowly() {
     let new = server
         .worker_pids()
         .into_iter()
-        .find(|it| !old.contains(it));
+        .find(|pid| !old.contains(pid));
     let new = new.expect("a new worker");
     let files = std::fs::read_dir(format!("/proc/{new}/fd")).expect("it lives");
     let has_poller = files
@@ -297,7 +297,7 @@ fn a_new_binary_takes_over_and_the_old_one_finishes() {
     new.0 = 0;
 }
 
-/// Starts a new binary beside a server, by USR2, and returns its process id.
+/// Starts a new binary while a server runs, by USR2, and returns its process id.
 fn upgrade(server: &Server, pid_file: &Path) -> KilledOnDrop {
     let old = server.pid();
     server.signal(Signal::USR2);

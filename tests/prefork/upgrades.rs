@@ -61,7 +61,7 @@ fn upgrades_under(policy: &str) {
     master.0 = 0;
 }
 
-/// Whether a process has ended, reaped or not.
+/// Returns whether a process has ended, reaped or not.
 fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.map_or(true, |stat| stat.contains(") Z "))

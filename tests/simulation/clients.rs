@@ -9,10 +9,10 @@ use crate::{
     line_server::{IDLE_TIMEOUT, Reason, Reasons, SEND_TIMEOUT, answer},
 };
 
-/// How much longer faults make a client appear silent: delays of the network, pauses of the worker.
+/// Time by which faults make a client appear silent: delays of the network, pauses of the worker.
 const SILENCE_SLACK: Duration = Duration::from_secs(15);
 
-/// How much longer they make it appear to read nothing. A stall has one delay in each direction.
+/// Time by which they make it appear to read nothing. A stall has one delay in each direction.
 const STALL_SLACK: Duration = Duration::from_secs(7);
 
 /// A client and the bytes that it should receive.
@@ -23,7 +23,7 @@ pub(crate) struct TestClient {
     leaves: bool,
     /// It requests the end of its connection.
     closes: bool,
-    /// How often it requests that another connection is replaced.
+    /// Number of times that it requests that another connection is replaced.
     replaces: usize,
     /// It may be silent, or not read, for longer than the server allows.
     may_expire: bool,
@@ -44,7 +44,7 @@ impl fmt::Debug for TestClient {
     }
 }
 
-/// What a client may do.
+/// The behaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     /// Everything.
@@ -53,7 +53,7 @@ pub(crate) enum Behaviour {
     Polite,
 }
 
-/// What may keep a client of this run from its answers.
+/// Circumstances that may keep a client of this run from its answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances {
     /// Timeouts may fire early.
@@ -81,8 +81,8 @@ impl TestClient {
         }
     }
 
-    /// Whether it may lack answers: it has left, a fault took its connection, or the server was allowed
-    /// to end it.
+    /// Returns whether it may lack answers: it has left, a fault took its connection, or the server
+    /// was allowed to end it.
     pub(crate) fn is_excused(&self, reasons: &Reasons, circumstances: Circumstances) -> bool {
         let is_excused = self.leaves || self.client.is_lost_to_fault();
         is_excused
@@ -98,12 +98,13 @@ impl TestClient {
             }
     }
 
-    /// Whether it wants all its answers: it neither leaves nor requests the end of its connection.
+    /// Returns whether it wants all its answers: it neither leaves nor requests the end of its
+    /// connection.
     pub(crate) fn stays(&self) -> bool {
         !self.leaves && !self.closes
     }
 
-    /// How many connections of others it replaces at most.
+    /// Upper bound on the connections of others that it replaces.
     pub(crate) fn replaces(&self) -> usize {
         self.replaces
     }
@@ -114,13 +115,13 @@ impl TestClient {
         reasons.borrow().get(&address).copied()
     }
 
-    /// Whether it was refused, or reset by a listener that was closed.
+    /// Returns whether it was refused, or reset by a listener that was closed.
     fn is_refused(&self) -> bool {
         let outcome = self.client.outcome();
         [Some(ClientOutcome::Refused), Some(ClientOutcome::Reset)].contains(&outcome)
     }
 
-    /// Whether it was answered, or its connection has ended.
+    /// Returns whether it was answered, or its connection has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
@@ -136,7 +137,7 @@ impl TestClient {
         );
     }
 
-    /// Whether it received an answer to each request.
+    /// Returns whether it received an answer to each request.
     pub(crate) fn is_answered(&self) -> bool {
         let outcome = self.client.outcome();
         outcome == Some(ClientOutcome::Completed) && self.client.received() == self.expected
@@ -156,11 +157,11 @@ struct ScriptBuilder<'a> {
     leaves: bool,
     closes: bool,
     replaces: usize,
-    /// How long it sends nothing complete, at most.
+    /// The longest time that it sends nothing complete.
     silence_max: Duration,
-    /// How long it has sent nothing complete so far, at most.
+    /// Upper bound on the time for which it has sent nothing complete so far.
     silence: Duration,
-    /// How long it does not read.
+    /// The longest time that it does not read.
     stall_max: Duration,
 }
 

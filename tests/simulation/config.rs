@@ -136,7 +136,7 @@ impl Config {
         }
     }
 
-    /// How long clients may wait for a worker to accept.
+    /// The time that clients may wait for a worker to accept.
     pub(crate) fn guarantee(&self) -> Guarantee {
         let by_lock = match self.policy {
             Policy::Mutex { .. } => true,
@@ -150,7 +150,7 @@ impl Config {
         }
     }
 
-    /// What the workers share.
+    /// The group that the workers share.
     pub(crate) fn group(&self, sim: &Sim) -> SimGroup {
         sim.group(self.policy, self.workers)
     }

@@ -8,10 +8,10 @@ use evcore::{Budgets, Stats, Timer, Token};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// How late a wait may end, because a worker takes a while until it runs.
+/// Time by which a wait may end late, because a worker takes a while until it runs.
 const WAKE_LATENCY_MAX: Duration = Duration::from_millis(1);
 
-/// How many turns a post by a handle may take. Batches may be small, and waits interrupted.
+/// Number of turns that a post by a handle may take. Batches may be small, and waits interrupted.
 const REMOTE_POST_TURNS_MAX: u64 = 20;
 
 /// The records of one worker.
@@ -21,16 +21,16 @@ pub(crate) struct InvariantChecker {
     budgets: Budgets,
     precision: Precision,
     turn: u64,
-    /// How often a connection was marked idle.
+    /// Number of times that a connection was marked idle.
     idle_marks: u64,
-    /// How often that had happened when the shutdown began.
+    /// Value of `idle_marks` when the shutdown began.
     marks_before_shutdown: Option<u64>,
     /// The counters when the turn began.
     before: Stats,
     wait: Option<Wait>,
 }
 
-/// Which kinds of lateness can be checked.
+/// The kinds of lateness that can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// A timer fires in the first turn in which it is due, and a wait ends at that time.
@@ -41,7 +41,7 @@ pub(crate) enum Precision {
     None,
 }
 
-/// What is recorded of a token.
+/// The record of a token.
 #[derive(Debug)]
 struct Entry {
     serial: u64,
@@ -278,7 +278,7 @@ impl InvariantChecker {
     }
 }
 
-/// What a turn has done.
+/// The work of a turn.
 #[derive(Debug)]
 struct TurnSummary {
     turn: u64,

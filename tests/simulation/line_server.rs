@@ -14,16 +14,16 @@ use evcore_sim::{App, Process, SimGroup, SimListener, SimStream};
 
 use crate::{config::Config, invariants::InvariantChecker};
 
-/// How long a connection may be idle.
+/// Time that a connection may be idle.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a client may take to receive an answer.
+/// Time that a client may take to receive an answer.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The timeout of a shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long an answer by a timer takes.
+/// Time that an answer by a timer takes.
 const ANSWER_DELAY: Duration = Duration::from_millis(1_500);
 
 /// Why the server has ended a connection.
@@ -57,7 +57,7 @@ pub(crate) struct LineServer {
     group: SimGroup,
     reasons: Reasons,
     mode: Mode,
-    /// How many connections were added. Gives each its serial number.
+    /// Number of connections that were added. Gives each its serial number.
     added: u64,
     /// The loop's count of posted steps at the step before.
     posted: u64,
@@ -92,7 +92,7 @@ struct Request {
     method: Method,
 }
 
-/// How a request is answered.
+/// The way in which a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Now,
@@ -110,7 +110,7 @@ enum Method {
     Close,
 }
 
-/// Whether a connection goes on.
+/// True if a connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Open,
@@ -165,7 +165,7 @@ impl LineServer {
         self.is_shutting_down
     }
 
-    /// Whether the connection limit leaves room for a client.
+    /// Returns whether the connection limit leaves room for a client.
     pub(crate) fn has_room(&self) -> bool {
         self.ev.stats().active < self.ev.stats().limit
     }

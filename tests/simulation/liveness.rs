@@ -16,17 +16,17 @@ use crate::{
 /// More than a turn, a client's call and a wake-up take together.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// How long a worker without descriptors pauses. The delay of every policy is as long.
+/// Pause of a worker without descriptors. The delay of every policy is as long.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What a policy guarantees.
+/// The guarantee of a policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarantee {
     /// A worker that does not get the lock waits for the delay.
     pub(crate) has_pauses: bool,
     /// Each worker has its own listener, whose clients no other worker accepts.
     pub(crate) own_listeners: bool,
-    /// How far the clock of a worker may be behind.
+    /// Time by which the clock of a worker may be behind.
     pub(crate) clock_lag: Duration,
 }
 
@@ -79,7 +79,7 @@ impl LivenessChecker {
         );
     }
 
-    /// Whether a worker was harmed since the last check.
+    /// Returns whether a worker was harmed since the last check.
     fn update_harms(&mut self, server: &Workers<LineServer>, now: Duration) -> bool {
         let counts = WORKER_FAULTS.map(|fault| self.sim.fault_count(fault));
         let harms = counts.iter().sum();
@@ -91,7 +91,8 @@ impl LivenessChecker {
         was_harmed
     }
 
-    /// Whether a worker could accept the clients. If each has its own listener, whether all could.
+    /// Returns whether a worker could accept the clients. If each has its own listener, whether all
+    /// could.
     fn could_accept(&self, server: &Workers<LineServer>) -> bool {
         let mut serving = server.apps().filter(|(_, app)| !app.is_shutting_down());
         let can = |(index, app): (usize, &LineServer)| app.has_room() && !server.is_paused(index);

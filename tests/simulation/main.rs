@@ -38,10 +38,10 @@ const NOT_MET: [Fault; 9] = [
     Fault::DatagramDelay,
 ];
 
-/// What is known of a server's clients after its shutdown.
+/// The facts about a server's clients after its shutdown.
 struct Served {
     clients: Vec<TestClient>,
-    /// How many connections the clients have replaced at most.
+    /// Upper bound on the connections that the clients have replaced.
     replaces: usize,
     /// Why the server has ended each connection.
     reasons: Reasons,
@@ -114,7 +114,9 @@ impl Served {
             );
         }
         let reasons = self.reasons.borrow();
-        let replaced = reasons.values().filter(|it| **it == Reason::Replaced);
+        let replaced = reasons
+            .values()
+            .filter(|reason| **reason == Reason::Replaced);
         assert!(
             replaced.count() <= self.replaces,
             "a connection is replaced unasked"

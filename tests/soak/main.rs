@@ -41,10 +41,10 @@ const A_SECOND: usize = 2;
 /// A load is repeated at most this often. On a busy machine a kill may take a second.
 const LOADS_MAX: usize = 20;
 
-/// How long a load lasts.
+/// Duration of a load, in seconds.
 fn seconds() -> usize {
     let seconds = env::var("SOAK_SECONDS");
-    seconds.map_or(1, |it| it.parse().expect("a number of seconds"))
+    seconds.map_or(1, |text| text.parse().expect("a number of seconds"))
 }
 
 fn random(below: usize) -> usize {

@@ -52,7 +52,7 @@ const CLIENTS: u64 = 12;
 
 const ROUND: Duration = Duration::from_secs(60);
 
-/// What the second server gets in each round at least, when its time is over at the latest.
+/// The least that the second server gets in each round, when its time is over at the latest.
 const DUE: [Disturbance; 3] = [Disturbance::Kill, Disturbance::Kill, Disturbance::Reload];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +69,10 @@ type Watched = (Site, Checks);
 
 #[test]
 fn mixed_load_survives_kills_reloads_and_upgrades() {
-    let seconds = env::var("SOAK_SECONDS").map_or(10, |it| it.parse().expect("a number"));
+    let seconds = env::var("SOAK_SECONDS").map_or(10, |text| text.parse().expect("a number"));
     let random = || RandomState::new().hash_one(()) % 1_000_000;
-    let seed = env::var("SOAK_SEED").map_or_else(|_| random(), |it| it.parse().expect("a seed"));
+    let seed =
+        env::var("SOAK_SEED").map_or_else(|_| random(), |text| text.parse().expect("a seed"));
     // The masters after an upgrade are orphans. Their exit status is checked too.
     set_child_subreaper(Some(getpid())).expect("it is allowed");
     let mut soak = Soak {
@@ -201,7 +202,7 @@ impl Soak {
         Ok(())
     }
 
-    /// What happens next to the server that is killed, reloaded and upgraded.
+    /// Chooses the next disturbance of the server that is killed, reloaded and upgraded.
     fn choose(&mut self, due: &[Disturbance], is_over: bool) -> Disturbance {
         match due.first() {
             Some(first) if is_over || *first == Disturbance::Upgrade => *first,
@@ -257,7 +258,8 @@ impl Soak {
             target.ledger.failure().map_err(of_site)?;
             if name == "steady" {
                 most = check_growth(&checks.memory).map_err(of_site)?;
-            } else if let Some(large) = checks.memory.iter().find(|it| is_large(it, &most)) {
+            } else if let Some(large) = checks.memory.iter().find(|sample| is_large(sample, &most))
+            {
                 return Err(of_site(format!("{large:?} KiB of memory, steady {most:?}")));
             }
             site.signal(Signal::QUIT);
@@ -275,7 +277,7 @@ impl Soak {
     }
 }
 
-/// Whether the server is upgraded in a round: in every other one of the first half.
+/// Returns whether the server is upgraded in a round: in every other one of the first half.
 fn is_upgraded_in(round: u64, rounds: u64) -> bool {
     round % 2 == 1 && round <= rounds.div_ceil(2)
 }

@@ -17,9 +17,9 @@ const PIECE: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// What was sent and came back.
+    /// The data that was sent and came back.
     pub(super) mib: usize,
-    /// How many streams ended before the time was over.
+    /// Number of streams that ended before the time was over.
     pub(super) ended: u64,
 }
 

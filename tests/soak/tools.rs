@@ -83,7 +83,7 @@ impl Iperf3Server {
     pub(super) fn start() -> Option<Self> {
         let mut command = installed("iperf3")?;
         // It cannot print a port that the kernel has chosen.
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = address.expect("a free port");
         command.args(["-s", "--forceflush", "-p", &address.port().to_string()]);
         let mut process = command.stdout(Stdio::piped()).spawn().expect("it starts");
@@ -138,7 +138,8 @@ pub(super) fn bytes_on_the_way() -> u64 {
         let sizes = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         let sizes = sizes.expect("the system has IPv4");
         let most = sizes.split_whitespace().next_back();
-        most.and_then(|it| it.parse::<u64>().ok()).expect("a size")
+        most.and_then(|size| size.parse::<u64>().ok())
+            .expect("a size")
     };
     2 * (most("tcp_rmem") + most("tcp_wmem")) + (64 << 10)
 }

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::random;
 
-/// How many workers were killed, and how many sessions died with them.
+/// Number of workers that were killed, and of sessions that died with them.
 #[derive(Debug, Default)]
 pub(super) struct Killed {
     workers: usize,
@@ -71,7 +71,9 @@ fn state(pid: u32) -> Option<char> {
 fn sessions(pid: u32, port: u16) -> u64 {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-    let links: HashSet<String> = links.map(|it| it.to_string_lossy().into_owned()).collect();
+    let links: HashSet<String> = links
+        .map(|link| link.to_string_lossy().into_owned())
+        .collect();
     let sockets = fs::read_to_string("/proc/net/tcp").expect("the system has IPv4");
     let accepted = sockets.lines().filter(|line| {
         // Number, local address, remote address, state (0A listens); the inode is the tenth.

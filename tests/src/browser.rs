@@ -145,7 +145,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// If there is no page.
+    /// If no page is open.
     pub fn press(&mut self, key: char) {
         let actions = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
         let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
@@ -191,7 +191,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// If there is no page.
+    /// If no page is open.
     pub fn screenshot(&mut self) -> Vec<u8> {
         let picture = self.request("GET", "/screenshot", "");
         from_base64(picture.as_str().expect("a picture"))

@@ -56,7 +56,7 @@ impl Response {
         std::str::from_utf8(&self.body).expect("a text")
     }
 
-    /// Whether the response announces the close of the connection.
+    /// Returns whether the response announces the close of the connection.
     #[must_use]
     pub fn closes(&self) -> bool {
         self.header("connection")
@@ -274,7 +274,7 @@ impl Client {
         Ok(mem::replace(&mut self.received, behind))
     }
 
-    /// Whether the server closes the connection without a reset and without another byte.
+    /// Returns whether the server closes the connection without a reset and without another byte.
     pub fn is_closed(&mut self) -> bool {
         self.received.is_empty()
             && matches!(self.receive(), Err(error) if error.kind() == io::ErrorKind::UnexpectedEof)

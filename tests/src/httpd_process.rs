@@ -75,7 +75,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// How it ended, and its log.
+    /// Its exit status, and its log.
     ///
     /// # Panics
     ///
@@ -212,7 +212,7 @@ impl Server {
         self.child.stdout.take()
     }
 
-    /// What the server has logged so far.
+    /// The server's log so far.
     ///
     /// # Panics
     ///
@@ -295,7 +295,9 @@ fn choose_poller(command: &mut Command) {
 fn listed_pids(page: &Value) -> Vec<u32> {
     let workers = page["workers"].as_array().expect("a list");
     let pid = |worker: &Value| worker["pid"].as_u64()?.try_into().ok();
-    let pids = workers.iter().map(|it| pid(it).expect("a process id"));
+    let pids = workers
+        .iter()
+        .map(|worker| pid(worker).expect("a process id"));
     pids.collect()
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of the whole share: the programs as processes, and an HTTP client.
+//! Common code of the tests of the whole: the programs as processes, and an HTTP client.
 //!
 //! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`], or
 //! after the time that was promised and a slice, or some on a busy machine (`assert_within`).

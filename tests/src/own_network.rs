@@ -22,7 +22,10 @@ pub fn in_own_network(test: &str, setup: &str, claim: impl FnOnce()) {
         println!("{}", receipt(test));
         return;
     }
-    if !unshare("true").status().is_ok_and(|it| it.success()) {
+    if !unshare("true")
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         not_run("this user may have no network of its own");
         return;
     }

@@ -1,4 +1,4 @@
-//! How much of a file is in memory (Linux 6.5 and later).
+//! The share of a file that is in memory (Linux 6.5 and later).
 
 #![allow(unsafe_code, reason = "libc has no function for this call")]
 

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{eventually, not_run};
 
-/// Whether a program is installed. If it is not, the calling test is reported as not run.
+/// Returns whether a program is installed. If it is not, the calling test is reported as not run.
 #[must_use]
 pub fn is_installed(program: &str) -> bool {
     let mut version = Command::new(program);

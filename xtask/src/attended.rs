@@ -26,7 +26,7 @@ pub(crate) fn soak(minutes: &str) -> Result {
     run_attended(&line)
 }
 
-/// Builds a program and the server `httpd` beside it, and runs the program.
+/// Builds a program and the server `httpd` next to it, and runs the program.
 fn run(workspace: &Workspace, package: &str, program: &str, words: &str) -> Result {
     for line in [
         "cargo build --release -p evcore-httpd --bin httpd",

@@ -69,7 +69,7 @@ pub(crate) fn run_logged(line: &str, log: &Path) -> Result<(String, bool)> {
 /// [`LIMIT`], and the seconds for which the line runs a fuzz target.
 fn limit_of(line: &str) -> Duration {
     let seconds = line.split("-max_total_time=").nth(1);
-    let seconds = seconds.and_then(|it| it.parse().ok()).unwrap_or(0);
+    let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0);
     LIMIT + Duration::from_secs(seconds)
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn run_in(dir: &Path, line: &str) -> Result<(String, bool)> {
     Ok((text, output.status.success()))
 }
 
-/// What the line prints; `None` if the command fails or is not installed.
+/// The output of the line; `None` if the command fails or is not installed.
 pub(crate) fn printed(line: &str) -> Option<String> {
     let output = command(line).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

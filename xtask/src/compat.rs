@@ -1,7 +1,7 @@
 //! `tests/compat`: other people's programs on our poller.
 //!
 //! It is a workspace of its own, so each line names its manifest. `--locked`: the dependencies are
-//! those of the committed lock file.
+//! the committed lock file's.
 
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};

@@ -5,14 +5,14 @@ use std::env;
 
 use crate::plan::Plan;
 
-/// What needs no database.
+/// The checks that need no database.
 pub(crate) fn plan() -> Plan {
     check("deny", "check bans licenses sources")
 }
 
 /// The advisories, if their database is here. cargo-deny clones it from GitHub.
 pub(crate) fn advisories() -> Plan {
-    let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|it| it + "/.cargo"));
+    let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| home + "/.cargo"));
     let list = format!("ls {}/advisory-dbs", home.unwrap_or_default());
     let reason = "their database is not here (`cargo deny fetch` gets it)";
     check("deny: advisories", "check --disable-fetch advisories").needs(&list, reason)

@@ -44,9 +44,9 @@ pub(crate) fn faults(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     for (path, text) in tree.iter().filter(|(path, _)| path.ends_with(".md")) {
         let links = captured(&code.replace_all(text, ""), LINK).into_iter();
         let targets = captured(text, TARGET).into_iter();
-        let absent = links.filter(|it| !resolves(path, it));
-        let absent = absent.chain(targets.filter(|it| !is_target(it, workspace)));
-        faults.extend(absent.map(|it| format!("{path}: there is no `{it}`")));
+        let absent = links.filter(|link| !resolves(path, link));
+        let absent = absent.chain(targets.filter(|target| !is_target(target, workspace)));
+        faults.extend(absent.map(|name| format!("{path}: there is no `{name}`")));
     }
     faults
 }
@@ -55,8 +55,8 @@ fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
     tree.get(path).map_or("", String::as_str)
 }
 
-/// What files must have and do not: what a document quotes, what all manifests have, and what denies
-/// `unsafe` outside of its places. A file cannot allow what its crate forbids.
+/// Lists texts that files lack: quotes in a document, lines that all manifests have, and the denial
+/// of `unsafe` outside of its places. A file cannot allow what its crate forbids.
 fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let mut faults = Vec::new();
     let mut need = |path: &str, needed: &str| {
@@ -78,8 +78,8 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         let manifest = format!("{dir}/Cargo.toml");
         need(&manifest, "\nlicense.workspace = true\n");
         need(&manifest, "\n[lints]\nworkspace = true\n");
-        let mut places = UNSAFE_PLACES.iter().map(|it| it.split('/').nth(1));
-        if dir.starts_with("crates/") && !places.any(|it| it == dir.split('/').nth(1)) {
+        let mut places = UNSAFE_PLACES.iter().map(|place| place.split('/').nth(1));
+        if dir.starts_with("crates/") && !places.any(|place| place == dir.split('/').nth(1)) {
             need(&format!("{dir}/src/lib.rs"), "\n#![forbid(unsafe_code)]\n");
         }
     }
@@ -88,7 +88,7 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         let sentence = package.description.as_deref().unwrap_or_default();
         need(README, &format!("\n| [`{name}`]({dir}) | {sentence} |\n"));
         need(ARCHITECTURE, &format!("\n### `{name}`\n"));
-        // What a registry shows, and people search by.
+        // The fields that a registry shows, and people search by.
         for key in ["keywords", "categories", "readme", "documentation"] {
             need(&format!("{dir}/Cargo.toml"), &format!("\n{key} = "));
         }
@@ -106,22 +106,25 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
 fn captured(text: &str, of: &str) -> Vec<String> {
     let found = pattern(of);
     let found = found.captures_iter(text);
-    found.map(|it| it[1].to_owned()).collect()
+    found.map(|found| found[1].to_owned()).collect()
 }
 
-/// Whether a link leads to a file or a directory of the project, or elsewhere on the web.
+/// Returns whether a link leads to a file or a directory of the project, or elsewhere on the web.
 fn resolves(document: &str, link: &str) -> bool {
     let path = link.split('#').next().unwrap_or_default();
     let file = fs::canonicalize(Path::new(document).with_file_name(path));
     let root = fs::canonicalize(".").expect("the root");
-    let is_file = file.is_ok_and(|it| it.starts_with(root));
+    let is_file = file.is_ok_and(|file| file.starts_with(root));
     is_file || path.is_empty() || link.contains("://") || link.starts_with("mailto:")
 }
 
-/// Whether a member has this target: `--bin httpd`.
+/// Returns whether a member has this target: `--bin httpd`.
 fn is_target(option: &str, workspace: &Workspace) -> bool {
-    let mut targets = workspace.packages.iter().flat_map(|it| &it.targets);
-    targets.any(|it| option == format!("--{} {}", it.kind[0], it.name))
+    let mut targets = workspace
+        .packages
+        .iter()
+        .flat_map(|package| &package.targets);
+    targets.any(|target| option == format!("--{} {}", target.kind[0], target.name))
 }
 
 /// Public names that the project has coined and the glossary does not have: by themselves, or as
@@ -131,7 +134,8 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let hump = pattern("([a-z])([A-Z])");
     let is_known = |name: &str| {
         let words = hump.replace_all(name, "$1 $2").to_lowercase();
-        let is_plain = name.ends_with("Error") || PLAIN.split_whitespace().any(|it| it == name);
+        let is_plain =
+            name.ends_with("Error") || PLAIN.split_whitespace().any(|plain| plain == name);
         is_plain || glossary.contains(&name.to_lowercase()) || glossary.contains(&words)
     };
     let name = pattern(r"\b[A-Z]\w*[a-z]\w*");
@@ -139,11 +143,14 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     for package in published(workspace) {
         let lib = format!("{}/src/lib.rs", dir(package, workspace));
         let exports = captured(text(tree, &lib), r"(?m)^pub use ([^;]+);");
-        // Those of another crate are in its own `lib.rs`.
-        for export in exports.iter().filter(|it| !it.starts_with("evcore_")) {
-            let names = name.find_iter(export).map(|it| it.as_str());
+        // Exports of another crate are in its own `lib.rs`.
+        for export in exports
+            .iter()
+            .filter(|export| !export.starts_with("evcore_"))
+        {
+            let names = name.find_iter(export).map(|found| found.as_str());
             let unknown = names.filter(|name| !is_known(name));
-            faults.extend(unknown.map(|it| format!("{GLOSSARY}: explain `{it}`")));
+            faults.extend(unknown.map(|name| format!("{GLOSSARY}: explain `{name}`")));
         }
     }
     faults

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::workspace::{Workspace, names_in, target_dir};
 
-/// How long each target runs at night.
+/// Seconds that each target runs at night.
 pub(crate) const SECONDS: u32 = 60;
 
 /// A step for each target, which takes this many seconds. What a run finds is kept in its corpus,

@@ -1,4 +1,5 @@
-//! What `cargo xtask test --ci` must have run: all that needs a program that `.ci/run` has installed.
+//! Tests that `cargo xtask test --ci` must have run: all that need a program that `.ci/run` has
+//! installed.
 
 use std::env;
 

@@ -8,8 +8,8 @@ use crate::Result;
 use crate::tidy::error_of;
 use crate::workspace::{Package, Workspace, is_published};
 
-/// What each crate ships with. The tests, the benchmarks and the tasks have no row, and may use
-/// anything.
+/// The dependencies that each crate ships with. The tests, the benchmarks and the tasks have no
+/// row, and may use anything.
 #[rustfmt::skip] // A table is read by its columns.
 pub(crate) const SHIPS: &[(&str, &str)] = &[
     // The leaves: a user of one pulls in one.
@@ -48,24 +48,31 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
 
 fn faults(package: &Package) -> Vec<String> {
     let (name, row) = (&package.name, "in xtask/src/layers.rs");
-    let Some((_, ships)) = SHIPS.iter().find(|(it, _)| it == name) else {
+    let Some((_, ships)) = SHIPS.iter().find(|(row, _)| row == name) else {
         let missing = is_published(package).then(|| format!("{name}: it has no row {row}"));
         return missing.into_iter().collect();
     };
-    let wrong = package.dependencies.iter().filter(|it| match it.kind {
-        DependencyKind::Development => !may_test(name, it),
-        // Only the models are built with it.
-        _ if it.name == "loom" && is_for_loom(it) => false,
-        _ => !ships.split_whitespace().any(|word| word == it.name),
+    let wrong = package
+        .dependencies
+        .iter()
+        .filter(|dependency| match dependency.kind {
+            DependencyKind::Development => !may_test(name, dependency),
+            // Only the models are built with loom.
+            _ if dependency.name == "loom" && is_for_loom(dependency) => false,
+            _ => !ships.split_whitespace().any(|word| word == dependency.name),
+        });
+    let wrong = wrong.map(|dependency| {
+        format!(
+            "{name}: {} is not allowed {row}, or has a version",
+            dependency.name
+        )
     });
-    let wrong =
-        wrong.map(|it| format!("{name}: {} is not allowed {row}, or has a version", it.name));
     wrong.collect()
 }
 
 fn is_for_loom(dependency: &Dependency) -> bool {
     let target = dependency.target.as_ref();
-    target.is_some_and(|it| it.to_string() == "cfg(evcore_loom)")
+    target.is_some_and(|target| target.to_string() == "cfg(evcore_loom)")
 }
 
 fn may_test(name: &str, dependency: &Dependency) -> bool {
@@ -77,7 +84,7 @@ fn may_test(name: &str, dependency: &Dependency) -> bool {
 #[test]
 fn each_crate_has_only_the_dependencies_of_its_row() {
     let packages = crate::workspace::load().unwrap().packages;
-    let all = || packages.iter().flat_map(|it| &it.dependencies);
+    let all = || packages.iter().flat_map(|package| &package.dependencies);
     for (name, dependency, kind, count) in [
         ("evcore-timer", "evcore-token", DependencyKind::Normal, 1),
         ("evcore-token", "evcore", DependencyKind::Development, 1),
@@ -87,7 +94,7 @@ fn each_crate_has_only_the_dependencies_of_its_row() {
     ] {
         let mut package = packages[0].clone();
         package.name = name.to_owned();
-        let found = all().find(|it| it.name == dependency && it.kind == kind);
+        let found = all().find(|used| used.name == dependency && used.kind == kind);
         package.dependencies = vec![found.unwrap().clone()];
         let faults = faults(&package);
         assert_eq!(faults.len(), count, "{name}: {faults:?}");

@@ -1,7 +1,7 @@
 //! Rules about the modules of a crate: each imports from the module that defines a thing, never
 //! through its own `lib.rs`, and in a published crate no circle of modules stands.
 //!
-//! A module is a file beside `lib.rs`, with the files in its directory. Code of tests is exempt.
+//! A module is a file next to `lib.rs`, with the files in its directory. Code of tests is exempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ fn imports(tree: &Tree, src: &str) -> (Imports, Vec<String>) {
     let module = pattern(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?mod (\w+);");
     let modules: BTreeSet<_> = module
         .captures_iter(lib)
-        .map(|it| it[1].to_owned())
+        .map(|found| found[1].to_owned())
         .collect();
     let (mut imports, mut faults) = (Imports::new(), Vec::new());
     for (path, text) in tree.iter().filter(|(path, _)| is_shipped(path, src)) {
@@ -65,10 +65,10 @@ fn is_shipped(path: &str, src: &str) -> bool {
     inside.ends_with(".rs") && inside != "lib.rs" && !test.is_match(inside)
 }
 
-/// What stands before the module of tests, without comments.
+/// The text before the module of tests, without comments.
 fn without_tests(text: &str) -> String {
     let tests = pattern(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*mod \w+ \{");
-    let end = tests.find(text).map_or(text.len(), |it| it.start());
+    let end = tests.find(text).map_or(text.len(), |found| found.start());
     pattern("//[^\n]*")
         .replace_all(&text[..end], "")
         .into_owned()
@@ -113,8 +113,8 @@ fn word(text: &str) -> String {
     text.trim_start().chars().take_while(is_word).collect()
 }
 
-/// What is left when the modules that import none of the rest, and those that none of the rest
-/// imports, are taken away again and again.
+/// The modules that remain after repeatedly removing those without an import from the rest, and
+/// those that the rest does not import.
 fn circle(imports: &Imports) -> BTreeSet<String> {
     let mut left: BTreeSet<String> = imports.keys().cloned().collect();
     loop {

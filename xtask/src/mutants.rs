@@ -125,14 +125,14 @@ fn copy_to(dir: &Path) -> Result {
     let files = files()?;
     for file in &files {
         let (text, copy) = (fs::read(file)?, dir.join(file));
-        if !fs::read(&copy).is_ok_and(|it| it == text) {
+        if !fs::read(&copy).is_ok_and(|bytes| bytes == text) {
             fs::create_dir_all(copy.parent().unwrap_or(dir))?;
             fs::write(copy, text)?;
         }
     }
     let (copied, _) = run_in(dir, "find . -type f")?;
     let copied = copied.lines().filter_map(|line| line.strip_prefix("./"));
-    for gone in copied.filter(|it| !files.iter().any(|file| file == it)) {
+    for gone in copied.filter(|path| !files.iter().any(|file| file == path)) {
         fs::remove_file(dir.join(gone))?;
     }
     Ok(())

@@ -1,18 +1,20 @@
-//! What takes long and seldom finds anything: `cargo xtask test --ci` leaves it out.
+//! Steps that take long and seldom find anything: `cargo xtask test --ci` leaves them out.
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
 use crate::{Result, compat, deny, fuzz, loom, mutants, targets, test};
 
-/// What needs only the Rust toolchain.
+/// The steps that need only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let cases = "PROPTEST_CASES=2000 cargo test --workspace --lib";
     let on_a_ring = "EVCORE_HTTPD_POLLER=io_uring cargo test --workspace \
                      --test httpd --test prefork --test faults --test hostile";
     let loads = "EVCORE_SIM_SEEDS=5000 SOAK_SECONDS=20 cargo test --workspace --test simulation --test soak";
     let packages = workspace.packages.iter();
-    let optional = packages.filter(|it| workspace::has_default_features(it));
-    let optional: String = optional.map(|it| format!(" -p {}", it.name)).collect();
+    let optional = packages.filter(|package| workspace::has_default_features(package));
+    let optional: String = optional
+        .map(|package| format!(" -p {}", package.name))
+        .collect();
     let bare = format!("cargo clippy{optional} --no-default-features --all-targets -- -D warnings");
     Plan::default()
         .command(
@@ -40,7 +42,7 @@ pub(crate) fn injection() -> Plan {
     Plan::default().command("injection", line)
 }
 
-/// What needs more.
+/// The steps that need more.
 pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Result<Plan> {
     Ok(targets::plan(workspace, targets::OTHERS)
         .and(deny::advisories())

@@ -18,7 +18,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     }
     fs::create_dir_all(&unpacked)?;
     let all: String = published(workspace)
-        .map(|it| format!(" -p {}", it.name))
+        .map(|package| format!(" -p {}", package.name))
         .collect();
     let cargo = format!("CARGO_TARGET_DIR={dir} cargo");
     run_attended(&format!("{cargo} package --no-verify --allow-dirty{all}"))?;
@@ -27,7 +27,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     manifest += "[patch.crates-io]\n";
     for package in published(workspace) {
         let name = format!("{}-{}", package.name, package.version);
-        // Archives have the same old times always: with those of now, cargo builds what has changed.
+        // Archives always have the same old times: with the present time, cargo builds what has
+        // changed.
         run_attended(&format!(
             "tar -xzmf {dir}/package/{name}.crate -C {unpacked}"
         ))?;

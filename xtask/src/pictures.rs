@@ -119,13 +119,13 @@ fn crates() -> String {
     picture(count * (HEIGHT + 3 * GAP) - GAP, &rooms, &arrows)
 }
 
-/// How many floors a crate stands above the ground.
+/// Number of floors that a crate stands above the ground.
 fn floor(name: &str, ours: &BTreeMap<&str, Vec<&str>>) -> usize {
     let below = ours.get(name).into_iter().flatten();
-    below.map(|it| floor(it, ours) + 1).max().unwrap_or(0)
+    below.map(|name| floor(name, ours) + 1).max().unwrap_or(0)
 }
 
-/// Boxes of one size beside each other.
+/// Boxes of one size in a row.
 fn row<'a>(y: usize, of: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> Vec<Room> {
     let width = (WIDTH - GAP) / of.len() - GAP;
     of.enumerate()
@@ -188,7 +188,7 @@ fn the_picture_of_a_turn_has_the_phases_of_the_loop_in_order() {
     let rows = regex_lite::Regex::new(r"Phase::(\w+) => \(").unwrap();
     let phases: Vec<_> = rows
         .captures_iter(&turn)
-        .map(|it| it[1].to_owned())
+        .map(|found| found[1].to_owned())
         .collect();
     let drawn: Vec<_> = PHASES.iter().map(|(phase, ..)| *phase).collect();
     assert_eq!(phases, drawn);

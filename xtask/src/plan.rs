@@ -102,7 +102,7 @@ impl Plan {
                     break;
                 }
                 let (step, outcome) = ended.recv().expect("a step is running");
-                running.retain(|it| it.name != step.name);
+                running.retain(|other| other.name != step.name);
                 match outcome {
                     Ok(report) => {
                         passed += report.passed;
@@ -129,13 +129,17 @@ impl Plan {
 /// Takes the first step whose directory is free, if another step may run.
 fn next<'a>(waiting: &mut Vec<&'a Step>, running: &[&Step]) -> Option<&'a Step> {
     let at_once = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(2));
-    let is_free = |step: &&Step| running.iter().all(|it| it.build_dir() != step.build_dir());
+    let is_free = |step: &&Step| {
+        running
+            .iter()
+            .all(|other| other.build_dir() != step.build_dir())
+    };
     let at = waiting.iter().position(is_free)?;
     (running.len() < at_once).then(|| waiting.remove(at))
 }
 
 impl Step {
-    /// What precedes a colon in the name, and what follows it.
+    /// The parts of the name before and after a colon.
     pub(crate) fn kind_and_part(&self) -> (&str, Option<&str>) {
         let split = self.name.split_once(": ");
         split.map_or((&self.name, None), |(kind, part)| (kind, Some(part)))
@@ -191,7 +195,7 @@ fn print_end(name: &str, outcome: &Outcome, start: Instant) {
 
 fn print_summary(passed: usize, not_run: &[String], start: Instant) {
     println!("{:<56}{:8.1} s", "all", start.elapsed().as_secs_f64());
-    not_run.iter().for_each(|it| println!("not run: {it}"));
+    not_run.iter().for_each(|name| println!("not run: {name}"));
     if passed > 0 {
         // In cargo's form, for tools that read it.
         let skipped = not_run.len();

@@ -2,8 +2,8 @@
 //! toolchain, and `quick` leaves out what finds few faults.
 //!
 //! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the whole
-//! workspace. Such a build unifies features, and hides that a crate depends on those of another, so
-//! each published crate is also checked alone. `nightly.rs` has what takes long.
+//! workspace. Such a build unifies features, and hides that a crate depends on the features of
+//! another, so each published crate is also checked alone. `nightly.rs` has what takes long.
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
@@ -11,14 +11,14 @@ use crate::{Result, compat, counts, deny, fuzz, loom, mutants, nightly, targets}
 
 const LEFT: &str = "left to `cargo xtask nightly`";
 
-/// What needs only the Rust toolchain and git.
+/// The steps that need only the Rust toolchain and git.
 pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     // The mutants come last, because they use what `cargo test` has built of the dependencies.
     let plan = most(workspace).and(mutants::everyday()?);
     Ok(plan.without(&nightly::plan(workspace), LEFT))
 }
 
-/// The steps that build in the common directory run in this order; the others beside them.
+/// The steps that build in the common directory run in this order; the others run at the same time.
 fn most(workspace: &Workspace) -> Plan {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
     first()
@@ -60,10 +60,10 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
         .command("test: crates", in_crates)
         .command("test: whole", in_whole);
     let mut packages = workspace.packages.iter();
-    let tests = packages.find(|it| it.name == "evcore-tests");
-    let tests = tests.into_iter().flat_map(|it| &it.targets);
-    let tests = tests.filter(|it| it.is_test() && !in_whole.contains(&it.name));
-    let tests: Vec<&str> = tests.map(|it| it.name.as_str()).collect();
+    let tests = packages.find(|package| package.name == "evcore-tests");
+    let tests = tests.into_iter().flat_map(|package| &package.targets);
+    let tests = tests.filter(|target| target.is_test() && !in_whole.contains(&target.name));
+    let tests: Vec<&str> = tests.map(|target| target.name.as_str()).collect();
     let reason = "left out by `--quick`";
     let line = format!("test: {}, doctests: {reason}", tests.join(", "));
     plan.left_out.push(line);

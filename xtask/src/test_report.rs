@@ -1,4 +1,4 @@
-//! What test programs print: how many tests passed, and which did not run.
+//! The report of test programs: the number of tests that passed, and those that did not run.
 
 use regex_lite::Regex;
 
@@ -26,7 +26,7 @@ impl TestReport {
         let line = line.expect("a pattern");
         let (mut report, mut program) = (TestReport::default(), "");
         for found in line.captures_iter(output) {
-            let group = |number| found.get(number).map(|it| it.as_str());
+            let group = |number| found.get(number).map(|group| group.as_str());
             if let Some(passed) = group(2) {
                 let passed = passed.parse().unwrap_or(0);
                 report.passed += passed;
@@ -44,7 +44,7 @@ impl TestReport {
         report
     }
 
-    /// Reads the output of a step. Lists programs without a test that ran beside others.
+    /// Reads the output of a step. Lists programs that ran no test, in a step where others did.
     ///
     /// # Errors
     ///
@@ -60,8 +60,11 @@ impl TestReport {
             return Err(format!("without a test: {empty}").into());
         }
         // `cargo xtask loom` compiles the models; all other builds leave them out.
-        let empty = report.empty.iter().filter(|it| !it.contains("loom_"));
-        let empty = empty.map(|it| format!("{it}: no test in it, in the step `{name}`"));
+        let empty = report
+            .empty
+            .iter()
+            .filter(|program| !program.contains("loom_"));
+        let empty = empty.map(|program| format!("{program}: no test in it, in the step `{name}`"));
         report.not_run.extend(empty);
         Ok(report)
     }

@@ -32,7 +32,7 @@ const RULES: &[Rule] = &[
         "a let chain is younger than `rust-version`; nest the `if`s",
     ),
     (
-        // From 60000 on it is a test's number that is no port.
+        // A number from 60000 on is a test's, and not a port.
         |path| path.ends_with(".rs") && path.split('/').any(|name| name == "tests"),
         r"(?:127\.0\.0\.1:|0\.0\.0\.0:|localhost:|\[::1?\]:|LOCALHOST, |UNSPECIFIED, )(?:[1-9]\d{0,3}|[1-5]\d{4})\b",
         "bind to port 0, and read which it is",
@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
         "rustdoc hides this line, and a README shows it; write the whole program",
     ),
     (
-        |path| path.ends_with("/Cargo.toml") && !OTHERS.iter().any(|it| path.starts_with(it)),
+        |path| path.ends_with("/Cargo.toml") && !OTHERS.iter().any(|other| path.starts_with(other)),
         r#"^(?:[\w-]+ = "[\d=<>^~*]|.*\b(?:version|git) = ")"#,
         "set it in the root's manifest, and inherit it: `NAME.workspace = true`",
     ),
@@ -82,7 +82,7 @@ pub(crate) const UNSAFE_PLACES: &[&str] = &[
 
 fn may_be_unsafe(path: &str) -> bool {
     let is_test = path.starts_with("crates/") && path.split('/').nth(2) == Some("tests");
-    is_test || UNSAFE_PLACES.iter().any(|it| path.starts_with(it))
+    is_test || UNSAFE_PLACES.iter().any(|place| path.starts_with(place))
 }
 
 /// Names that say where something did not fit, not what it is.
@@ -111,7 +111,7 @@ pub(crate) fn error_of(faults: &[String]) -> Result {
     }
 }
 
-/// What is wrong with single files.
+/// The faults of single files.
 fn in_files(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
     let comment = pattern(r"(?m)(?:^|[ \t])//.*$");

@@ -62,7 +62,10 @@ pub(crate) fn names_in(dir: &str, extension: &str) -> Result<Vec<String>> {
 
 /// The members that may go to a registry.
 pub(crate) fn published(workspace: &Workspace) -> impl Iterator<Item = &Package> {
-    workspace.packages.iter().filter(|it| is_published(it))
+    workspace
+        .packages
+        .iter()
+        .filter(|package| is_published(package))
 }
 
 pub(crate) fn is_published(package: &Package) -> bool {

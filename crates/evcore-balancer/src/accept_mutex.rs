@@ -45,7 +45,7 @@ impl AcceptMutex {
     ///
     /// # Errors
     ///
-    /// That of the operating system, if it has no memory left.
+    /// The error of the operating system, if it has no memory left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             memory: Arc::new(SharedSlice::new(1)?),
@@ -152,7 +152,7 @@ impl MutexHandle {
         &self.mutex
     }
 
-    /// Whether this process made the handle. In a forked child it did not.
+    /// Returns whether this process made the handle. In a forked child it did not.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == process::id()
     }

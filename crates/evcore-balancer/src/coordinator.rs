@@ -11,9 +11,10 @@ use std::{fmt, mem, ops::BitOrAssign, time::Duration};
 
 use crate::{
     balancer::Balancer,
-    group_member::{GroupMember, Notifier},
+    group_member::GroupMember,
     inputs::{GroupView, Inputs, Load, Peer},
     lateness::{LONG_NS, Lateness},
+    notify::Notifier,
     plan::{Leadership, Plan},
     policy::Policy,
 };
@@ -67,12 +68,12 @@ const NS_PER_MS: u64 = 1_000_000;
 const NEVER: u64 = u64::MAX;
 
 impl Coordinator {
-    /// Nanoseconds from which on a turn is long. [`on_turn_end`](Self::on_turn_end) ignores shorter
-    /// turns.
+    /// Length of a turn, in nanoseconds, from which on the turn is long.
+    /// [`on_turn_end`](Self::on_turn_end) ignores shorter turns.
     pub const LONG_TURN_NS: u64 = LONG_NS;
 
-    /// The coordinator of a worker that does not listen yet. Without a policy it follows that of the
-    /// member, or [`Policy::Off`].
+    /// The coordinator of a worker that does not listen yet. Without a policy it follows the policy
+    /// of the member, or [`Policy::Off`].
     ///
     /// # Errors
     ///
@@ -93,7 +94,11 @@ impl Coordinator {
             return Err(policy);
         }
         let mut reports = Reports::UNSETTLED;
-        if in_group && member.as_ref().is_some_and(|it| it.notifier().is_none()) {
+        if in_group
+            && member
+                .as_ref()
+                .is_some_and(|member| member.notifier().is_none())
+        {
             reports |= Reports::POLLED;
         }
         Ok(Self {
@@ -116,16 +121,16 @@ impl Coordinator {
         Self { exclusive, ..self }
     }
 
-    /// What the poller has to watch for notifications, level-triggered. Report an event of it by
+    /// The notifier that the poller has to watch, level-triggered. Report an event of it by
     /// [`on_notified`](Self::on_notified).
     #[must_use]
     pub fn notifier(&self) -> Option<Notifier<'_>> {
         self.group().and_then(GroupMember::notifier)
     }
 
-    /// Whether the last plan, which is not [over](Self::plan_ends_at_ns), is right for a turn with this
-    /// many connections. If it had the lock, it has the lock again. `offer` is the load to plan with, if
-    /// that is another one.
+    /// Returns whether the last plan, which is not [over](Self::plan_ends_at_ns), is right for a
+    /// turn with this many connections. If it had the lock, it has the lock again. `offer` is the
+    /// load to plan with, if that is another one.
     #[inline]
     pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
@@ -146,8 +151,8 @@ impl Coordinator {
         self.holds_lock
     }
 
-    /// Whether the plan is right for another load, or in spite of reports, because the policy does
-    /// not look at what has changed.
+    /// Returns whether the plan is right for another load, or in spite of reports, because the
+    /// policy does not look at what has changed.
     #[inline(never)]
     fn keeps_plan_with(&mut self, offer: Load) -> bool {
         let (active, planned) = (planned_active(offer), self.planned_active);
@@ -334,7 +339,7 @@ impl Coordinator {
         true
     }
 
-    /// Whether the accept lock is held.
+    /// Returns whether the accept lock is held.
     #[inline]
     #[must_use]
     pub fn holds_lock(&self) -> bool {
@@ -439,7 +444,7 @@ impl BitOrAssign for Reports {
 /// More connections than there can be.
 const FULL: u32 = u32::MAX;
 
-/// What a plan needs of a load: the number of connections, or that it is [`FULL`].
+/// A load as a plan depends on it: the number of connections, or [`FULL`].
 fn planned_active(load: Load) -> u32 {
     if load.is_full() { FULL } else { load.active }
 }

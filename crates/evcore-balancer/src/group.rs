@@ -27,8 +27,10 @@ use std::{fmt, io, sync::Arc};
 
 use crate::{
     accept_mutex::{AcceptMutex, MutexHandle},
-    group_member::{GroupMember, Notifier},
+    group_member::GroupMember,
     inputs::{GroupView, Leader, Load, Peer},
+    member_words::{MemberWords, replace},
+    notify::{Notifier, Notify},
     notify_fd::NotifyFd,
     policy::Policy,
     shared_memory::SharedSlice,
@@ -83,51 +85,6 @@ pub struct WorkerGroup<N = NotifyFd> {
     scoreboards: Vec<Arc<dyn ReleaseDead>>,
 }
 
-/// Wakes a member of a [`WorkerGroup`] from its wait.
-///
-/// A server needs no implementation of its own, because [`WorkerGroup::new`] makes descriptors. A
-/// simulator implements it for its own pollers, and so runs the same group protocol.
-///
-/// ```
-/// use evcore_balancer::{GroupMember, Notify, Policy, WorkerGroup, WorkerId};
-/// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-///
-/// #[derive(Debug, Default)]
-/// struct Flag(AtomicBool);
-///
-/// impl Notify for Flag {
-///     fn notify(&self) {
-///         self.0.store(true, Relaxed);
-///     }
-///     fn clear(&self) {
-///         self.0.store(false, Relaxed);
-///     }
-/// }
-///
-/// # fn main() -> std::io::Result<()> {
-/// let flags = vec![Flag::default(), Flag::default()];
-/// let group = WorkerGroup::with_notifiers(Policy::least_loaded(), flags)?;
-/// let [one, two] = [0, 1].map(|slot| group.join(WorkerId::from_slot(slot)));
-/// one.notify(two.id());
-/// assert!(two.is_notified());
-/// # Ok(())
-/// # }
-/// ```
-#[doc(hidden)] // Only simulators need it.
-pub trait Notify: fmt::Debug + Send + Sync {
-    /// Ends the present wait of the member, or its next one if it does not wait now. Any worker may
-    /// call it.
-    fn notify(&self);
-
-    /// Clears all notifications so far, so that they do not end the next wait.
-    fn clear(&self);
-
-    /// What a poller watches; `None` if a notification ends the wait by other means.
-    fn watched(&self) -> Option<Notifier<'_>> {
-        None
-    }
-}
-
 /// Something else that is released together with the membership of a dead worker.
 pub(crate) trait ReleaseDead: fmt::Debug + Send + Sync {
     fn release_dead(&self, dead: WorkerId);
@@ -144,27 +101,13 @@ struct Shared<N> {
     notifiers: Vec<N>,
 }
 
-/// The words of one member, in a cache line of their own. All zero if the slot has no member.
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
-pub(crate) struct MemberWords {
-    /// 1 from `join` until the member leaves or is released; otherwise 0.
-    joined: AtomicU32,
-    /// 0 if the member has no room; otherwise the number of its connections plus one.
-    load: AtomicU32,
-    /// 1 from a notification until the member answers it; otherwise 0.
-    notified: AtomicU32,
-    /// 1 while the member is late; otherwise 0.
-    late: AtomicU32,
-}
-
 impl<N: Notify> WorkerGroup<N> {
     /// A group under this policy, with a notifier for each worker.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there are no notifiers. Otherwise that of the
-    /// operating system, if it has no memory left.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if there are no notifiers. Otherwise the error
+    /// of the operating system, if it has no memory left.
     #[doc(hidden)] // Only simulators need it.
     pub fn with_notifiers(policy: Policy, notifiers: Vec<N>) -> io::Result<Self> {
         Self::from_parts(policy, notifiers.len(), notifiers)
@@ -494,8 +437,8 @@ impl<N: Notify> Shared<N> {
         self.words(id).joined.load(Ordering::Relaxed) != 0
     }
 
-    /// The least loaded member that has room and no unanswered notification, and the least loaded
-    /// that has room and an unanswered one; the first one if several are equal.
+    /// Returns two members with room: the least loaded one without an unanswered notification, and
+    /// the least loaded one with it. Of equal members it returns the first.
     fn least_loaded_of(&self, ids: impl Iterator<Item = WorkerId>) -> [Option<Peer>; 2] {
         let mut least: [Option<Peer>; 2] = [None; 2];
         for id in ids {
@@ -536,21 +479,6 @@ impl<N: Notify> Shared<N> {
     }
 }
 
-impl MemberWords {
-    /// Answers a notification. Returns whether there was one, which the caller must act on.
-    fn answer(&self) -> bool {
-        // Acquire: the cause of the notification happens before the reaction to it.
-        replace(&self.notified, 1, 0, Ordering::Acquire)
-    }
-
-    /// The number of the member's connections, and whether it has an unanswered notification; `None`
-    /// if it has no room.
-    fn available_load(&self) -> Option<(u32, bool)> {
-        let active = self.load.load(Ordering::Relaxed).checked_sub(1)?;
-        Some((active, self.notified.load(Ordering::Relaxed) != 0))
-    }
-}
-
 /// The leader word of a group without a leader. It is not the word of any worker.
 const EMPTY: u32 = 0;
 
@@ -561,11 +489,6 @@ fn word_of(load: Load) -> u32 {
     } else {
         load.active.saturating_add(1)
     }
-}
-
-fn replace(word: &AtomicU32, current: u32, new: u32, success: Ordering) -> bool {
-    word.compare_exchange(current, new, success, Ordering::Relaxed)
-        .is_ok()
 }
 
 #[cfg(all(test, not(evcore_loom)))]

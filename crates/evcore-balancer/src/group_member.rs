@@ -1,10 +1,11 @@
-//! What a worker needs of the other workers of its server, as a trait.
+//! The link of a worker to the other workers of its server, as a trait.
 
-use std::{fmt, os::fd::BorrowedFd};
+use std::fmt;
 
 use crate::{
     accept_mutex::MutexHandle,
     inputs::{GroupView, Load},
+    notify::Notifier,
     policy::Policy,
     worker_id::WorkerId,
 };
@@ -46,14 +47,14 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Releases the accept lock if this worker owns it.
     fn unlock(&self);
 
-    /// Whether this worker sees the others. If not, no method below is called. The members of a group
-    /// do not see each other if its policy [does not use it](crate::Policy::uses_group).
+    /// Returns whether this worker sees the others. If not, no method below is called. The members
+    /// of a group do not see each other if its policy [does not use it](crate::Policy::uses_group).
     #[must_use]
     fn in_group(&self) -> bool {
         false
     }
 
-    /// Whether another worker has notified this one since its last [`sync`](Self::sync). A
+    /// Returns whether another worker has notified this one since its last [`sync`](Self::sync). A
     /// [`Member`](crate::Member) answers by one load.
     #[must_use]
     fn is_notified(&self) -> bool {
@@ -96,8 +97,8 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = peer;
     }
 
-    /// What the poller watches for notifications, level-triggered; `None` if a notification ends a
-    /// wait by other means.
+    /// The notifier that the poller watches, level-triggered; `None` if a notification ends a wait
+    /// by other means.
     ///
     /// A notification that makes [`is_notified`](Self::is_notified) true must then make it readable,
     /// until [`clear_notifier`](Self::clear_notifier).
@@ -109,24 +110,6 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Clears the notifier. It is called before the [`sync`](Self::sync) that answers the
     /// notification.
     fn clear_notifier(&self) {}
-}
-
-/// What becomes readable when a worker is notified.
-///
-/// ```
-/// use evcore_balancer::{GroupMember, Notifier, Policy, WorkerGroup, WorkerId};
-///
-/// let group = WorkerGroup::new(Policy::least_loaded(), 1)?;
-/// let member = group.join(WorkerId::from_slot(0));
-/// assert!(matches!(member.notifier(), Some(Notifier::Descriptor(_))));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub enum Notifier<'a> {
-    /// An open descriptor.
-    Descriptor(BorrowedFd<'a>),
-    /// The number of a simulated descriptor.
-    Simulated(u32),
 }
 
 impl GroupMember for MutexHandle {

@@ -22,7 +22,7 @@ pub struct Inputs {
     pub now: Duration,
     /// The present load of this worker.
     pub load: Load,
-    /// How many connections this worker has accepted since its last plan.
+    /// Number of connections that this worker has accepted since its last plan.
     pub accepted: u32,
     /// This worker stopped accepting before the backlog was empty, so clients may wait there.
     pub may_have_left_clients: bool,
@@ -49,8 +49,8 @@ impl Inputs {
     }
 }
 
-/// How many connections a worker has, and how many it can have. A worker that can have more has
-/// *room*.
+/// The number of a worker's connections, and the number that it can have. A worker that can have
+/// more has *room*.
 ///
 /// ```
 /// use evcore_balancer::Load;
@@ -68,19 +68,19 @@ pub struct Load {
 }
 
 impl Load {
-    /// How many more connections the worker can have.
+    /// Number of connections that the worker still has room for.
     #[must_use]
     pub const fn free(self) -> u32 {
         self.capacity.saturating_sub(self.active)
     }
 
-    /// Whether the worker has no room for a connection.
+    /// Returns whether the worker has no room for a connection.
     #[must_use]
     pub const fn is_full(self) -> bool {
         self.free() == 0
     }
 
-    /// Whether less than an eighth of the capacity is free (nginx: `ngx_accept_disabled` is
+    /// Returns whether less than an eighth of the capacity is free (nginx: `ngx_accept_disabled` is
     /// positive).
     ///
     /// A worker with a capacity below eight is never crowded, because an eighth rounds down to 0.
@@ -103,7 +103,7 @@ impl Load {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView {
-    /// Which member leads.
+    /// The leader of the group.
     pub leader: Leader,
     /// The least loaded of the *other* members that have room and no unanswered notification. Late
     /// members count only for a worker that is late or full itself, if no other one has room.
@@ -138,7 +138,7 @@ impl GroupView {
     }
 }
 
-/// Which member of a worker group leads, as one member sees it.
+/// The leader of a worker group, as one member sees it.
 ///
 /// The leader must not stop listening before another member has become leader. Every other member
 /// may stop at any time, because the leader listens. [`WorkerGroup`](crate::WorkerGroup) compares

@@ -1,4 +1,4 @@
-//! Whether a worker is late, from the lengths of its turns.
+//! Finds out whether a worker is late, from the lengths of its turns.
 //!
 //! A turn is long if it lasts for 10 ms. Each long turn fills a leaky bucket by its length, and the
 //! bucket leaks an eighth of the time that passes. A worker becomes late with the second long turn

@@ -6,10 +6,8 @@
 use std::io;
 
 use crate::{
-    group::{Notify, WorkerGroup},
-    group_member::Notifier,
+    notify::{Notifier, Notify},
     os_error::failed,
-    policy::Policy,
 };
 
 /// A descriptor that is readable from [`notify`](Notify::notify) to [`clear`](Notify::clear).
@@ -40,43 +38,6 @@ impl Notify for NotifyFd {
     fn watched(&self) -> Option<Notifier<'_>> {
         Some(Notifier::Descriptor(self.0.as_fd()))
     }
-}
-
-/// The group of a server, whose members are woken by descriptors.
-impl WorkerGroup {
-    /// The largest number of workers in a group: 4096.
-    pub const MAX_WORKERS: usize = 4096;
-
-    /// A group for the workers of a server under this policy.
-    ///
-    /// `workers` is the number of the supervisor's slots, from 1 to
-    /// [`MAX_WORKERS`](Self::MAX_WORKERS). It is larger than the number of workers if a reload starts
-    /// new workers before the old ones have ended. Each slot costs a cache line. If the policy
-    /// [uses a group](Policy::uses_group), it also costs a descriptor in every worker, or two if the
-    /// system has no eventfd.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise that of
-    /// the operating system, if it has no memory or descriptors left.
-    pub fn new(policy: Policy, workers: usize) -> io::Result<Self> {
-        check_workers("group", workers)?;
-        let notified = if policy.uses_group() { workers } else { 0 };
-        let notifiers = (0..notified).map(|_| NotifyFd::new());
-        Self::from_parts(policy, workers, notifiers.collect::<io::Result<_>>()?)
-    }
-}
-
-/// Checks the number of workers that share memory.
-pub(crate) fn check_workers(what: &str, workers: usize) -> io::Result<()> {
-    let max = WorkerGroup::MAX_WORKERS;
-    if (1..=max).contains(&workers) {
-        return Ok(());
-    }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        format!("cannot make a {what} for {workers} workers: from 1 to {max} are possible"),
-    ))
 }
 
 #[cfg(any(

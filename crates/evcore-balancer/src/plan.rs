@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::worker_id::WorkerId;
 
-/// What a worker has to do in this turn.
+/// The actions of a worker in this turn.
 ///
 /// Compare [`listening`](Plan::listening) with the present registration to find out whether to
 /// register or to deregister the listeners. Follow the plan in this order:
@@ -81,8 +81,8 @@ pub struct Plan {
     /// the first one found clients, so the loop does not spin.
     pub wait_at_most: Option<Duration>,
 
-    /// How many connections this turn may accept; `None` if the balancer sets no limit.
-    /// 0 only if the listeners are [edge-triggered](Self::edge_triggered).
+    /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
+    /// limit. 0 only if the listeners are [edge-triggered](Self::edge_triggered).
     pub accepts_at_most: Option<u32>,
 
     /// The plan may be used for more turns, without a call of [`Balancer::plan`](crate::Balancer::plan),
@@ -93,14 +93,14 @@ pub struct Plan {
     /// the lock is refused, the plan ends.
     pub stands: bool,
 
-    /// Whether this worker becomes leader of its group, or steps down.
+    /// A change of leadership: this worker becomes leader of its group, or steps down.
     pub leadership: Leadership,
 
     /// The worker to notify, so that it syncs with the group and listens.
     pub notify: Option<WorkerId>,
 }
 
-/// What a plan does about the leadership of the group; see [`Leader`](crate::Leader).
+/// The change of leadership in a plan; see [`Leader`](crate::Leader).
 ///
 /// ```
 /// assert_eq!(evcore_balancer::Leadership::default(), evcore_balancer::Leadership::Keep);

@@ -54,7 +54,7 @@ pub enum Policy {
     /// `delay` polls the listeners once, without the lock. A single worker needs no lock: use
     /// [`Off`](Policy::Off).
     Mutex {
-        /// How long a worker that does not listen waits before it tries the lock again.
+        /// Time that a worker that does not listen waits before it tries the lock again.
         ///
         /// It is rounded up to whole milliseconds, and to at least 1 ms, so that no worker spins.
         delay: Duration,
@@ -71,7 +71,7 @@ pub enum Policy {
     Exclusive {
         /// After how many accepted connections a worker registers again.
         readd_every: NonZeroU32,
-        /// How long a registration lasts at most. It is rounded up like that of
+        /// Maximum time that a registration lasts. It is rounded up like the delay of
         /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
@@ -95,12 +95,13 @@ pub enum Policy {
     /// If the poller has no exclusive wake-ups, the workers near the least load share the accept
     /// lock.
     LeastLoaded {
-        /// How many connections above the least loaded worker count as near, in addition to a
+        /// Number of connections above the least loaded worker that count as near, in addition to a
         /// sixteenth of that worker's connections. A smaller slack spreads connections more evenly
         /// and costs more wake-ups. 0 counts as 1.
         slack: u32,
-        /// How long a registration lasts at most, and how often a worker that does not listen
-        /// probes the listeners. It is rounded up like that of [`Mutex`](Policy::Mutex).
+        /// Maximum time that a registration lasts, and the interval in which a worker that does not
+        /// listen probes the listeners. It is rounded up like the delay of
+        /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 }
@@ -112,11 +113,11 @@ impl Policy {
     /// Sixteen. Smaller numbers cost more system calls and spread no more evenly.
     pub const DEFAULT_READD_EVERY: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
-    /// How many connections a worker may have above the least loaded: four.
+    /// Number of connections that a worker may have above the least loaded: four.
     pub const DEFAULT_SLACK: u32 = 4;
 
-    /// How many connections the holder of the lock may have above the least loaded worker. It is
-    /// larger because no worker listens while the lock is handed over.
+    /// Number of connections that the holder of the lock may have above the least loaded worker. It
+    /// is larger because no worker listens while the lock is handed over.
     pub(crate) const MUTEX_SLACK: u32 = 16;
 
     /// [`Mutex`](Policy::Mutex) with the [default delay](Policy::DEFAULT_DELAY).
@@ -145,8 +146,9 @@ impl Policy {
         }
     }
 
-    /// Whether workers under this policy sync with their group. [`LeastLoaded`](Policy::LeastLoaded)
-    /// needs a group, and [`Mutex`](Policy::Mutex) spreads connections evenly only with one.
+    /// Returns whether workers under this policy sync with their group.
+    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group, and [`Mutex`](Policy::Mutex) spreads
+    /// connections evenly only with one.
     ///
     /// ```
     /// use evcore_balancer::Policy;

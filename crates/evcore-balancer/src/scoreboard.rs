@@ -12,11 +12,12 @@ use std::{
 };
 
 use crate::{
-    group::{Notify, ReleaseDead, WorkerGroup},
-    notify_fd::check_workers,
+    group::{ReleaseDead, WorkerGroup},
+    line::Line,
+    notify::Notify,
     shared_memory::SharedSlice,
     sync::AtomicU64,
-    worker_id::WorkerId,
+    worker_id::{WorkerId, check_workers},
 };
 
 /// A line of `N` numbers for each worker, which all workers of a server can read.
@@ -60,14 +61,6 @@ struct Board<const N: usize> {
     gauges: usize,
 }
 
-/// The numbers of one worker, in cache lines of their own, so that workers do not slow each other.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Line<const N: usize>(pub(crate) [AtomicU64; N]);
-
-#[cfg(not(evcore_loom))] // loom's atomics are larger.
-const _: () = assert!(size_of::<Line<9>>() == 128, "lines are whole cache lines");
-
 impl<const N: usize> Scoreboard<N> {
     /// A scoreboard for this many workers, from 1 to 4096, with all numbers 0. The first `gauges`
     /// numbers of a line are gauges, the others are counters. `N` must be from 1 to 512, which the
@@ -75,8 +68,8 @@ impl<const N: usize> Scoreboard<N> {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise that of
-    /// the operating system, if it has no memory left.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `workers` is out of range. Otherwise the
+    /// error of the operating system, if it has no memory left.
     ///
     /// # Panics
     ///

@@ -11,7 +11,7 @@ use std::{ffi::c_void, fmt, io, ops::Deref, ptr, ptr::NonNull, slice};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::{group::MemberWords, os_error::failed, scoreboard::Line, sync::AtomicU32};
+use crate::{line::Line, member_words::MemberWords, os_error::failed, sync::AtomicU32};
 
 /// A slice in memory shared by `fork`. Dropping it unmaps it from this process.
 pub(crate) struct SharedSlice<T: SharedContent> {
@@ -25,8 +25,8 @@ pub(crate) struct SharedSlice<T: SharedContent> {
 ///
 /// # Safety
 ///
-/// Every field is an atomic (so that access from anywhere is no data race), all bytes zero is a
-/// valid value, and there is nothing to drop.
+/// Every field is an atomic (so that no access is a data race), all bytes zero is a valid value,
+/// and there is nothing to drop.
 pub(crate) unsafe trait SharedContent: Send + Sync {}
 
 // SAFETY: an atomic integer; zero is a valid number.

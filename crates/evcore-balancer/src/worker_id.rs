@@ -1,6 +1,6 @@
 //! The identity of a worker.
 
-use std::{fmt, num::NonZeroU32};
+use std::{fmt, io, num::NonZeroU32};
 
 /// The identity of a worker: its slot in the supervisor's table.
 ///
@@ -53,6 +53,20 @@ impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "worker {}", self.slot())
     }
+}
+
+/// The most workers that share memory.
+pub(crate) const MAX_WORKERS: usize = 4096;
+
+/// Checks the number of workers that share memory.
+pub(crate) fn check_workers(what: &str, workers: usize) -> io::Result<()> {
+    if (1..=MAX_WORKERS).contains(&workers) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("cannot make a {what} for {workers} workers: from 1 to {MAX_WORKERS} are possible"),
+    ))
 }
 
 #[cfg(all(test, not(evcore_loom)))]

@@ -6,7 +6,7 @@
 //! already. Time is in microseconds: a wake-up takes 20 to 60, an accept 5, and its handlers 10. On
 //! a busy machine a wake-up takes up to 1,000.
 //!
-//! `evcore-bench` measures the real kernel beside real loops (`cargo xtask bench accept`).
+//! `evcore-bench` measures the real kernel with real loops (`cargo xtask bench accept`).
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -22,7 +22,7 @@ struct Worker {
     active: u32,
     /// Accepted since the last plan.
     accepted: u32,
-    /// How many more clients it may accept in this turn.
+    /// Number of clients that it may still accept in this turn.
     allowed: u32,
     registered: bool,
     edge_triggered: bool,
@@ -59,7 +59,7 @@ struct Server {
     backlog: u32,
     taken: u32,
     wakes: u32,
-    /// How long a wake-up takes at least and at most.
+    /// The shortest and the longest time of a wake-up.
     wake_us: [u64; 2],
     random: u64,
 }

@@ -11,11 +11,11 @@
 //! the lock was refused. So a lost notification is found, whatever it was for. While no worker fills
 //! up, leaves or dies, one must listen at any time.
 //!
-//! What two workers do before they lead or notify is modelled by a cell that is not atomic, which the
-//! other one reads. loom fails if the two are not ordered. Each mutant is a model over faulty atomics,
-//! or with a faulty worker, which loom must reject.
+//! The work of two workers before they lead or notify is modelled by a cell that is not atomic,
+//! which the other one reads. loom fails if the two are not ordered. Each mutant is a model over
+//! faulty atomics, or with a faulty worker, which loom must reject.
 //!
-//! What loom does not find is in CONTRIBUTING.md.
+//! CONTRIBUTING.md lists the faults that loom does not find.
 
 #![cfg(evcore_loom)]
 
@@ -36,8 +36,13 @@ mod group_member;
 mod inputs;
 #[path = "loom/kernel.rs"]
 mod kernel;
+#[path = "../src/member_words.rs"]
+mod member_words;
 #[path = "loom/model.rs"]
 mod model;
+#[path = "../src/notify.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
+mod notify;
 #[path = "loom/notify_fd.rs"]
 mod notify_fd;
 #[path = "../src/plan.rs"]
@@ -57,22 +62,22 @@ mod worker;
 mod worker_id;
 
 use accept_mutex::{AcceptMutex, MutexHandle};
-use group::Notify;
-use group_member::{GroupMember, Notifier};
+use group_member::GroupMember;
 use inputs::{GroupView, Inputs, Leader, Load, Peer};
 use model::{
     ABSENT, AWAY,
     Act::{self, Has, Joins, Later, Leaves, Sleeps},
     FULL, LISTENS, Model,
 };
+use notify::{Notifier, Notify};
 use plan::{Leadership, Plan};
 use policy::Policy;
 use sync::{Fault, inject};
 use worker::CAPACITY;
 use worker_id::WorkerId;
 
-/// The interleavings of two workers (CI bounds their preemptions), of which the first one leads and does this, and the second one
-/// begins and acts as given, with this many turns of each.
+/// The interleavings of two workers, with this many turns of each. The first one leads and does
+/// this. The second one begins and acts as given. (CI bounds their preemptions.)
 fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     for &(begins, second, turns) in seconds {
         let workers = [(LISTENS, first), (begins, second)];

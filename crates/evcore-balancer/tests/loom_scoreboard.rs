@@ -7,6 +7,8 @@
 
 #![cfg(evcore_loom)]
 
+#[path = "../src/line.rs"]
+mod line;
 #[path = "../src/scoreboard.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod scoreboard;
@@ -22,7 +24,7 @@ mod sync {
 mod shared_memory {
     use std::{array, io, ops::Deref};
 
-    use crate::{scoreboard::Line, sync::AtomicU64};
+    use crate::{line::Line, sync::AtomicU64};
 
     #[derive(Debug)]
     pub(crate) struct SharedSlice<T>(Vec<T>);
@@ -44,21 +46,16 @@ mod shared_memory {
     }
 }
 
-mod notify_fd {
-    #[allow(clippy::unnecessary_wraps, reason = "the real one can fail")]
-    pub(crate) fn check_workers(_what: &str, _workers: usize) -> std::io::Result<()> {
-        Ok(())
-    }
+mod notify {
+    pub(crate) trait Notify {}
 }
 
-/// What the file needs of a group. No model has one.
+/// The items of a group that the file needs. No model has one.
 #[allow(dead_code, reason = "no model has a group")]
 mod group {
     use std::{fmt, marker::PhantomData, sync::Arc};
 
     use crate::worker_id::WorkerId;
-
-    pub(crate) trait Notify {}
 
     pub(crate) trait ReleaseDead: fmt::Debug + Send + Sync {
         fn release_dead(&self, dead: WorkerId);
@@ -96,9 +93,9 @@ struct Steps {
     release: fn(&Scoreboard),
     /// The requests that the replacement begins with.
     resume: fn(&Scoreboard) -> u64,
-    /// Whether the parent releases the dead worker before it starts the replacement.
+    /// True if the parent releases the dead worker before it starts the replacement.
     releases_first: bool,
-    /// Whether the parent waits for the death.
+    /// True if the parent waits for the death.
     reaps: bool,
 }
 

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// The length of a run, which is at least forty delays.
 const END_MS: u64 = 2_000;
 const DELAY_MS_MAX: u64 = 50;
-/// How long a leader leaves all clients to another worker.
+/// Time that a leader leaves all clients to another worker.
 const YIELDS_MAX: Duration = Duration::from_millis(2);
 /// Handlers that take longer count as hanging.
 const HANDLERS_MS_MAX: u64 = 5;

@@ -10,10 +10,10 @@ use evcore_clock::{Clock, SharedClock, stamp};
 use crate::report::Report;
 use crate::run::{Run, ns_each};
 
-/// How often a round reads.
+/// Number of reads in a round.
 const READS: usize = 1 << 20;
 
-/// How often the shared clock is updated meanwhile: a loop with little to do.
+/// Time between updates of the shared clock meanwhile: a loop with little to do.
 const UPDATE_EVERY: Duration = Duration::from_millis(1);
 
 /// Measures all clocks.

@@ -1,4 +1,4 @@
-//! The counts that CI asserts: cells of the parts `turn` and `timers`, beside the limits of
+//! The counts that CI asserts: cells of the parts `turn` and `timers`, compared with the limits of
 //! `counts.txt`.
 
 use std::fs;
@@ -11,13 +11,13 @@ use crate::{pollers, timers};
 /// The file of limits, from the root.
 const LIMITS: &str = "crates/evcore-bench/counts.txt";
 
-/// What to do if an excess is wanted.
+/// Advice for an excess that is wanted.
 const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
 
 /// By how much a count may exceed its limit: other versions of the C library differ a little.
 const MARGIN: f64 = 1.03;
 
-/// Counts everything in the file, and prints each count beside its limit.
+/// Counts everything in the file, and prints each count with its limit.
 ///
 /// With `update` it writes the counts into the file instead of judging them.
 ///

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Descriptors that are not watched: the standard ones, and those of the peers.
+/// Descriptors that are not watched: the standard ones, and the peers' own.
 const OTHERS: usize = 100;
 
 /// The CPUs of the servers and of the clients, of those that this thread may use at first; the same

@@ -63,7 +63,7 @@ peers! {
 pub(crate) const CHANGELIST: &str = "libevent, changelist";
 
 impl Functions {
-    /// Whether it watches descriptors.
+    /// Returns whether it watches descriptors.
     pub(crate) fn watches(&self) -> bool {
         self.run.is_some()
     }
@@ -72,9 +72,9 @@ impl Functions {
 /// A loop of one of them.
 pub(crate) struct Foreign<'a> {
     functions: &'static Functions,
-    // Invariant: what `create` returned, which is not null; there is no other copy.
+    // Invariant: the pointer that `create` returned, which is not null; there is no other copy.
     this: *mut c_void,
-    /// What it watches, which is to stay open.
+    /// The descriptors that it watches, which must stay open.
     watched: &'a [OwnedFd],
     timers: usize,
 }
@@ -89,8 +89,8 @@ impl<'a> Foreign<'a> {
     ) -> Foreign<'a> {
         let (fds, n) = (watched.as_ptr(), watched.len());
         assert!(n == 0 || timers == 0 || timers == n, "a timer for each");
-        // SAFETY: there are so many descriptors, each of which is laid out as its number, and they
-        // outlive the loop; where it cannot be had, the program ends.
+        // SAFETY: `fds` points to `n` descriptors, each of which is laid out as its number, and
+        // they outlive the loop; if the loop cannot be created, the program ends.
         let this = unsafe { (functions.create)(fds, n, timers, due.into(), functions.option) };
         Foreign {
             functions,

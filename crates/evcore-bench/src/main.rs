@@ -1,4 +1,4 @@
-//! The project beside its peers, in one run. For Linux.
+//! The project compared with its peers, in one run. For Linux.
 
 mod accept;
 mod client;

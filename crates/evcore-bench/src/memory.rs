@@ -26,7 +26,11 @@ pub(crate) fn measure(_: &Run, report: &mut Report) {
     for (name, kind) in [("epoll", BackendKind::Epoll), ("poll", BackendKind::Poll)] {
         for (state, times) in [("full", 1), ("half full", 2)] {
             let peer = format!("{name}, {state}");
-            for count in COUNTS.into_iter().filter(|it| *it < left).chain([left]) {
+            for count in COUNTS
+                .into_iter()
+                .filter(|count| *count < left)
+                .chain([left])
+            {
                 let bytes = bytes(&descriptors[..count], kind, count * times);
                 report.add("memory", &peer, &count.to_string(), bytes);
             }
@@ -34,7 +38,7 @@ pub(crate) fn measure(_: &Run, report: &mut Report) {
     }
 }
 
-/// The bytes of each connection; those of an empty loop are not in it.
+/// The bytes of each connection, without the bytes of an empty loop.
 fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
     let room = u32::try_from(room).expect("a count of descriptors");
     let built = EventLoop::builder().connections(room).poller(kind).build();

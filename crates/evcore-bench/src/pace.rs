@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take that a server does at once: far longer than any that works.
+/// Time that any immediate answer of a server may take: far longer than a working one needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Does nothing for that long.

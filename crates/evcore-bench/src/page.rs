@@ -17,8 +17,9 @@ use crate::targets::Target;
 pub(crate) struct Part {
     pub(crate) name: String,
     title: String,
-    /// How often each peer is measured. Fifteen for short rounds: a virtual machine's pace changes
-    /// within seconds, and the median of many short rounds varies less than that of a few long ones.
+    /// Number of measurements of each peer. Fifteen for short rounds: a virtual machine's pace
+    /// changes within seconds, and the median of many short rounds varies less than the median of a
+    /// few long ones.
     pub(crate) rounds: usize,
     /// The peers with the command that prints the version of each.
     #[serde(default)]
@@ -40,7 +41,7 @@ pub(crate) struct Table {
     title: String,
     /// The peer that the others are compared with, in the same column and round.
     baseline: Option<String>,
-    /// What one operation does, and how it is measured.
+    /// A description of one operation, and of its measurement.
     text: String,
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn write(run: &Run, docs: &Path) -> Result {
         }
     }
     let verdicts = ["| met |", "| **missed**", "| not measured"];
-    let [met, missed, unmeasured] = verdicts.map(|it| sections.matches(it).count());
+    let [met, missed, unmeasured] = verdicts.map(|verdict| sections.matches(verdict).count());
     let sections = sections.trim_end();
     let page = format!(
         "{HEAD}**{met} targets met, {missed} missed, {unmeasured} not measured.**\n\n{sections}\n"
@@ -116,8 +117,8 @@ impl Part {
         }
         text += CELLS;
         let tables = self.tables.iter();
-        let tables = tables.filter(|it| !report.names(&it.name, 1).is_empty());
-        tables.for_each(|it| text += &it.text(report));
+        let tables = tables.filter(|table| !report.names(&table.name, 1).is_empty());
+        tables.for_each(|table| text += &table.text(report));
         text.trim_end().to_owned() + "\n"
     }
 }
@@ -141,9 +142,9 @@ impl Table {
             return "–".to_owned();
         };
         let baseline = self.baseline.as_deref();
-        let ratio = baseline.and_then(|it| report.ratio(&self.name, peer, column, it));
+        let ratio = baseline.and_then(|name| report.ratio(&self.name, peer, column, name));
         let ratio = ratio.filter(|ratio| ratio.is_finite());
-        let ratio = ratio.map_or_else(String::new, |it| format!("**{}** · ", number(it)));
+        let ratio = ratio.map_or_else(String::new, |ratio| format!("**{}** · ", number(ratio)));
         let [median, least, most] = [spread.median, spread.least, spread.most].map(number);
         if least == most {
             format!("{ratio}{median}")

@@ -14,28 +14,30 @@ const TICK_NS: u64 = 10_000_000;
 
 /// The children of a process.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let children = of(pid).and_then(|it| it.task_main_thread()?.children());
+    let children = of(pid).and_then(|process| process.task_main_thread()?.children());
     children.unwrap_or_default()
 }
 
-/// Whether it sleeps, is stopped or is gone. strace stops it before and after each call: `t`.
+/// Returns whether it sleeps, is stopped or is gone. strace stops it before and after each call:
+/// `t`.
 pub(crate) fn is_asleep(pid: u32) -> bool {
-    stat(pid).map_or(true, |it| !['R', 'D', 't'].contains(&it.state))
+    stat(pid).map_or(true, |stat| !['R', 'D', 't'].contains(&stat.state))
 }
 
-/// How often it has gone to sleep: as often as it was woken, and once more while it sleeps.
+/// Number of times that it has gone to sleep: as often as it was woken, and once more while it
+/// sleeps.
 ///
 /// A wait that finds something at once does not count. It costs the process nothing, unlike strace.
 pub(crate) fn sleeps(pid: u32) -> u64 {
-    let status = of(pid).and_then(|it| it.status()).ok();
-    let switches = status.and_then(|it| it.voluntary_ctxt_switches);
+    let status = of(pid).and_then(|process| process.status()).ok();
+    let switches = status.and_then(|status| status.voluntary_ctxt_switches);
     switches.unwrap_or(0)
 }
 
-/// How long it exists.
+/// The age of a process.
 pub(crate) fn age(pid: u32) -> Duration {
-    let began = stat(pid).map_or(0, |it| it.starttime);
-    let now = Uptime::current().map_or(Duration::ZERO, |it| it.uptime_duration());
+    let began = stat(pid).map_or(0, |stat| stat.starttime);
+    let now = Uptime::current().map_or(Duration::ZERO, |uptime| uptime.uptime_duration());
     now.saturating_sub(Duration::from_nanos(began * TICK_NS))
 }
 
@@ -43,9 +45,12 @@ pub(crate) fn age(pid: u32) -> Duration {
 ///
 /// The user's is sampled. All is the scheduler's own count, which is exact.
 pub(crate) fn cpu_ns(pid: u32) -> [u64; 2] {
-    let user = stat(pid).map_or(0, |it| it.utime);
-    let threads = of(pid).and_then(|it| it.tasks()).into_iter().flatten();
-    let ns = threads.filter_map(|it| Some(it.ok()?.schedstat().ok()?.sum_exec_runtime));
+    let user = stat(pid).map_or(0, |stat| stat.utime);
+    let threads = of(pid)
+        .and_then(|process| process.tasks())
+        .into_iter()
+        .flatten();
+    let ns = threads.filter_map(|thread| Some(thread.ok()?.schedstat().ok()?.sum_exec_runtime));
     [user * TICK_NS, ns.sum()]
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Spread {
 }
 
 impl Report {
-    /// Whether the caller wants a cell: all cells, or those of `counts.txt`.
+    /// Returns whether the caller wants a cell: all cells, or the cells of `counts.txt`.
     pub(crate) fn wants(&self, table: &str, peer: &str, column: &str) -> bool {
         let cell = format!("{table}|{peer}|{column}");
         self.only.as_ref().is_none_or(|only| only.contains(&cell))
@@ -41,7 +41,7 @@ impl Report {
     /// Adds the value of one round. Rows and columns keep the order of their first values.
     pub(crate) fn add(&mut self, table: &str, peer: &str, column: &str, value: f64) {
         let cell = [table, peer, column];
-        match self.cells.iter_mut().find(|(it, _)| it == &cell) {
+        match self.cells.iter_mut().find(|(known, _)| known == &cell) {
             Some((_, values)) => values.push(value),
             None => self.cells.push((cell.map(str::to_owned), vec![value])),
         }
@@ -109,7 +109,7 @@ impl Report {
     }
 
     fn values(&self, cell: [&str; 3]) -> Option<&[f64]> {
-        let found = self.cells.iter().find(|(it, _)| it == &cell);
+        let found = self.cells.iter().find(|(known, _)| known == &cell);
         found.map(|(_, values)| values.as_slice())
     }
 }

@@ -9,7 +9,7 @@ use crate::run::Run;
 use crate::server::{self, Program};
 use crate::tools::{Counts, Tool, each};
 
-/// How many requests each client makes, in a short and a long run.
+/// Number of requests that each client makes, in a short and a long run.
 const REQUESTS: [u32; 2] = [20, 120];
 
 /// The calls that a column adds up.

@@ -25,7 +25,7 @@ pub(crate) struct Run {
     pub(crate) folder: PathBuf,
     /// The example server, for the parts that start it.
     pub(crate) httpd: PathBuf,
-    /// How often each peer is measured.
+    /// Number of measurements of each peer.
     pub(crate) rounds: usize,
 }
 
@@ -72,7 +72,7 @@ impl Run {
         fs::write(self.file(&part.name), serde_json::to_vec_pretty(&report)?)
     }
 
-    /// Reads a part's report; `None` if there is none.
+    /// Reads a part's report; `None` if it has none yet.
     pub(crate) fn read(&self, part: &str) -> io::Result<Option<Report>> {
         let file = self.file(part);
         let text = file.exists().then(|| fs::read(file)).transpose()?;
@@ -118,7 +118,7 @@ pub(crate) fn shell(line: &str) -> Command {
     command
 }
 
-/// What a line of the shell prints; nothing if it fails.
+/// The output of a line of the shell; nothing if it fails.
 fn printed(line: &str) -> String {
     let output = shell(line).output().ok();
     let output = output.filter(|output| output.status.success());

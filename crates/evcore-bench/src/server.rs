@@ -19,7 +19,7 @@ use crate::{pace, process};
 ///
 /// Its lines are for the shell, in the root of the source tree. They have the variables `HTTPD` (the
 /// example server), `FOLDER` (the directory of all files) and `CLIENT_CPU`. The line of a start also
-/// has `NAME`, `ADDRESS` and `WORKERS`; that of a proxy, `UPSTREAM`.
+/// has `NAME`, `ADDRESS` and `WORKERS`; the line of a proxy, `UPSTREAM`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
     /// The parts that measure it.
@@ -41,7 +41,7 @@ pub(crate) struct Program {
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
-    /// How many workers it was asked for; 0 if it has one worker in any case, or does all by itself.
+    /// Number of requested workers; 0 if it has one worker in any case, or does all by itself.
     pub(crate) workers: usize,
     process: Child,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Server {
 pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Program> {
     let all = include_str!("../servers/servers.json");
     let mut all: Vec<Program> = serde_json::from_str(all).expect("it has this form");
-    all.retain(|program| program.parts.iter().any(|it| it == part));
+    all.retain(|program| program.parts.iter().any(|measured| measured == part));
     all.retain_mut(|program| {
         program.set("HTTPD", &run.httpd);
         program.set("FOLDER", folder(run));
@@ -104,7 +104,7 @@ impl Program {
     ///
     /// The reason why it does not serve.
     pub(crate) fn start(&self, workers: usize) -> Result<Server, String> {
-        let mut server = self.launch(workers).map_err(|it| it.to_string())?;
+        let mut server = self.launch(workers).map_err(|error| error.to_string())?;
         let mut is_alive = true;
         pace::until(|| {
             is_alive = matches!(server.process.try_wait(), Ok(None));
@@ -151,7 +151,7 @@ impl Server {
         workers
     }
 
-    /// Whether it has all its workers.
+    /// Returns whether it has all its workers.
     pub(crate) fn is_whole(&self) -> bool {
         self.pids().len() == self.workers.max(1)
     }
@@ -172,7 +172,7 @@ impl Server {
         assert!(rests, "{}: workers {pids:?} never sleep", self.name);
     }
 
-    /// How often its workers have gone to sleep, together.
+    /// Number of times that its workers have gone to sleep, together.
     pub(crate) fn sleeps(&self) -> u64 {
         self.pids().into_iter().map(process::sleeps).sum()
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::report::{Report, number};
 
-/// What a part should reach.
+/// A figure that a part should reach.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Target {
     what: String,
@@ -38,7 +38,9 @@ impl Target {
             Some(value) => format!("**missed** by {}{reason}", part_of(value, bound)),
         };
         let unit = words[3..].join(" ");
-        let reached = reached.map_or("–".to_owned(), |it| format!("{} {unit}", number(it)));
+        let reached = reached.map_or("–".to_owned(), |figure| {
+            format!("{} {unit}", number(figure))
+        });
         let (what, reached) = (&self.what, reached.trim_end());
         format!("| {what} | {} | {reached} | {verdict} |\n", self.bound)
     }

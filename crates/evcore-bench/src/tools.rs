@@ -23,7 +23,7 @@ pub(crate) enum Tool {
     Strace,
 }
 
-/// How often each event happens.
+/// Number of times that each event happens.
 pub(crate) type Counts = BTreeMap<String, f64>;
 
 const CALLGRIND: &str = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
@@ -43,7 +43,7 @@ impl Tool {
         }
     }
 
-    /// Whether it is not installed, which is recorded.
+    /// Returns whether it is not installed, which is recorded.
     pub(crate) fn is_missing(self, report: &mut Report) -> bool {
         let (command, _) = self.command();
         let program = command.split(' ').next().unwrap_or_default();
@@ -51,15 +51,21 @@ impl Tool {
         report.or_absent(program, version).is_none()
     }
 
-    /// What each operation takes. The words of `evcore-bench count` have `@` for the peer and `#` for
-    /// the number of operations.
+    /// The cost of each operation. The words of `evcore-bench count` have `@` for the peer and `#`
+    /// for the number of operations.
     ///
     /// # Panics
     ///
     /// If the program or the tool fails.
     pub(crate) fn each(self, run: &Run, words: &str, peer: &str) -> Counts {
         let (_, lengths) = self.command();
-        let lengths = lengths.map(|it| if run.quick { it.div_ceil(20) } else { it });
+        let lengths = lengths.map(|length| {
+            if run.quick {
+                length.div_ceil(20)
+            } else {
+                length
+            }
+        });
         each(lengths, |times| self.count(words, peer, &times.to_string()))
     }
 
@@ -83,7 +89,7 @@ impl Tool {
     ///
     /// # Panics
     ///
-    /// If there is none: no count would pass for one of zero.
+    /// If the text has no count: a missing count would pass for zero.
     pub(crate) fn parse(self, text: &str) -> Counts {
         let after = |name: &str| {
             let line = text.lines().find_map(|line| line.split_once(name));
@@ -95,7 +101,7 @@ impl Tool {
             }
             Tool::Memcheck => after("total heap usage: ")
                 .take(1)
-                .map(|it| ("allocs", it))
+                .map(|count| ("allocs", count))
                 .collect(),
             // Share of the time, seconds, microseconds a call, calls, perhaps errors, name.
             Tool::Strace => {
@@ -115,7 +121,7 @@ impl Tool {
     }
 }
 
-/// What each operation takes, by the counts of few and of many.
+/// The cost of each operation, by the counts of few and of many.
 pub(crate) fn each(lengths: [u32; 2], count: impl FnMut(u32) -> Counts) -> Counts {
     let [few, many] = lengths.map(count);
     let operations = f64::from(lengths[1] - lengths[0]);

@@ -1,5 +1,5 @@
-//! The whole: `httpd` beside the least that a server can do, and beside the fastest ones; files; and
-//! proxies.
+//! The whole: `httpd` compared with the least that a server can do, and with the fastest ones;
+//! files; and proxies.
 //!
 //! Each server has one worker on the first CPU. The client is this process, on the last CPU: the load
 //! of the example `client`. Every server sends the same body in a head of nearly the same length.
@@ -76,7 +76,7 @@ fn rounds(
     become_client();
     run.rounds(what, || {
         let servers = peers.iter();
-        let servers = servers.filter_map(|it| report.or_absent(&it.name, it.start(0)));
+        let servers = servers.filter_map(|server| report.or_absent(&server.name, server.start(0)));
         let servers: Vec<Server> = servers.collect();
         round(&servers, report);
     });
@@ -111,7 +111,7 @@ fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
         add("rate", rate / 1e3);
         rates.insert(server.name.as_str(), rate);
     }
-    // Without nginx, that of `httpd`.
+    // Without nginx, the rate of `httpd`.
     let half = rates.get("nginx").or_else(|| rates.get("httpd"));
     let half = half.map_or(f64::INFINITY, |rate| rate / 2.0);
     for server in servers {
@@ -145,8 +145,8 @@ pub(crate) fn run_load(load: &mut Load, rate: f64, time: Duration) -> Duration {
     took
 }
 
-/// What a request takes if requests are sent as fast as responses arrive: nanoseconds of the user's
-/// time and of all CPU time; and how many come in a second.
+/// The cost of a request if requests are sent as fast as responses arrive: nanoseconds of the
+/// user's time and of all CPU time; and the number of requests a second.
 fn saturate(server: &Server, load: &mut Load, run: &Run) -> [f64; 3] {
     run_load(load, f64::INFINITY, ms(run, 100));
     let pid = server.pids()[0];
@@ -179,7 +179,7 @@ pub(crate) fn measure_datagrams(run: &Run, report: &mut Report) {
     });
 }
 
-/// How many answers come, with 64 questions under way.
+/// Number of answers a second, with 64 questions under way.
 fn answers_a_second(program: &Program, time: Duration) -> io::Result<f64> {
     let server = program.launch(0)?;
     let client = UdpSocket::bind("127.0.0.1:0")?;

@@ -17,8 +17,8 @@ use crate::time_source::{SystemTimeSource, TimeSource, instant_now};
 /// A cached clock: it shows the time of the last [`update`](Self::update).
 ///
 /// Reading a number is a load. The first read of wall time after an update also reads the source,
-/// which is no system call on most systems; all later reads until the next update return the same
-/// time. A string is formatted when it is first read within its second; after that, reading it
+/// which is not a system call on most systems; all later reads until the next update return the
+/// same time. A string is formatted when it is first read within its second; after that, reading it
 /// copies it. Nothing is allocated after construction.
 ///
 /// A clock is `Send` and not `Sync`: one thread uses it at a time. For many threads see
@@ -73,7 +73,7 @@ impl Clock {
     }
 
     /// Reads the monotonic time of the source once, and shows it from now on. The next read of wall
-    /// time reads that of the source.
+    /// time reads the source's.
     ///
     /// If the monotonic time of the source went back, the clock keeps its own until the source has
     /// caught up.
@@ -145,7 +145,7 @@ impl Clock {
         });
         let ahead = Duration::from_nanos(self.monotonic_ns.saturating_sub(read_ns));
         let behind = Duration::from_nanos(read_ns.saturating_sub(self.monotonic_ns));
-        // Before the first instant that this system can represent there is none.
+        // The instant that far back may be before the first that this system can represent.
         (instant + ahead).checked_sub(behind).unwrap_or(instant)
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Ring<const SLOTS: usize, const WORDS: usize, O = Sound> {
 }
 
 impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
-    /// How far the sequence advances after a publication before its slot is written again.
+    /// Distance that the sequence advances after a publication before its slot is written again.
     const LAP: u64 = 2 * SLOTS as u64 - 1;
 
     /// A ring whose first publication is `words`.

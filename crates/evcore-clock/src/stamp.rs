@@ -240,7 +240,7 @@ fn time_of_day(time: &Civil) -> [u8; 8] {
 
 /// The sign, the hours and the minutes of an offset.
 ///
-/// The sign is that of the whole minutes, because `-00:00` means "unknown" in RFC 3339.
+/// The sign is the sign of the whole minutes, because `-00:00` means "unknown" in RFC 3339.
 fn sign_hours_minutes(offset_seconds: i32) -> ([u8; 1], u32, u32) {
     const MINUTES_MAX: i32 = 99 * 60 + 59;
     let minutes = (offset_seconds / 60).clamp(-MINUTES_MAX, MINUTES_MAX);

@@ -1,4 +1,4 @@
-//! The atomics of the shared clock: those of the standard library, or loom's in the loom tests.
+//! The atomics of the shared clock: the standard library's, or loom's in the loom tests.
 
 #[cfg(evcore_loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};

@@ -91,7 +91,7 @@ pub(crate) fn instant_now() -> Instant {
 /// The clocks of the operating system, and the local time zone.
 ///
 /// They are `CLOCK_MONOTONIC`, which counts from the boot on Linux, and `CLOCK_REALTIME`. Usually a
-/// reading is no system call, because the kernel provides them through the vDSO.
+/// reading is not a system call, because the kernel provides them through the vDSO.
 ///
 /// ```
 /// use evcore_clock::{Clock, SystemTimeSource};

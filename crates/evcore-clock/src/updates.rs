@@ -52,7 +52,7 @@ impl ClockUpdates {
     ///
     /// # Errors
     ///
-    /// Those of [`Ticker::every`], except [`TickerError::Unsupported`].
+    /// The errors of [`Ticker::every`], except [`TickerError::Unsupported`].
     pub fn every(period: Duration) -> Result<Self, TickerError> {
         match Ticker::every(period) {
             Ok(ticker) => Ok(Self(Policy::Ticker(ticker))),
@@ -92,15 +92,15 @@ impl ClockUpdates {
         }
     }
 
-    /// Whether every wait updates the clock.
+    /// Returns whether every wait updates the clock.
     #[inline]
     #[must_use]
     pub const fn is_every_wait(&self) -> bool {
         matches!(self.0, Policy::EveryWait)
     }
 
-    /// How far the clock may be behind, in nanoseconds. A deadline is later by this, so that it is
-    /// never early.
+    /// Nanoseconds that the clock may be behind, at most. A deadline is later by this, so that it
+    /// is never early.
     #[must_use]
     pub fn lag_ns(&self) -> u64 {
         match &self.0 {
@@ -129,7 +129,7 @@ impl ClockUpdates {
     ///
     /// # Errors
     ///
-    /// Those of [`Ticker::acknowledge`].
+    /// The errors of [`Ticker::acknowledge`].
     pub fn update(
         &mut self,
         clock: &mut Clock,

@@ -16,7 +16,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// How often the monotonic and the wall clock were read.
+    /// Number of reads of the monotonic and of the wall clock.
     fn reads(&self) -> [u32; 2] {
         [&self.monotonic, &self.wall].map(|count| count.load(Ordering::Relaxed))
     }

@@ -5,7 +5,7 @@
 //! sequence, and a slot that was never written differs from all of them.
 //! Each mutant weakens one ordering, and loom must find it.
 //!
-//! A writer that runs beside a reader does not load words before it stores them. loom remembers only
+//! A writer that runs during a read does not load words before it stores them. loom remembers only
 //! the last access to an atomic, so the writer's load would hide the reader's, and loom would skip
 //! their interleavings.
 

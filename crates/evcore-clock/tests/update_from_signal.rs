@@ -85,7 +85,7 @@ impl TimeSource for Seconds {
 }
 
 thread_local! {
-    /// Whether this thread is in a signal handler.
+    /// True if this thread is in a signal handler.
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,4 +1,4 @@
-//! What a handover costs each side, beside an accept in the same run.
+//! The cost of a handover for each side, compared with an accept in the same run.
 //!
 //! `cargo run --release -p evcore-handover --example cost -- 3000`
 //!

@@ -1,8 +1,8 @@
-//! What moves.
+//! A connection that moves.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// A descriptor, and what the next process must know about it.
+/// A descriptor, and the state that the next process needs for it.
 ///
 /// Before you send one, remove its descriptor from your poller: both processes then hold the same
 /// open file, and a registration would go on reporting.

@@ -1,4 +1,4 @@
-//! What can go wrong, with a variant for each thing that a caller would act on.
+//! The errors of this crate, with a variant for each thing that a caller would act on.
 
 use std::{error, fmt, io};
 
@@ -39,7 +39,7 @@ pub enum Error {
     Unsupported,
     /// The operating system refused a call.
     Os {
-        /// What was being done, with the system call in parentheses if it has another name.
+        /// The action that failed, with the system call in parentheses if it has another name.
         doing: &'static str,
         /// The system's error.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! What was sent and is not acknowledged. This file makes no call.
+//! The batches that were sent and are not acknowledged. This file makes no call.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(crate) struct Ledger<T> {
 }
 
 /// An answer is to a batch that is not the oldest one. A receiver answers in order, so the other
-/// side is none.
+/// side is not a receiver.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OutOfOrder;
 

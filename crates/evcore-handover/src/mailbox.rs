@@ -34,7 +34,7 @@ impl Mailbox {
     /// A mailbox, and the sending end for [`Sender::open`](crate::Sender::open). Make it before the
     /// fork.
     ///
-    /// `version` is that of the states that this program understands.
+    /// `version` is the version of the states that this program understands.
     ///
     /// # Errors
     ///

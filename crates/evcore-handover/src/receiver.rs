@@ -126,8 +126,8 @@ impl Receiver {
         }
     }
 
-    /// Whether a batch belongs to this side although its sender can get no answer: the sender was
-    /// dropped or has died, and has not taken its connections back.
+    /// Returns whether a batch belongs to this side although its sender can get no answer. Such a
+    /// sender was dropped or has died, and has not taken its connections back.
     fn inherits(&self) -> bool {
         // In this order: a sender that takes back writes the byte before it closes its end.
         // The byte stays, for the batches that follow.
@@ -174,9 +174,9 @@ impl Batch<'_> {
     ///
     /// # Errors
     ///
-    /// [`TakenBack`] if the sender has taken the batch back. Its connections are in the error, because
-    /// they must leave your poller before they are dropped: the sender keeps the files open, and a
-    /// registration would go on reporting.
+    /// [`TakenBack`] if the sender has taken the batch back. Its connections are in the error,
+    /// because they must leave your poller before they are dropped. The sender keeps the files
+    /// open, and a registration would go on reporting.
     pub fn accept(mut self) -> Result<Vec<Connection>, TakenBack> {
         let message = wire::acknowledged(self.number);
         self.is_answered = true;

@@ -40,7 +40,7 @@ use crate::{
 #[must_use = "dropping it leaves what was sent to the receiver"]
 pub struct Sender {
     channel: OwnedFd,
-    /// Outlives this process in the receiver, with the byte that says that the connections were
+    /// Outlives this process in the receiver, with the byte that reports that the connections were
     /// taken back.
     revocation: OwnedFd,
     /// The receiver's end, as long as it lies in the mailbox. Otherwise nobody could empty it.
@@ -50,7 +50,7 @@ pub struct Sender {
     message: Vec<u8>,
 }
 
-/// What a receiver did with a batch.
+/// The answer of a receiver to a batch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
@@ -79,9 +79,9 @@ impl Sender {
     /// Opens a channel to the process that reads a [`Mailbox`](crate::Mailbox). `mailbox` is its
     /// sending end, which any number of processes may use.
     ///
-    /// `version` is that of the states that this program writes. Connections may be sent before a
-    /// process has taken the channel out of the mailbox. Opens three descriptors; one of them is
-    /// closed when the channel is taken.
+    /// `version` is the version of the states that this program writes. Connections may be sent
+    /// before a process has taken the channel out of the mailbox. Opens three descriptors; one of
+    /// them is closed when the channel is taken.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Sender {
     /// Sends connections, in batches, and removes them from the front of `connections`. Returns how
     /// many were sent.
     ///
-    /// What is left did not fit: send it when an [answer](Self::next_answer) has made room. The channel
+    /// The rest did not fit: send it when an [answer](Self::next_answer) has made room. The channel
     /// owns what was sent, until the answer or [`take_back`](Self::take_back). None of it may be
     /// registered with a poller.
     ///
@@ -227,7 +227,8 @@ impl Sender {
         })
     }
 
-    /// Whether a process has taken the channel out of the mailbox, as far as the answers were read.
+    /// Returns whether a process has taken the channel out of the mailbox, as far as the answers
+    /// were read.
     ///
     /// A slot may have no worker: give up after a time of your choice.
     #[must_use]

@@ -1,6 +1,6 @@
 //! The system calls. None of them waits.
 //!
-//! What the protocol relies on, of Linux's Unix sockets of type `SOCK_SEQPACKET`:
+//! The protocol relies on these properties of Linux's Unix sockets of type `SOCK_SEQPACKET`:
 //!
 //! - A message arrives whole, with all of its descriptors, or not at all.
 //! - What was sent stays readable when the other end is closed, and a descriptor under way stays open
@@ -89,7 +89,7 @@ pub(crate) fn send(
     }
 }
 
-/// What a socket had.
+/// The result of reading a socket.
 #[derive(Debug)]
 pub(crate) enum Received<T> {
     Message(T),
@@ -162,7 +162,7 @@ pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result
     )
 }
 
-/// Whether a message waits to be read. It stays there.
+/// Returns whether a message waits to be read. It stays there.
 pub(crate) fn has_message(socket: BorrowedFd<'_>) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
     let peeked = some_or_end(|| recv(socket, &mut [0], flags));
@@ -183,7 +183,7 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
     }
 }
 
-/// Whether the other end is closed. A `shutdown` of its reading side alone is not reported.
+/// Returns whether the other end is closed. A `shutdown` of its reading side alone is not reported.
 pub(crate) fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
     let mut entry = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
     let now = Timespec::default();

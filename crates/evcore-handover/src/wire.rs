@@ -108,7 +108,7 @@ pub(crate) fn batch<'a>(
     states.for_each(|state| out.extend(state));
 }
 
-/// How many of the first connections fit into one batch, given the lengths of their states.
+/// Number of the first connections that fit into one batch, given the lengths of their states.
 pub(crate) fn batch_size(lengths: impl Iterator<Item = usize>) -> usize {
     let mut left = STATE_BYTES_MAX;
     let fits = lengths.map_while(|length| {
@@ -198,7 +198,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
     }
 }
 
-/// The places of so many states, which must end where the message ends.
+/// The places of this many states, which must end where the message ends.
 fn states(count: usize, rest: &[u8]) -> Result<Vec<Range<usize>>, &'static str> {
     if !(1..=BATCH_CONNECTIONS_MAX).contains(&count) {
         return Err("a batch has 1 to 253 connections");

@@ -32,8 +32,8 @@ use crate::{
 /// The size of the buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long a worker that exits waits for the reader of a pipe. It is short because the master kills
-/// workers soon in a fast stop.
+/// Time that a worker that exits waits for the reader of a pipe. It is short because the master
+/// kills workers soon in a fast stop.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An open access log.
@@ -102,7 +102,7 @@ impl AccessLog {
         }
     }
 
-    /// Adds a line; writes the buffered lines first if there is no room.
+    /// Adds a line. Writes the buffered lines first if they leave too little room.
     pub fn add(&mut self, entry: &Entry<'_>) {
         if !self.has_room() {
             self.write();
@@ -114,7 +114,7 @@ impl AccessLog {
         }
     }
 
-    /// Whether lines are buffered.
+    /// Returns whether lines are buffered.
     pub fn has_buffered(&self) -> bool {
         !self.lines.is_empty()
     }

@@ -3,9 +3,11 @@
 use crate::{
     body_memory::BodyMemory,
     chunk_extension::{Extension, is_text, is_token},
-    request::MAX_BODY_BYTES,
     response::Status,
 };
+
+/// The most bytes of a body.
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// The memory that a chunked body reserves first, in bytes.
 const FIRST_CHUNKED_RESERVATION: usize = 4096;
@@ -20,7 +22,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Whether there is no body.
+    /// Returns whether the body is empty.
     pub fn is_empty(self) -> bool {
         self == Self::Length(0)
     }
@@ -51,7 +53,7 @@ pub struct BodyReader {
     overhead: usize,
 }
 
-/// What the next byte belongs to.
+/// The part of the body that the next byte belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// A body of known length.
@@ -113,7 +115,7 @@ impl BodyReader {
         }
     }
 
-    /// Whether the body is complete.
+    /// Returns whether the body is complete.
     pub fn is_done(&self) -> bool {
         matches!(self.next, Next::End)
     }

@@ -1,10 +1,10 @@
 //! The limit on the memory of all unfinished request bodies of a worker (`--bodies`).
 //!
 //! A body reserves memory before it allocates. A body of known length reserves all of it when its
-//! head has arrived. If there is not enough, its connection is not read until there is: the body
-//! stays in the kernel's buffer, and waiting connections are admitted in order of arrival. A chunked
-//! body reserves a little at first, in the same way, and more as it grows. If there is no more
-//! memory, it is refused.
+//! head has arrived. If there is not enough, its connection waits, and the body stays in the
+//! kernel's buffer. Waiting connections are admitted in order of arrival. A chunked body reserves a
+//! little at first, in the same way, and more as it grows. If there is no more memory, it is
+//! refused.
 //!
 //! A body that waits holds no memory, and a body that holds memory never waits for more, so there is
 //! no deadlock. The memory is released when the response, which repeats the body, has been sent.
@@ -69,7 +69,7 @@ impl BodyMemory {
         self.reserved -= size;
     }
 
-    /// Whether a connection waits.
+    /// Returns whether a connection waits.
     #[inline]
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
@@ -85,13 +85,13 @@ impl BodyMemory {
         Some(token)
     }
 
-    /// How much is reserved, in bytes.
+    /// The reserved memory, in bytes.
     #[cfg(test)]
     pub fn reserved(&self) -> usize {
         self.reserved
     }
 
-    /// How many connections wait.
+    /// Number of connections that wait.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.waiting.len()

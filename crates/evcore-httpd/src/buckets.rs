@@ -49,8 +49,9 @@ impl Buckets {
 
     /// Counts what `earlier` has, and the histogram.
     ///
-    /// For each bound, the buckets of the histogram below it are read, up to the bound that no value
-    /// exceeds: some 25,000 buckets at most, and a third of that if all values are below 1 ms.
+    /// For each bound, the buckets of the histogram below it are read, up to the bound that no
+    /// value exceeds. These are some 25,000 buckets at most, and a third of them if all values are
+    /// below 1 ms.
     pub fn read(&mut self, histogram: &Histogram, mean: f64, earlier: &Self) {
         let count = histogram.count();
         let mut below = 0;

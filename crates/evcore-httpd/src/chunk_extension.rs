@@ -10,7 +10,7 @@
 //! is allowed exactly where the grammar has it, because a recipient must accept it there (RFC 9110,
 //! section 5.6.3). So the line may not end with white space. Extensions have no meaning here.
 
-/// What was read last.
+/// The part that was read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
     /// White space before a semicolon.
@@ -69,12 +69,13 @@ impl Extension {
     }
 }
 
-/// Whether a byte may be in a token, such as the name of a field (RFC 9110, section 5.6.2).
+/// Returns whether a byte may be in a token, such as the name of a field (RFC 9110, section 5.6.2).
 pub fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Whether a byte may be in a value: no control byte, except a tab (RFC 9110, section 5.5).
+/// Returns whether a byte may be in a value: not a control byte, except a tab (RFC 9110, section
+/// 5.5).
 pub fn is_text(byte: u8) -> bool {
     byte == b'\t' || !byte.is_ascii_control()
 }

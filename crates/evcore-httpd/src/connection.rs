@@ -37,9 +37,9 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client connection: bytes in, bytes out.
 ///
-/// It does no I/O. It has no stream, waits for nothing and arms no timer: its caller does that, which is
-/// `session` on a loop, and in tests a few lines over two vectors. It does make responses, of what the
-/// connections of a worker [share](Shared).
+/// It does no I/O. It has no stream, waits for nothing and arms no timer. Its caller does that:
+/// `session` on a loop, and in tests a few lines over two vectors. It does make responses, of what
+/// the connections of a worker [share](Shared).
 ///
 /// Its methods are of four kinds. They are called in this order, once for each step of the loop:
 ///
@@ -58,7 +58,7 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// [`handle_eviction`](Self::handle_eviction) is for after 3, because a request may have just arrived.
 /// After an [`Abort`], only `release` follows.
 ///
-/// It reads only what it can serve: while a response is being sent or delayed, its task is not to receive,
+/// It reads only what it can serve. While a response is being sent or delayed, it does not receive,
 /// and further requests stay in the socket's receive buffer.
 ///
 /// A request touches most of it. With its stream it is as large as two cache lines, because thousands of
@@ -68,7 +68,7 @@ pub struct Connection {
     input: Input,
     output: Output,
     payload: Payload,
-    /// What becomes of the current request. `None` before a head, and within one.
+    /// The progress of the current request. `None` before a head, and within one.
     state: Option<Box<State>>,
     /// `None` if there is no access log.
     logged: Option<Box<Logged>>,
@@ -85,7 +85,7 @@ pub struct Connection {
 
 const _: () = assert!(size_of::<(evcore::EdgeStream, Connection)>() == 128);
 
-/// What the access log records of a connection.
+/// The part of a connection that the access log records.
 #[derive(Debug)]
 struct Logged {
     /// The client's address; `None` for a Unix socket.
@@ -108,7 +108,7 @@ enum State {
     },
 }
 
-/// What a connection has access to in a call that makes responses.
+/// The context of a call that makes responses.
 #[derive(Debug)]
 pub struct Cx<'a> {
     pub shared: &'a mut Shared,
@@ -262,7 +262,7 @@ impl Connection {
         self.state = Some(Box::new(State::Lingering { left }));
     }
 
-    /// What to do next with the stream. Serves what earlier input has left over.
+    /// Returns the next task for the stream. Serves requests that earlier input has left over.
     #[inline]
     pub fn poll_task<'a>(
         &'a mut self,
@@ -327,7 +327,8 @@ impl Connection {
         }
     }
 
-    /// What changes in the loop. Keeps what is not sent, and updates the counters.
+    /// Returns the changes for the loop. Keeps the bytes that are not sent, and updates the
+    /// counters.
     #[inline]
     pub fn poll_changes(&mut self, shared: &mut Shared) -> Result<Changes, Abort> {
         self.output.keep(0, shared)?;
@@ -361,8 +362,8 @@ impl Connection {
     /// Marking a connection idle moves it to the end of the eviction order, so it is marked only after
     /// it was in use.
     ///
-    /// A stopping worker waits for one more request if the client does not know: the response was begun
-    /// before the stop, and so did not announce the end. The loop would evict an idle connection at once.
+    /// A stopping worker waits for one more request if the response was begun before the stop, and
+    /// so did not announce the end. The loop would evict an idle connection at once.
     fn poll_idle(&self, phase: Phase, shared: &Shared) -> Option<bool> {
         if phase != Phase::Waiting {
             Some(false)
@@ -386,7 +387,7 @@ impl Connection {
         shared.counts.connection_closed(self.phase);
     }
 
-    /// Whether it is between two requests.
+    /// Returns whether it is between two requests.
     pub fn is_idle(&self) -> bool {
         self.state.is_none() && self.input.is_empty() && !self.has_output()
     }
@@ -423,7 +424,7 @@ impl Connection {
         used
     }
 
-    /// Whether the next request can be parsed now.
+    /// Returns whether the next request can be parsed now.
     fn may_serve(&self, cx: &Cx<'_>) -> bool {
         let at_request = matches!(self.state.as_deref(), None | Some(State::Body(..)));
         let has_room = !self.payload.is_pending() && cx.shared.output.len() < MAX_OUTPUT_BYTES;

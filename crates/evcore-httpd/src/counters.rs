@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 
 use evcore::Stats;
 
-/// What the pages say of a counter.
+/// The description of a counter on the pages.
 #[derive(Debug)]
 pub struct Row {
     pub counter: Counter,
@@ -34,8 +34,8 @@ pub enum Group {
     Timers,
 }
 
-/// Makes the counters and their table: first those of the connections, then those of the event loop, with
-/// their source.
+/// Makes the counters and their table: first the counters of the connections, then the counters of
+/// the event loop, with their source.
 macro_rules! counters {
     (
         connections { $($counter:ident, $field:literal, $metric:literal, $help:literal;)* }
@@ -77,7 +77,7 @@ macro_rules! counters {
                 )*
             }
 
-            /// What the event loop counts, with the places in the array.
+            /// The counts of the event loop, with the places in the array.
             #[inline]
             pub fn of_loop(&self) -> [(usize, u64); OF_LOOP] {
                 [$((Counter::$looped as usize, self[Counter::$looped]),)*]
@@ -126,7 +126,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since the counters were `earlier`.
+    /// The counts since the counters were `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self(std::array::from_fn(|at| {

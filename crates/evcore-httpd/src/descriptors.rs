@@ -101,7 +101,8 @@ fn listeners(options: &Options) -> u64 {
     (sets * options.listen.len()) as u64
 }
 
-/// The minimum: one client, and new workers beside the old ones, so that a reload does not fail.
+/// The minimum: one client, and new workers in addition to the old ones, so that a reload does not
+/// fail.
 fn minimum(options: &Options) -> u64 {
     open_at_once(options, 2 * options.workers, 1)
 }

@@ -1,4 +1,4 @@
-//! What the server does when something happens to its workers: lines of the log, the pid file, and the
+//! The reactions of the server to events of its workers: lines of the log, the pid file, and the
 //! counts of the master.
 
 use std::{
@@ -20,7 +20,7 @@ use crate::{
     socket_files::SocketFiles,
 };
 
-/// The log of a server, and its files beside the log.
+/// The log of a server, and its other files.
 pub struct Events {
     scoreboard: Scoreboard,
     /// `None` once the server has ended.

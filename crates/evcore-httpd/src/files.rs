@@ -1,6 +1,6 @@
 //! `/files/...`: the files beneath `--root`, sent without a copy in user mode.
 //!
-//! What is answered:
+//! The answers:
 //!
 //! | the target names | answer |
 //! |---|---|
@@ -44,9 +44,10 @@ use rustix::io::Errno;
 
 use crate::{
     options::Options,
-    request::{Request, Version},
+    request::Request,
     response::{StartOfHead, Status},
     route::path_of,
+    version::Version,
 };
 
 use cache::OpenFiles;
@@ -94,12 +95,12 @@ pub struct Part {
 #[derive(Debug, PartialEq, Eq)]
 enum Miss {
     Status(Status),
-    /// The name is that of a directory, and has no `/` at its end.
+    /// The name is the name of a directory, and has no `/` at its end.
     Directory,
 }
 
-/// How a response ends its head, and what becomes of the connection.
-pub type Ends = (Version, bool);
+/// The end of a head: the version of HTTP, and whether the connection is kept alive.
+pub type HeadEnd = (Version, bool);
 
 impl Files {
     /// Opens the root of the options; `None` if they have none.
@@ -133,7 +134,7 @@ impl Files {
         &mut self,
         request: &Request,
         head: &[u8],
-        ends: Ends,
+        end: HeadEnd,
         clock: &Clock,
         out: &mut Vec<u8>,
     ) -> Result<Answer, Status> {
@@ -141,7 +142,7 @@ impl Files {
         let file = match self.find(fields.target, clock) {
             Ok(file) => file,
             Err(Miss::Directory) => {
-                head::write_redirect(out, fields.target, ends, clock);
+                head::write_redirect(out, fields.target, end, clock);
                 return Ok(Answer {
                     status: Status::MovedPermanently,
                     body: None,
@@ -157,7 +158,7 @@ impl Files {
             Verdict::NotModified => (Status::NotModified, Selection::Whole),
             _ => select(request, &fields, &file),
         };
-        let length = self.write_head(out, status, &file, &selection, ends, clock);
+        let length = self.write_head(out, status, &file, &selection, end, clock);
         let is_empty = request.head_only || length == 0;
         let end = match &selection {
             Selection::Part(part) => part.end,
@@ -179,7 +180,7 @@ impl Files {
         self.open.close_unused(now_ms.saturating_sub(time_ms));
     }
 
-    /// Whether files are open that no connection may be sending.
+    /// Returns whether files are open that no connection may be sending.
     pub fn has_cached(&self) -> bool {
         !self.open.is_empty()
     }

@@ -1,7 +1,8 @@
-//! What the event loop did last, in the log after something went wrong.
+//! The last actions of the event loop, in the log after something went wrong.
 //!
-//! The loop's thread reads its own flight recorder, so that no lock is needed: after a slow turn,
-//! which the loop itself detects, and after a panic, while the worker's server is dropped.
+//! The loop's thread reads its own flight recorder, so that no lock is needed. It does so after a
+//! slow turn, which the loop itself detects, and after a panic, while the worker's server is
+//! dropped.
 
 use std::{fmt, process};
 
@@ -23,7 +24,8 @@ impl SlowTurnLog {
     /// Logs the turn that has just ended if it was slow, with the loop's last records. Call it after
     /// each turn.
     pub fn report(&mut self, ev: &mut EventLoop<impl Acceptor>) {
-        // Taken also if it is not logged: the records of a later report would be those of other turns.
+        // It is taken also if it is not logged, because a later report would have the records of
+        // other turns.
         let Some(slow) = ev.instruments().take_slow_turn() else {
             return;
         };
@@ -43,8 +45,8 @@ impl SlowTurnLog {
     }
 }
 
-/// Logs what went wrong and, if there is a flight recorder, the loop's last records: the newest first,
-/// because a log that takes no more loses the later lines.
+/// Logs what went wrong and, if there is a flight recorder, the loop's last records. The newest is
+/// first, because a full log loses the later lines.
 pub fn log_records(what: impl fmt::Display, ev: &mut EventLoop<impl Acceptor>) {
     let (time, pid) = (ev.clock().error_log_time(), process::id());
     log(format_args!("{time} [alert] {pid}: {what}"));

@@ -1,7 +1,7 @@
 //! The parsers of what clients and users supply, for the fuzz targets in `tests/fuzz/`.
 
 pub use crate::{
-    body::{BodyReader, Framing},
+    body::{BodyReader, Framing, MAX_BODY_BYTES},
     body_memory::BodyMemory,
     files::{
         condition::{Verdict, evaluate, range_applies},
@@ -9,7 +9,8 @@ pub use crate::{
         path::decode,
         range::{Selection, select},
     },
-    request::{MAX_BODY_BYTES, Parsed, Request, Version, parse},
+    request::{Parsed, Request, parse},
+    version::Version,
 };
 
 /// `--cpu-affinity`.

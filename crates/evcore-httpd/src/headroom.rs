@@ -1,27 +1,27 @@
 //! Headroom below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
 //!
-//! In Rust a small allocation that fails ends the process, and with it all its connections. So memory
-//! that clients ask for is allocated only if enough stays free for what cannot be refused: the tables
-//! of the event loop, small buffers, pages of `/status`. Whether it does is tried now and then, by an
-//! allocation that is freed at once. Without a limit nothing is tried.
+//! In Rust a small allocation that fails ends the process, and with it all its connections. So
+//! memory for clients is allocated only if enough stays free for what cannot be refused: the tables
+//! of the event loop, small buffers, pages of `/status`. Whether it does is tried now and then, by
+//! an allocation that is freed at once. Without a limit nothing is tried.
 
 use std::hint::black_box;
 
 use rustix::process::{Resource, getrlimit};
 
-/// What stays free, apart from the tables, in bytes.
+/// The memory that stays free, apart from the tables, in bytes.
 const SPARE_BYTES: usize = 2 * 1024 * 1024;
 
-/// What the largest table takes for a connection when it doubles, in bytes.
+/// The memory that the largest table takes for a connection when it doubles, in bytes.
 const TABLE_PER_CONNECTION: usize = 256;
 
-/// How much may be allocated between two trials, in bytes.
+/// The memory that may be allocated between two trials, in bytes.
 const PER_TRIAL: usize = 256 * 1024;
 
-/// What a new connection may allocate before it sends a body, in bytes.
+/// The memory that a new connection may allocate before it sends a body, in bytes.
 const PER_CONNECTION: usize = 2 * 1024;
 
-/// A trial is in so many pieces, because free memory is in pieces after some time.
+/// Pieces of a trial: fragmented memory has no large block.
 const PIECES: usize = 64;
 
 /// The limits on memory that the system has.
@@ -38,16 +38,16 @@ pub struct Headroom {
     /// Without a limit everything is allowed.
     is_limited: bool,
     spare: usize,
-    /// How much may be allocated before the next trial, in bytes.
+    /// The memory that may be allocated before the next trial, in bytes.
     left: usize,
     /// The tables have been tried for this many connections.
     connections: usize,
-    /// How often memory was refused.
+    /// Number of times that memory was refused.
     pub refused: u64,
 }
 
 impl Headroom {
-    /// That of a process with the limits of this one.
+    /// The headroom of a process with the limits of this one.
     pub fn new() -> Self {
         let is_limited = |&limit: &Resource| getrlimit(limit).current.is_some();
         Self {
@@ -59,7 +59,7 @@ impl Headroom {
         }
     }
 
-    /// That of a process below a limit that leaves nothing.
+    /// The headroom of a process below a limit that leaves nothing.
     #[cfg(test)]
     pub fn without_any() -> Self {
         Self {
@@ -69,21 +69,22 @@ impl Headroom {
         }
     }
 
-    /// Whether this many bytes may be allocated for a client.
+    /// Returns whether this many bytes may be allocated for a client.
     #[inline]
     pub fn allows(&mut self, bytes: usize) -> bool {
         !self.is_limited || self.try_out(bytes, 0)
     }
 
-    /// Whether there is memory for a connection beside this many.
+    /// Returns whether there is memory for a connection in addition to this many.
     #[inline]
     pub fn allows_connection(&mut self, open: usize) -> bool {
         !self.is_limited || self.try_out_connection(open)
     }
 
-    /// Whether this many bytes may be allocated that no client asks for. A refusal is not counted.
+    /// Returns whether this many bytes may be allocated that are not for a client. A refusal is not
+    /// counted.
     pub fn allows_uncounted(&mut self, bytes: usize) -> bool {
-        // What was tried before may be used up by this.
+        // This may use up the memory of the last trial.
         self.left = 0;
         !self.is_limited || is_available(bytes + self.spare, 0)
     }
@@ -117,7 +118,7 @@ impl Headroom {
     }
 }
 
-/// Whether this much memory can be had in pieces, and a table in one piece beside them.
+/// Returns whether this much memory is available in pieces, together with a table in one piece.
 fn is_available(bytes: usize, table: usize) -> bool {
     let mut trial = [const { Vec::<u8>::new() }; PIECES + 1];
     let sizes = std::iter::once(table).chain([bytes / PIECES; PIECES]);

@@ -2,7 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-/// Whether `value` is a name, an address or empty, optionally with a port (RFC 3986, section 3.2.2).
+/// Returns whether `value` is a name, an address or empty, optionally with a port (RFC 3986,
+/// section 3.2.2).
 pub fn is_host(value: &[u8]) -> bool {
     match value.strip_prefix(b"[") {
         Some(rest) => {
@@ -38,7 +39,7 @@ fn is_future_address(text: &str) -> bool {
     is_version && !address.is_empty() && bytes.all(|byte| is_plain(byte) || byte == b':')
 }
 
-/// What follows the `reg-name` at the front, which may be empty. An IPv4 address is such a name.
+/// The text after the `reg-name` at the front, which may be empty. An IPv4 address is such a name.
 fn after_name(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
     loop {
@@ -46,7 +47,7 @@ fn after_name(bytes: &[u8]) -> &[u8] {
         rest = &rest[plain.unwrap_or(rest.len())..];
         match rest {
             [b'%', high, low, after @ ..]
-                if [high, low].iter().all(|it| it.is_ascii_hexdigit()) =>
+                if [high, low].iter().all(|digit| digit.is_ascii_hexdigit()) =>
             {
                 rest = after;
             }

@@ -72,6 +72,7 @@ mod status_json;
 mod timers;
 #[cfg(feature = "tracing")]
 mod trace_log;
+mod version;
 pub mod worker;
 
 pub use program::run;

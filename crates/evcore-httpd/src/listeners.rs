@@ -19,7 +19,7 @@ use crate::{
 /// Listeners that another process has opened for this one.
 pub struct Passed {
     listeners: Inherited,
-    /// Whether a service manager has opened them, for this binary or for an older one. It also
+    /// True if a service manager has opened them, for this binary or for an older one. It also
     /// removes the files of Unix sockets.
     by_manager: bool,
 }
@@ -173,7 +173,7 @@ impl Inherited {
     }
 }
 
-/// Whether `wanted` has port 0 and a listener at `there` matches it.
+/// Returns whether `wanted` has port 0 and a listener at `there` matches it.
 fn serves_as(there: &Address, wanted: &Address) -> bool {
     match (there.tcp(), wanted.tcp()) {
         (Some(there), Some(wanted)) => wanted.port() == 0 && there.ip() == wanted.ip(),

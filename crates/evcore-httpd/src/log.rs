@@ -15,7 +15,7 @@ use crate::pipe;
 /// Lines lost since the last that was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Whether only errors are logged.
+/// Set while only errors are logged.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether [`notice`] logs nothing (`--quiet`).
@@ -23,7 +23,7 @@ pub fn set_quiet(is_quiet: bool) {
     QUIET.store(is_quiet, Ordering::Relaxed);
 }
 
-/// Logs what an operator may want to know and need not act on.
+/// Logs an event that an operator may want to see and need not act on.
 pub fn notice(line: impl fmt::Display) {
     if !QUIET.load(Ordering::Relaxed) {
         log(line);

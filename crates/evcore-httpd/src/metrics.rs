@@ -10,7 +10,7 @@ use crate::{buckets::Buckets, counters::Counters};
 /// The least time between two reads of the histograms, which are slow to read.
 const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 
-/// What is known of a running worker. A replacement begins anew.
+/// The metrics of a running worker. A replacement begins anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// The process id; 0 if the slot has no worker.
@@ -44,7 +44,7 @@ pub struct Distribution {
 /// Collects a worker's metrics from its event loop.
 #[derive(Debug)]
 pub struct MetricsCollector {
-    /// What earlier workers of the slot have counted.
+    /// The counts of earlier workers of the slot.
     earlier: (Counters, Totals),
     /// When the histograms are read next, in milliseconds of monotonic time.
     read_at_ms: u64,
@@ -63,7 +63,8 @@ impl Metrics {
         }
     }
 
-    /// Returns true if both belong to one worker. The start tells threads apart, which have one process id.
+    /// Returns whether both belong to one worker. The start distinguishes threads, which have one
+    /// process id.
     pub fn is_of_same_worker(&self, other: &Self) -> bool {
         (self.pid, self.started_ms) == (other.pid, other.started_ms)
     }

@@ -9,7 +9,7 @@ use evcore::{balancer::Policy, net::Address, poller::BackendKind};
 use evcore_serve::prefork::{Affinity, Cpus};
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{cpu_masks, log_entry::LogFormat, request::MAX_BODY_BYTES};
+use crate::{body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
 
 /// The text of `--help`.
 pub const HELP: &str = "\
@@ -135,13 +135,13 @@ pub struct Options {
     pub listen: Vec<Address>,
     /// The number of workers; 0: serve in this process, without a master.
     pub workers: usize,
-    /// Whether the workers are threads.
+    /// True if the workers are threads.
     pub threads: bool,
     /// The CPUs of the workers; `None`: no affinity is set.
     pub affinity: Option<Affinity>,
     /// How the workers share the listeners.
     pub policy: Policy,
-    /// Whether each worker has its own listeners, and the kernel distributes the connections
+    /// True if each worker has its own listeners, and the kernel distributes the connections
     /// (`SO_REUSEPORT`).
     pub own_listeners: bool,
     /// The most connections accepted in one turn.
@@ -160,8 +160,8 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     /// The time between two successful writes of a response.
     pub send_timeout: Duration,
-    /// What the kernel may hold of the responses of one connection (`SO_SNDBUF`), in bytes; `None`:
-    /// the system decides.
+    /// Maximum size of the kernel's buffer for the responses of one connection (`SO_SNDBUF`), in
+    /// bytes; `None`: the system decides.
     pub send_buffer: Option<u32>,
     /// The time for open connections in a graceful shutdown.
     pub shutdown_timeout: Duration,
@@ -171,9 +171,9 @@ pub struct Options {
     pub access_log: Option<PathBuf>,
     /// The format of the access log.
     pub access_log_format: LogFormat,
-    /// Whether only errors are logged to standard error, and the addresses.
+    /// True if only errors are logged to standard error, and the addresses.
     pub quiet: bool,
-    /// What is logged to standard error.
+    /// The events that are logged to standard error.
     pub log_level: LogLevel,
     /// A turn that takes longer is logged; `None`: no turn is.
     pub watchdog: Option<Duration>,
@@ -185,7 +185,7 @@ pub struct Options {
     pub index: Option<OsString>,
     /// The most files that a worker keeps open for later requests.
     pub open_files: u32,
-    /// Whether `/sleep` and `/block` are enabled.
+    /// True if `/sleep` and `/block` are enabled.
     pub delay_endpoints: bool,
     /// The path of the pid file.
     pub pid_file: Option<PathBuf>,
@@ -438,7 +438,7 @@ impl FromStr for Timers {
 /// A value of `--log-level`. Each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
-    /// What the server announces, and what goes wrong.
+    /// Announcements of the server, and errors.
     Error,
     /// Connections, plans and stale events of the event loop.
     Debug,

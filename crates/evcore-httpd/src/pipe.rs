@@ -18,7 +18,7 @@ use rustix::{
 /// The largest atomic write to a pipe on Linux. Up to it, lines of several writers do not mix.
 pub const PIPE_BUF: usize = 4096;
 
-/// Whether the file is a pipe, named or anonymous.
+/// Returns whether the file is a pipe, named or anonymous.
 pub fn is_pipe(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.file_type().is_fifo())
 }

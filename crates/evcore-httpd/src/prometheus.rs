@@ -21,7 +21,7 @@ use crate::{
 /// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the lines of one worker take, or those of the server with all headings.
+/// The size of one worker's lines, or of the server's lines with all headings.
 const PAGE_BYTES: usize = 4096;
 
 /// The page.
@@ -227,7 +227,7 @@ mod tests {
             "evcore_turn_duration_seconds_sum{worker=\"0\"} 3.000000000",
             "evcore_timer_lateness_seconds_sum{worker=\"1\"} 0.000000001",
         ] {
-            assert!(page.lines().any(|it| it == line), "{line}: {page}");
+            assert!(page.lines().any(|other| other == line), "{line}: {page}");
         }
     }
 

@@ -3,10 +3,11 @@
 use std::mem::MaybeUninit;
 
 use crate::{
-    body::Framing,
+    body::{Framing, MAX_BODY_BYTES},
     host::is_host,
     response::Status,
     route::{Route, route},
+    version::Version,
 };
 
 /// The most bytes of a head: request line, headers and the empty line.
@@ -18,19 +19,16 @@ const MAX_TARGET_BYTES: usize = 8 * 1024;
 /// The most header lines.
 pub const MAX_HEADERS: usize = 100;
 
-/// The most bytes of a body.
-pub const MAX_BODY_BYTES: usize = 1024 * 1024;
-
 /// A parsed request head.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What to do with it.
+    /// The action that it requests.
     pub action: Action,
     /// Respond with the head alone.
     pub head_only: bool,
     /// The version of the client.
     pub version: Version,
-    /// Whether the client wants to keep the connection after the response.
+    /// True if the client wants to keep the connection after the response.
     pub keep_alive: bool,
     /// How its body is delimited.
     pub framing: Framing,
@@ -38,7 +36,7 @@ pub struct Request {
     pub expects_continue: bool,
 }
 
-/// What to do with a request, decided from the head alone.
+/// The action for a request, decided from the head alone.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Route(Route),
@@ -46,15 +44,6 @@ pub enum Action {
     Options,
     NotFound,
     NotAllowed(Route),
-}
-
-/// The version of HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0
-    Http10,
-    /// HTTP/1.1, or a later minor version
-    Http11,
 }
 
 /// The result of parsing the bytes so far.
@@ -153,7 +142,7 @@ fn interpret(head: &httparse::Request<'_, '_>) -> Result<Request, Status> {
     Ok(Request {
         action: match route(target) {
             Some(route) if route.allows(method) => Action::Route(route),
-            // What the client sends next may be for the other end of the tunnel.
+            // The next bytes may be for the other end of the tunnel.
             _ if method == "CONNECT" => return Err(Status::MethodNotAllowed),
             Some(route) => Action::NotAllowed(route),
             None if (method, target) == ("OPTIONS", "*") => Action::Options,
@@ -201,7 +190,7 @@ impl Codings {
         }
     }
 
-    /// Whether the body is in chunks (RFC 9112, section 6.3).
+    /// Returns whether the body is in chunks (RFC 9112, section 6.3).
     fn are_chunked(&self) -> Result<bool, Status> {
         if self.is_present && (!self.ends_in_chunked || self.has_chunked_within) {
             // The end of the body cannot be determined.

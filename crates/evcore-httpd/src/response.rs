@@ -2,7 +2,7 @@
 
 use evcore::clock::{Clock, Stamp};
 
-use crate::request::Version;
+use crate::version::Version;
 
 /// The statuses that this server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

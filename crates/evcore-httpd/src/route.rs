@@ -86,12 +86,12 @@ impl Route {
         }
     }
 
-    /// Whether the endpoint delays or blocks (`--no-delay-endpoints` disables it).
+    /// Returns whether the endpoint delays or blocks (`--no-delay-endpoints` disables it).
     pub fn delays(self) -> bool {
         matches!(self, Self::Sleep(_) | Self::Block(_))
     }
 
-    /// Whether `method` is allowed.
+    /// Returns whether `method` is allowed.
     pub fn allows(self, method: &str) -> bool {
         match self {
             Self::Echo => method == "POST",

@@ -32,12 +32,12 @@ impl Scoreboard {
         slots.map(|(_, numbers)| WorkerStats::from_array(numbers))
     }
 
-    /// What a worker, or its predecessor in the same slot, has published.
+    /// The numbers that a worker, or its predecessor in the same slot, has published.
     pub fn read(&self, id: WorkerId) -> WorkerStats {
         WorkerStats::from_array(self.workers.read(id))
     }
 
-    /// What the running worker of a slot has published; `None` if none runs.
+    /// The numbers that the running worker of a slot has published; `None` if none runs.
     ///
     /// The values of a slot are read one by one. If another worker has taken the slot meanwhile, they
     /// are of two workers, and are read again. A worker publishes its process id after all else, and
@@ -78,7 +78,7 @@ impl Scoreboard {
         group.with_scoreboard(&self.workers)
     }
 
-    /// What the master has published.
+    /// The numbers that the master has published.
     pub fn server(&self) -> ServerStats {
         ServerStats::from_array(self.server.read(master()))
     }
@@ -110,7 +110,7 @@ fn master() -> WorkerId {
     WorkerId::from_slot(0)
 }
 
-/// What one worker publishes, or the sum over all workers.
+/// The numbers that one worker publishes, or the sums over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStats {
     /// Open connections.
@@ -121,9 +121,9 @@ pub struct WorkerStats {
     pub writing: u64,
     /// Idle connections.
     pub waiting: u64,
-    /// What is known of the running worker.
+    /// The metrics of the running worker.
     pub metrics: Metrics,
-    /// What the workers of the slot have counted so far.
+    /// The counts of the slot's workers so far.
     pub counters: Counters,
     /// The histograms of the slot's event loops so far.
     pub totals: Totals,

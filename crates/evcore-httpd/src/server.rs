@@ -20,7 +20,7 @@ use crate::{
     timers::{FLUSH, SWEEP},
 };
 
-/// The connections of a worker's loop, over sockets or over those of a simulator.
+/// The connections of a worker's loop, over sockets or over the streams of a simulator.
 #[derive(Debug)]
 pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     connections: Connections<Connection, L::Stream>,
@@ -56,7 +56,7 @@ struct Background {
 /// The maximum delay of a line of the access log.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a file stays open that is not used, and the interval of looking for such files.
+/// Time that an unused file stays open, and the interval of looking for such files.
 const SWEEP_AFTER: Duration = Duration::from_secs(10);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
@@ -102,7 +102,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Whether slow turns are logged.
+    /// Returns whether slow turns are logged.
     pub fn has_watchdog(&self) -> bool {
         self.options.watchdog.is_some()
     }
@@ -294,7 +294,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 files.close_cached();
             }
             let status = ev.stats();
-            let exhausted = status.last_exhausted.map(|it| it.to_string());
+            let exhausted = status.last_exhausted.map(|resource| resource.to_string());
             log(format_args!(
                 "{} [crit] {}: {}; {} connections are open, {} of them idle; new clients wait, or \
                  idle ones are closed for them",
@@ -349,7 +349,7 @@ impl Overload {
         logged_at: i64::MIN,
     };
 
-    /// Whether the count has grown, and the last log line is a second old.
+    /// Returns whether the count has grown, and the last log line is a second old.
     fn is_news(&mut self, count: u64, clock: &Clock) -> bool {
         if count == self.count {
             return false;
@@ -373,8 +373,9 @@ mod tests {
     use super::*;
     use crate::{
         headroom::Headroom,
-        request::{Parsed, Version, parse},
+        request::{Parsed, parse},
         scoreboard::{Scoreboard, WorkerStats},
+        version::Version,
     };
 
     /// A loop, and a server on it.
@@ -414,8 +415,8 @@ mod tests {
             super::tests::turn(&mut ev, server);
             let mut files = files(server);
             if serves {
-                let (ends, clock) = ((Version::Http11, true), ev.clock());
-                let answer = files.answer(&request, HEAD, ends, clock, &mut Vec::new());
+                let (end, clock) = ((Version::Http11, true), ev.clock());
+                let answer = files.answer(&request, HEAD, end, clock, &mut Vec::new());
                 assert!(answer.is_ok());
             }
             let has_cached = files.has_cached();

@@ -1,4 +1,4 @@
-//! What the master publishes about the server as a whole.
+//! The numbers that the master publishes about the whole server.
 
 use evcore::clock::Clock;
 

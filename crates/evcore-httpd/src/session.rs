@@ -25,7 +25,7 @@ pub struct Session<'a, L: Acceptor<Stream: Transport> = Listener> {
     pub shared: &'a mut Shared,
 }
 
-/// What to do with a connection after a step.
+/// The fate of a connection after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Disposition {
@@ -195,14 +195,14 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let send = |stream: &L::Stream| stream.send_file(file.as_fd(), offset, count);
         match self.stream.write_with(self.ev, send) {
-            // It has shrunk. Only the end of the connection can tell the client.
+            // It has shrunk. Only the end of the connection can show that to the client.
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             sent => sent,
         }
     }
 
-    /// Whether the file has to be read from the disk first. Then a thread reads it, and the server
-    /// posts the connection; if no thread can yet, the server calls
+    /// Returns whether the file has to be read from the disk first. Then a thread reads it, and the
+    /// server posts the connection; if no thread can yet, the server calls
     /// [`on_disk_room`](Self::on_disk_room) when one can.
     fn waits_for_disk(&mut self, file: &Arc<OpenFile>, piece: (u64, u64)) -> bool {
         let (offset, count) = piece;
@@ -236,7 +236,7 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
     }
 }
 
-/// What the connection of this token has access to.
+/// The context of the connection with this token.
 #[inline]
 fn cx<'a, L: Acceptor>(token: Token, ev: &'a EventLoop<L>, shared: &'a mut Shared) -> Cx<'a> {
     Cx {

@@ -1,4 +1,4 @@
-//! What the connections of a worker share: settings, counters and buffers.
+//! The state that the connections of a worker share: settings, counters and buffers.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -6,6 +6,7 @@ use evcore::{Token, clock::Clock};
 
 use crate::{
     access_log::AccessLog,
+    body::MAX_BODY_BYTES,
     body_memory::BodyMemory,
     counts::{Counts, Phase},
     dashboard::{self, Asset},
@@ -13,9 +14,10 @@ use crate::{
     log_entry::{Entry, LogFormat},
     options::Options,
     prometheus,
-    request::{Action, MAX_BODY_BYTES, Request, Version},
+    request::{Action, Request},
     response::{Head, Status, TextHead, error_body},
     route::{self, Route},
+    version::Version,
 };
 
 /// The size of a read. A shorter read means that the socket is empty.
@@ -71,7 +73,7 @@ pub struct Limits {
     pub send: Duration,
 }
 
-/// What remains to be done after [`Shared::respond`].
+/// The work that remains after [`Shared::respond`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing: the response is in the output buffer.
@@ -142,7 +144,7 @@ impl Shared {
         });
     }
 
-    /// Whether the connection stays open after the response to `request`.
+    /// Returns whether the connection stays open after the response to `request`.
     pub fn keeps(&self, request: &Request) -> bool {
         request.keep_alive && !self.stopping
     }
@@ -176,7 +178,7 @@ impl Shared {
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
             Action::Route(Route::Status) => {
-                // The connection that asks counts as writing.
+                // The connection of this request counts as writing.
                 self.counts.change(phase, Phase::Writing);
                 let body = self.counts.status_text();
                 self.reply(request, clock, body.as_bytes());
@@ -219,9 +221,9 @@ impl Shared {
         head: &[u8],
         clock: &Clock,
     ) -> Option<Part> {
-        let ends = (request.version, self.keeps(request));
+        let end = (request.version, self.keeps(request));
         let answer = match &mut self.files {
-            Some(files) => files.answer(request, head, ends, clock, &mut self.output),
+            Some(files) => files.answer(request, head, end, clock, &mut self.output),
             None => Err(Status::NotFound),
         };
         match answer {
@@ -278,9 +280,9 @@ impl Shared {
     }
 
     fn reply(&mut self, request: &Request, clock: &Clock, body: &[u8]) {
-        let ends = (request.version, self.keeps(request));
+        let end = (request.version, self.keeps(request));
         let (out, length) = (&mut self.output, body.len() as u64);
-        self.text_head.write(out, clock, ends, length);
+        self.text_head.write(out, clock, end, length);
         self.write_body(Status::Ok, request.head_only, body);
     }
 

@@ -15,7 +15,7 @@ pub struct SocketFiles {
     ours: Vec<SocketFile>,
     /// Files of listeners that only an older binary may use.
     left_over: Vec<SocketFile>,
-    /// Whether a new binary uses the same listeners.
+    /// Set while a new binary uses the same listeners.
     passed_on: Cell<bool>,
 }
 

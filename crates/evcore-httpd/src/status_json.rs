@@ -71,7 +71,7 @@ impl StatusJson {
     pub fn new(scoreboard: &Scoreboard, clock: &Clock) -> Self {
         let running: Vec<_> = WorkerStats::running(scoreboard).collect();
         let server = scoreboard.server();
-        // A worker's cached time may be slightly behind that of another.
+        // A worker's cached time may be slightly behind another worker's.
         let since = |started_ms| clock.monotonic_ms().saturating_sub(started_ms);
         let sums = WorkerStats::sum_of(scoreboard);
         let jain = jain(running.iter().map(|stats| stats.active));

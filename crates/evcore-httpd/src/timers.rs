@@ -19,12 +19,12 @@ pub(crate) const FLUSH: Timer = Timer::new(0);
 /// Of the open files' token: those that no connection has used for a while are closed.
 pub(crate) const SWEEP: Timer = Timer::new(0);
 
-/// How long to read and discard after the last response. Closing a socket that has unread bytes
-/// resets the connection, and the client may lose the response (RFC 9112, section 9.6).
+/// Time to read and discard after the last response. Closing a socket that has unread bytes resets
+/// the connection, and the client may lose the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How long a stopping worker waits for the next request after a response that did not announce the
-/// end: as long as the loop does for connections that were answered just before the stop.
+/// Time that a stopping worker waits for the next request after a response that did not announce
+/// the end: as long as the loop does for connections that were answered just before the stop.
 const LAST_CHANCE: Duration = Duration::from_secs(1);
 
 /// A timer of a connection, by what it waits for. The first six share [`RECEIVE`], the others [`SEND`].
@@ -49,7 +49,7 @@ pub enum Timeout {
 }
 
 impl Timeout {
-    /// How long it lasts, if its request has no time of its own.
+    /// Its length, if its request has no time of its own.
     pub fn time(self, limits: &Limits, is_stopping: bool) -> Duration {
         match self {
             Self::Head | Self::Body | Self::Room => limits.header,
@@ -62,7 +62,7 @@ impl Timeout {
     }
 }
 
-/// What to change of a timer.
+/// A change of a timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change {
     #[default]
@@ -71,7 +71,7 @@ pub enum Change {
     Disarm,
 }
 
-/// What the timers of a connection are armed for, and what has happened since.
+/// The purposes of a connection's timers, and the progress since they were armed.
 #[derive(Debug, Default)]
 pub struct Timers {
     pub receive: Option<Timeout>,
@@ -116,8 +116,8 @@ impl Timers {
         }
     }
 
-    /// Whether the receive timer, which does not begin anew, is still that of a connection without a
-    /// response since.
+    /// Returns whether the receive timer, which does not begin anew, is still armed for a
+    /// connection without a response since.
     pub fn keeps_receive(&self) -> bool {
         let lasts = matches!(self.receive, Some(Timeout::Head | Timeout::Delivery));
         lasts && !self.has_responded

@@ -1,4 +1,4 @@
-//! What the event loop does, in the log: a subscriber of the crate `tracing`.
+//! The actions of the event loop, in the log: a subscriber of the crate `tracing`.
 //!
 //! A line is like nginx's: time, level, process, and then target, message and fields.
 
@@ -25,7 +25,7 @@ struct TraceLog {
     clock: Mutex<Clock>,
 }
 
-/// Logs events of this process and of its workers from now on, if the level asks for any. Call it
+/// Logs events of this process and of its workers from now on, if the level includes any. Call it
 /// once.
 pub fn install(level: LogLevel) {
     let level = match level {

@@ -21,7 +21,7 @@ use crate::{
     server::Server,
 };
 
-/// What the workers share. It is made before any of them starts.
+/// The state that the workers share. It is made before any of them starts.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Every worker's counters and metrics.

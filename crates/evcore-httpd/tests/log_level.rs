@@ -6,7 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What the server logs at this level while it answers one request and closes the connection.
+/// The lines that the server logs at this level while it answers one request and closes the
+/// connection.
 fn log_of_a_request(level: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_httpd"));
     command.args(["--listen", "127.0.0.1:0", "--workers", "0"]);

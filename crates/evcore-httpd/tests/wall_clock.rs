@@ -68,7 +68,7 @@ impl Fixture {
         received.expect("just waited for")
     }
 
-    /// What the client has received; `None` if there is nothing.
+    /// The bytes that the client has received; `None` if there is nothing.
     fn try_receive(client: &mut TcpStream) -> Option<String> {
         let mut bytes = [0; 4096];
         match client.read(&mut bytes) {

@@ -71,19 +71,19 @@ impl Histogram {
         self.counts.len()
     }
 
-    /// The smallest value; 0 if there is none.
+    /// The smallest value; 0 without values.
     #[must_use]
     pub fn min(&self) -> u64 {
         self.counts.min()
     }
 
-    /// The largest value; 0 if there is none.
+    /// The largest value; 0 without values.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.counts.max().min(self.limit())
     }
 
-    /// The mean, where each value counts as the middle of its bucket; 0 if there is none.
+    /// The mean, where each value counts as the middle of its bucket; 0 without values.
     ///
     /// Reads all buckets.
     #[must_use]
@@ -91,7 +91,7 @@ impl Histogram {
         self.counts.mean()
     }
 
-    /// The smallest value that is >= a fraction `q` of all values; 0 if there is none.
+    /// The smallest value that is >= a fraction `q` of all values; 0 without values.
     ///
     /// `q` is clamped to 0..=1. Reads the buckets up to the result.
     ///

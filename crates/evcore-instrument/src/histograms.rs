@@ -57,8 +57,8 @@ impl Histograms {
 
     /// Records the number of events and the number of posted steps that a turn began with.
     ///
-    /// Costs a few instructions if both are those of the turn before, and some 60 for each that is
-    /// not.
+    /// Costs a few instructions if both numbers are the same as in the turn before, and some 60 for
+    /// each number that differs.
     #[inline]
     pub fn turn_began(&mut self, events: usize, posted: usize) {
         self.events.record(events as u64);

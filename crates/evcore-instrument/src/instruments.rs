@@ -56,26 +56,26 @@ impl<R> Instruments<R> {
         Self(is_on.then(|| Box::new(set)))
     }
 
-    /// Whether any instrument is on.
+    /// Returns whether any instrument is on.
     #[inline]
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether anything but records is wanted, so that the loop reads a clock for it.
+    /// Returns whether anything but records is wanted, so that the loop reads a clock for it.
     #[must_use]
     pub fn measures(&self) -> bool {
         self.0.as_ref().is_some_and(|set| set.measures())
     }
 
-    /// Whether a watchdog times each step.
+    /// Returns whether a watchdog times each step.
     #[must_use]
     pub fn times_steps(&self) -> bool {
         self.0.as_ref().is_some_and(|set| set.watchdog.is_some())
     }
 
-    /// Whether a flight recorder keeps records.
+    /// Returns whether a flight recorder keeps records.
     #[must_use]
     pub fn keeps_records(&self) -> bool {
         self.0.as_ref().is_some_and(|set| set.recorder.is_some())
@@ -149,7 +149,7 @@ impl<R> Instruments<R> {
     }
 }
 
-/// What a program reads.
+/// The methods with which a program reads the instruments.
 impl<R> Instruments<R> {
     /// The distributions of the loop's figures: the length of turns, the lateness of timers, the
     /// length of queues. `None` if they are [off](InstrumentOptions::histograms).

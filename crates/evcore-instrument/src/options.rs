@@ -1,8 +1,8 @@
-//! Which instruments a loop has.
+//! The choice of a loop's instruments.
 
 use std::time::Duration;
 
-/// Which [`Instruments`](crate::Instruments) a loop has. Default: none.
+/// Selects the [`Instruments`](crate::Instruments) of a loop. Default: none.
 ///
 /// ```
 /// use evcore_instrument::{InstrumentOptions, Instruments};
@@ -38,8 +38,8 @@ impl InstrumentOptions {
     /// length of queues.
     ///
     /// They take 100 KiB. In `evcore` they take a reading of a clock and some 80 instructions for each
-    /// turn, and 60 for each timer that expires. A turn whose number of events is not that of the turn
-    /// before takes 60 more.
+    /// turn, and 60 for each timer that expires. A turn takes 60 more if the number of events
+    /// changed.
     pub const fn histograms(mut self, wanted: bool) -> Self {
         self.histograms = wanted;
         self
@@ -51,7 +51,7 @@ impl InstrumentOptions {
     /// [`slow_turns`](crate::Instruments::slow_turns) counts them. A clock is read for each step, which
     /// takes some 30 ns. With a limit of zero, every turn that takes any time is reported.
     ///
-    /// What a program does between the last step and the next wait counts for the turn and for no step.
+    /// Work between the last step and the next wait counts for the turn and for no step.
     /// A turn that does not end is not reported.
     pub fn watchdog(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.watchdog = limit.into();

@@ -1,4 +1,4 @@
-//! What the watchdog reports of a turn.
+//! The watchdog's report on a turn.
 
 use std::time::Duration;
 

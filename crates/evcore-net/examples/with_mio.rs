@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for token in events.iter().map(|event| event.token()) {
             accepts |= token == LISTENER && backoff.resumes_at().is_none();
             let connection = connections.get_mut(&token);
-            let echoed = connection.map_or(Ok(()), |it| echo(it, &registry, token));
+            let echoed = connection.map_or(Ok(()), |connection| echo(connection, &registry, token));
             if echoed.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
                 connections.remove(&token);
                 accepts |= backoff.descriptor_closed();

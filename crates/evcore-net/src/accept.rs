@@ -12,7 +12,7 @@ use crate::{address::Address, stream::Stream};
 
 /// The outcome of one call to [`Listener::accept`](crate::Listener::accept).
 ///
-/// `S` is the type of the connection: a [`Stream`], or that of a simulator.
+/// `S` is the type of the connection: a [`Stream`], or the connection of a simulator.
 ///
 /// The enum is exhaustive on purpose. The four outcomes require four reactions, and a `match`
 /// should name them all.
@@ -40,7 +40,8 @@ pub enum Accept<S = Stream> {
     ///
     /// The error numbers are ECONNABORTED, those that accept(2) of Linux lists as errors of the new
     /// connection (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
-    /// ENETUNREACH, ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT), and that of a firewall (EPERM).
+    /// ENETUNREACH, ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT), and the error of a firewall
+    /// (EPERM).
     ///
     /// A sandbox that forbids accept(2) returns EPERM for every call. If thousands of calls in a row
     /// return this outcome, stop watching the listener for a while.

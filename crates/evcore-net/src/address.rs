@@ -47,8 +47,8 @@ pub enum Address {
     /// this crate neither binds nor connects to it, and does not parse it. The text form is
     /// `unix:@NAME`, in which bytes that are not printable ASCII are escaped.
     Abstract(Box<[u8]>),
-    /// A Unix socket without a path or a name, such as that of nearly every client. The text form is
-    /// `unix:`.
+    /// A Unix socket without a path or a name, such as the socket of nearly every client. The text
+    /// form is `unix:`.
     Unnamed,
 }
 
@@ -71,7 +71,7 @@ impl Address {
         }
     }
 
-    /// Whether this is the address of a Unix socket.
+    /// Returns whether this is the address of a Unix socket.
     #[must_use]
     pub const fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_) | Self::Abstract(_) | Self::Unnamed)

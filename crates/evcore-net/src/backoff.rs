@@ -91,7 +91,7 @@ impl Backoff {
         self.resumes_at
     }
 
-    /// Whether the server should not accept at this time.
+    /// Returns whether the server should not accept at this time.
     #[must_use]
     pub fn is_paused(&self, now: Duration) -> bool {
         self.resumes_at.is_some_and(|resumes_at| now < resumes_at)

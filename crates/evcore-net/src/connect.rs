@@ -99,10 +99,10 @@ impl ConnectOptions {
     ///
     /// # The result
     ///
-    /// Let the poller watch the stream for writing. The first event comes when the connection is made,
-    /// or has failed: in the next wait if that has already happened, as is usual for a Unix socket. Then
-    /// [`take_error`](Stream::take_error) returns the reason of a failure, or `None` if the stream is
-    /// connected.
+    /// Let the poller watch the stream for writing. The first event comes when the connection is
+    /// made, or has failed. If that has already happened, as is usual for a Unix socket, it comes
+    /// in the next wait. Then [`take_error`](Stream::take_error) returns the reason of a failure,
+    /// or `None` if the stream is connected.
     ///
     /// Until then, calls fail with `WouldBlock` or [`NotConnected`](io::ErrorKind::NotConnected). The
     /// kernel gives up on an address that does not answer after minutes (Linux: some two minutes).
@@ -179,6 +179,20 @@ impl ConnectOptions {
         }
         begin(connect(&fd, tcp)).map_err(failed("connect"))?;
         Ok(fd)
+    }
+}
+
+impl Stream {
+    /// Begins to connect to `address` with the default options, and does not wait for the result.
+    ///
+    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
+    /// other forms that [`ConnectOptions::connect`] takes, which has the details.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ConnectOptions::connect`].
+    pub fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
+        ConnectOptions::new().connect(address)
     }
 }
 

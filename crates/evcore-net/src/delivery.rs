@@ -1,16 +1,16 @@
-//! Whether the peer of a connection has all that was sent.
+//! Finds out whether the peer of a connection has all that was sent.
 //!
 //! A `send` that has returned means only that the kernel has the bytes. A slow peer gets them much
 //! later, and until then its next request cannot come.
 //!
-//! This file alone decides which systems can tell.
+//! Only this file depends on which systems can report it.
 
 #![allow(unsafe_code, reason = "the ioctl is made through libc")]
 
 use std::io;
 use std::os::fd::AsFd;
 
-/// Whether the send queue of a socket is empty.
+/// Returns whether the send queue of a socket is empty.
 ///
 /// Linux's TCP keeps bytes in the queue until the peer has acknowledged them, and a Unix socket until
 /// the peer has read them. The number of a Unix socket is one of memory, so only zero has a meaning.

@@ -15,10 +15,13 @@ pub struct EdgeIo<'a, S, T, E> {
     ev: &'a mut E,
 }
 
-impl<'a, S, T, E> EdgeIo<'a, S, T, E> {
+impl<S: Transport, T: Copy> EdgeStream<S, T> {
+    /// Borrows the stream as [`Read`] and [`Write`], for a library that calls
+    /// these: TLS, WebSocket, SSH. Its calls are [`recv`](Self::recv), [`send`](Self::send) and
+    /// [`send_vectored`](Self::send_vectored); nothing is buffered.
     #[inline]
-    pub(crate) fn new(stream: &'a mut EdgeStream<S, T>, ev: &'a mut E) -> Self {
-        Self { stream, ev }
+    pub fn io<'a, E: EdgeLoop<Token = T>>(&'a mut self, ev: &'a mut E) -> EdgeIo<'a, S, T, E> {
+        EdgeIo { stream: self, ev }
     }
 }
 

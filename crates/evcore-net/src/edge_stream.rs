@@ -1,11 +1,11 @@
-//! A stream whose readiness is reported by edges, and what is known of it.
+//! A stream whose readiness is reported by edges, with the readiness that is known.
 //!
-//! It knows no poller. The loop is a trait of three calls, so that any edge-triggered loop can be one.
+//! It depends on no poller. The loop is a trait of three calls, which any edge-triggered loop can
+//! implement.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 
-use crate::edge_io::EdgeIo;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
@@ -34,13 +34,13 @@ pub trait EdgeLoop {
 /// A side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the peer sends.
+    /// Receiving from the peer.
     Read,
-    /// What the peer receives.
+    /// Sending to the peer.
     Write,
 }
 
-/// What a poller reports of a stream.
+/// The readiness that a poller reports for a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edges {
     /// There is something to receive.
@@ -63,8 +63,8 @@ pub struct Edges {
 /// If you did not receive because sending blocked, do both after the next report. Data that arrived
 /// meanwhile has no report of its own.
 ///
-/// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too, and
-/// the loop [resumes](EdgeLoop::resume) the stream in the next turn.
+/// A stream cannot starve the others. After 32 calls in one turn a call fails with `WouldBlock`,
+/// too, and the loop [resumes](EdgeLoop::resume) the stream in the next turn.
 ///
 /// A call that is known to block makes no system call. Both sides count as blocked until the first
 /// report.
@@ -125,8 +125,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
-    /// stream is drained.
+    /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
+    /// without a system call if the stream is drained.
     #[inline]
     pub fn recv<E: EdgeLoop<Token = T>>(
         &mut self,
@@ -134,7 +134,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         buffer: &mut [u8],
     ) -> io::Result<usize> {
         let received = self.read_with(ev, |stream| stream.recv(buffer))?;
-        // The end is no short read: nothing follows it.
+        // The end is not a short read, because nothing follows it.
         if (1..buffer.len()).contains(&received) && !self.ending {
             self.on_drained(ev);
         }
@@ -146,8 +146,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::send`](crate::Stream::send); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
-    /// socket's buffer is full.
+    /// The errors of [`Stream::send`](crate::Stream::send); [`WouldBlock`](ErrorKind::WouldBlock)
+    /// without a system call if the socket's buffer is full.
     #[inline]
     pub fn send<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.write_with(ev, |stream| stream.send(bytes))?;
@@ -162,7 +162,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -185,7 +185,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_vectored<E: EdgeLoop<Token = T>>(
         &mut self,
         ev: &mut E,
@@ -200,20 +200,12 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         Ok(sent)
     }
 
-    /// Borrows the stream as [`Read`](io::Read) and [`Write`](io::Write), for a library that calls
-    /// these: TLS, WebSocket, SSH. Its calls are [`recv`](Self::recv), [`send`](Self::send) and
-    /// [`send_vectored`](Self::send_vectored); nothing is buffered.
-    #[inline]
-    pub fn io<'a, E: EdgeLoop<Token = T>>(&'a mut self, ev: &'a mut E) -> EdgeIo<'a, S, T, E> {
-        EdgeIo::new(self, ev)
-    }
-
     /// Calls `read`, which receives from the stream in its own way, unless the stream is drained. It is
     /// drained when `read` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short read.
     ///
     /// # Errors
     ///
-    /// Those of `read`; [`WouldBlock`](ErrorKind::WouldBlock) if the stream is drained.
+    /// The errors of `read`; [`WouldBlock`](ErrorKind::WouldBlock) if the stream is drained.
     #[inline]
     pub fn read_with<E: EdgeLoop<Token = T>, R>(
         &mut self,
@@ -235,7 +227,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of `write`; [`WouldBlock`](ErrorKind::WouldBlock) if the socket's buffer is full.
+    /// The errors of `write`; [`WouldBlock`](ErrorKind::WouldBlock) if the socket's buffer is full.
     #[inline]
     pub fn write_with<E: EdgeLoop<Token = T>, R>(
         &mut self,
@@ -277,8 +269,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock) without a system call if the
-    /// stream is drained.
+    /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
+    /// without a system call if the stream is drained.
     ///
     /// # Panics
     ///
@@ -342,14 +334,14 @@ impl<S, T: Copy> EdgeStream<S, T> {
         self.token
     }
 
-    /// Whether a call that receives may find data or the end.
+    /// Returns whether a call that receives may find data or the end.
     #[inline]
     #[must_use]
     pub const fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Whether a call that sends may find room.
+    /// Returns whether a call that sends may find room.
     #[inline]
     #[must_use]
     pub const fn is_writable(&self) -> bool {

@@ -122,7 +122,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The descriptor is not that of a listener.
+    /// The descriptor is not a listener's.
     #[error(
         "cannot take over descriptor {fd}: it is not a TCP or Unix socket that listens; \
          check the number that the parent process passed on"

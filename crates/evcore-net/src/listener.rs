@@ -14,7 +14,6 @@ use crate::{
     accept::Accept,
     address::Address,
     error::Error,
-    listener_options::ListenerOptions,
     socket_file::{AtPath, SocketFile},
     stream::Stream,
     sys,
@@ -48,23 +47,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `address` with the default options. With port 0, the kernel chooses a free port.
-    ///
-    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
-    /// other forms that [`ListenerOptions::bind`] takes.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ListenerOptions::bind`].
-    pub fn bind(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
-        Self::builder().bind(address)
-    }
-
-    /// The options of a listener, to set before it is bound.
-    pub const fn builder() -> ListenerOptions {
-        ListenerOptions::new()
-    }
-
     /// Takes over a listener that another process, or other code, has bound.
     ///
     /// The descriptor becomes close-on-exec, and the listener non-blocking, also for other processes
@@ -193,13 +175,13 @@ impl Listener {
     /// Sets whether the descriptor stays open in a program that this process executes (the absence
     /// of `FD_CLOEXEC`): off by default.
     ///
-    /// It is for a server that replaces its binary: pass the numbers of the descriptors to the new
-    /// program, and call [`from_fd`](Self::from_fd) there, which turns it off again. While it is on,
-    /// a program that another thread starts inherits the descriptor too.
+    /// It is for a server that replaces its binary. Pass the numbers of the descriptors to the new
+    /// program, and call [`from_fd`](Self::from_fd) there, which turns it off again. While it is
+    /// on, a program that another thread starts inherits the descriptor too.
     ///
     /// # Errors
     ///
-    /// That of fcntl(2), which does not fail for an open descriptor.
+    /// The error of fcntl(2), which does not fail for an open descriptor.
     ///
     /// # Examples
     ///

@@ -1,15 +1,10 @@
 //! The options of a listener.
 
-use std::ops::ControlFlow;
-use std::thread;
 use std::time::Duration;
 
-use crate::{
-    address::Address, error::Error, listener::Listener, opening, retry,
-    socket_options::SocketOptions,
-};
+use crate::socket_options::SocketOptions;
 
-/// Options of a [`Listener`], set before it is bound.
+/// Options of a [`Listener`](crate::Listener), set before it is bound.
 ///
 /// | option | default |
 /// |---|---|
@@ -159,94 +154,6 @@ impl ListenerOptions {
         self.socket = options;
         self
     }
-
-    /// Makes a listener at `address`, which is anything that converts into an [`Address`]: a text
-    /// such as `"127.0.0.1:80"`, `"[::1]:80"` or `"unix:/run/server.sock"`, a
-    /// [`SocketAddr`](std::net::SocketAddr), or an IP address with a port such as
-    /// `([127, 0, 0, 1], 80)`. With port 0, the kernel chooses a free port. Host names are not
-    /// looked up.
-    ///
-    /// A Unix socket at the path that no server listens on any more is replaced. To find that out,
-    /// this function connects to it. Two servers that start at the same path at the same instant
-    /// may each mistake the socket of the other for a stale one. Their master has to prevent that.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidAddress`], [`Error::AddressInUse`], [`Error::AddressNotAvailable`],
-    /// [`Error::PermissionDenied`], [`Error::UnusablePath`], [`Error::Unsupported`], or
-    /// [`Error::Listen`] for any other error of the system. After an error there is neither a
-    /// socket nor a new file.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use evcore_net::{Error, Listener, ListenerOptions};
-    /// use std::net::{Ipv6Addr, SocketAddr};
-    ///
-    /// let options = ListenerOptions::new();
-    /// let listener = options.bind("127.0.0.1:0")?;
-    /// let listener = options.bind(([127, 0, 0, 1], 0))?;
-    /// let listener = options.bind(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
-    ///
-    /// let refused = options.bind("localhost:80").unwrap_err();
-    /// assert!(matches!(refused, Error::InvalidAddress(_)));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn bind(
-        &self,
-        address: impl TryInto<Address, Error: Into<Error>>,
-    ) -> Result<Listener, Error> {
-        self.bind_with(address, |pause| {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "an address in use is tried again after a documented pause"
-            )]
-            thread::sleep(pause);
-            ControlFlow::Continue(())
-        })
-    }
-
-    /// Makes a listener like [`bind`](Self::bind), and calls `pause` instead of sleeping before a
-    /// retry.
-    ///
-    /// `pause` is called with the length of the pause, if [`retry_in_use`](Self::retry_in_use) is on
-    /// and the address is in use. If it returns [`ControlFlow::Break`], the error is returned at
-    /// once.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`bind`](Self::bind).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use evcore_net::{Error, Listener};
-    /// use std::ops::ControlFlow;
-    ///
-    /// let other = Listener::bind("127.0.0.1:0")?;
-    /// let mut pauses = 0;
-    /// let refused = Listener::builder()
-    ///     .retry_in_use(true)
-    ///     .bind_with(other.local_addr(), |_pause| {
-    ///         pauses += 1;
-    ///         // Wait for the length of the pause, or until a signal stops the server.
-    ///         if pauses == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    ///     });
-    /// assert!(matches!(refused, Err(Error::AddressInUse { .. })));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn bind_with(
-        &self,
-        address: impl TryInto<Address, Error: Into<Error>>,
-        pause: impl FnMut(Duration) -> ControlFlow<()>,
-    ) -> Result<Listener, Error> {
-        let address = address.try_into().map_err(Into::into)?;
-        if self.retry_in_use {
-            retry::while_in_use(|| opening::open(self, &address), pause)
-        } else {
-            opening::open(self, &address)
-        }
-    }
 }
 
 impl Default for ListenerOptions {
@@ -259,10 +166,12 @@ impl Default for ListenerOptions {
 mod tests {
     use super::*;
     use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+    use std::ops::ControlFlow;
 
     use rustix::net::sockopt;
 
     use crate::loopback::LOCALHOST;
+    use crate::{Address, Error, Listener};
 
     #[test]
     fn an_address_in_use_is_an_error_at_once_by_default() {

@@ -13,7 +13,7 @@ use crate::{accept::Accept, address::Address, listener::Listener, stream::Stream
 /// Any free port of the loopback interface.
 pub(crate) const LOCALHOST: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
-/// Both ends of a connection: that of the server and that of the client.
+/// Both ends of a connection: the server's and the client's.
 pub(crate) fn connected_pair() -> (Stream, TcpStream) {
     let listener = Listener::bind(LOCALHOST).unwrap();
     let client = TcpStream::connect(listener.local_addr()).unwrap();

@@ -5,9 +5,11 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -18,14 +20,124 @@ use crate::{
     error::{Error, PathError},
     listener::Listener,
     listener_options::ListenerOptions,
+    retry,
     setting::{self, Setting, as_c_int, if_on, number, whole},
     socket_file::{AtPath, SocketFile, errno_of, is_stale},
     socket_option::{DEFER_ACCEPT, FAST_OPEN, MODE, REUSE_ADDRESS, REUSE_PORT, V6_ONLY, Value},
     sys,
 };
 
+impl Listener {
+    /// Listens at `address` with the default options. With port 0, the kernel chooses a free port.
+    ///
+    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
+    /// other forms that [`ListenerOptions::bind`] takes.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ListenerOptions::bind`].
+    pub fn bind(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
+        Self::builder().bind(address)
+    }
+
+    /// The options of a listener, to set before it is bound.
+    pub const fn builder() -> ListenerOptions {
+        ListenerOptions::new()
+    }
+}
+
+impl ListenerOptions {
+    /// Makes a listener at `address`, which is anything that converts into an [`Address`]: a text
+    /// such as `"127.0.0.1:80"`, `"[::1]:80"` or `"unix:/run/server.sock"`, a
+    /// [`SocketAddr`](std::net::SocketAddr), or an IP address with a port such as
+    /// `([127, 0, 0, 1], 80)`. With port 0, the kernel chooses a free port. Host names are not
+    /// looked up.
+    ///
+    /// A Unix socket at the path that no server listens on any more is replaced. To find that out,
+    /// this function connects to it. Two servers that start at the same path at the same instant
+    /// may each mistake the socket of the other for a stale one. Their master has to prevent that.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidAddress`], [`Error::AddressInUse`], [`Error::AddressNotAvailable`],
+    /// [`Error::PermissionDenied`], [`Error::UnusablePath`], [`Error::Unsupported`], or
+    /// [`Error::Listen`] for any other error of the system. After an error there is neither a
+    /// socket nor a new file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_net::{Error, Listener, ListenerOptions};
+    /// use std::net::{Ipv6Addr, SocketAddr};
+    ///
+    /// let options = ListenerOptions::new();
+    /// let listener = options.bind("127.0.0.1:0")?;
+    /// let listener = options.bind(([127, 0, 0, 1], 0))?;
+    /// let listener = options.bind(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
+    ///
+    /// let refused = options.bind("localhost:80").unwrap_err();
+    /// assert!(matches!(refused, Error::InvalidAddress(_)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn bind(
+        &self,
+        address: impl TryInto<Address, Error: Into<Error>>,
+    ) -> Result<Listener, Error> {
+        self.bind_with(address, |pause| {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "an address in use is tried again after a documented pause"
+            )]
+            thread::sleep(pause);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Makes a listener like [`bind`](Self::bind), and calls `pause` instead of sleeping before a
+    /// retry.
+    ///
+    /// `pause` is called with the length of the pause, if [`retry_in_use`](Self::retry_in_use) is on
+    /// and the address is in use. If it returns [`ControlFlow::Break`], the error is returned at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`bind`](Self::bind).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evcore_net::{Error, Listener};
+    /// use std::ops::ControlFlow;
+    ///
+    /// let other = Listener::bind("127.0.0.1:0")?;
+    /// let mut pauses = 0;
+    /// let refused = Listener::builder()
+    ///     .retry_in_use(true)
+    ///     .bind_with(other.local_addr(), |_pause| {
+    ///         pauses += 1;
+    ///         // Wait for the length of the pause, or until a signal stops the server.
+    ///         if pauses == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    ///     });
+    /// assert!(matches!(refused, Err(Error::AddressInUse { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn bind_with(
+        &self,
+        address: impl TryInto<Address, Error: Into<Error>>,
+        pause: impl FnMut(Duration) -> ControlFlow<()>,
+    ) -> Result<Listener, Error> {
+        let address = address.try_into().map_err(Into::into)?;
+        if self.retry_in_use {
+            retry::while_in_use(|| open(self, &address), pause)
+        } else {
+            open(self, &address)
+        }
+    }
+}
+
 /// Tries once to make a listener.
-pub(crate) fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
+fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error> {
     let of_listener = settings(options, address);
     let of_socket = options.socket.settings(address);
     let settings = [&of_listener[..], &of_socket];

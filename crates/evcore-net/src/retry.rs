@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// How many times an address in use is retried (nginx).
+/// Number of times that an address in use is retried (nginx).
 const RETRIES: u32 = 5;
 
 /// The pause before each retry (nginx).

@@ -68,7 +68,7 @@ impl SendBuffer {
     ///
     /// # Errors
     ///
-    /// Those of the connection, but for `WouldBlock`.
+    /// The errors of the connection, except `WouldBlock`.
     pub fn send(&mut self, to: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
         match self.flush(to) {
             Ok(()) => {}
@@ -111,14 +111,14 @@ impl SendBuffer {
         Ok(())
     }
 
-    /// Whether the program should go on producing: false from when bytes were refused or the bound is
-    /// reached, until those that wait have fallen to the low mark.
+    /// Returns whether the program should go on producing. This is false once bytes were refused or
+    /// the bound was reached, until the waiting bytes have fallen to the low mark.
     #[must_use]
     pub const fn has_room(&self) -> bool {
         !self.is_full
     }
 
-    /// The number of bytes that can be kept beside those that wait.
+    /// The number of bytes that can be kept in addition to those that wait.
     #[must_use]
     pub fn room(&self) -> usize {
         self.limit - self.waiting.len()
@@ -130,7 +130,7 @@ impl SendBuffer {
         self.waiting.len()
     }
 
-    /// Whether no byte waits.
+    /// Returns whether no byte waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -14,21 +14,21 @@ impl Stream {
     /// Sends up to `count` bytes of `file`, from `offset` on, and returns their number.
     ///
     /// It returns 0 if `count` is 0 or if the file ends at or before `offset`. So a file that is
-    /// shorter than expected shows as 0 before `count` is reached. Fewer bytes than `count` are no
-    /// error and have no meaning of their own: add them to `offset`, and call it again. The position of
-    /// the file neither matters nor moves.
+    /// shorter than expected shows as 0 before `count` is reached. Fewer bytes than `count` are not
+    /// an error and have no meaning of their own. Add them to `offset`, and call it again. The
+    /// position of the file neither matters nor moves.
     ///
     /// # Cost
     ///
-    /// On Linux it is one call of sendfile(2), which copies nothing in memory. Where the kernel refuses
-    /// it for this file, and on other systems, at most 16 KiB are read and then sent, with two system
-    /// calls and one copy more. It blocks while the disk reads what is not in the page cache, as every
-    /// read of a file does.
+    /// On Linux it is one call of sendfile(2), which copies nothing in memory. On other systems,
+    /// and if the kernel refuses it for this file, at most 16 KiB are read and then sent. That
+    /// takes two system calls and one copy more. It blocks while the disk reads what is not in the
+    /// page cache, as every read of a file does.
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send), and those of reading the file. A peer that has left also raises
-    /// SIGPIPE on Linux. Rust programs ignore that signal, unless they reset it.
+    /// The errors of [`send`](Self::send), and of reading the file. A peer that has left also
+    /// raises SIGPIPE on Linux. Rust programs ignore that signal, unless they reset it.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! What a connected socket can do, whatever type owns it.
+//! The calls of a connected socket, for any type that owns it.
 //!
 //! Each function makes one system call, repeated only if a signal interrupts it.
 
@@ -92,8 +92,8 @@ pub(crate) fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     Ok(sockopt::socket_error(fd)?.err().map(io::Error::from))
 }
 
-/// Whether the kernel has no such call, or none for this kind of file, or a sandbox denies it. Then the
-/// process moves the bytes itself.
+/// Returns whether the kernel has no such call, or none for this kind of file, or a sandbox denies
+/// it. Then the process moves the bytes itself.
 pub(crate) fn is_refusal(errno: Errno) -> bool {
     matches!(
         errno,

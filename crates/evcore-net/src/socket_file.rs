@@ -72,7 +72,7 @@ impl SocketFile {
     ///
     /// # Errors
     ///
-    /// That of the file system, for example if this process may not write to the directory.
+    /// The error of the file system, for example if this process may not write to the directory.
     pub fn remove(&self) -> io::Result<bool> {
         let found = match fs::symlink_metadata(&self.path) {
             Ok(found) => found,
@@ -107,7 +107,7 @@ impl Identity {
     }
 }
 
-/// Whether no server listens on the socket at `name`: then connecting to it is refused.
+/// Returns whether no server listens on the socket at `name`: then connecting to it is refused.
 ///
 /// A server that listens sees a client that connects and leaves. On the BSDs, a server with a full
 /// backlog refuses too.

@@ -1,8 +1,8 @@
 //! The table of socket options: one row an option, with the systems and the addresses that have it.
 //!
-//! Listeners and connects take their options from this table. Each value is a number or a text, so one
-//! function sets them all. The setters of rustix and socket2 do not exist on systems without the option,
-//! so each use would repeat the list of systems; and neither library has all rows.
+//! Listeners and connects take their options from this table. Each value is a number or a text, so
+//! one function sets them all. The setters of rustix and socket2 do not exist on systems without
+//! the option, so each use would repeat the list of systems. Neither library has all rows.
 
 #![allow(unsafe_code, reason = "setsockopt and getsockopt for each row")]
 

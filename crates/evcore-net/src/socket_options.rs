@@ -208,8 +208,8 @@ impl SocketOptions {
         self
     }
 
-    /// Sets for how long a call that would block polls the network device (`SO_BUSY_POLL`), rounded up
-    /// to whole microseconds. The default is that of the system, `net.core.busy_read`.
+    /// Sets for how long a call that would block polls the network device (`SO_BUSY_POLL`), rounded
+    /// up to whole microseconds. The default is the system's, `net.core.busy_read`.
     ///
     /// It trades CPU time for latency, and needs a driver that supports it. Older
     /// kernels require `CAP_NET_ADMIN` for a time above the system's. Linux only.

@@ -85,7 +85,7 @@ impl SplicePipe {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::recv`](crate::Stream::recv).
+    /// The errors of [`Stream::recv`](crate::Stream::recv).
     ///
     /// # Panics
     ///
@@ -127,16 +127,16 @@ impl SplicePipe {
     fn release_if_empty(&mut self) {
         if self.held.is_empty() {
             let buffer = mem::take(&mut self.buffer);
-            // One that the bytes of a kernel's pipe were read to has another size.
+            // A buffer filled from a pipe has another size.
             if buffer.len() == BUFFER_SIZE {
                 SPARE.set(buffer);
             }
         }
     }
 
-    /// Whether the last [`fill_from`](Self::fill_from) was a short read: it left room in the buffer of the
-    /// process. What that means is in [`Stream::recv`](crate::Stream::recv). A kernel's pipe does not
-    /// tell why it stopped, so this is false then.
+    /// Returns whether the last [`fill_from`](Self::fill_from) was a short read: it left room in
+    /// the buffer of the process. [`Stream::recv`](crate::Stream::recv) describes the consequences.
+    /// A kernel's pipe does not report why it stopped, so this is false then.
     #[must_use]
     pub fn was_short_read(&self) -> bool {
         self.pipe.is_none() && !self.is_bulk
@@ -150,8 +150,8 @@ impl SplicePipe {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::send`](crate::Stream::send). A peer that has left also raises SIGPIPE on
-    /// Linux. Rust programs ignore that signal, unless they reset it.
+    /// The errors of [`Stream::send`](crate::Stream::send). A peer that has left also raises
+    /// SIGPIPE on Linux. Rust programs ignore that signal, unless they reset it.
     pub fn drain_to(&mut self, socket: impl AsFd) -> io::Result<usize> {
         if self.is_empty() {
             return Ok(0);
@@ -175,7 +175,7 @@ impl SplicePipe {
         in_pipe + self.held.len()
     }
 
-    /// Whether it holds no bytes.
+    /// Returns whether it holds no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net;
 
-use crate::{address::Address, connect::ConnectOptions, delivery, error::Error, socket, sys};
+use crate::{address::Address, delivery, socket, sys};
 
 /// A TCP or Unix connection, non-blocking and close-on-exec. Dropping it closes it.
 ///
@@ -54,18 +54,6 @@ impl Stream {
         Self { fd }
     }
 
-    /// Begins to connect to `address` with the default options, and does not wait for the result.
-    ///
-    /// `address` is a text such as `"127.0.0.1:80"` or `"unix:/run/server.sock"`, or one of the
-    /// other forms that [`ConnectOptions::connect`] takes, which has the details.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`ConnectOptions::connect`].
-    pub fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> Result<Self, Error> {
-        ConnectOptions::new().connect(address)
-    }
-
     /// Receives the bytes that have arrived, at most as many as `buffer` holds, and returns their
     /// number.
     ///
@@ -79,11 +67,11 @@ impl Stream {
     /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise you may wait for ever for an end
     /// that has already arrived.
     ///
-    /// You can omit the last call after a short read if no event of this stream has reported the end
-    /// yet (`Ready::READ_CLOSED` of `evcore-poller`): an end that arrives later has an event of its
-    /// own. If data and end arrive together, one event reports both, and no other event follows.
-    /// Two more things end a read early: urgent data on TCP, and a message with descriptors on a
-    /// Unix socket.
+    /// You can omit the last call after a short read if no event of this stream has reported the
+    /// end yet (`Ready::READ_CLOSED` of `evcore-poller`). An end that arrives later has an event of
+    /// its own. If data and end arrive together, one event reports both, and no other event
+    /// follows. Two more things end a read early: urgent data on TCP, and a message with
+    /// descriptors on a Unix socket.
     ///
     /// # Errors
     ///
@@ -100,7 +88,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -128,7 +116,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     #[inline]
     pub fn recv_uninit(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         socket::recv_uninit(&self.fd, buffer)
@@ -139,7 +127,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         socket::recv_vectored(&self.fd, buffers)
     }
@@ -167,7 +155,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_more(&self, bytes: &[u8]) -> io::Result<usize> {
         socket::send_more(&self.fd, bytes)
     }
@@ -177,24 +165,24 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         socket::send_vectored(&self.fd, buffers)
     }
 
-    /// Whether the peer has all that was sent, as far as the system knows. One system call.
+    /// Returns whether the peer has all that was sent, as far as the system knows. One system call.
     ///
     /// `send` returns when the kernel has the bytes; a slow peer gets them later. On Linux, this
     /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them. What
     /// waits in the receive buffer of a TCP peer counts as delivered. On other systems it returns true
     /// in any case.
     ///
-    /// Ask it before you close an idle connection, for example at a graceful stop: the peer of one that
-    /// is not delivered has had no chance to send its next request.
+    /// Call it before you close an idle connection, for example at a graceful stop. A peer that has
+    /// not received everything has had no chance to send its next request.
     ///
     /// # Errors
     ///
-    /// That of ioctl(2), which does not fail for a stream of this crate.
+    /// The error of ioctl(2), which does not fail for a stream of this crate.
     ///
     /// # Examples
     ///
@@ -215,9 +203,9 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet made. On
-    /// Linux it is no error while the stream connects over TCP, but ends that: the pending error is
-    /// then [`ConnectionReset`](io::ErrorKind::ConnectionReset).
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet
+    /// made. On Linux it is not an error while the stream connects over TCP, but ends that: the
+    /// pending error is then [`ConnectionReset`](io::ErrorKind::ConnectionReset).
     pub fn shutdown_write(&self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
@@ -230,7 +218,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of [`shutdown_write`](Self::shutdown_write).
+    /// The errors of [`shutdown_write`](Self::shutdown_write).
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         let how = match how {
             Shutdown::Read => net::Shutdown::Read,
@@ -244,7 +232,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// That of getsockname(2), which does not fail for a stream of this crate.
+    /// The error of getsockname(2), which does not fail for a stream of this crate.
     pub fn local_addr(&self) -> io::Result<Address> {
         socket::local_addr(&self.fd)
     }
@@ -265,7 +253,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// That of getsockopt(2), which does not fail for an open socket.
+    /// The error of getsockopt(2), which does not fail for an open socket.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         socket::take_error(&self.fd)
     }

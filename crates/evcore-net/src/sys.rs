@@ -21,7 +21,7 @@ pub(crate) use imp::{SEND_FLAGS, SEND_MORE_FLAGS, accept, is_listening};
 pub(crate) const UNIX_PATH_MAX: usize =
     size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
 
-/// Whether an accepted connection inherits `TCP_NODELAY` from its listener.
+/// True if an accepted connection inherits `TCP_NODELAY` from its listener.
 ///
 /// On Linux a connection is a copy of its listener, with all options. Other systems may do the same,
 /// but do not document it.

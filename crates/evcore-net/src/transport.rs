@@ -34,7 +34,7 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::recv`].
+    /// The errors of [`Stream::recv`].
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Receives into the spare capacity of `buffer`, behind what it holds.
@@ -43,7 +43,7 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -63,7 +63,7 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     fn recv_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let buffers = buffers.iter_mut().filter(|buffer| !buffer.is_empty());
         one_by_one(buffers.map(|buffer| (buffer.len(), self.recv(buffer))))
@@ -73,7 +73,7 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::send`].
+    /// The errors of [`Stream::send`].
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Sends from several buffers, one after another.
@@ -83,7 +83,7 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let buffers = buffers.iter().filter(|buffer| !buffer.is_empty());
         one_by_one(buffers.map(|buffer| (buffer.len(), self.send(buffer))))
@@ -95,7 +95,7 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     fn send_more(&self, bytes: &[u8]) -> io::Result<usize> {
         self.send(bytes)
     }
@@ -106,7 +106,7 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::send), and those of reading the file.
+    /// The errors of [`send`](Self::send), and of reading the file.
     fn send_file(&self, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<usize> {
         if count == 0 {
             return Ok(0);
@@ -114,13 +114,13 @@ pub trait Transport: fmt::Debug {
         send_file::send_copy(|bytes| self.send(bytes), file, offset, count)
     }
 
-    /// Whether the peer has all that was sent, as far as the system knows.
+    /// Returns whether the peer has all that was sent, as far as the system knows.
     ///
     /// The default returns true.
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::is_delivered`].
+    /// The errors of [`Stream::is_delivered`].
     fn is_delivered(&self) -> io::Result<bool> {
         Ok(true)
     }
@@ -129,21 +129,21 @@ pub trait Transport: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::shutdown_write`].
+    /// The errors of [`Stream::shutdown_write`].
     fn shutdown_write(&self) -> io::Result<()>;
 
     /// The address of the peer.
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::peer_addr`].
+    /// The errors of [`Stream::peer_addr`].
     fn peer_addr(&self) -> io::Result<Address>;
 
     /// Returns the pending error of the connection, and clears it.
     ///
     /// # Errors
     ///
-    /// Those of [`Stream::take_error`].
+    /// The errors of [`Stream::take_error`].
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 }
 
@@ -162,7 +162,7 @@ fn one_by_one(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::
     Ok(moved)
 }
 
-/// The operations are those of the socket, whatever type owns it.
+/// The operations call the socket, whatever type owns it.
 macro_rules! impl_transport {
     ($($stream:ty),+) => {$(
         impl Transport for $stream {

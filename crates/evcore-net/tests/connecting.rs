@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
 
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// Whether the descriptor has one of these events within the time.
+/// Returns whether the descriptor has one of these events within the time.
 fn has_event(fd: impl AsFd, flags: PollFlags, within: Duration) -> bool {
     let mut fds = [PollFd::new(&fd, flags)];
     let deadline = Timespec::try_from(within).unwrap();
@@ -229,7 +229,7 @@ fn a_peer_that_never_reads_takes_no_more_than_the_buffers_hold() {
     let refused = loop {
         match stream.send(&bytes) {
             Ok(n) => sent += n,
-            // What is under way reaches the peer's buffer meanwhile.
+            // The bytes under way reach the peer's buffer meanwhile.
             Err(error) if has_event(&stream, PollFlags::OUT, Duration::from_millis(50)) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);
             }

@@ -56,7 +56,7 @@ pub struct Registration {
     /// A masked [`Edge`](Mode::Edge) still watches the ends after its sides have reported, until each
     /// end was reported.
     pub ends: Ready,
-    /// How often to report. If the [`Capabilities`] lack this mode, treat it as `Level`: the poller
+    /// The mode of reports. If the [`Capabilities`] lack this mode, treat it as `Level`: the poller
     /// emulates it. Never [exclusive](Mode::is_exclusive) if the [`Capabilities`] lack that.
     pub mode: Mode,
 }
@@ -70,7 +70,7 @@ impl Registration {
     }
 }
 
-/// What the kernel behind a backend does by itself. The poller emulates the rest.
+/// The modes and features that the kernel behind a backend has. The poller emulates the rest.
 ///
 /// ```
 /// use evcore_poller::Capabilities;
@@ -120,11 +120,11 @@ pub struct Capabilities {
 ///     fn add(&mut self, new: &Registration) -> Result<()> { self.0.push(*new); Ok(()) }
 ///     fn modify(&mut self, new: &Registration) -> Result<()> { self.remove(new)?; self.add(new) }
 ///     fn remove(&mut self, old: &Registration) -> Result<()> { self.remove_before_close(old); Ok(()) }
-///     fn remove_before_close(&mut self, old: &Registration) { self.0.retain(|it| it.key != old.key) }
+///     fn remove_before_close(&mut self, old: &Registration) { self.0.retain(|known| known.key != old.key) }
 ///     fn wait(&mut self, mut events: EventSink<'_>, _: Option<Duration>) -> Result<()> {
-///         for it in self.0.iter().take(events.remaining()) {
-///             if it.interest.contains(Interest::READ) {
-///                 events.push(it.key, Ready::READABLE);
+///         for known in self.0.iter().take(events.remaining()) {
+///             if known.interest.contains(Interest::READ) {
+///                 events.push(known.key, Ready::READABLE);
 ///             }
 ///         }
 ///         Ok(())
@@ -143,7 +143,7 @@ pub trait Backend: fmt::Debug + Send {
     /// Returns the name to print: `epoll`.
     fn name(&self) -> &'static str;
 
-    /// Returns what needs no emulation. Called once.
+    /// Returns the features that need no emulation. Called once.
     fn capabilities(&self) -> Capabilities;
 
     /// Begins to watch a descriptor.

@@ -2,7 +2,7 @@
 //!
 //! A program that names a backend compiles everywhere, and gets an error on a system without it.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 /// A kernel interface.
 ///
@@ -13,10 +13,48 @@ use std::{fmt, str::FromStr};
 ///     assert_eq!(Poller::with(kind)?.backend().name(), kind.to_string());
 /// }
 /// if let Err(error) = Poller::with(BackendKind::EventPorts) {
-///     assert!(matches!(error, Error::Absent { kind: BackendKind::EventPorts }));
+///     assert!(matches!(error, Error::Absent { kind: BackendKind::EventPorts, .. }));
 /// }
 /// # Ok::<(), Error>(())
 /// ```
+///
+/// # What each backend does
+///
+/// | | epoll | kqueue ¹ | event ports ¹ | /dev/poll ¹ | poll | select | `io_uring` ⁷ |
+/// |---|---|---|---|---|---|---|---|
+/// | systems | Linux | macOS, BSDs | illumos | illumos | all | all except illumos | Linux 6.1 |
+/// | `Edge`; before `rearm` it reports | kernel ²; all | kernel ²; all | masking; hang-up ⁵ | masking; hang-up ⁵ | masking; ends ⁶ | masking; nothing | kernel ⁸; all |
+/// | `Oneshot` | kernel | kernel | masking | masking | masking | masking | kernel |
+/// | `READ_CLOSED` | yes ³ | yes | no: a read of 0 bytes | no: a read of 0 bytes | Linux; else as ports | no: a read of 0 bytes | yes |
+/// | `WRITE_CLOSED`, `ERROR` | yes | if the side is watched | yes | yes | yes | no: the side is ready, and fails | yes |
+/// | priority data | yes | refused | yes | yes | yes | yes | yes |
+/// | a wait costs with | what is ready | what is ready | what is ready, twice | what is ready | what is registered | the highest descriptor | what is ready |
+/// | a change costs | one call | goes with the wait | one call | goes with one write before the wait ⁴ | nothing ⁴ | nothing ⁴ | goes with the wait ⁴ |
+/// | descriptors | all | all | all | all | all | below 1024 | all |
+/// | a regular file, `/dev/null` | refused | by the system | by the system | by the system | always ready | always ready | always ready |
+/// | closed without `remove` | silent | silent | silent, or one error event | silent, or one error event | one error event | one error event | the file stays open; silent, or one error event |
+/// | its number is another file's | silent | silent | perhaps watched by mistake | perhaps watched by mistake | watched by mistake | watched by mistake | perhaps watched by mistake |
+/// | `remove_before_close`, but a duplicate is open | dropped; once, all is registered anew | silent | silent | silent | silent | silent | silent; it is one call |
+/// | timeouts | ns below 1 s (`epoll_pwait2`, unless whole ms suffice), else ms, rounded up | ns | ns | ms, rounded up; at least a clock tick | ns on Linux and FreeBSD (`ppoll`), else ms, rounded up | ns on Linux, else µs, rounded up | ns |
+/// | `Mode::Exclusive` | yes ³ | refused | refused | refused | refused | refused | refused |
+///
+/// 1. Not run on such a system: no such kernel was at hand. Compiled, and tested over a model of the
+///    kernel's calls. poll and select were run on Linux only.
+/// 2. An `Edge` that was reported on one side and not rearmed may be repeated when the other side
+///    has news.
+/// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
+/// 4. From an empty interest one call, as in `add` (except on `io_uring`): it checks that the descriptor
+///    is open.
+/// 5. A report that is not answered costs one call, once (`/dev/poll`: it goes with the write). Errors
+///    too, but illumos' sockets report them as readiness.
+/// 6. Hang-up and error; half-close on Linux; nothing on macOS. A descriptor whose report is not
+///    answered keeps its entry until then.
+/// 7. Only by its name: [`IoUring`](Self::IoUring). The system may refuse it (a sandbox, the sysctl
+///    `kernel.io_uring_disabled`): see [`usable`](Self::usable). Use it with `Edge`, which costs no
+///    call: a `Level` that has reported is registered again by the next wait. `add` goes with the
+///    wait too. The kernel accepts calls of one thread: if the poller has moved to another, its next
+///    call registers everything anew.
+/// 8. An `Edge` is a hint: it may report data that was read, or room that was used, before the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
@@ -42,8 +80,9 @@ pub enum BackendKind {
     /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer another.
     EpollMasked,
     /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait are one
-    /// system call for up to some twenty wake-ups. The cost of a wait grows with what is ready. Use it with
-    /// [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not choose it.
+    /// system call for up to some twenty wake-ups. The cost of a wait grows with what is ready. Use
+    /// it with [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not
+    /// choose it.
     ///
     /// A watched file stays open until it is removed, also if its descriptor is closed, or until the
     /// poller is dropped; and for a moment after its process has ended. If the poller is dropped in
@@ -60,44 +99,6 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// Returns the backends of this system, best first: the order in which
-    /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) and
-    /// [`IoUring`](Self::IoUring) are the last, behind those that every kernel permits: only a program
-    /// that names them gets them.
-    ///
-    /// The running kernel may still refuse one: see [`usable`](Self::usable).
-    #[must_use]
-    pub const fn available() -> &'static [Self] {
-        crate::sys::AVAILABLE
-    }
-
-    /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
-    /// closes each, in a thread of its own. Opening `io_uring` includes a call of `io_uring_enter`,
-    /// which a sandbox may deny by itself. A backend that fails for too few descriptors or too little
-    /// memory counts as permitted: this passes.
-    ///
-    /// ```
-    /// use evcore_poller::BackendKind;
-    ///
-    /// assert!(BackendKind::usable().contains(&BackendKind::Poll));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If no thread can be started.
-    #[must_use]
-    pub fn usable() -> Vec<Self> {
-        let usable = || {
-            let available = Self::available().iter().copied();
-            available
-                .filter(|kind| is_permitted(&crate::poller::Poller::with(*kind)))
-                .collect()
-        };
-        // When a ring is closed, the kernel interrupts the thread that has opened it.
-        let usable = std::thread::spawn(usable).join();
-        usable.expect("opening a poller does not panic")
-    }
-
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
@@ -118,98 +119,8 @@ impl fmt::Display for BackendKind {
     }
 }
 
-/// Parses the name of a backend of this system. The error lists the names.
-impl FromStr for BackendKind {
-    type Err = ParseBackendError;
-
-    fn from_str(name: &str) -> Result<Self, ParseBackendError> {
-        let known = Self::available().iter().find(|kind| kind.name() == name);
-        known.copied().ok_or_else(|| ParseBackendError {
-            name: name.to_owned(),
-        })
-    }
-}
-
-/// The error of parsing a [`BackendKind`]: no backend of this system has that name.
-///
-/// ```
-/// let error = "completion".parse::<evcore_poller::BackendKind>().unwrap_err();
-/// assert!(error.to_string().starts_with("this system has no backend \"completion\""));
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[error("this system has no backend {name:?}; there are: {}", names())]
-pub struct ParseBackendError {
-    name: String,
-}
-
-/// Whether the kernel has not refused the backend.
-fn is_permitted(opened: &Result<crate::poller::Poller, crate::error::Error>) -> bool {
-    match opened {
-        Ok(_) => true,
-        Err(error) => error.is_exhaustion(),
-    }
-}
-
-/// The backends of this system: `epoll, poll, select, epoll-masked`.
-pub(crate) fn names() -> String {
-    let names: Vec<_> = BackendKind::available()
-        .iter()
-        .map(|kind| kind.name())
-        .collect();
+/// Lists the names: `epoll, poll, select, epoll-masked`.
+pub(crate) fn names(kinds: &[BackendKind]) -> String {
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
     names.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use evcore_testing::unless_refused;
-
-    use super::*;
-    use crate::{Error, Poller};
-
-    const ALL: [BackendKind; 8] = [
-        BackendKind::Epoll,
-        BackendKind::Kqueue,
-        BackendKind::EventPorts,
-        BackendKind::DevPoll,
-        BackendKind::Poll,
-        BackendKind::Select,
-        BackendKind::EpollMasked,
-        BackendKind::IoUring,
-    ];
-
-    #[test]
-    fn a_backend_without_descriptors_is_usable() {
-        let opened = |errno| Err(Error::os("epoll_create1")(errno));
-        assert!(is_permitted(&opened(rustix::io::Errno::MFILE)));
-        assert!(is_permitted(&opened(rustix::io::Errno::NOMEM)));
-        assert!(!is_permitted(&opened(rustix::io::Errno::NOSYS)));
-    }
-
-    #[test]
-    fn an_absent_backend_is_an_error_that_lists_the_others() {
-        for kind in ALL {
-            let here = BackendKind::available().contains(&kind);
-            assert_eq!(kind.name().parse::<BackendKind>().is_ok(), here, "{kind}");
-            if !here {
-                let error = Poller::with(kind).expect_err("it is absent");
-                assert!(matches!(error, Error::Absent { .. }));
-                let expected = format!("this system has no {kind}; there are: {}", names());
-                assert_eq!(error.to_string(), expected);
-            }
-        }
-    }
-
-    /// Other tests run for the usable backends alone, so a broken one must not be left out of them.
-    #[test]
-    fn a_backend_that_is_not_usable_was_refused_by_the_kernel() {
-        let usable = BackendKind::usable();
-        for kind in BackendKind::available() {
-            let opened =
-                std::thread::spawn(|| Poller::with(*kind).map(|poller| poller.backend().name()));
-            match unless_refused(opened.join().expect("no panic")) {
-                Some(name) => assert!(name == kind.name() && usable.contains(kind)),
-                None => assert!(*kind == BackendKind::IoUring && !usable.contains(kind)),
-            }
-        }
-    }
 }

@@ -2,7 +2,11 @@
 
 use std::{io, os::fd::RawFd};
 
-use crate::{backend_kind::BackendKind, interest::Interest, poller::MAX_ID};
+use crate::{
+    backend_kind::{BackendKind, names},
+    id::MAX_ID,
+    interest::Interest,
+};
 
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -11,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// memory, which does not pass; and other backends do without.
 pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
 
-/// Why a call of a poller failed.
+/// The error of a call of a poller.
 ///
 /// [`Error::Os`] converts into the system's own [`io::Error`], with its `raw_os_error`. That error does
 /// not name the call any more, so log this one before you convert it. Every other variant is wrapped
@@ -90,24 +94,28 @@ pub enum Error {
     #[error(
         "select cannot watch {}descriptor {fd}: its sets hold {limit}; use {}",
         if *.of_waker { "its own waker, " } else { "" },
-        others()
+        alternatives(.available)
     )]
     BeyondSets {
         /// The descriptor.
         fd: RawFd,
         /// The first number that is too large.
         limit: RawFd,
-        /// Whether it is the descriptor of a new poller's own waker: all lower numbers are taken.
+        /// True if this is the descriptor of a new poller's own waker: all lower numbers are taken.
         of_waker: bool,
+        /// The backends that this system has, best first.
+        available: &'static [BackendKind],
     },
     /// This system does not have the backend.
     #[error(
         "this system has no {kind}; there are: {}",
-        crate::backend_kind::names()
+        names(.available)
     )]
     Absent {
         /// The backend of the call.
         kind: BackendKind,
+        /// The backends that this system has, best first.
+        available: &'static [BackendKind],
     },
     /// The kernel reports no readiness for this kind of file. On epoll: for a regular file, a
     /// directory, and a device without readiness, such as `/dev/null`.
@@ -177,8 +185,8 @@ impl Error {
         }
     }
 
-    /// Whether descriptors or memory are exhausted for now. The memory of a ring is not: its limit
-    /// stays.
+    /// Returns whether descriptors or memory are exhausted for now. The memory of a ring is not:
+    /// its limit stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;
@@ -246,16 +254,14 @@ fn id(key: &u64) -> u64 {
     key & u64::from(u32::MAX)
 }
 
-/// The backends of this system without sets that `Poller::new` chooses: `poll or epoll`.
-fn others() -> String {
-    let others = BackendKind::available().iter().rev();
-    let others = others
-        .filter(|kind| {
-            let is_special = matches!(kind, BackendKind::EpollMasked | BackendKind::IoUring);
-            !is_special && **kind != BackendKind::Select
-        })
-        .map(|kind| kind.name());
-    others.collect::<Vec<_>>().join(" or ")
+/// Lists the backends without sets that `Poller::new` chooses: `poll or epoll`.
+fn alternatives(available: &[BackendKind]) -> String {
+    let are_chosen = available.iter().rev().filter(|kind| {
+        let is_special = matches!(kind, BackendKind::EpollMasked | BackendKind::IoUring);
+        !is_special && **kind != BackendKind::Select
+    });
+    let names: Vec<_> = are_chosen.map(|kind| kind.name()).collect();
+    names.join(" or ")
 }
 
 #[cfg(test)]

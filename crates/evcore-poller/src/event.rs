@@ -18,6 +18,6 @@ use crate::ready::Ready;
 pub struct Event {
     /// The key that was given to [`Poller::add`](crate::Poller::add), all 64 bits.
     pub key: u64,
-    /// What the descriptor is ready for.
+    /// The readiness of the descriptor.
     pub ready: Ready,
 }

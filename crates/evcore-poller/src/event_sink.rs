@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{events::Events, ready::Ready};
 
-/// Where a [`Backend`](crate::Backend) reports what a wait has brought.
+/// The buffer to which a [`Backend`](crate::Backend) adds the events of a wait.
 ///
 /// ```
 /// use evcore_poller::{EventSink, Events, Ready};
@@ -39,7 +39,7 @@ impl EventSink<'_> {
         self.events.set_woken();
     }
 
-    /// How many more events fit.
+    /// Returns the number of further events that fit.
     #[must_use]
     #[inline]
     pub fn remaining(&self) -> usize {
@@ -47,9 +47,9 @@ impl EventSink<'_> {
     }
 }
 
-/// What this crate's own backends also need.
+/// Methods for this crate's own backends.
 impl<'a> EventSink<'a> {
-    /// What the wait has reported so far: for `select`, which illumos lacks.
+    /// Returns the events that the wait has reported so far: for `select`, which illumos lacks.
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     #[inline]
     pub(crate) fn events(&self) -> &Events {

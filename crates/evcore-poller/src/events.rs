@@ -6,7 +6,7 @@
 use std::{fmt, iter::FusedIterator, slice};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::sys::Refill;
+use crate::refill::Refill;
 use crate::{entry::Entry, event::Event, ready::Ready};
 
 /// The highest capacity: epoll refuses a longer list.
@@ -143,7 +143,7 @@ impl Events {
         Refill::Some(self.entries.len())
     }
 
-    /// Whether a wait returns what the kernel returns.
+    /// Returns whether a wait returns what the kernel returns.
     #[inline]
     pub(crate) fn is_raw(&self) -> bool {
         self.raw
@@ -168,7 +168,7 @@ impl Events {
         self.seen = Seen::NOTHING;
     }
 
-    /// Whether any of these bits of a readiness may be among the events.
+    /// Returns whether any of these bits of a readiness may be among the events.
     #[inline]
     pub(crate) fn has_any(&self, flags: u32) -> bool {
         self.seen.0 & flags != 0
@@ -195,7 +195,7 @@ impl Events {
         self.seen.0 & Seen::WAKE != 0
     }
 
-    /// How many more events fit.
+    /// Returns the number of further events that fit.
     #[inline]
     pub(crate) fn remaining(&self) -> usize {
         self.entries.capacity() - self.entries.len()
@@ -245,7 +245,7 @@ fn event(entry: Entry) -> Event {
     }
 }
 
-/// What a wait has brought, in one word: the flags of all events (those that [`Ready`] has not are
+/// The result of a wait in one word: the flags of all events (those that [`Ready`] has not are
 /// ignored), and whether a waker was used.
 #[derive(Clone, Copy)]
 struct Seen(u32);

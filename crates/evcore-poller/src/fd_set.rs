@@ -23,7 +23,7 @@ pub(crate) struct FdSet {
 }
 
 impl FdSet {
-    /// Whether the table has a bit for this descriptor. Never for one of the others.
+    /// Returns whether the table has a bit for this descriptor. Never for one of the others.
     #[inline]
     pub(crate) fn has_room(&self, fd: RawFd) -> bool {
         place(fd).is_some_and(|(word, _)| word < self.dense.len())

@@ -1,4 +1,4 @@
-//! How the side tables grow: by a quarter, so that no table has much more room than it needs.
+//! The growth of the side tables: by a quarter, so that no table has much more room than it needs.
 //!
 //! `Vec` doubles: just beyond a power of two, half of it is empty. Growing by a quarter copies each
 //! element about four times instead of once, while the table grows. Other leaves have the same rule in a
@@ -39,7 +39,7 @@ mod tests {
 
     const LONG: usize = 100_000;
 
-    /// How often the table has moved, while `lengthen_by_one` has made it long.
+    /// Number of times that the table has moved, while `lengthen_by_one` has made it long.
     fn moves(lengthen_by_one: impl Fn(&mut Vec<u32>)) -> usize {
         let (mut table, mut moves) = (Vec::new(), 0);
         for len in 1..=LONG {

@@ -89,7 +89,7 @@ impl BitOrAssign for Interest {
     }
 }
 
-/// What is in the first interest and not in the second.
+/// The part of the first interest that is not in the second.
 impl Sub for Interest {
     type Output = Self;
 
@@ -116,7 +116,7 @@ impl fmt::Debug for Interest {
     }
 }
 
-/// How often lasting readiness is reported.
+/// The rule by which lasting readiness is reported.
 ///
 /// ```
 /// # use evcore_poller::{Events, Interest, Mode, Poller};
@@ -150,8 +150,8 @@ pub enum Mode {
     /// Backends differ in one thing: what else they report before the answer. A kernel that has
     /// `Edge` itself (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat
     /// everything else that is ready. Where the poller emulates `Edge` (on every other backend), these
-    /// are silent until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll:
-    /// test it with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
+    /// are silent until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever
+    /// on poll: test it with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
     /// [`BackendKind::EpollMasked`](crate::BackendKind::EpollMasked).
     Edge,
     /// Once, for the first event of any side, and then nothing until

@@ -19,15 +19,13 @@ use crate::{
     error::{Error, Result},
     events::Events,
     interest::{Interest, Mode},
+    refill::Refill,
     registry::{Change, Registry, Row},
     source::{Source, Target},
-    sys::{self, AnyBackend, ForkGuard, Refill},
+    sys::{self, AnyBackend, ForkGuard},
     waker::Waker,
     watch_set::WatchSet,
 };
-
-/// The highest id (low half of a key). Ids index a table of 16 bytes per entry, so use dense ones.
-pub const MAX_ID: u32 = (1 << 24) - 1;
 
 /// Watches descriptors and waits until some of them are ready.
 ///
@@ -70,7 +68,7 @@ pub struct Poller {
     /// Keys of changes that the kernel refused and that no wait has reported yet.
     // Invariant: each is registered.
     refused: Vec<u64>,
-    /// Whether the next wait that has refusals to report puts them behind what is ready.
+    /// True if the next wait that has refusals to report puts them behind what is ready.
     ready_first: bool,
     fork_guard: ForkGuard,
 }
@@ -110,7 +108,7 @@ impl Poller {
 
     /// Registers `source` under `key`, and begins to watch it for `interest`.
     ///
-    /// The low 32 bits of the key are its id, at most [`MAX_ID`]. Events carry all 64 bits. Both the
+    /// The low 32 bits of the key are its id, at most [`MAX_ID`](crate::MAX_ID). Events carry all 64 bits. Both the
     /// id and the descriptor must be unique among the registrations.
     ///
     /// Costs one system call. With an empty interest no system call is made, and errors surface when

@@ -1,4 +1,4 @@
-//! What the kernel reported.
+//! The readiness that the kernel reported.
 
 use std::{
     fmt,
@@ -43,7 +43,7 @@ impl Ready {
     pub(crate) const ALL: Self = Self::from_flags(Self::ALL_FLAGS);
     const ALL_FLAGS: u32 = 0x201f;
 
-    /// What concerns each side of an interest.
+    /// The bits that concern each side of an interest.
     pub(crate) const EXCEPTIONAL: Self = Self(Self::ERROR.0 | Self::WRITE_CLOSED.0);
 
     /// Returns whether a read does not block.
@@ -118,7 +118,7 @@ impl Ready {
         Self::from_flags(bits as u32)
     }
 
-    /// Whether there is an error or a hang-up, which concerns each side of the interest.
+    /// Returns whether there is an error or a hang-up, which concerns each side of the interest.
     #[inline]
     pub(crate) const fn is_exceptional(self) -> bool {
         self.0 & Self::EXCEPTIONAL.0 != 0

@@ -13,8 +13,8 @@ use crate::{
     events::Events,
     fd_set::FdSet,
     growth,
+    id::MAX_ID,
     interest::{Interest, Mode},
-    poller::MAX_ID,
     ready::Ready,
     watch_set::WatchSet,
 };
@@ -73,11 +73,11 @@ pub(crate) struct Row {
     wanted: Interest,
     /// The caller's interest when the row was last passed on to the backend.
     synced: Interest,
-    /// What the backend watches; empty if the row is vacant.
+    /// The watch set of the backend; empty if the row is vacant.
     // Invariant: the watch set of `synced` without what was masked then; or empty, if the backend
     // refused it.
     in_backend: WatchSet,
-    /// What was reported, and is not reported again yet.
+    /// The sides and ends that were reported, and are not reported again yet.
     // Invariant: empty if the kernel has the mode, except for a `Oneshot` that has reported.
     masked: WatchSet,
     mode: Mode,
@@ -85,7 +85,7 @@ pub(crate) struct Row {
     renewal: Renewal,
 }
 
-/// Whether a row must be passed on even if the interest is the same.
+/// The reason to pass a row on even if the interest is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Renewal {
     #[default]
@@ -116,20 +116,20 @@ impl Registry {
         registry
     }
 
-    /// The backend's.
+    /// Returns the capabilities of the backend.
     #[inline]
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// Whether a wait may return an event of `key` as it is, if it is the only one: it needs no
+    /// Returns whether a wait may return an event of `key` as it is, if it is the only one: it needs no
     /// completion, and is not stale.
     #[inline]
     pub(crate) fn is_plain(&self, key: u64, flags: u32) -> bool {
         flags & self.to_complete == 0 && self.is_watched(key)
     }
 
-    /// Whether a wait may return these events as they are.
+    /// Returns whether a wait may return these events as they are.
     ///
     /// Stale events alone would end every wait, so a raw buffer too has its first one looked at.
     #[inline]
@@ -145,7 +145,8 @@ impl Registry {
             || !events.is_raw() && keys.any(|key| !self.is_watched(key))
     }
 
-    /// From here on the kernel may report something that is not registered any more, if it watches files.
+    /// From here on the kernel may report something that is not registered any more, if it watches
+    /// files.
     #[inline]
     pub(crate) fn expect_stale(&mut self) {
         self.may_report_stale = self.capabilities.watches_files;
@@ -158,7 +159,7 @@ impl Registry {
         self.to_complete = Ready::ALL.bits().into();
     }
 
-    /// Whether there may be something to do before the next wait: a row may differ from what the
+    /// Returns whether there may be something to do before the next wait: a row may differ from what the
     /// backend has, or was refused.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
@@ -171,7 +172,7 @@ impl Registry {
         self.needs_attention = false;
     }
 
-    /// Whether the tables are long enough for a registration.
+    /// Returns whether the tables are long enough for a registration.
     #[inline]
     pub(crate) fn has_room(&self, new: &Registration) -> bool {
         new.id() < self.rows.len() && self.descriptors.has_room(new.fd)
@@ -298,15 +299,15 @@ impl Registry {
         self.needs_attention = true;
     }
 
-    /// What is reported of a registration whose change the backend refused: nothing if its interest
-    /// is empty.
+    /// Returns the readiness to report of a registration whose change the backend refused: nothing
+    /// if its interest is empty.
     pub(crate) fn refusal(&mut self, key: u64) -> Option<Ready> {
         let wanted = self.row(key).ok()?.wanted;
         (!wanted.is_empty()).then_some(Ready::ERROR | Ready::answering(wanted))
     }
 
-    /// What must be added to a backend that was just reset: everything, except one-shots that have
-    /// reported.
+    /// Returns the registrations to add to a backend that was just reset: everything, except
+    /// one-shots that have reported.
     pub(crate) fn begin_rebuild(&mut self) -> Vec<Registration> {
         self.may_report_stale = false;
         let rows = self.rows.iter_mut().zip(0..);
@@ -318,7 +319,7 @@ impl Registry {
             .collect()
     }
 
-    /// Whether an event of `key` is not stale.
+    /// Returns whether an event of `key` is not stale.
     #[inline]
     fn is_watched(&self, key: u64) -> bool {
         let (id, tag) = split(key);
@@ -431,7 +432,7 @@ impl Row {
         self.fd != VACANT
     }
 
-    /// Whether it is the registration of a key with this tag.
+    /// Returns whether this is the registration of a key with this tag.
     #[inline]
     fn has_tag(&self, tag: u32) -> bool {
         self.is_live() && self.tag == tag
@@ -479,13 +480,13 @@ impl Row {
         }
     }
 
-    /// Whether the backend watches any of it.
+    /// Returns whether the backend watches any of it.
     #[inline]
     pub(crate) fn is_in_backend(&self) -> bool {
         !self.in_backend.is_empty()
     }
 
-    /// What the backend has of it.
+    /// Returns the part of it that the backend has.
     #[inline]
     pub(crate) fn known(&self, key: u64) -> Registration {
         self.registration(key, self.in_backend)

@@ -1,4 +1,4 @@
-//! What a poller can watch: a descriptor, or a simulator's stand-in for one.
+//! The sources that a poller can watch: a descriptor, or a simulator's stand-in for one.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -27,11 +27,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Source {
-    /// What to watch. It must stay the same while the source is registered.
+    /// Returns the target to watch. It must stay the same while the source is registered.
     fn target(&self) -> Target<'_>;
 }
 
-/// What a poller watches for a [`Source`].
+/// The target that a poller watches for a [`Source`].
 ///
 /// ```
 /// use evcore_poller::{Source, Target};

@@ -22,7 +22,7 @@ use std::sync::atomic::{
 
 /// An atomic flag: the standard library's, or loom's.
 pub(crate) trait AtomicFlag {
-    /// Whether it is set.
+    /// Returns whether it is set.
     fn load(&self, order: Ordering) -> bool;
 
     /// Sets it to `pending`, and returns its previous value.
@@ -39,7 +39,7 @@ impl AtomicFlag for AtomicBool {
     }
 }
 
-/// What ends a wait: a descriptor, or loom's model of one.
+/// The notification that ends a wait: a descriptor, or loom's model of one.
 pub(crate) trait Doorbell {
     /// Ends the present wait, or the next one.
     fn notify(&self);
@@ -55,7 +55,7 @@ pub(crate) struct WakeFlag<F, D> {
     /// Set from a wake until the wait that it ended is acknowledged.
     pending: F,
     doorbell: D,
-    /// How many wakes were reported whose notifications were left unread. Only the poller uses it.
+    /// Number of reported wakes whose notifications were left unread. Only the poller uses it.
     unread: AtomicU64,
     /// Others notify the doorbell too, without the flag. Never cleared.
     is_exposed: AtomicBool,
@@ -91,7 +91,7 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
         self.is_exposed.store(true, Relaxed);
     }
 
-    /// Whether there may be a wake to [`take`](Self::take). Costs one relaxed load.
+    /// Returns whether there may be a wake to [`take`](Self::take). Costs one relaxed load.
     ///
     /// Never `false` after an earlier wake, until that is reported.
     pub(crate) fn is_pending(&self) -> bool {

@@ -114,7 +114,7 @@ impl Waker {
     }
 }
 
-/// What a wake does.
+/// The effect of a wake.
 #[derive(Clone)]
 enum Wake {
     /// Notifies a descriptor that the kernel watches.

@@ -1,4 +1,5 @@
-//! What a backend watches of one registration: the sides of its interest, and the ends behind them.
+//! The parts of one registration that a backend watches: the sides of its interest, and the ends
+//! behind them.
 //!
 //! If the kernel has no `Edge`, each side and each end is masked by itself when it was reported. So a
 //! hang-up is still reported behind data that was not read.
@@ -37,8 +38,8 @@ impl WatchSet {
         Self(interest.bits())
     }
 
-    /// What `ready` has reported to `interest`. A hang-up or an error reports everything, because a
-    /// level-triggered kernel repeats it from then on.
+    /// Returns the part of `interest` that `ready` has reported. A hang-up or an error reports
+    /// everything, because a level-triggered kernel repeats it from then on.
     #[inline]
     pub(crate) const fn reported(ready: Ready, interest: Interest) -> Self {
         if ready.is_exceptional() {
@@ -89,7 +90,7 @@ impl BitOrAssign for WatchSet {
     }
 }
 
-/// What is in the first set and not in the second.
+/// The part of the first set that is not in the second.
 impl Sub for WatchSet {
     type Output = Self;
 

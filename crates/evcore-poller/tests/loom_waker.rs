@@ -36,7 +36,7 @@ struct Descriptor {
 
 #[derive(Default)]
 struct State {
-    /// What was written and not read.
+    /// The count that was written and not read.
     notifications: u64,
     /// The watch has an event that was not delivered yet, even if it is not true any more.
     queued: bool,
@@ -83,7 +83,7 @@ impl State {
     }
 }
 
-/// What a wait reports.
+/// The report of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
     /// There is something to read: kqueue, poll and select.
@@ -94,10 +94,10 @@ enum Watch {
     OneShot,
 }
 
-/// What a poller does to take a wake. Returns whether it has taken one.
+/// Takes a wake as a poller does. Returns whether it has taken one.
 type Take<W> = fn(&WakeFlag<W, Descriptor>) -> bool;
 
-/// What a poller does after a wait that the waker has ended, after any other wait, and after both.
+/// The steps of a poller after a wait that the waker has ended, after any other wait, and after both.
 struct Poller<W> {
     watch: Watch,
     woken: Take<W>,
@@ -145,7 +145,7 @@ impl<W: AtomicFlag> Poller<W> {
     }
 }
 
-/// How many preemptions an interleaving may have; `None`: all interleavings, if that takes seconds.
+/// Limit of the preemptions of an interleaving; `None`: all interleavings, if that takes seconds.
 type Bound = Option<usize>;
 
 /// `threads` store and wake, `wakes` times each, and a poller waits until it has seen all.

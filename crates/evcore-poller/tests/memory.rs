@@ -1,4 +1,4 @@
-//! What a registration takes of the poller's tables, however many there are.
+//! The memory of a registration in the poller's tables, at any number of them.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A row of 16 bytes, 4 for a change that waits, a bit for its descriptor; and a quarter more.
 const BYTES_MAX: usize = 26;
-/// An entry of 8 bytes for the kernel, its key and its place besides.
+/// An entry of 8 bytes for the kernel, its key and its place more.
 const BYTES_MAX_POLL: usize = BYTES_MAX + 25;
 
 /// A backend without tables, as epoll.
@@ -59,7 +59,7 @@ impl Backend for NoTables {
     }
 }
 
-/// What each of so many registrations takes, rounded up, if all of them are changed at once.
+/// Bytes of each of this many registrations, rounded up, if all of them are changed at once.
 fn bytes_each<'a>(mut poller: Poller, count: u32, target: impl Fn(u32) -> Target<'a>) -> usize {
     let before = bytes_in_use();
     for id in 0..count {

@@ -11,7 +11,7 @@ use std::{fmt, io, mem, thread};
 use crate::shared::{Alive, JobResult, Shared, SimulatedJob};
 use crate::sync::Builder;
 
-/// Threads that run blocking jobs beside an event loop, such as resolving a name or reading a file.
+/// Threads that run blocking jobs for an event loop, such as resolving a name or reading a file.
 ///
 /// Each job has an id, with which its result is returned: a loop's token, or any other small copyable
 /// value. When results are there, the pool wakes the loop. Then take them by
@@ -68,11 +68,11 @@ pub struct Pool<Id, T> {
     shared: Arc<Shared<Id, T>>,
     /// Results that were taken together.
     batch: VecDeque<JobResult<Id, T>>,
-    /// Whether a result of the batch was returned.
+    /// True if a result of the batch was returned.
     in_batch: bool,
     /// The jobs that were submitted and whose results are not taken.
     jobs: usize,
-    /// How many jobs may be there. 0 after a shutdown.
+    /// Number of jobs that the pool may hold. 0 after a shutdown.
     limit: usize,
     /// Gets each job in place of the queue, if there are no threads.
     simulator: Option<Box<dyn FnMut(SimulatedJob) + Send>>,
@@ -192,7 +192,7 @@ impl<Id, T> Pool<Id, T> {
         self.jobs
     }
 
-    /// Whether the result of each job was taken.
+    /// Returns whether the result of each job was taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.jobs == 0

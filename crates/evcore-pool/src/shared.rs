@@ -26,7 +26,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 /// A job, and the id that its result is returned with.
 pub(crate) type Job<Id, T> = (Id, Box<dyn FnOnce() -> T + Send>);
 
-/// What a job has returned, or the payload of its panic.
+/// The id of a job, and its result or the payload of its panic.
 pub(crate) type JobResult<Id, T> = (Id, thread::Result<T>);
 
 /// A job of a pool without threads. It runs when it is called, or panics with the payload.
@@ -151,7 +151,7 @@ impl<Id, T> Shared<Id, T> {
 
     /// Waits until all threads have finished, but not longer than `timeout`. Returns whether they have.
     pub(crate) fn wait_for_threads(&self, timeout: Duration) -> bool {
-        // Beyond the range of the clock there is no deadline.
+        // A timeout beyond the range of the clock never passes.
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.lock();
         while state.threads > 0 {

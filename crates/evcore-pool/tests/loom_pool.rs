@@ -129,7 +129,10 @@ impl Steps {
             });
             (self.push_job)(&shared, job(1));
             (self.push_job)(&shared, job(2));
-            let ids: u32 = threads.into_iter().map(|it| it.join().unwrap()).sum();
+            let ids: u32 = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum();
             assert_eq!(ids, 3, "a job runs twice");
         });
     }
@@ -160,7 +163,9 @@ impl Steps {
             let threads = [0, 1].map(|thread| {
                 let shared = Arc::clone(&shared);
                 let results = (0..of_each).map(move |n| (10 * thread + n, Ok(n)));
-                thread::spawn(move || results.for_each(|it| (self.push_result)(&shared, it)))
+                thread::spawn(move || {
+                    results.for_each(|result| (self.push_result)(&shared, result))
+                })
             });
             let (mut ids, mut takes) = (Vec::new(), 0);
             while ids.len() < 2 * of_each as usize {
@@ -172,7 +177,9 @@ impl Steps {
                 ids.extend(batch.into_iter().map(|(id, _)| id));
                 takes += 1;
             }
-            threads.into_iter().for_each(|it| it.join().unwrap());
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
             ids.sort_unstable();
             let expected = [0, 10].map(|first| first..first + of_each);
             assert!(ids.into_iter().eq(expected.into_iter().flatten()));
@@ -188,7 +195,9 @@ impl Steps {
                 thread::spawn(move || (self.push_result)(&shared, (id, Ok(id))))
             });
             (self.abandon)(&shared);
-            threads.into_iter().for_each(|it| it.join().unwrap());
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
             assert!(shared.lock().results.is_empty(), "a result is kept");
         });
     }

@@ -32,7 +32,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, fence};
 pub(crate) struct Channel<T, W> {
     pub(crate) queue: Mutex<Queue<T>>,
 
-    /// How many values the receiver has taken out of the queue and not yet yielded.
+    /// Number of values that the receiver has taken out of the queue and not yet yielded.
     ///
     /// Set under the lock, and counted down without it. A sender reads it under the lock, so it may
     /// see a number that is too high, never one that is too low: relaxed is enough.
@@ -44,7 +44,7 @@ pub(crate) struct Channel<T, W> {
     /// Where senders wait for a place, or for the inbox to be closed.
     pub(crate) room: Condvar,
 
-    /// Whether a sender may be waiting for a place. Written under the lock.
+    /// True if a sender may be waiting for a place. Written under the lock.
     pub(crate) has_waiting: AtomicBool,
 
     pub(crate) wake: W,
@@ -129,7 +129,8 @@ impl<T, W: Fn()> Channel<T, W> {
         queue.waiting.len() + self.in_hand.load(Relaxed) >= self.limit
     }
 
-    /// Whether there is no place. If so, the receiver notifies `room` when it has freed some.
+    /// Returns whether the channel is full. If so, the receiver notifies `room` when it has freed
+    /// some.
     pub(crate) fn must_wait(&self, queue: &Queue<T>) -> bool {
         if queue.closed || !self.is_full(queue) {
             return false;

@@ -118,7 +118,7 @@ impl<T> Inbox<T> {
         self.batch.len() + self.channel.queue.lock().waiting.len()
     }
 
-    /// Whether no value is queued. Takes the lock.
+    /// Returns whether no value is queued. Takes the lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -214,7 +214,7 @@ impl<T> Sender<T> {
         self.channel.send_until(value, deadline)
     }
 
-    /// Whether the inbox was dropped, so that it takes no more values. Takes the lock.
+    /// Returns whether the inbox was dropped, so that it takes no more values. Takes the lock.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.channel.queue.lock().closed

@@ -60,7 +60,7 @@ impl Links {
         }
     }
 
-    /// Whether `id` is in this list.
+    /// Returns whether `id` is in this list.
     #[inline]
     pub(crate) fn has(&self, list: &List, id: u32) -> bool {
         self.linked(id)

@@ -1,4 +1,4 @@
-//! What other threads post, merged by id until the loop takes it.
+//! Ids that other threads post, merged until the loop takes them.
 //!
 //! Each id waits at most once, so no limit is needed and no post can fail. It is a map and not a table
 //! by id, because another thread may post any number.
@@ -42,7 +42,7 @@ struct Waiting<V> {
     is_closed: bool,
 }
 
-/// What the thread that has posted does next.
+/// The next step of the thread that has posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Posted {

@@ -97,7 +97,7 @@ impl PostedQueue {
         self.list.front()
     }
 
-    /// Whether `id` is queued.
+    /// Returns whether `id` is queued.
     #[inline]
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {
@@ -111,7 +111,7 @@ impl PostedQueue {
         self.list.len()
     }
 
-    /// Whether no id is queued.
+    /// Returns whether no id is queued.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The lock, the condition and the atomics of an inbox: those of `parking_lot` and the standard
+//! The lock, the condition and the atomics of an inbox: from `parking_lot` and the standard
 //! library, or loom's in the loom tests.
 
 pub(crate) use self::imp::{AtomicBool, AtomicUsize, Condvar, Mutex, fence};

@@ -129,7 +129,7 @@ impl TurnQueue {
         self.links.clear(&mut self.next);
     }
 
-    /// Whether `id` is queued, for this turn or the next. O(1).
+    /// Returns whether `id` is queued, for this turn or the next. O(1).
     #[inline]
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {
@@ -153,7 +153,8 @@ impl TurnQueue {
         self.due.len() + self.next.len()
     }
 
-    /// Whether no id is queued, for this turn or the next. If one is, a loop must not sleep.
+    /// Returns whether no id is queued, for this turn or the next. If one is, a loop must not
+    /// sleep.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What allocates nothing: an inbox that has grown, and a queue made with room.
+//! An inbox that has grown, and a queue made with room, allocate nothing.
 
 use evcore_posted::{Inbox, PostedQueue, Sender, TurnQueue};
 use evcore_testing::{CountingAllocator, allocations};

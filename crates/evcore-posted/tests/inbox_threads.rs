@@ -1,4 +1,4 @@
-//! Inboxes between real threads: each value arrives once, and those of one sender in order.
+//! Inboxes between real threads: each value arrives once, and the values of one sender in order.
 
 use std::ops::Range;
 use std::sync::Arc;

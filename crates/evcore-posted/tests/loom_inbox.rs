@@ -87,7 +87,7 @@ struct Model {
     senders: u32,
     values: u32,
     limit: usize,
-    /// How many values the receiver handles each time it is woken.
+    /// Number of values that the receiver handles each time it is woken.
     budget: usize,
 }
 
@@ -128,7 +128,7 @@ fn by_sender(received: &[u32], sender: u32) -> Vec<u32> {
     of_sender.copied().collect()
 }
 
-/// Whether a value was sent; if not, it must have been handed back.
+/// Returns whether a value was sent; if not, it must have been handed back.
 fn was_sent(value: u32, sent: Sent) -> bool {
     sent.map_err(|refused| assert_eq!(refused.into_value(), value))
         .is_ok()

@@ -1,7 +1,7 @@
 //! Socket activation: a service manager opens the listeners, and starts the program with them.
 //!
-//! The protocol is that of `sd_listen_fds` of systemd. The names of the descriptors
-//! (`LISTEN_FDNAMES`) are ignored.
+//! The protocol is `sd_listen_fds` of systemd. The names of the descriptors (`LISTEN_FDNAMES`) are
+//! ignored.
 
 #![allow(unsafe_code, reason = "descriptors known by their numbers")]
 
@@ -28,14 +28,15 @@ const LISTEN_PID: &str = "LISTEN_PID";
 /// The variables of the protocol.
 pub(crate) const VARIABLES: [&str; 3] = [LISTEN_PID, LISTEN_FDS, "LISTEN_FDNAMES"];
 
-/// Whether the variables are for this process, and not left over from another.
+/// Returns whether the variables are for this process, and not left over from another.
 pub(crate) fn is_for_this_process() -> bool {
     let pid = env::var_os(LISTEN_PID).and_then(|pid| number(&pid));
     pid == Some(i64::from(process::id()))
 }
 
 /// Takes the descriptors that a service manager such as systemd has opened for this process, in the
-/// order of its configuration. Empty if there are none, and if the variables are for another process.
+/// order of its configuration. Empty without such sockets, and if the variables are for another
+/// process.
 ///
 /// From now on this process owns them, and `exec` closes them. Call it once, at the start, before
 /// other descriptors are opened.
@@ -94,7 +95,7 @@ fn number(text: &OsStr) -> Option<i64> {
     is_digits.then(|| text.parse().ok())?
 }
 
-/// The number after that of the last of so many descriptors.
+/// One past the last of `count` passed descriptors.
 fn end_of(count: i64) -> Option<RawFd> {
     let count = RawFd::try_from(count).ok().filter(|count| *count > 0)?;
     passed_fds::FIRST.checked_add(count)

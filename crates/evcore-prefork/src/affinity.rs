@@ -1,4 +1,4 @@
-//! Which CPUs each worker runs on.
+//! The CPUs that each worker runs on.
 
 use crate::cpus::Cpus;
 
@@ -20,7 +20,7 @@ pub struct Affinity {
     beyond: Beyond,
 }
 
-/// What a worker gets whose index is past the last set.
+/// The choice for a worker whose index is past the last set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beyond {
     StartsAgain,
@@ -46,7 +46,7 @@ impl Affinity {
     ///
     /// # Panics
     ///
-    /// If there is no set, or if one of them is empty.
+    /// If `sets` is empty, or if one of them is empty.
     #[must_use]
     pub fn from_cpus(sets: impl Into<Vec<Cpus>>) -> Self {
         let sets = sets.into();

@@ -39,7 +39,7 @@ impl<C: Child> Children<C> {
         all.map(|(&slot, entry)| (slot, &entry.child))
     }
 
-    /// What to watch for workers that report that they serve.
+    /// The descriptors on which workers report that they serve.
     pub(crate) fn ready_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let awaited = self.all.values().filter(|entry| !entry.is_ready);
         awaited.filter_map(|entry| entry.child.ready_fd())
@@ -134,7 +134,7 @@ mod tests {
 
     const SLOT: Slot = Slot { row: 0, index: 0 };
 
-    /// How often a worker is reported as ready that is reaped, after a look for its report or not.
+    /// Number of times that a reaped worker is reported as ready, with or without an earlier look.
     fn reports_of(served: bool, looks_before: bool) -> usize {
         let mut children = Children::new();
         children.insert(SLOT, Ended { served });

@@ -48,7 +48,7 @@ impl Cpus {
         imp::pin(&self.numbers)
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: usize) -> bool {
         self.numbers.binary_search(&cpu).is_ok()
@@ -60,7 +60,7 @@ impl Cpus {
         self.numbers.len()
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()

@@ -1,4 +1,4 @@
-//! What can go wrong, with a variant for each thing that a caller would act on.
+//! The errors, with a variant for each that a caller would act on.
 
 use std::{io, os::fd::RawFd};
 
@@ -72,7 +72,7 @@ pub enum Error {
     /// The operating system refused a call.
     #[error("{doing} failed: {source}{}", advice(source))]
     Os {
-        /// What was being done, with the system call in parentheses if it has another name.
+        /// The action that failed, with the system call in parentheses if it has another name.
         doing: &'static str,
         /// The system's error.
         source: io::Error,
@@ -89,7 +89,7 @@ impl Error {
     }
 }
 
-/// What to do about the system's error, if that is known.
+/// Advice on the system's error, if there is any.
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::MFILE) => "; raise the limit on descriptors (ulimit -n)",

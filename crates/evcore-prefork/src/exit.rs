@@ -1,4 +1,4 @@
-//! Which worker it is, how it ended, and how the supervisor ended.
+//! The ends of a worker and of the supervisor.
 
 use std::{any::Any, fmt, num::NonZeroU32, os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -85,7 +85,7 @@ impl fmt::Display for WorkerInfo {
 pub struct WorkerExit {
     /// The worker that ended.
     pub worker: WorkerInfo,
-    /// How it ended.
+    /// The cause of its end.
     pub cause: ExitCause,
     /// The stop that the worker got. None if it ended unexpectedly.
     ///
@@ -106,7 +106,7 @@ impl fmt::Display for WorkerExit {
     }
 }
 
-/// How a worker ended.
+/// The cause of a worker's end.
 ///
 /// ```
 /// use evcore_prefork::ExitCause;
@@ -124,7 +124,7 @@ pub enum ExitCause {
     Signaled {
         /// The number of the signal.
         signal: i32,
-        /// Whether the system wrote a core dump.
+        /// True if the system wrote a core dump.
         core_dumped: bool,
     },
     /// It is a thread, and panicked with this message.

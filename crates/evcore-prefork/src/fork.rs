@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Side {
     Parent(Pid, ParentEnd),
-    /// Its signals are still blocked, and its handlers are those of the parent.
+    /// Its signals are still blocked, and its handlers are the parent's.
     Child(ChildEnd),
 }
 

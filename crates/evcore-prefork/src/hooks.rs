@@ -1,4 +1,4 @@
-//! What the application wants to be called for.
+//! The functions of the application that the master calls.
 
 use std::io;
 

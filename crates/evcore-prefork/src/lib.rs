@@ -56,13 +56,13 @@
 //! # Upgrade
 //!
 //! USR2 starts the program again, from the same file, with the same arguments. The new binary gets
-//! the listeners from [`inherited`]. The old master runs beside it until it gets QUIT. It can also
+//! the listeners from [`inherited`]. The old master keeps running until it gets QUIT. It can also
 //! take over again: WINCH stops its workers, and HUP starts new ones. If the new binary ends first,
 //! the workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the
 //! new one must not remove what both use ([`parent_binary_alive`]), and it starts no newer binary.
-//! Workers that stop can reach those of the new binary by [mailboxes](Mailboxes), which it inherits.
-//! A stop signal for the whole process group, such as Ctrl-C, ends both, also while the new binary
-//! starts.
+//! Workers that stop can reach the workers of the new binary by [mailboxes](Mailboxes), which it
+//! inherits. A stop signal for the whole process group, such as Ctrl-C, ends both, also while the
+//! new binary starts.
 //!
 //! # Socket activation
 //!

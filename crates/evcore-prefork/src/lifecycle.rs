@@ -25,8 +25,8 @@ mod generation;
 use escalation::{Escalation, Step};
 use generation::{Coverage, Generation, Takeover, Vacancy};
 
-/// How many generations there may be at once: one that serves, one that starts, and two whose
-/// workers finish. A further reload waits.
+/// Number of generations at once, at most: one that serves, one that starts, and two whose workers
+/// finish. A further reload waits.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
 /// All generations, oldest first, and what was requested.
@@ -58,7 +58,7 @@ pub(crate) struct Config {
     pub(crate) can_kill: bool,
 }
 
-/// How long workers may take.
+/// The times that workers may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     /// From a graceful stop to a fast one.
@@ -76,7 +76,7 @@ impl Default for Timeouts {
     }
 }
 
-/// What the master has to do now.
+/// The next step of the master.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Start a worker for this slot, then call `started` or `start_failed`.
@@ -111,7 +111,7 @@ impl Lifecycle {
         }
     }
 
-    /// What to do next, given all that was reported.
+    /// Returns the next step, given all that was reported.
     pub(crate) fn next(&mut self, now: Instant) -> Action {
         self.prune();
         if let Some(outcome) = self.outcome() {

@@ -64,14 +64,14 @@ const WITHOUT_SIGPIPE: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const WITHOUT_SIGPIPE: SendFlags = SendFlags::empty();
 
-/// How often a worker tries to report. It pauses 100 ms after a failure.
+/// Number of times that a worker tries to report. It pauses 100 ms after a failure.
 const REPORTS_MAX: u32 = 10;
 
-/// How often a worker looks whether its master is gone. It pauses 100 ms after a look that shows
-/// nothing.
+/// Number of times that a worker looks for its master's end, at most. It pauses 100 ms after a look
+/// that shows nothing.
 const LOOKS_MAX: u32 = 10;
 
-/// What the worker has reported.
+/// The state of a worker's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     Nothing,
@@ -113,14 +113,14 @@ impl ChildEnd {
     }
 }
 
-/// Whether this process is a worker whose master is gone. A signal handler may call it.
+/// Returns whether this process is a worker whose master is gone. A signal handler may call it.
 ///
 /// The kernel sends one signal, so a look that shows nothing is repeated.
 pub(crate) fn parent_gone() -> bool {
     child_end().is_some_and(|end| is_gone(|| look(end), pause))
 }
 
-/// What a look at the pipe shows.
+/// The result of a look at the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     /// The master's end is closed.
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(look(file.as_fd()), Look::Unknown, "it is no socket");
     }
 
-    /// What `is_gone` returns after these looks and no others.
+    /// Returns the result of `is_gone` after exactly these looks.
     fn gone_after(looks: &[Look]) -> bool {
         let mut left = looks.iter().copied();
         let is_gone = is_gone(|| left.next().expect("it looks no more"), || {});

@@ -1,8 +1,8 @@
 //! Sockets by which workers reach each other, which exist before any worker.
 //!
 //! A mailbox is a pair of sockets: the master keeps both ends, each worker has all sending ends, and one
-//! worker at a time reads. So a message waits for the next worker of a slot if there is none. What
-//! is sent is up to the application; `evcore-handover` sends connections.
+//! worker at a time reads. So a message to a slot without a worker waits for the next one. The
+//! application chooses what to send; `evcore-handover` sends connections.
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
@@ -14,7 +14,7 @@ use crate::{
     slot::Slot,
 };
 
-/// The mailboxes of the [slots](crate::Worker::slot), and those of successors.
+/// The mailboxes of the [slots](crate::Worker::slot) and of successors.
 ///
 /// A worker sends to any other one of its master by [`to_slot`](Self::to_slot). A worker that stops
 /// cannot know the slot of its successor, which may be a process of a new binary. So there is one more
@@ -118,7 +118,7 @@ impl Table {
         })
     }
 
-    /// What a new binary inherits: both ends of each mailbox for successors.
+    /// The descriptors that a new binary inherits: both ends of each mailbox for successors.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = RawFd> {
         let ends = |pair: &Pair| [pair.sending.as_raw_fd(), pair.receiving().as_raw_fd()];
         self.successors.iter().flat_map(ends)

@@ -27,9 +27,9 @@ pub(crate) struct Master<'a, S: Spawn> {
     config: Config,
     spawner: S,
     hooks: Hooks<'a>,
-    /// What USR2 starts. None if the workers are threads.
+    /// The binary that USR2 starts. None if the workers are threads.
     binary: Option<Binary>,
-    /// How many reopen signals were handled.
+    /// Number of reopen signals that were handled.
     reopen_count: u32,
     started_any: bool,
 }

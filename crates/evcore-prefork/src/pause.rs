@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 
-/// How long this process pauses if the kernel is short of a resource.
+/// Time that this process pauses if the kernel is short of a resource.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Waits for a time alone, for which the kernel needs no resource. A signal ends the wait.

@@ -116,7 +116,7 @@ impl Process {
         let _ = kill_process(self.pid, signal);
     }
 
-    /// How the process ended, if it has.
+    /// Returns the cause of the process's end, if it has ended.
     fn reap(&self, options: WaitOptions) -> Option<ExitCause> {
         loop {
             match waitpid(Some(self.pid), options) {

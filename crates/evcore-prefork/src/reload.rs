@@ -43,10 +43,10 @@ impl fmt::Display for Reload {
         f.write_str(match self {
             Self::Started => "new workers are being started",
             Self::Done => "the new workers serve, the old ones finish",
-            Self::Waiting => "no new workers yet: those of earlier reloads have all slots",
+            Self::Waiting => "no new workers yet: workers of earlier reloads have all slots",
             Self::Refused => "the new workers refuse, the old ones go on",
             Self::Stuck => {
-                "no new workers: those of earlier reloads do not end, and have all slots; restart \
+                "no new workers: workers of earlier reloads do not end, and have all slots; restart \
                  the server"
             }
         })

@@ -85,8 +85,8 @@ impl SelfPipe {
     }
 }
 
-/// Whether the error may pass: memory is short (AGAIN on some systems), or the limit on descriptors
-/// was lowered below those that are open.
+/// Returns whether the error may pass: memory is short (AGAIN on some systems), or the limit on
+/// descriptors was lowered below those that are open.
 fn is_temporary(errno: Errno) -> bool {
     matches!(errno, Errno::NOMEM | Errno::AGAIN | Errno::INVAL)
 }

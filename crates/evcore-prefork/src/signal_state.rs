@@ -1,4 +1,4 @@
-//! What signals have requested of this process, and the descriptor that they write to.
+//! The requests that signals have made of this process, and the descriptor that they write to.
 //!
 //! Atomics alone, so that a signal handler may use them; nothing here makes a system call.
 //! A handler stores a request and then loads the descriptor. The process stores the descriptor and

@@ -1,12 +1,12 @@
-//! What signals do to this process.
+//! The effect of signals on this process.
 //!
 //! Master and worker have the same handlers: store a request, then write to a descriptor. Requests
 //! and descriptor belong to the process. So a forked child inherits the handlers; it only resets the
 //! requests, while the signals are blocked. Nothing is installed in the child: nothing can fail
 //! there, and no signal arrives before its handler.
 //!
-//! A child that becomes a new binary keeps the handlers until `exec`; it gives up those of the stop
-//! signals before.
+//! A child that becomes a new binary keeps the handlers until `exec`; it gives up the handlers of
+//! the stop signals before.
 //!
 //! Master and worker handle TERM, INT, QUIT and USR1. A master also handles HUP, USR2, WINCH and
 //! CHLD, which a worker ignores. A worker gets IO when its liveness pipe changes.
@@ -33,7 +33,7 @@ use crate::{
     stop::Stop,
 };
 
-/// Whether some `Handlers` exist.
+/// True if some `Handlers` exist.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// The requests to this process.
@@ -47,7 +47,7 @@ static STATE: SignalState = SignalState {
 /// The commands to this process as a master that were not taken yet, a bit each.
 static COMMANDS: AtomicU8 = AtomicU8::new(0);
 
-/// What a master is commanded besides stops and reopening.
+/// A command to a master, besides stops and reopening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// HUP: replace the workers.
@@ -70,10 +70,10 @@ const COMMAND_SIGNALS: [(c_int, Command); 3] = [
     (libc::SIGWINCH, Command::Drain),
 ];
 
-/// What a worker without a master handles.
+/// The signals that a worker without a master handles.
 const SOLO: [c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1];
 
-/// What this module handles.
+/// The signals that this module handles.
 const ALL: [c_int; 9] = [
     libc::SIGTERM,
     libc::SIGINT,

@@ -1,5 +1,5 @@
-//! What the master needs of a way to run workers. There are two: [processes](crate::processes) and
-//! [threads](crate::threads).
+//! The contract between the master and a way to run workers. There are two:
+//! [processes](crate::processes) and [threads](crate::threads).
 
 use std::{io, num::NonZeroU32, os::fd::BorrowedFd};
 
@@ -9,12 +9,12 @@ use crate::{exit::ExitCause, slot::Slot, stop::Stop};
 pub(crate) trait Spawn {
     type Child: Child;
 
-    /// What a worker needs that continues in this very function. [`Infallible`] for threads.
+    /// The needs of a worker that continues in this very function. [`Infallible`] for threads.
     ///
     /// [`Infallible`]: std::convert::Infallible
     type Forked;
 
-    /// What the first start failed at, for an error.
+    /// The action in the error of a failed first start.
     const DOING: &'static str;
 
     fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Self::Child, Self::Forked>>;
@@ -47,14 +47,14 @@ pub(crate) trait Child {
     /// Makes it open its logs again.
     fn reopen(&self);
 
-    /// Whether it has reported that it serves. To be called until it returns true.
+    /// Returns whether it has reported that it serves. To be called until it returns true.
     fn is_ready(&mut self) -> bool;
 
     /// The descriptor that becomes readable when the worker reports that it serves. None if the
     /// self-pipe is written to instead.
     fn ready_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// How it ended, if it has. To be called until it returns an end.
+    /// Returns its end once it has ended. The master calls this until then.
     fn try_wait(&mut self) -> Option<End>;
 
     /// Waits until it has ended, after `kill`. Does not wait for a thread.

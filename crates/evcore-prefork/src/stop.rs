@@ -1,6 +1,6 @@
 //! The two ways to stop.
 
-/// How to stop.
+/// The way to stop.
 ///
 /// ```
 /// use evcore_prefork::Stop;

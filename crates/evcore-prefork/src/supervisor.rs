@@ -74,7 +74,8 @@ impl<'a> Supervisor<'a> {
     /// The number of [slots](Worker::slot): four times the workers, because up to four generations
     /// of workers may live at once. A worker for which no slot is free is started later.
     ///
-    /// What the workers share, such as a `WorkerGroup` of `evcore-balancer`, needs room for so many.
+    /// Shared state of the workers, such as a `WorkerGroup` of `evcore-balancer`, needs room for this
+    /// many.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.config.workers.saturating_mul(GENERATIONS_MAX)
@@ -98,8 +99,8 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Whether workers of one index cannot serve clients of another, for example because each
-    /// worker has its own listener (`SO_REUSEPORT`). The default is false.
+    /// Returns whether workers of one index cannot serve clients of another, for example because
+    /// each worker has its own listener (`SO_REUSEPORT`). The default is false.
     ///
     /// It decides when a crashed worker is [replaced](crate#replacement). If its slot serves alone,
     /// the replacement is started at most 500 ms after the crashed worker, no matter how many other
@@ -340,10 +341,11 @@ impl<'a> Supervisor<'a> {
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
+        // Taken in any case: if nobody reads them here, they are closed, and no worker inherits them.
+        let inherited = upgrade::inherited_mailboxes()?;
         if !self.mailboxes {
             return Ok(None);
         }
-        let inherited = upgrade::inherited_mailboxes()?;
         let table = Table::new(self.config.workers, self.slots(), inherited)?;
         Ok(Some(Arc::new(table)))
     }

@@ -1,4 +1,4 @@
-//! What the master and a worker that is a thread report to each other.
+//! The channel on which the master and a worker that is a thread report to each other.
 //!
 //! `tests/loom_thread_channel.rs` includes this file, runs it over loom's lock and atomics, and
 //! replaces single steps by wrong ones. That is why the fields are `pub(crate)`, and why it names no
@@ -21,11 +21,11 @@ pub(crate) struct ThreadChannel<W = OwnedFd, M = UnixStream> {
     /// As in `SignalState`: 0 if no stop was requested.
     pub(crate) severity: AtomicU8,
     pub(crate) reopen_count: AtomicU32,
-    /// What wakes the worker. The master stores a request before it takes this lock, the worker
+    /// The waker of the worker. The master stores a request before it takes this lock, the worker
     /// looks for requests after it has released it.
     pub(crate) worker: Mutex<Option<W>>,
     pub(crate) is_ready: AtomicBool,
-    /// How the worker ended. None: it runs, or its end was taken.
+    /// The cause of the worker's end. None while it runs, and once its end was taken.
     pub(crate) end: Mutex<Option<ExitCause>>,
     /// Wakes the master.
     pub(crate) master: Arc<M>,

@@ -113,7 +113,8 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
     take_inherited(INHERITED, &TAKEN)
 }
 
-/// Takes the mailboxes that this process inherits. Empty if there are none, and once they were taken.
+/// Takes the mailboxes that this process inherits. Empty without mailboxes, and once they were
+/// taken.
 pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.load(Ordering::Acquire) {
@@ -141,13 +142,13 @@ fn take_inherited(variable: &'static str, taken: &AtomicBool) -> Result<Vec<Owne
     taken.map_err(|number| refuse(&format!("descriptor {number} is not open")))
 }
 
-/// Whether this process is a new binary, and the master that started it still lives.
+/// Returns whether this process is a new binary, and the master that started it still lives.
 ///
 /// That master may take over again. So this process must not remove what both use when it ends,
 /// such as the file of a Unix socket. Costs a system call.
 ///
 /// ```
-/// assert!(!evcore_prefork::parent_binary_alive(), "a test is no new binary");
+/// assert!(!evcore_prefork::parent_binary_alive(), "a test is not a new binary");
 /// ```
 #[must_use]
 pub fn parent_binary_alive() -> bool {
@@ -243,7 +244,7 @@ impl Binary {
     /// group may have come before there was a child to end.
     fn spawn(&self) -> io::Result<Child> {
         // The child inherits the mask, so a signal to it stays pending until it has other handlers.
-        // Those of this process would store the request in memory that exec discards.
+        // The handlers of this process would store the request in memory that exec discards.
         signals::block();
         let child = match Stop::from_severity(signals::state().severity()) {
             Some(Stop::Fast) => Err(io::Error::other("this server is stopping")),

@@ -1,4 +1,4 @@
-//! How a worker that is a thread and its master end each other's wait.
+//! A worker that is a thread and its master end each other's wait.
 
 use std::{
     io::Write,

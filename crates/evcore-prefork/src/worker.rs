@@ -53,7 +53,7 @@ pub struct Worker {
     mailboxes: Option<Mailboxes>,
 }
 
-/// How a worker gets requests, and how it reports to its master.
+/// The way in which a worker gets requests and reports to its master.
 #[derive(Debug)]
 pub(crate) enum MasterLink {
     /// By signals; there is no master.
@@ -169,7 +169,7 @@ impl Worker {
         })
     }
 
-    /// How long the worker may still take to stop; `None` if no stop was requested.
+    /// Time that the worker may still take to stop; `None` if no stop was requested.
     ///
     /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. It does not count
     /// down: begin to measure the time when the value changes. An event loop of evcore takes it before

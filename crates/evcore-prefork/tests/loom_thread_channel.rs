@@ -69,7 +69,7 @@ struct Model {
     channel: Channel,
     worker: Arc<Parker>,
     master: Arc<Parker>,
-    /// What one side did before its report.
+    /// Work of one side before its report.
     done: UnsafeCell<u32>,
 }
 

@@ -48,7 +48,7 @@ impl Line {
         Some(std::mem::replace(&mut self.due, next))
     }
 
-    /// How long until the line is due; zero if it is.
+    /// Time until the line is due; zero if it is.
     fn wait(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_until(self.due.timestamp())).unwrap_or_default()
     }

@@ -111,7 +111,7 @@ impl Job {
         self.shared.set_period(self.key, first, nanoseconds(period))
     }
 
-    /// Whether the job will run, or run again.
+    /// Returns whether the job will run, or run again.
     #[must_use]
     pub fn is_scheduled(&self) -> bool {
         self.shared.is_scheduled(self.key)

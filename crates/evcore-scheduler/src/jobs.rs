@@ -163,8 +163,8 @@ impl<R> Jobs<R> {
         self.sleeps_until = None;
     }
 
-    /// Whether the caller must wake the thread because it sleeps beyond the next deadline. Returns true
-    /// at most once per sleep.
+    /// Returns whether the caller must wake the thread because it sleeps beyond the next deadline.
+    /// Returns true at most once per sleep.
     pub(crate) fn oversleeps(&mut self) -> bool {
         let next = self.next_deadline();
         let oversleeps = self

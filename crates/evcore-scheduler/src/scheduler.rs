@@ -131,8 +131,8 @@ impl Scheduler {
         (Self { shared, thread }, time)
     }
 
-    /// The present time: [`Instant::now`], or that of the [`ManualTime`]. A program that computes the
-    /// instants for [`at`](Self::at) from it can be tested without waiting.
+    /// The present time: [`Instant::now`], or the time of the [`ManualTime`]. A program that
+    /// computes the instants for [`at`](Self::at) from it can be tested without waiting.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.now()
@@ -177,7 +177,7 @@ impl Scheduler {
         self.shared.len()
     }
 
-    /// Whether no job is scheduled.
+    /// Returns whether no job is scheduled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

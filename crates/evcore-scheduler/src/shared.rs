@@ -1,4 +1,5 @@
-//! What the handles and the background thread share: the jobs, the time, and how the thread sleeps.
+//! The state that the handles and the background thread share: the jobs, the time, and the thread's
+//! sleep.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -1,4 +1,4 @@
-//! The mutex, the condition variable, the thread and the time of the scheduler: those of `parking_lot`
+//! The mutex, the condition variable, the thread and the time of the scheduler: from `parking_lot`
 //! and the standard library, or loom's in the loom tests.
 //!
 //! Under loom time stands still: a job is due when it is added or never, and no sleep ends by itself.

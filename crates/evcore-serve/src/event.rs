@@ -1,10 +1,14 @@
-//! What happens to a server, for its log.
+//! The events of a server, for its log.
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use evcore::ListenerError;
 use evcore_prefork::{self as prefork, Reload, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
+
+/// The hook of [`Server::on_event`](crate::Server::on_event).
+pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
 /// Something that happens to a server. [`Server::on_event`](crate::Server::on_event) gets it in the
 /// process where it happens. Its text is a line for a log.

@@ -15,8 +15,8 @@
 //! | a worker stops within a time of its own | a stop ends the worker with its clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
 //!
-//! The parts stay usable without it: a program with needs of its own, such as a loop over other streams
-//! than sockets, joins `evcore` and `evcore-prefork` itself, as the table says.
+//! The parts stay usable without it. A program with needs of its own, such as a loop over other
+//! streams than sockets, joins `evcore` and `evcore-prefork` itself, as in the table.
 #![forbid(unsafe_code)]
 
 mod event;

@@ -1,4 +1,4 @@
-//! The listeners that all workers share, and those of each worker's own.
+//! The listeners that all workers share, and each worker's own.
 
 use std::{io, os::fd::AsFd};
 
@@ -6,7 +6,7 @@ use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, Listener};
 use evcore_prefork::inherited;
 
-/// Listeners, and those of an older binary that are not taken over yet.
+/// Listeners, with an older binary's that are not taken over yet.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     /// All workers have these.
@@ -65,7 +65,7 @@ impl Listeners {
     }
 }
 
-/// Whether a listener there serves this address. For port 0 it may have any port.
+/// Returns whether a listener there serves this address. For port 0 it may have any port.
 fn serves(there: &Address, wanted: &Address) -> bool {
     let has_any_port = match (there.tcp(), wanted.tcp()) {
         (Some(there), Some(wanted)) => wanted.port() == 0 && there.ip() == wanted.ip(),

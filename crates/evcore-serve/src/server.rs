@@ -1,4 +1,4 @@
-//! A server: what its workers share, and what they are.
+//! A server: the parts that its workers share, and the ways to run them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,11 +11,10 @@ use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, EventLoop, Listener};
 use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
 
-use crate::event::Event;
+use crate::event::{Event, OnEvent};
 use crate::listeners::{Listeners, add_all};
 use crate::worker::Worker;
 
-pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 
 type BoxError = Box<dyn error::Error + Send + Sync>;
@@ -73,7 +72,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Listener::bind`](evcore::Listener::bind), and of
+    /// The errors of [`Listener::bind`](evcore::Listener::bind), and of
     /// [`inherited`](evcore_prefork::inherited).
     pub fn bind(self, address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
         self.bind_with(&Listener::builder(), address)
@@ -84,7 +83,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`bind`](Self::bind).
+    /// The errors of [`bind`](Self::bind).
     pub fn bind_with(
         mut self,
         options: &ListenerOptions,
@@ -101,7 +100,7 @@ impl Server {
         self
     }
 
-    /// Adds listeners for each worker alone, a set for each index: those of one address, with
+    /// Adds listeners for each worker alone, a set for each index. Listeners of one address need
     /// [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a worker ends,
     /// because clients may wait in their backlogs.
     ///
@@ -145,8 +144,8 @@ impl Server {
         self
     }
 
-    /// How long a stopping worker waits for its clients. Default 30 seconds. A worker that has not
-    /// ended after twice this time is killed.
+    /// The time that a stopping worker waits for its clients. Default 30 seconds. A worker that has
+    /// not ended after twice this time is killed.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
         self
@@ -185,7 +184,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Supervisor::run`], and of making the group.
+    /// The errors of [`Supervisor::run`], and of making the group.
     pub fn run<E: fmt::Display>(
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
@@ -205,7 +204,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Supervisor::run_threads`], and of making the group.
+    /// The errors of [`Supervisor::run_threads`], and of making the group.
     pub fn run_threads<E: fmt::Display>(
         self,
         work: impl Fn(Worker) -> Result<(), E> + Send + Sync + 'static,
@@ -238,8 +237,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of [`Worker::solo`](evcore_prefork::Worker::solo), of making the group and the loop, and
-    /// of `work`.
+    /// The errors of [`Worker::solo`](evcore_prefork::Worker::solo), of making the group and the
+    /// loop, and of `work`.
     pub fn run_here<E: Into<BoxError>>(
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
@@ -255,7 +254,7 @@ impl Server {
         work(worker).map_err(io::Error::other)
     }
 
-    /// The supervisor with its hooks, and what the workers are made of.
+    /// The supervisor with its hooks, and the parts that the workers are made of.
     fn supervised(self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
@@ -287,13 +286,13 @@ impl Server {
     }
 }
 
-/// What the workers are made of.
+/// The parts that the workers are made of.
 struct Setup {
     listeners: Listeners,
     loops: Loops,
 }
 
-/// What the loop of a worker is made of, but for its listeners.
+/// The parts that the loop of a worker is made of, except its listeners.
 #[derive(Clone)]
 struct Loops {
     group: WorkerGroup,

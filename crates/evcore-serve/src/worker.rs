@@ -6,8 +6,7 @@ use std::time::Duration;
 use evcore::EventLoop;
 use evcore_prefork::WorkerIndex;
 
-use crate::event::Event;
-use crate::server::OnEvent;
+use crate::event::{Event, OnEvent};
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
@@ -45,27 +44,28 @@ impl Worker {
     /// Begins the next turn: waits until there is something to do. Returns false when the worker
     /// has stopped; its function then returns.
     ///
-    /// The first call reports that the worker is ready, so what it needs is to be open by then. A
-    /// stop signal ends the wait. After QUIT, or a reload, the loop [shuts
-    /// down](EventLoop::shutdown): its listeners are closed, idle connections are evicted, and the
-    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once.
+    /// The first call reports that the worker is ready, so open what it needs before. A stop signal
+    /// ends the wait. After QUIT, or a reload, the loop [shuts down](EventLoop::shutdown): its
+    /// listeners are closed, idle connections are evicted, and the others have the
+    /// [timeout](crate::Server::stop_timeout). After TERM it stops at once.
     ///
     /// # Errors
     ///
-    /// Those of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the supervisor
-    /// starts another worker.
+    /// The errors of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the
+    /// supervisor starts another worker.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
         self.begin_turn();
         self.ev.wait()
     }
 
-    /// [`next_turn`](Self::next_turn) with a call between the end of the turn before and the wait. There
-    /// a [watchdog](evcore::InstrumentOptions::watchdog) has its report: in time, and not when the next
-    /// event comes.
+    /// [`next_turn`](Self::next_turn) with a call between the end of the turn before and the wait.
+    /// A [watchdog](evcore::InstrumentOptions::watchdog) reports there in time, and not only when
+    /// the next event comes. Keep the call short: under a policy with a lock, the worker may hold the
+    /// accept lock meanwhile.
     ///
     /// # Errors
     ///
-    /// Those of [`next_turn`](Self::next_turn).
+    /// The errors of [`next_turn`](Self::next_turn).
     pub fn next_turn_with(&mut self, between: impl FnOnce(&mut EventLoop)) -> evcore::Result<bool> {
         self.begin_turn();
         let timeout = self.ev.prepare()?.timeout;
@@ -93,8 +93,8 @@ impl Worker {
         self.supervised.index()
     }
 
-    /// The worker as its supervisor knows it: its slot, its process, the stop that was requested, and
-    /// the [count](evcore_prefork::Worker::reopen_count) of USR1 signals.
+    /// The worker as its supervisor sees it: its slot, its process, the stop that was requested,
+    /// and the [count](evcore_prefork::Worker::reopen_count) of USR1 signals.
     #[must_use]
     pub fn supervised(&self) -> &evcore_prefork::Worker {
         &self.supervised

@@ -137,7 +137,10 @@ fn main() {
 
     let server = workers.app(0).expect("it is not killed");
     assert_eq!(server.conns.len(), CLIENTS as usize, "a client was lost");
-    let waiting = awaited.iter().filter(|it| it.load(Relaxed) > 0).count();
+    let waiting = awaited
+        .iter()
+        .filter(|count| count.load(Relaxed) > 0)
+        .count();
     // A request and its answer take at most 1 ms, of at least 30 s between two requests.
     assert!(waiting < 10, "{waiting} clients wait for an answer");
     println!(

@@ -1,4 +1,4 @@
-//! What the workers of a simulation run.
+//! The application that the workers of a simulation run.
 
 use evcore::{EventLoop, Step};
 
@@ -24,7 +24,7 @@ pub trait App {
     /// come in the next turn.
     fn on_turn_abandoned(&mut self) {}
 
-    /// Whether the process may exit. Checked after every turn, also an abandoned one.
+    /// Returns whether the process may exit. Checked after every turn, also an abandoned one.
     ///
     /// If it returns `true`, the process exits and everything it holds is closed. It has no
     /// successor. [`Workers::app`](crate::Workers::app) still returns the application.

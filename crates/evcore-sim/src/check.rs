@@ -14,7 +14,7 @@ const SEED_VARIABLE: &str = "EVCORE_SIM_SEED";
 /// The environment variable with the number of seeds that each test runs.
 const SEEDS_VARIABLE: &str = "EVCORE_SIM_SEEDS";
 
-/// How many of the last lines of the trace a failure report shows.
+/// Number of the last lines of the trace that a failure report shows.
 const LINES: usize = 200;
 
 /// Runs a test in a new [`Sim`] for each seed, and returns how many seeds ran.

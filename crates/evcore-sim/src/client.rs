@@ -45,7 +45,7 @@ pub trait Client: fmt::Debug + Send {
     fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>);
 }
 
-/// What a [`Client`] can do while it handles an event.
+/// The context with which a [`Client`] acts while it handles an event.
 ///
 /// Each call fails as it would on a socket, with the same kind of error. [`Client`] has an example.
 pub struct ClientCx<'a> {
@@ -83,14 +83,15 @@ impl ClientCx<'_> {
         self.state.client_address(self.id)
     }
 
-    /// Whether a fault has taken the client's last connection: a [`Reset`](crate::Fault::Reset), an
-    /// [`Abort`](crate::Fault::Abort), or the [`Kill`](crate::Fault::Kill) of the process that held it.
+    /// Returns whether a fault has taken the client's last connection: a
+    /// [`Reset`](crate::Fault::Reset), an [`Abort`](crate::Fault::Abort), or the
+    /// [`Kill`](crate::Fault::Kill) of the process that held it.
     #[must_use]
     pub fn is_lost_to_fault(&self) -> bool {
         self.state.is_lost_to_fault(self.id)
     }
 
-    /// Whether the client has a connection, which the other side may have ended.
+    /// Returns whether the client has a connection, which the other side may have ended.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.state.client_endpoint(self.id).is_ok()

@@ -1,8 +1,8 @@
-//! What happens to a simulated client.
+//! The events of a simulated client.
 
 use evcore::Ready;
 
-/// What has happened to a client. [`Client`](crate::Client) has an example.
+/// An event of a client. [`Client`](crate::Client) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEvent {

@@ -1,4 +1,4 @@
-//! How the simulated machine and network behave without faults.
+//! The behaviour of the simulated machine and network without faults.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -21,20 +21,20 @@ use std::{ops::RangeInclusive, time::Duration};
 pub struct SimConfig {
     /// The time from sending to arrival, in one direction. Default: 50 to 500 µs.
     pub latency: RangeInclusive<Duration>,
-    /// How many bytes fit between a sender and a receiver that does not read. Default: 65,536.
-    /// A change applies to new connections.
+    /// Bytes that fit between a sender and a receiver that does not read. Default: 65,536. A change
+    /// applies to new connections.
     pub socket_buffer: usize,
     /// The backlog of a listener, in connections. Beyond it, a client tries again after 1, 2, 4, 8
     /// and 16 seconds, and then fails. Default: 511, as nginx.
     pub backlog: usize,
-    /// How many descriptors a process may have open (`RLIMIT_NOFILE`). Default: 1,024.
+    /// Number of descriptors that a process may have open (`RLIMIT_NOFILE`). Default: 1,024.
     pub max_descriptors: usize,
-    /// How long a turn takes, apart from its steps. Default: 1 µs. A turn takes at least 1 ns, so
-    /// that time passes even if a loop spins.
+    /// Duration of a turn, apart from its steps. Default: 1 µs. A turn takes at least 1 ns, so that
+    /// time passes even if a loop spins.
     pub turn_time: RangeInclusive<Duration>,
-    /// How long the application works on a step, under [`Workers`](crate::Workers). Default: 0.
+    /// Time that the application works on a step, under [`Workers`](crate::Workers). Default: 0.
     pub step_time: RangeInclusive<Duration>,
-    /// How long a job of a [thread pool](crate::Process::thread_pool) runs. Default: 100 µs to 10 ms.
+    /// Duration of a job of a [thread pool](crate::Process::thread_pool). Default: 100 µs to 10 ms.
     pub job_time: RangeInclusive<Duration>,
     /// The time from the wake-up of a sleeping worker until it runs, under
     /// [`Workers`](crate::Workers). Default: 1 to 20 µs.

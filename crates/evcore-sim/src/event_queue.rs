@@ -36,7 +36,7 @@ pub(crate) enum ConnectFailure {
     TimedOut,
 }
 
-/// What travels to an endpoint.
+/// A segment that travels to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// The connection is made. (SYN and ACK.)
@@ -59,7 +59,7 @@ pub(crate) enum Segment {
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     now_ns: u64,
-    /// How many events were ever scheduled.
+    /// Number of events that were ever scheduled.
     scheduled: u64,
     /// Events that were less than `NEAR_NS` ahead when they were scheduled.
     near: BinaryHeap<Entry>,

@@ -1,4 +1,4 @@
-//! Which faults are injected, and how often.
+//! The faults that are injected, and their probabilities.
 //!
 //! Every injected fault is one that a real kernel, network or machine can produce. A fault breaks
 //! no promise of the real thing: after a short read the socket is empty, and an edge follows when
@@ -184,7 +184,7 @@ impl Faults {
         Fault::ALL.into_iter().fold(Self::none(), add)
     }
 
-    /// All faults that a correct server hides from its clients: those of [`all`](Self::all)
+    /// All faults that a correct server hides from its clients: the faults of [`all`](Self::all)
     /// without [`Reset`](Fault::Reset), [`Abort`](Fault::Abort), [`Kill`](Fault::Kill),
     /// [`ClockJump`](Fault::ClockJump), [`ConnectRefused`](Fault::ConnectRefused),
     /// [`ConnectTimeout`](Fault::ConnectTimeout), [`NoLocalPort`](Fault::NoLocalPort),

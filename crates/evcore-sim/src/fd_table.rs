@@ -10,7 +10,7 @@ use crate::kernel_poller::Object;
 /// which kind a number is, and low enough for the poller's table of one bit each.
 const FIRST_FD: i32 = 1 << 20;
 
-/// What a poller watches for a descriptor.
+/// The target of a poller's registration of a descriptor.
 pub(crate) fn target(fd: i32) -> Target<'static> {
     Target::Simulated(number(fd))
 }
@@ -29,7 +29,7 @@ pub(crate) struct FdTable {
 }
 
 impl FdTable {
-    /// How many descriptors are open.
+    /// Number of open descriptors.
     pub(crate) fn open(&self) -> usize {
         self.objects.len() - self.free.len()
     }

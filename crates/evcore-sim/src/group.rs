@@ -63,7 +63,7 @@ impl SimGroup {
         self.member(process, id, Box::new(member), Some(fd))
     }
 
-    /// A handle to the accept lock for a process that is no member, for
+    /// A handle to the accept lock for a process that is not a member, for
     /// [`Builder::group`](evcore::Builder::group). Such workers share only the lock, as in nginx.
     #[must_use]
     pub fn lock_handle(&self, process: &Process, id: WorkerId) -> SimMember {

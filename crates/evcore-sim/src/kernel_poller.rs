@@ -22,7 +22,7 @@ use crate::{
     notifier::NotifierId,
 };
 
-/// What a descriptor refers to.
+/// The object that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Endpoint(EndpointId),
@@ -110,7 +110,7 @@ impl KernelPoller {
         });
     }
 
-    /// Changes a registration, and arms a one-shot again. `false` if there is none.
+    /// Changes a registration, and arms a one-shot again. Returns `false` without a registration.
     pub(crate) fn modify(&mut self, new: &Registration) -> bool {
         let Some(watch) = self.watch_mut(new.id()) else {
             return false;
@@ -132,7 +132,9 @@ impl KernelPoller {
     /// The ids of all registrations of a descriptor.
     pub(crate) fn watches_of_fd(&self, fd: i32) -> impl Iterator<Item = usize> {
         let watches = self.watches.iter().enumerate();
-        watches.filter_map(move |(id, watch)| watch.as_ref().filter(|it| it.fd == fd).map(|_| id))
+        watches.filter_map(move |(id, watch)| {
+            watch.as_ref().filter(|watch| watch.fd == fd).map(|_| id)
+        })
     }
 
     pub(crate) fn is_exclusive(&self, id: u32) -> bool {
@@ -140,8 +142,8 @@ impl KernelPoller {
         watch.is_some_and(|watch| watch.exclusive)
     }
 
-    /// Whether an exclusive registration is on the ready list. The kernel may have woken no other
-    /// poller for it.
+    /// Returns whether an exclusive registration is on the ready list. The kernel may have woken no
+    /// other poller for it.
     pub(crate) fn has_exclusive_ready(&self) -> bool {
         self.ready_list.iter().any(|id| self.is_exclusive(*id))
     }
@@ -182,7 +184,8 @@ impl KernelPoller {
         self.ready_list.make_contiguous()
     }
 
-    /// Whether there is something to report. Removes what is not ready from the front of the list.
+    /// Returns whether there is something to report. Removes what is not ready from the front of
+    /// the list.
     pub(crate) fn would_report(&mut self, readiness: impl Fn(Object) -> Ready) -> bool {
         while let Some(id) = self.ready_list.front() {
             let id = *id as usize;
@@ -199,7 +202,7 @@ impl KernelPoller {
         false
     }
 
-    /// Whether a waker was used since the last call.
+    /// Returns whether a waker was used since the last call.
     pub(crate) fn take_woken(&mut self) -> bool {
         self.woken.swap(false, Ordering::AcqRel)
     }
@@ -243,7 +246,7 @@ impl KernelPoller {
 }
 
 impl Watch {
-    /// What it reports now.
+    /// The readiness that it reports now.
     fn ready(&self, readiness: impl Fn(Object) -> Ready) -> Ready {
         if !self.armed {
             return Ready::NONE;

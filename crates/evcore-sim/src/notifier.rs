@@ -56,7 +56,10 @@ impl Notify for Notifier {
 impl Group {
     pub(crate) fn new(policy: Policy, workers: usize) -> Self {
         let notifiers: Vec<_> = (0..workers).map(|_| Watched::default()).collect();
-        let shared = notifiers.iter().map(|it| it.notifier.clone()).collect();
+        let shared = notifiers
+            .iter()
+            .map(|shared| shared.notifier.clone())
+            .collect();
         Self {
             shared: WorkerGroup::with_notifiers(policy, shared)
                 .expect("there is memory for a group"),

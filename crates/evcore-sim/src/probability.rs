@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How likely something is, each time that it can happen.
+/// The probability of an event, each time that it can happen.
 ///
 /// ```
 /// use evcore_sim::{Probability, Rng};
@@ -14,11 +14,11 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probability {
-    /// How many of the 2^32 equally likely draws count as a hit.
+    /// Number of the 2^32 equally likely draws that count as a hit.
     hits: u64,
 }
 
-/// How many draws there are.
+/// Number of equally likely draws.
 const DRAWS: u64 = 1 << 32;
 
 impl Probability {
@@ -39,13 +39,13 @@ impl Probability {
         }
     }
 
-    /// Whether it never happens.
+    /// Returns whether it never happens.
     #[must_use]
     pub const fn is_never(self) -> bool {
         self.hits == 0
     }
 
-    /// Whether a draw of 64 bits is a hit.
+    /// Returns whether a draw of 64 bits is a hit.
     pub(crate) const fn covers(self, draw: u64) -> bool {
         draw >> 32 < self.hits
     }

@@ -165,7 +165,7 @@ impl Process {
         self.open_listener(address, false)
     }
 
-    /// A listener of this process alone, beside others at the same address (`SO_REUSEPORT`).
+    /// A listener of this process alone; others may share the address (`SO_REUSEPORT`).
     ///
     /// Each connection goes to one of them at random. Connections that wait when it is closed are
     /// reset.

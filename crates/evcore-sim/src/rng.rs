@@ -68,7 +68,8 @@ impl Rng {
         usize::try_from(number).expect("it is below a usize")
     }
 
-    /// Whether something of this probability happens now. [`Probability::NEVER`] draws no number.
+    /// Returns whether something of this probability happens now. [`Probability::NEVER`] draws no
+    /// number.
     pub fn happens(&mut self, probability: Probability) -> bool {
         !probability.is_never() && probability.covers(self.next_u64())
     }

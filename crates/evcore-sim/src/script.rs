@@ -161,7 +161,7 @@ impl Script {
     }
 }
 
-/// How a client with a [`Script`] ended. [`ScriptHandle`] has an example.
+/// The outcome of a client with a [`Script`]. [`ScriptHandle`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClientOutcome {
@@ -200,21 +200,21 @@ impl ScriptHandle {
         lock(&self.progress).received.clone()
     }
 
-    /// How the client ended. `None` while it runs.
+    /// The outcome of the client. `None` while it runs.
     #[must_use]
     pub fn outcome(&self) -> Option<ClientOutcome> {
         lock(&self.progress).outcome
     }
 
-    /// Whether the client has ended, with any outcome.
+    /// Returns whether the client has ended, with any outcome.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.outcome().is_some()
     }
 
-    /// Whether a fault has taken the client's connection: a [`Reset`](crate::Fault::Reset), an
-    /// [`Abort`](crate::Fault::Abort), or the [`Kill`](crate::Fault::Kill) of the process that held it.
-    /// Any other client that does not complete is lost by the server.
+    /// Returns whether a fault has taken the client's connection: a [`Reset`](crate::Fault::Reset),
+    /// an [`Abort`](crate::Fault::Abort), or the [`Kill`](crate::Fault::Kill) of the process that
+    /// held it. Any other client that does not complete is lost by the server.
     #[must_use]
     pub fn is_lost_to_fault(&self) -> bool {
         lock(&self.progress).is_lost_to_fault
@@ -239,7 +239,7 @@ impl fmt::Debug for ScriptHandle {
     }
 }
 
-/// What the client shares with its handle.
+/// The state that the client shares with its handle.
 #[derive(Debug, Default)]
 struct Progress {
     received: Vec<u8>,
@@ -256,9 +256,9 @@ struct ScriptedClient {
     ops: Vec<Op>,
     /// The index of the current operation.
     position: usize,
-    /// How many bytes of the current `Send` are sent.
+    /// Bytes of the current `Send` that are sent.
     sent: usize,
-    /// How many of the received bytes earlier operations have waited for.
+    /// Received bytes that earlier operations have waited for.
     consumed: usize,
     reads: bool,
     /// The timer is armed, and the next operation starts when it expires.
@@ -266,7 +266,7 @@ struct ScriptedClient {
     progress: Arc<Mutex<Progress>>,
 }
 
-/// What follows an operation.
+/// The step that follows an operation.
 enum Flow {
     Continue,
     /// The current operation goes on at the next event.

@@ -117,7 +117,7 @@ impl Sim {
         self.state().rng.fork()
     }
 
-    /// How many connections wait to be accepted at an address.
+    /// Number of connections that wait to be accepted at an address.
     #[must_use]
     pub fn backlog_len(&self, address: SocketAddr) -> usize {
         self.state().backlog_len(address)
@@ -132,7 +132,7 @@ impl Sim {
         }
     }
 
-    /// How often a fault has occurred.
+    /// Number of times that a fault has occurred.
     #[must_use]
     pub fn fault_count(&self, fault: Fault) -> u64 {
         self.state().fault_count(fault)

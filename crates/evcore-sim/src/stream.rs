@@ -72,7 +72,8 @@ impl SimStream {
         self.alive()?.send(self.id, bytes)
     }
 
-    /// Whether the peer has all that was sent: it has arrived, or on a Unix socket was read.
+    /// Returns whether the peer has all that was sent: it has arrived, or on a Unix socket was
+    /// read.
     ///
     /// # Errors
     ///
@@ -212,7 +213,7 @@ impl Source for SimStream {
 
 impl Drop for SimStream {
     fn drop(&mut self) {
-        // The descriptors of a dead process are closed already, and so is that of a reset stream.
+        // The descriptors of a dead process and of a reset stream are closed already.
         if let Some(mut state) = self.sim.try_state() {
             if state.is_alive(self.process) {
                 state.close_descriptor(self.process, self.fd);

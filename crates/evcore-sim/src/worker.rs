@@ -6,10 +6,10 @@ use crate::{
     app::App, faults::Fault, process::Process, rng::whole_ns, state::State, trace::TraceKind,
 };
 
-/// How much longer a slow step takes at most.
+/// The longest additional time of a slow step.
 const SLOW_STEP_MAX: Duration = Duration::from_millis(200);
 
-/// How long a worker is paused at most.
+/// The longest pause of a worker.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A worker, until its successor takes its place.
@@ -44,7 +44,7 @@ enum Phase {
     Done,
 }
 
-/// What happens to a worker between two steps.
+/// The interference with a worker between two steps.
 enum Interference {
     None,
     /// The step takes until then.

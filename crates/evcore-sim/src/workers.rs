@@ -128,13 +128,13 @@ impl<A: App> Workers<A> {
         &self.workers[index].process
     }
 
-    /// Whether a worker is paused now. A dead worker is not.
+    /// Returns whether a worker is paused now. A dead worker is not.
     #[must_use]
     pub fn is_paused(&self, index: usize) -> bool {
         self.workers[index].is_paused(whole_ns(self.sim.now()))
     }
 
-    /// Whether every worker has exited by itself.
+    /// Returns whether every worker has exited by itself.
     #[must_use]
     pub fn all_done(&self) -> bool {
         self.workers.iter().all(Worker::is_done)
@@ -193,7 +193,7 @@ impl<A: App> Workers<A> {
     }
 }
 
-/// What comes next.
+/// The next event of the simulation.
 enum Next {
     /// This worker is due.
     Worker(usize),

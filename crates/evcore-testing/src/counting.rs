@@ -73,19 +73,19 @@ fn count(allocated: usize, freed: usize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's allocator.
+        // SAFETY: the caller keeps the contract of `alloc`, which is the system allocator's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: `at` came from `alloc` above, which is that of the system's allocator.
+        // SAFETY: `at` came from `alloc` above, which calls the system's allocator.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: `at` came from `alloc` above, which is that of the system's allocator.
+        // SAFETY: `at` came from `alloc` above, which calls the system's allocator.
         unsafe { System.realloc(at, layout, size) }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a test waits for a condition before it fails; long, because the machine may be busy.
+/// Time that a test waits for a condition before it fails; long, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` returns true. `what` describes it in the panic message.

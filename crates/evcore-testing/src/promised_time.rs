@@ -7,20 +7,21 @@ use std::{
 
 use crate::not_run;
 
-/// What a test adds to each time that is promised, such as the delay after which another worker accepts.
+/// Time that a test adds to each promised time, such as the delay after which another worker
+/// accepts.
 ///
 /// It is for what no promise includes: the turn under way, and the start of a process in place of a dead
 /// one. The same slice is added everywhere. On a busy machine all that takes longer: there a test adds
 /// one more slice for each thread per processor that wants to run, up to [`SLICES_MAX`].
 pub const SLICE: Duration = Duration::from_millis(250);
 
-/// What a test adds at most. It is far below the minute of [`PATIENCE`](crate::PATIENCE), because a
-/// promise that is broken by a minute must not pass for kept.
+/// The most that a test adds. It is far below the minute of [`PATIENCE`](crate::PATIENCE), because
+/// a promise that is broken by a minute must not pass for kept.
 pub const SLICES_MAX: Duration = Duration::from_secs(5);
 
 fn slices(threads_per_processor: Option<f64>) -> Duration {
     let slices = threads_per_processor.map(|threads| SLICE.mul_f64(1.0 + threads));
-    slices.map_or(SLICES_MAX, |it| it.min(SLICES_MAX))
+    slices.map_or(SLICES_MAX, |slices| slices.min(SLICES_MAX))
 }
 
 /// The number of threads that run or could run, for each processor: now, or on average over the last
@@ -48,7 +49,7 @@ pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     }
 }
 
-/// How often an attempt is repeated at most.
+/// Number of attempts, at most.
 const ATTEMPTS_MAX: u32 = 20;
 
 /// Makes an attempt that shows something only if it takes at most `limit`, such as the use of a second
@@ -102,7 +103,7 @@ mod tests {
         attempts(
             LIMIT,
             || results.next().expect("the third is in time"),
-            |it| listed.push(it.to_owned()),
+            |line| listed.push(line.to_owned()),
         );
         let line = |nth| format!("attempt {nth} took 1.5s, of 1s at most");
         assert_eq!(listed, [line(1), line(2)]);

@@ -1,8 +1,8 @@
-//! Whether strace can be used.
+//! A check that strace can be used.
 
 use std::process::{Command, Stdio};
 
-/// Whether strace is installed and may trace processes here.
+/// Returns whether strace is installed and may trace processes here.
 ///
 /// It is tried on a program that always succeeds, so a failure is one of strace itself.
 #[must_use]

@@ -15,7 +15,8 @@ const INSIDE: &str = "EVCORE_INSIDE_VALGRIND";
 ///
 /// # Panics
 ///
-/// If the process does not succeed, or outside a test, whose name is that of its thread.
+/// If the process does not succeed, or outside a test: the name of the test is the name of its
+/// thread.
 pub fn under_valgrind(work: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return work();

@@ -62,7 +62,7 @@ pub struct Lazy<Q> {
     latest_now: u64,
     /// The most timers that one call inserts again. Lower in tests, so that short scripts pause.
     moves_max: usize,
-    /// Whether the latest call paused because it had moved `moves_max` timers.
+    /// True if the latest call paused because it had moved `moves_max` timers.
     has_more: bool,
 }
 

@@ -16,10 +16,10 @@ pub(crate) const IDS: u32 = 24;
 
 /// A queue under test, and the guarantees that it gives.
 pub(crate) trait TestedQueue: TimerQueue {
-    /// Whether equal deadlines fire in the order of arming.
+    /// True if equal deadlines fire in the order of arming.
     const EQUALS_IN_ORDER: bool = true;
 
-    /// Whether [`next_deadline`](TimerQueue::next_deadline) is never early.
+    /// True if [`next_deadline`](TimerQueue::next_deadline) is never early.
     const EXACT_WAKE_UPS: bool = true;
 
     /// Re-arming by less than this changes nothing.
@@ -60,8 +60,8 @@ pub(crate) struct Oracle {
     /// The next number of the gap before the phase.
     reinsertions: u64,
     slack: u64,
-    /// Whether the next deadline is compared after each step. A wheel that is not asked for it keeps
-    /// the chunks of slots that timers have left.
+    /// True if the next deadline is compared after each step. A wheel that is not asked for it
+    /// keeps the chunks of slots that timers have left.
     compares_next: bool,
 }
 
@@ -79,7 +79,7 @@ impl Oracle {
         self.periods.insert(id, period);
     }
 
-    /// Removes the timer that is due first; among equal deadlines, that of `preferred`.
+    /// Removes the timer that is due first; among equal deadlines, `preferred`.
     fn pop_expired_like(&mut self, now: u64, preferred: Option<u32>) -> Option<(u32, u64)> {
         let limit = self.enter_phase(now);
         let mut eligible = self.eligible(now, limit).peekable();
@@ -202,7 +202,7 @@ pub(crate) enum Change {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Change(Change),
-    /// Expires at most so many timers at a tick. Each handler makes the next of these changes.
+    /// Expires up to this many timers at a tick. Each handler makes the next of these changes.
     Phase(Tick, Option<usize>, Vec<Change>),
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Overdue {
     admitting: u8,
     /// The heap of timers that are armed now.
     waiting: u8,
-    /// Whether `waiting` may hold timers that were armed before the phase.
+    /// True if `waiting` may hold timers that were armed before the phase.
     // Invariant: if not set, timers on `waiting` have a sequence after `limit`.
     waiting_is_mixed: bool,
     /// The highest sequence of timers that were armed before the phase.
@@ -111,7 +111,7 @@ impl Overdue {
         std::mem::swap(to, &mut self.waiting);
     }
 
-    /// Whether timers that the phase may fire are not yet on its heap.
+    /// Returns whether timers that the phase may fire are not yet on its heap.
     #[inline]
     pub(crate) fn is_admitting(&self) -> bool {
         self.waiting_is_mixed || !self.heaps[usize::from(self.admitting)].is_empty()

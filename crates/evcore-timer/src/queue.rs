@@ -122,8 +122,8 @@ pub trait TimerQueue: Debug + Send {
     #[must_use]
     fn len(&self) -> usize;
 
-    /// Whether the latest `None` of [`pop_expired`](Self::pop_expired) only paused the phase, so
-    /// that more timers may be due at the same `now`.
+    /// Returns whether the latest `None` of [`pop_expired`](Self::pop_expired) only paused the
+    /// phase, so that more timers may be due at the same `now`.
     ///
     /// A queue pauses when one call has done as much work as a call may do; the next call goes on.
     /// Most loops do not need this method: while a phase is paused,
@@ -136,13 +136,13 @@ pub trait TimerQueue: Debug + Send {
         false
     }
 
-    /// Whether no timer is armed.
+    /// Returns whether no timer is armed.
     #[must_use]
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the timer of `id` is armed.
+    /// Returns whether the timer of `id` is armed.
     #[must_use]
     fn is_armed(&self, id: u32) -> bool {
         self.deadline(id).is_some()

@@ -94,7 +94,7 @@ impl Rows {
         }
     }
 
-    /// Whether an id will be its own row after the next runs were appended.
+    /// Returns whether an id will be its own row after the next runs were appended.
     fn may_append_own(&self, id: u32) -> bool {
         let is_next = self.own as usize == self.len() && id >= self.own;
         is_next && (id - self.own) / RUN < RUNS_MAX
@@ -105,7 +105,7 @@ impl Rows {
         self.own += RUN;
     }
 
-    /// Gives a run the next rows, and returns that of the id.
+    /// Gives a run the next rows, and returns the row of the id.
     fn list(&mut self, id: u32) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "no more rows than ids")]
         let first = self.len() as u32;

@@ -79,10 +79,10 @@ const FAR: u8 = Overdue::HEAPS;
 /// left, and then [pauses](TimerQueue::has_more). The call that ends a phase may drop as many again.
 ///
 /// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
-/// tick at or before the latest `now`, and those armed for a tick whose high 32 bits are not those of
-/// the latest `now`. If ticks are milliseconds, the high bits change every 49 days. Before the first
-/// timer is armed, call `pop_expired` with the current tick, so that the wheel begins there and not at
-/// 0.
+/// tick at or before the latest `now`, and those armed for a tick whose high 32 bits differ from
+/// the high bits of the latest `now`. If ticks are milliseconds, the high bits change every 49
+/// days. Before the first timer is armed, call `pop_expired` with the current tick, so that the
+/// wheel begins there and not at 0.
 ///
 /// # Memory
 ///
@@ -196,7 +196,7 @@ impl TimerWheel {
         self.plain_after = self.horizon.max(tick.saturating_sub(1));
     }
 
-    /// Whether a deadline has a slot. If not, its timer goes on a heap.
+    /// Returns whether a deadline has a slot. If not, its timer goes on a heap.
     fn fits(&self, deadline: u64) -> bool {
         deadline > self.horizon && deadline <= self.reach
     }

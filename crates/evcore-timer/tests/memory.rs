@@ -1,4 +1,4 @@
-//! What a call allocates: a few blocks, whatever ids are used in whatever order.
+//! A call allocates a few blocks at most, whatever ids are used in whatever order.
 
 use std::collections::HashSet;
 

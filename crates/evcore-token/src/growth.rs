@@ -1,4 +1,5 @@
-//! How the tables grow: by a quarter, so that little of one is unused and each entry costs O(1).
+//! The growth of the tables: by a quarter, so that little of one is unused and each entry costs
+//! O(1).
 
 /// The entries that a table gets at first, and beyond a quarter whenever it grows.
 const LEAST: usize = 8;

@@ -151,7 +151,7 @@ impl LruList {
         (newer <= Self::MAX_ID).then_some(newer)
     }
 
-    /// Whether `id` is listed.
+    /// Returns whether `id` is listed.
     #[inline]
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {
@@ -167,7 +167,7 @@ impl LruList {
         self.len
     }
 
-    /// Whether no id is listed.
+    /// Returns whether no id is listed.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -22,9 +22,9 @@ pub use vacant_entry::VacantEntry;
 
 /// A bounded table of values, each named by a [`Token`].
 ///
-/// A slot takes 4 bytes beside its value for the generation, and the memory that the slab needs to
-/// tell a free slot from a used one: none for most types that contain a `Vec`, a `Box` or a `bool`,
-/// and 8 bytes for a plain integer of 8 bytes.
+/// A slot takes 4 bytes for the generation in addition to its value, and the memory that the slab
+/// needs to tell a free slot from a used one: none for most types that contain a `Vec`, a `Box` or
+/// a `bool`, and 8 bytes for a plain integer of 8 bytes.
 ///
 /// When the memory is used up, [`insert`](Self::insert) grows the table and moves all values:
 /// O(len) for that call, O(1) amortised. All other calls that take one token are O(1).
@@ -150,7 +150,7 @@ impl<T> Table<T> {
         self.slots.get_mut(index)?.as_mut()
     }
 
-    /// Whether `token` names a value, and is not stale.
+    /// Returns whether `token` names a value, and is not stale.
     #[inline]
     #[must_use]
     pub fn contains(&self, token: Token) -> bool {
@@ -174,14 +174,14 @@ impl<T> Table<T> {
         narrow(self.slots.len()) - self.retired
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the next [`insert`](Self::insert) would hand its value back.
+    /// Returns whether the next [`insert`](Self::insert) would hand its value back.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -195,7 +195,7 @@ impl<T> Table<T> {
         self.limit
     }
 
-    /// How many more values fit: the limit minus the values and the retired slots.
+    /// Number of values that still fit: the limit minus the values and the retired slots.
     ///
     /// A slot is retired after it has held 2³² − 1 values, and is never used again.
     #[inline]
@@ -265,7 +265,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// How many slots were ever in use at once.
+    /// The most slots that were ever in use at once.
     fn slots_used(&self) -> u32 {
         narrow(self.generations.len())
     }

@@ -15,7 +15,9 @@ fn find(line: &str) -> Result<Vec<u8>> {
         let (mut file, mut content) = (File::open(line)?.take(LONGEST.into()), Vec::new());
         return file.read_to_end(&mut content).map(|_| content);
     }
-    let ips = (line, 0).to_socket_addrs()?.map(|it| it.ip().to_string());
+    let ips = (line, 0)
+        .to_socket_addrs()?
+        .map(|address| address.ip().to_string());
     Ok((ips.collect::<Vec<_>>().join(" ") + "\n").into_bytes())
 }
 

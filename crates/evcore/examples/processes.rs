@@ -39,7 +39,7 @@ fn watch_end(ev: &mut EventLoop, child: &Child, by_sigchld: bool) -> io::Result<
 struct Job(Child, String, Option<OwnedFd>);
 
 impl Job {
-    /// Whether the child runs. If it has ended, prints how.
+    /// Returns whether the child runs. If it has ended, prints how.
     fn runs(&mut self) -> bool {
         let Self(child, command, _pidfd) = self;
         let ended = child.try_wait().expect("nothing else waits for it");

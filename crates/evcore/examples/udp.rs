@@ -14,7 +14,7 @@ const LONGEST: usize = 512;
 const HEADER: usize = 12;
 const NAME_MAX: usize = 255;
 const LABEL_MAX: usize = 63;
-/// How many datagrams are received in one turn. Other sources of the loop wait for them.
+/// Number of datagrams that are received in one turn. Other sources of the loop wait for them.
 const DATAGRAMS: usize = 64;
 
 /// The bits of byte 2: a response, its opcode, from the server that owns the name, as it was asked.

@@ -21,7 +21,7 @@ use evcore::{EventLoop, Handle, Ready, Step, Timer, Token, TokenMap};
 const DEADLINE: Timer = Timer::new(0);
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a thread works on, and where it stores the result.
+/// The input of a thread, and its result.
 struct Job {
     below: u64,
     primes: Arc<OnceLock<u64>>,

@@ -18,35 +18,34 @@ use crate::{
     listeners::Listeners,
     stats::Stats,
     step::Accepted,
-    timers::{NEVER, NS_PER_MS, whole_ns},
+    time::{NEVER, NS_PER_MS, now_ms, whole_ns},
 };
 
-/// The listeners of one worker, and what decides whether they are registered.
+/// The listeners of one worker, and the coordinator that decides whether they are registered.
 #[derive(Debug)]
 pub(crate) struct Accepting<L> {
     // Invariant: from plan to plan, all that are not suspended are registered with the poller, or
-    // none is. (The lock is another matter: it is released in every turn, and the registrations
-    // stay.)
+    // none are. (The lock is released in every turn; the registrations stay.)
     listeners: Listeners<L>,
     pub(crate) coordinator: Coordinator,
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
-    /// All slots were taken at the last look, and that was counted.
+    /// Set while no slot is free, so that this is counted once.
     is_full: bool,
-    /// How many clients the plan of this turn lets in.
+    /// Number of clients that the plan of this turn admits.
     allowed: usize,
     /// The pause for lack of descriptors or memory.
     backoff: Backoff,
     /// The resource that ran out last.
     last_exhausted: Option<Resource>,
-    /// Whether this turn's accepts ended for lack of something that closing idle connections frees.
+    /// Set if this turn's accepts ended for lack of a resource that evictions free.
     needs_evictions: bool,
 }
 
 impl<L: Acceptor> Accepting<L> {
-    /// Begins to watch for notifications. It is an error if the policy needs a lock or a group and
-    /// the worker has none.
+    /// Registers the notifier, if there is one. Fails if the policy needs a lock or a group and the
+    /// worker has none.
     pub(crate) fn new(
         listeners: Vec<L>,
         policy: Option<Policy>,
@@ -164,7 +163,7 @@ impl<L: Acceptor> Accepting<L> {
         followed
     }
 
-    /// How many clients this turn may accept, by its budget and its plan.
+    /// Number of clients that this turn may accept, by its budget and its plan.
     pub(crate) fn allowance(&self, budget: usize) -> usize {
         budget.min(self.allowed)
     }
@@ -185,7 +184,7 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.on_notified(ready.is_error())
     }
 
-    /// When the next pause ends: that of all listeners, or that of a suspended one.
+    /// The end of the next pause, of all listeners or of a suspended one.
     fn resumes_at_ns(&self) -> u64 {
         let paused_ns = self.backoff.resumes_at().map_or(NEVER, whole_ns);
         let suspended_ms = self.listeners.resumes_at_ms().unwrap_or(NEVER);
@@ -238,9 +237,9 @@ impl<L: Acceptor> Accepting<L> {
                 }
                 Ok(Accept::WouldBlock) => {}
                 Ok(Accept::Exhausted(resource)) => {
-                    // A client still waits there: for its sake the next plan notifies another worker.
+                    // A client still waits there, so the next plan notifies another worker.
                     self.queue.post(id);
-                    self.on_exhausted(resource, true_ms(clock), stats);
+                    self.on_exhausted(resource, now_ms(clock), stats);
                     return None;
                 }
                 Err(error) => {
@@ -263,7 +262,7 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Whether a listener is queued.
+    /// Returns whether a listener is queued.
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
@@ -275,7 +274,7 @@ impl<L: Acceptor> Accepting<L> {
         self.queue.len()
     }
 
-    /// Whether this turn's accepts need evictions to go on.
+    /// Returns whether this turn's accepts need evictions to go on, once.
     #[inline]
     pub(crate) fn take_need_of_evictions(&mut self) -> bool {
         mem::take(&mut self.needs_evictions)
@@ -291,7 +290,7 @@ impl<L: Acceptor> Accepting<L> {
         self.listeners.take_error()
     }
 
-    /// A descriptor was closed, which ends a pause for lack of one.
+    /// Ends a pause for lack of descriptors, because one was closed.
     pub(crate) fn descriptor_closed(&mut self) {
         if self.backoff.descriptor_closed() {
             self.coordinator.on_listeners_changed();
@@ -302,7 +301,7 @@ impl<L: Acceptor> Accepting<L> {
     pub(crate) fn pause(&mut self, clock: &Clock) {
         self.queue.clear();
         self.coordinator.on_clients_left();
-        self.begin_pause(true_ms(clock));
+        self.begin_pause(now_ms(clock));
     }
 
     /// Closes the listeners for good, and notifies another worker in place of this one.
@@ -338,9 +337,9 @@ impl<L: Acceptor> Accepting<L> {
         }
     }
 
-    /// Descriptors, buffers or memory have run out: all listeners pause. If the limit is that of this
-    /// process, a closed connection makes room for a client, so idle ones are evicted, unless another
-    /// worker has a free slot and answers. The other resources may go to any process.
+    /// Pauses all listeners, because descriptors, buffers or memory have run out. At the limit of this
+    /// process, a closed connection makes room for a client. So idle ones are evicted, unless another
+    /// worker has a free slot. Any process may take the other resources.
     #[cold]
     fn on_exhausted(&mut self, resource: Resource, now_ms: u64, stats: &mut Stats) {
         let has_others = self.coordinator.mark_full().least_loaded.is_some();
@@ -349,11 +348,6 @@ impl<L: Acceptor> Accepting<L> {
         stats.accept_pauses += 1;
         self.begin_pause(now_ms);
     }
-}
-
-/// The present. The clock stood still while handlers ran.
-pub(crate) fn true_ms(clock: &Clock) -> u64 {
-    clock.monotonic_ns_now() / NS_PER_MS
 }
 
 /// The same worker without a free slot.

@@ -73,7 +73,7 @@ pub trait Acceptor: Source + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`Listener::accept`]: the listener itself is broken.
+    /// The errors of [`Listener::accept`]: the listener itself is broken.
     fn accept(&self) -> Result<Accept<Self::Stream>, Error>;
 }
 

@@ -6,7 +6,7 @@ use evcore_poller::{Error, Event, Events, Poller};
 
 use crate::error::Result;
 
-/// The events of the last wait, and how far they are delivered.
+/// The events of the last wait, and the position of the next one to deliver.
 #[derive(Debug)]
 pub(crate) struct Batch {
     events: Events,
@@ -14,7 +14,7 @@ pub(crate) struct Batch {
     next: usize,
     /// The next one to deliver once the batch is given back, if it is withheld.
     withheld: Option<usize>,
-    /// A signal ended the wait, and nobody has asked yet.
+    /// Set by a signal that ended the wait, and cleared by [`is_nothing`](Self::is_nothing).
     // Invariant: false if there are events.
     was_interrupted: bool,
 }
@@ -22,8 +22,8 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn with_capacity(events: usize) -> Self {
         Self {
-            // A signal makes a turn without events: no clock is read to resume the wait, and the loop
-            // sees at once what the signal's handler did. A generation is not used twice, so the loop
+            // A signal makes a turn without events: no clock is read to resume the wait, and the
+            // program reacts to the signal at once. A generation is not used twice, so the loop
             // itself recognises stale events.
             events: Events::raw(events),
             next: 0,
@@ -32,7 +32,7 @@ impl Batch {
         }
     }
 
-    /// Waits, and replaces the events by those of the wait. If a signal ended it there are none.
+    /// Waits, and replaces the events by those of the wait. If a signal ended it, there are none.
     #[inline]
     pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
         self.next = 0;
@@ -72,12 +72,12 @@ impl Batch {
         }
     }
 
-    /// Whether the wait reported an event of such a key.
+    /// Returns whether the wait reported an event with a wanted key.
     pub(crate) fn has(&self, is_wanted: impl Fn(u64) -> bool) -> bool {
         self.events.iter().any(|event| is_wanted(event.key))
     }
 
-    /// Whether more may be ready than the wait reported. (A wake-up may have taken a place.)
+    /// Returns whether more may be ready than the wait reported. (A wake-up may have taken a place.)
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.events.len() + usize::from(self.events.was_woken()) >= self.events.capacity()
@@ -89,13 +89,13 @@ impl Batch {
         self.events.len()
     }
 
-    /// Whether only the timeout can have ended the wait. To be asked once.
+    /// Returns whether only the timeout can have ended the wait. Call it once for each wait.
     #[inline]
     pub(crate) fn is_nothing(&mut self) -> bool {
         self.events.is_empty() && !mem::take(&mut self.was_interrupted) && !self.was_woken()
     }
 
-    /// Whether a waker ended the wait.
+    /// Returns whether a waker ended the wait.
     #[inline]
     pub(crate) fn was_woken(&self) -> bool {
         self.events.was_woken()

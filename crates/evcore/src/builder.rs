@@ -1,4 +1,4 @@
-//! How a loop is built.
+//! Builds a loop from its settings.
 
 use std::time::Duration;
 
@@ -6,64 +6,29 @@ use evcore_balancer::{GroupMember, Policy};
 use evcore_clock::{Clock, ClockUpdates};
 use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
-use evcore_poller::{Backend, BackendKind, Poller};
+use evcore_poller::{Backend, BackendKind, Interest, MAX_ID, Mode, Poller};
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
-use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
+use crate::{
+    accepting::Accepting,
+    acceptor::Acceptor,
+    batch::Batch,
+    budgets::Budgets,
+    error::Result,
+    event_loop::EventLoop,
+    eviction::Evictions,
+    instruments::{Instruments, TRACES},
+    keys::{self, TICKER_KEY},
+    phase::Phase,
+    remote::Remote,
+    shutdown_times::ShutdownTimes,
+    slots::Slots,
+    stats::Stats,
+    timer_slot::Timer,
+    timers::Timers,
+};
 
-/// The most work of each kind that a turn does. What exceeds it is carried over to the next turn,
-/// which then does not wait.
-///
-/// ```
-/// use evcore::{Budgets, EventLoop};
-///
-/// let budgets = Budgets { accepts: 16, ..Budgets::default() };
-/// let ev = EventLoop::builder().budgets(budgets).build()?;
-/// # Ok::<(), evcore::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budgets {
-    /// Events of one wait (nginx: `epoll_events`). Default 256; 0 counts as 1.
-    pub batch: usize,
-    /// Connections accepted, from all listeners together (nginx: `multi_accept`). Default 64; 0
-    /// counts as 1.
-    pub accepts: usize,
-    /// Timers expired. Default 256; 0 counts as 1. A [pause](evcore_timer::TimerQueue::has_more) of
-    /// the queue counts as 16.
-    pub expired: usize,
-    /// Posted steps, and posts taken in from other threads. Default 256; 0 counts as 1.
-    pub posted: usize,
-    /// Idle connections evicted while the loop shuts down. Default 256; 0 counts as 1. (When making
-    /// room for new clients, at most 32 are evicted per turn regardless.)
-    pub evictions: usize,
-}
-
-impl Default for Budgets {
-    fn default() -> Self {
-        Self {
-            batch: 256,
-            accepts: 64,
-            expired: 256,
-            posted: 256,
-            evictions: 256,
-        }
-    }
-}
-
-impl Budgets {
-    /// A budget of 0 would stop the loop.
-    pub(crate) fn at_least_one(self) -> Self {
-        Self {
-            batch: self.batch.max(1),
-            accepts: self.accepts.max(1),
-            expired: self.expired.max(1),
-            posted: self.posted.max(1),
-            evictions: self.evictions.max(1),
-        }
-    }
-}
-
-/// Longer than most clients take from an answer to their next request, by default.
+/// Longer than most clients take from an answer to their next request.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
@@ -87,17 +52,17 @@ const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 #[must_use]
 pub struct Builder<L = Listener> {
-    pub(crate) listeners: Vec<L>,
-    pub(crate) connections: u32,
-    pub(crate) policy: Option<Policy>,
-    pub(crate) member: Option<Box<dyn GroupMember>>,
-    pub(crate) clock: Option<Clock>,
-    pub(crate) budgets: Budgets,
-    pub(crate) timer_queue: Box<dyn TimerQueue>,
-    pub(crate) timers_per_token: u8,
-    pub(crate) resolution: Option<Duration>,
-    pub(crate) instruments: InstrumentOptions,
-    pub(crate) idle_grace: Duration,
+    listeners: Vec<L>,
+    connections: u32,
+    policy: Option<Policy>,
+    member: Option<Box<dyn GroupMember>>,
+    clock: Option<Clock>,
+    budgets: Budgets,
+    timer_queue: Box<dyn TimerQueue>,
+    timers_per_token: u8,
+    resolution: Option<Duration>,
+    instruments: InstrumentOptions,
+    idle_grace: Duration,
     polling: Polling,
 }
 
@@ -109,6 +74,13 @@ enum Polling {
     Backend(Box<dyn Backend>),
 }
 
+impl EventLoop {
+    /// Returns a builder with the defaults.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 impl<L: Acceptor> Builder<L> {
     /// Adds a listener to accept from. [`Accepted::listener`](crate::Accepted::listener) is its
     /// number, from 0 in the order of these calls.
@@ -117,12 +89,12 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The connection limit: how many descriptors may be watched at once, without the listeners.
-    /// Default 1,024.
+    /// The connection limit: the number of descriptors that may be watched at once, without the
+    /// listeners. Default 1,024.
     ///
     /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
-    /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because that
-    /// one can be evicted. A session with two descriptors counts as two: a proxy for 1,000 clients
+    /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because an
+    /// idle connection can be evicted. A session with two descriptors counts as two: a proxy for 1,000 clients
     /// needs 2,000.
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;
@@ -136,7 +108,7 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// What this worker shares with the others: a [`Member`](evcore_balancer::Member) of a
+    /// The group that this worker shares with the others: a [`Member`](evcore_balancer::Member) of a
     /// [`WorkerGroup`](evcore_balancer::WorkerGroup), which also has the policy.
     ///
     /// [`Policy::LeastLoaded`] needs a member. With a member, [`Policy::Mutex`] hands its lock over.
@@ -164,8 +136,8 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// A poller backend of your own, for example a simulator's. Its time is that of the
-    /// [clock](Self::clock) and of its own wait.
+    /// A poller backend of your own, for example a simulator's. If its waits
+    /// do not last real time, give the loop a [clock](Self::clock) of the same time.
     pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
         self.polling = Polling::Backend(Box::new(backend));
         self
@@ -198,7 +170,7 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// If `timers` is 0 or above [`Timer::MAX_PER_TOKEN`](crate::Timer::MAX_PER_TOKEN).
     pub fn timers_per_token(mut self, timers: u8) -> Self {
-        let most = crate::timer_slot::Timer::MAX_PER_TOKEN;
+        let most = Timer::MAX_PER_TOKEN;
         assert!(
             (1..=most).contains(&timers),
             "{timers} timers per token; from 1 to {most} are possible"
@@ -238,12 +210,11 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// What the loop measures and records of itself: histograms, slow turns, its last records. Default:
-    /// nothing.
+    /// The instruments of the loop: histograms, slow turns, the last records. Default: none.
     ///
-    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments. A loop
-    /// without any has a comparison for each wait and for each call that would make a record, and none
-    /// for each step.
+    /// [`InstrumentOptions`] has the costs, and [`EventLoop::instruments`] reads the instruments. Without
+    /// instruments, each wait and each call that would make a record costs a comparison. A step costs
+    /// nothing more.
     ///
     /// ```
     /// use evcore::{EventLoop, InstrumentOptions};
@@ -268,13 +239,13 @@ impl<L: Acceptor> Builder<L> {
     /// The grace of connections that become idle just before a shutdown. Default 1 second.
     ///
     /// A [shutdown](EventLoop::shutdown) does not evict a connection at once that was marked by
-    /// [`set_idle`](EventLoop::set_idle) within this time before. It evicts it when this time has
-    /// passed again. So a client can still send a request that was on its way. The time is measured
-    /// in eighths: a connection may have the grace if it was marked up to an eighth longer ago.
+    /// [`set_idle`](EventLoop::set_idle) within this time before. The connection gets the same grace
+    /// once more, in which a request that was on its way still arrives. Precision: an eighth of the
+    /// grace.
     ///
     /// Connections that were marked within this time are not evicted either when descriptors run out.
     ///
-    /// The shutdown lasts no longer than its timeout for it. With zero, every idle connection is evicted
+    /// A grace does not extend the timeout of the shutdown. With zero, every idle connection is evicted
     /// at once, for example if only the server begins a conversation.
     ///
     /// ```
@@ -323,7 +294,55 @@ impl<L: Acceptor> Builder<L> {
             Polling::BackendKind(kind) => Poller::with(kind)?,
             Polling::Backend(backend) => Poller::from(backend),
         };
-        EventLoop::from_parts(self, poller, updates)
+        self.build_from(poller, updates)
+    }
+
+    /// Builds the loop over its poller.
+    fn build_from(self, mut poller: Poller, updates: ClockUpdates) -> Result<EventLoop<L>> {
+        let (policy, member) = (self.policy, self.member);
+        let first_index = keys::first_index(self.listeners.len());
+        let expected = first_index.saturating_add(self.connections);
+        let accepting = Accepting::new(self.listeners, policy, member, &mut poller)?;
+        let mut clock = self.clock.unwrap_or_else(Clock::system);
+        if let Some(ticker) = updates.ticker() {
+            poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
+        }
+        updates.begin(&mut clock);
+        let budgets = self.budgets.at_least_one();
+        let stats = Stats {
+            limit: self.connections,
+            backend: poller.backend().name(),
+            ..Stats::default()
+        };
+        let instruments = Instruments::new(self.instruments.timed(TRACES));
+        let lag_ns = updates.lag_ns();
+        let mut timers = Timers::new(
+            self.timer_queue,
+            self.timers_per_token,
+            clock.monotonic_ms(),
+            lag_ns,
+        );
+        if TRACES || instruments.keeps_records() {
+            timers.record();
+        }
+        Ok(EventLoop {
+            remote: Remote::new(),
+            poller,
+            slots: Slots::new(first_index, expected, MAX_ID),
+            timers,
+            evictions: Evictions::new(expected, self.idle_grace, lag_ns),
+            clock,
+            updates,
+            accepting,
+            shutdown: ShutdownTimes::default(),
+            phase: Phase::Over,
+            pending_step: None,
+            batch: Batch::with_capacity(budgets.batch),
+            budgets,
+            left: budgets,
+            stats,
+            instruments,
+        })
     }
 }
 

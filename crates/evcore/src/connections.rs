@@ -61,7 +61,7 @@ impl<T, S> Connections<T, S> {
     ///
     /// # Errors
     ///
-    /// Those of [`EventLoop::add`]. Stream and value are dropped then, which closes the stream.
+    /// The errors of [`EventLoop::add`]. Stream and value are dropped then, which closes the stream.
     pub fn add<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, stream: S, value: T) -> Result<Token>
     where
         S: Transport + Source,
@@ -137,7 +137,7 @@ impl<T, S> Connections<T, S> {
             .retain(ev, |_, (stream, value)| keep(stream, value));
     }
 
-    /// Whether a token has a connection here.
+    /// Returns whether a token has a connection here.
     #[inline]
     #[must_use]
     pub fn contains(&self, token: Token) -> bool {
@@ -151,7 +151,7 @@ impl<T, S> Connections<T, S> {
         self.map.len()
     }
 
-    /// Whether there is no connection.
+    /// Returns whether there is no connection.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

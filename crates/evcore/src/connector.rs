@@ -40,7 +40,7 @@ pub trait Connector: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Those of [`ConnectOptions::connect`]: connecting has already failed.
+    /// The errors of [`ConnectOptions::connect`]: connecting has already failed.
     fn connect(&self, address: &Address) -> Result<Self::Stream, Error>;
 }
 

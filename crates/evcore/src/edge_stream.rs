@@ -88,7 +88,7 @@ impl<S: Transport + Source> EdgeStream<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`EventLoop::add`]. The stream is dropped then, which closes it.
+    /// The errors of [`EventLoop::add`]. The stream is dropped then, which closes it.
     pub fn add<L: Acceptor>(ev: &mut EventLoop<L>, stream: S) -> Result<Self> {
         let token = ev.add(&stream, Interest::BOTH, Mode::Edge)?;
         Ok(Self(evcore_net::EdgeStream::new(stream, token)))

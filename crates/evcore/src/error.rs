@@ -65,7 +65,7 @@ pub enum Error {
          if they were no real clients, a firewall or a sandbox may forbid accepting (EPERM)"
     )]
     Aborted {
-        /// How many were lost.
+        /// Number of lost connections.
         connections: u32,
     },
 }
@@ -81,7 +81,7 @@ pub enum Error {
 pub struct ListenerError {
     /// The number of the listener, from 0 in the order of [`Builder::listener`](crate::Builder::listener).
     pub listener: usize,
-    /// What failed: [`Error::Poller`], [`Error::Accept`] or [`Error::Aborted`].
+    /// The failure: [`Error::Poller`], [`Error::Accept`] or [`Error::Aborted`].
     pub source: Error,
 }
 

@@ -12,22 +12,20 @@ use crate::{
     accepting::Accepting,
     acceptor::Acceptor,
     batch::Batch,
-    builder::{Budgets, Builder},
+    budgets::Budgets,
     error::{Error, Result},
     eviction::Evictions,
     handle::Handle,
-    instruments::{Instruments, TRACES, record::Record},
-    keys::{self, TICKER_KEY},
-    listeners_mut::ListenersMut,
+    instruments::Instruments,
+    phase::Phase,
+    record::Record,
     remote::Remote,
-    shutdown::Shutdown,
+    shutdown_times::ShutdownTimes,
     slots::Slots,
     stats::Stats,
     step::Step,
     timer_slot::Timer,
     timers::Timers,
-    timers_mut::TimersMut,
-    turn::Phase,
 };
 
 /// The event loop of one worker.
@@ -63,7 +61,7 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
-    pub(crate) shutdown: Shutdown,
+    pub(crate) shutdown: ShutdownTimes,
     pub(crate) remote: Remote,
 
     pub(crate) phase: Phase,
@@ -75,72 +73,14 @@ pub struct EventLoop<L: Acceptor = Listener> {
     /// phases returned it by value, every step would go through memory, also an event, whose two
     /// words otherwise stay in registers.
     // Invariant: `None`, except within `next_step`.
-    pending_step: Option<Step<L::Stream>>,
+    pub(crate) pending_step: Option<Step<L::Stream>>,
 
     /// The counters, the limit and the backend; the rest is filled in by [`stats`](Self::stats).
     pub(crate) stats: Stats,
     pub(crate) instruments: Instruments,
 }
 
-impl EventLoop {
-    /// Returns a builder with the defaults.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-}
-
 impl<L: Acceptor> EventLoop<L> {
-    pub(crate) fn from_parts(
-        builder: Builder<L>,
-        mut poller: Poller,
-        updates: ClockUpdates,
-    ) -> Result<Self> {
-        let (policy, member) = (builder.policy, builder.member);
-        let first_index = keys::first_index(builder.listeners.len());
-        let expected = first_index.saturating_add(builder.connections);
-        let accepting = Accepting::new(builder.listeners, policy, member, &mut poller)?;
-        let mut clock = builder.clock.unwrap_or_else(Clock::system);
-        if let Some(ticker) = updates.ticker() {
-            poller.add(ticker, TICKER_KEY, Interest::READ, Mode::Level)?;
-        }
-        updates.begin(&mut clock);
-        let budgets = builder.budgets.at_least_one();
-        let stats = Stats {
-            limit: builder.connections,
-            backend: poller.backend().name(),
-            ..Stats::default()
-        };
-        let instruments = Instruments::new(builder.instruments.timed(TRACES));
-        let lag_ns = updates.lag_ns();
-        let mut timers = Timers::new(
-            builder.timer_queue,
-            builder.timers_per_token,
-            clock.monotonic_ms(),
-            lag_ns,
-        );
-        if TRACES || instruments.keeps_records() {
-            timers.record();
-        }
-        Ok(Self {
-            remote: Remote::new(),
-            poller,
-            slots: Slots::new(first_index, expected, MAX_ID),
-            timers,
-            evictions: Evictions::new(expected, builder.idle_grace, lag_ns),
-            clock,
-            updates,
-            accepting,
-            shutdown: Shutdown::default(),
-            phase: Phase::Over,
-            pending_step: None,
-            batch: Batch::with_capacity(budgets.batch),
-            budgets,
-            left: budgets,
-            stats,
-            instruments,
-        })
-    }
-
     /// The next step of this turn; `None` ends the turn.
     ///
     /// # The order of a turn
@@ -164,13 +104,12 @@ impl<L: Acceptor> EventLoop<L> {
     ///    [shuts down](Self::shutdown). Every pending event has been delivered by then, and the next
     ///    turn finds the slots free.
     ///
-    /// Each phase has a [budget](Budgets). What exceeds it is carried over to the next turn, which
+    /// Each phase has a [budget](Budgets). The rest is carried over to the next turn, which
     /// then does not wait. The time stands still during a turn unless a handler
-    /// [updates](TimersMut::update_clock) it; timers are armed from it.
+    /// [updates](crate::TimersMut::update_clock) it; timers are armed from it.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step<L::Stream>> {
-        // Most steps are events. Once there is no event left, no phase needs to be looked up for
-        // this.
+        // Most steps are events, for which no phase needs to be looked up.
         match self.next_event() {
             Some(step) => Some(step),
             None if self.find_step() => self.pending_step.take(),
@@ -178,7 +117,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Finds a step that is no event, or any step of a watched turn, and returns whether there is
+    /// Finds a step that is not an event, or any step of a watched turn, and returns whether there is
     /// one. Not inlined, so that the part in the caller's loop stays short.
     #[inline(never)]
     fn find_step(&mut self) -> bool {
@@ -202,13 +141,13 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Watches a descriptor under a new token.
     ///
-    /// No token is used twice. Its index is, with another generation. Keep the descriptor open
+    /// No token is used twice. An index is reused with another generation. Keep the descriptor open
     /// until [`remove`](Self::remove), or let [`Connections`](crate::Connections) or a [`TokenMap`](crate::TokenMap) do both.
     /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life of a connection.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] at the limit of [connections](Builder::connections), and the errors of the
+    /// [`Error::Full`] at the limit of [connections](crate::Builder::connections), and the errors of the
     /// poller. Nothing is watched then.
     pub fn add(
         &mut self,
@@ -257,7 +196,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Changes the interest of a token from the next wait on.
     ///
-    /// Calls before the next wait are merged. If the interest ends as it was, no system call is made.
+    /// Calls before the next wait are merged. If the interest ends up unchanged, no system call is made.
     ///
     /// # Errors
     ///
@@ -290,11 +229,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// It expires once, never earlier than `after` from this turn's time, which the
     /// [clock](Self::clock) shows. That is the time at which the wait ended: a handler that took
     /// 200 ms and then arms a timer for 100 ms gets a timer that is due. Such a handler calls
-    /// [`update_clock`](TimersMut::update_clock) first, and then the time counts from that call, or it
-    /// gives a [point in time](TimersMut::arm_at).
+    /// [`update_clock`](crate::TimersMut::update_clock) first, and then the time counts from that call, or it
+    /// gives a [point in time](crate::TimersMut::arm_at).
     ///
     /// The deadline is rounded up to a millisecond (and to a
-    /// [`timer_resolution`](Builder::timer_resolution)). A timer that the handler of another timer
+    /// [`timer_resolution`](crate::Builder::timer_resolution)). A timer that the handler of another timer
     /// arms expires in the next turn at the earliest.
     ///
     /// A timer that was never armed before may allocate some 10 KiB. If no memory is left, the process
@@ -302,7 +241,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # Panics
     ///
-    /// If a token has [no such timer](Builder::timers_per_token).
+    /// If a token has [no such timer](crate::Builder::timers_per_token).
     #[inline]
     pub fn arm(&mut self, token: Token, timer: Timer, after: Duration) -> bool {
         let is_current = self.slots.has(token);
@@ -320,7 +259,7 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # Panics
     ///
-    /// If a token has [no such timer](Builder::timers_per_token).
+    /// If a token has [no such timer](crate::Builder::timers_per_token).
     #[inline]
     pub fn disarm(&mut self, token: Token, timer: Timer) -> bool {
         let was_armed = self.slots.has(token) && self.timers.disarm(token.index(), timer);
@@ -344,21 +283,7 @@ impl<L: Acceptor> EventLoop<L> {
         &self.clock
     }
 
-    /// What few programs ask about the listeners: their errors, and ways to pause and to close them.
-    #[must_use]
-    pub fn listeners(&mut self) -> ListenersMut<'_, L> {
-        ListenersMut::new(self)
-    }
-
-    /// What few programs need of the timers: a point in time in place of a duration, background timers,
-    /// when a timer is due, and the time itself.
-    #[must_use]
-    #[inline]
-    pub fn timers(&mut self) -> TimersMut<'_, L> {
-        TimersMut::new(self)
-    }
-
-    /// What the loop has done so far, and what it is doing now.
+    /// Returns the counters and the present state of the loop.
     #[must_use]
     #[inline]
     pub fn stats(&self) -> Stats {

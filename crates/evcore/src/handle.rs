@@ -73,7 +73,7 @@ impl Handle {
     /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn,
     /// which is also where the timeout begins. It ends the loop's wait.
     ///
-    /// If it is called several times, the earliest deadline counts. What this thread did before is
+    /// If it is called several times, the earliest deadline counts. The earlier writes of this thread are
     /// visible to the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows. It makes no
     /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
     ///
@@ -107,7 +107,7 @@ impl Handle {
     /// With [`Ready::NONE`] it wakes a task that the program keeps for the token. If the token is not
     /// in the loop when its post arrives, the post is dropped and [counted](crate::Stats::stale).
     ///
-    /// What this thread did before is visible to the step, so both sides can share a result. A turn
+    /// The earlier writes of this thread are visible to the step, so both sides can share a result. A turn
     /// takes in as many posts as its [budget](crate::Budgets::posted) of posted steps.
     ///
     /// A post makes no [`Step::Woken`](crate::Step::Woken). (It may, if something also writes to
@@ -211,12 +211,12 @@ mod tests {
             let token = Token::new(index, std::num::NonZeroU32::MIN);
             assert!(handle.post(token, Ready::READABLE));
         }
-        assert!(!remote.has_news(), "the poller was not woken");
+        assert!(!remote.has_pending(), "the poller was not woken");
         remote.on_woken();
         let mut taken = remote.take_posts(2);
-        assert!(remote.has_news() && remote.pending() != 0);
+        assert!(remote.has_pending() && remote.pending() != 0);
         taken.extend(remote.take_posts(2));
-        assert!(!remote.has_news() && remote.pending() == 0);
+        assert!(!remote.has_pending() && remote.pending() == 0);
         assert!(taken.iter().map(|(token, _)| token.index()).eq(0..3));
     }
 

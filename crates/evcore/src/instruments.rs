@@ -1,20 +1,9 @@
-//! Feeds the instruments of `evcore-instrument` with what the loop does.
-//!
-//! They wrap the turn: one reading of a clock before the wait, and with a watchdog one for each
-//! step. A loop without them has none of this, and `next_step` has no branch for it: if steps are
-//! watched, the batch is withheld between two of them, which leads each step to
-//! [`EventLoop::next_watched`].
+//! The instruments of `evcore-instrument`, over the records of a loop.
 
-pub(crate) mod record;
-#[cfg(feature = "tracing")]
-mod trace;
-
-use record::Record;
-
-use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step};
+use crate::record::Record;
 
 /// The instruments of a loop, which [`Builder::instruments`](crate::Builder::instruments) turns on:
-/// histograms, the slowest turn, and the last records. [`EventLoop::instruments`] lends it.
+/// histograms, the slowest turn, and the last records. [`EventLoop::instruments`](crate::EventLoop::instruments) lends it.
 ///
 /// ```
 /// # use evcore::{EventLoop, InstrumentOptions, Timer};
@@ -67,88 +56,3 @@ pub type SlowTurn = evcore_instrument::SlowTurn<Record>;
 
 /// With the feature `tracing`, records are always made.
 pub(crate) const TRACES: bool = cfg!(feature = "tracing");
-
-impl<L: Acceptor> EventLoop<L> {
-    /// The instruments that [`Builder::instruments`](crate::Builder::instruments) turned on:
-    /// histograms, the slowest turn, and the last records.
-    ///
-    /// A handler panicked, and the program logs what the loop did last:
-    ///
-    /// ```
-    /// use evcore::{EventLoop, InstrumentOptions, Ready, Record};
-    /// use std::panic::{AssertUnwindSafe, catch_unwind};
-    ///
-    /// let instruments = InstrumentOptions::new().flight_recorder(100);
-    /// let mut ev = EventLoop::builder().instruments(instruments).build()?;
-    /// let token = ev.add_unwatched()?;
-    /// ev.post(token, Ready::READABLE);
-    ///
-    /// let turn = catch_unwind(AssertUnwindSafe(|| {
-    ///     ev.wait().expect("the loop can go on");
-    ///     while let Some(_step) = ev.next_step() {
-    ///         panic!("a bug in a handler");
-    ///     }
-    /// }));
-    /// assert!(turn.is_err());
-    /// for record in ev.instruments().flight_records() {
-    ///     eprintln!("{record:?}");
-    /// }
-    /// let last = ev.instruments().flight_records().last();
-    /// assert_eq!(last, Some(Record::Ready(token, Ready::READABLE)));
-    /// # Ok::<(), evcore::Error>(())
-    /// ```
-    #[must_use]
-    pub fn instruments(&mut self) -> &mut Instruments {
-        &mut self.instruments
-    }
-
-    /// A turn begins; the clock was updated for it, or was not.
-    pub(crate) fn begin_measuring(&mut self, clock_is_updated: bool) {
-        let clock = &self.clock;
-        let lengths = (self.batch.len(), self.slots.posted() as usize);
-        let began_ns = clock_is_updated.then(|| clock.monotonic_ns());
-        let read_ns = || clock.monotonic_ns_now();
-        self.instruments
-            .begin_turn(lengths, began_ns, read_ns, || clock.unix_ms());
-        if self.is_watched() {
-            self.batch.withhold();
-        }
-    }
-
-    /// The turn has ended, if one is measured. Returns the time, if a clock was read for more than a
-    /// record.
-    pub(crate) fn end_measuring(&mut self) -> Option<u64> {
-        self.batch.give_back();
-        let clock = &self.clock;
-        let (now_ns, took_ns) = self.instruments.end_turn(|| clock.monotonic_ns_now())?;
-        self.record(Record::TurnEnded { took_ns });
-        // A plan that is made with a fresh time may differ, and records change nothing.
-        self.instruments.measures().then_some(now_ns)
-    }
-
-    /// Whether each step is recorded, or timed by a watchdog.
-    #[inline]
-    pub(crate) fn is_watched(&self) -> bool {
-        let instruments = &self.instruments;
-        TRACES || instruments.is_on() && (instruments.times_steps() || instruments.keeps_records())
-    }
-
-    /// The next step of a loop whose steps are watched: it ends the step before, and begins this one.
-    #[cold]
-    pub(crate) fn next_watched(&mut self) -> Option<Step<L::Stream>> {
-        let is_timed = self.instruments.times_steps();
-        let now_ns = is_timed.then(|| self.clock.monotonic_ns_now());
-        self.batch.give_back();
-        // As without instruments: most steps are events, and need no phase to be looked up.
-        let step = self.next_event().or_else(|| self.next_in_order());
-        self.batch.withhold();
-        let record = step.as_ref().map(Record::of_step);
-        if let Some(now_ns) = now_ns {
-            self.instruments.time_step(now_ns, record);
-        }
-        if let Some(record) = record {
-            self.record(record);
-        }
-        step
-    }
-}

@@ -11,7 +11,7 @@ use evcore_token::Token;
 pub(crate) enum KeyOwner {
     Listener(u32),
     Ticker,
-    /// What becomes readable when another worker notifies this one.
+    /// The descriptor that becomes readable when another worker notifies this one.
     Notifier,
     /// A token that was closed.
     Ended(Token),
@@ -36,7 +36,7 @@ pub(crate) fn listener_key(listener: u32) -> u64 {
     u64::from(FIRST_LISTENER_ID + listener)
 }
 
-/// Whether the key is a listener's.
+/// Returns whether a key belongs to a listener.
 #[inline]
 pub(crate) fn is_listener(key: u64) -> bool {
     matches!(KeyOwner::of(key), KeyOwner::Listener(_))

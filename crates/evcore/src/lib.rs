@@ -3,11 +3,11 @@
 //! # Where to look
 //!
 //! - [`EventLoop::next_step`] has the order of a turn.
-//! - [`Step`] is what the application has to do.
+//! - [`Step`] lists the cases that the application handles.
 //! - [`Connections`] keeps the application's streams and values by token.
 //! - [`Builder`] has the settings.
-//!
-//! - [`InstrumentOptions::flight_recorder`] keeps what the loop did last, to be read after something went wrong.
+//! - [`InstrumentOptions::flight_recorder`] keeps the last records, to be read after something went
+//!   wrong.
 //!
 //! Each part of the loop is a crate of its own, re-exported here under its last name.
 //!
@@ -15,7 +15,7 @@
 //!
 //! With the feature `tracing`, which is off by default, each [`Record`] is an event of the crate
 //! [`tracing`](https://docs.rs/tracing). Without the feature nothing of this is built. With it, a step
-//! takes some 200 instructions more, also if no subscriber wants the event.
+//! takes some 200 instructions more, also without a subscriber for the event.
 //!
 //! | target | at `DEBUG` | at `TRACE` | nginx's debug log |
 //! |---|---|---|---|
@@ -27,12 +27,13 @@
 //! | `evcore::posted` | | posted | `post event` |
 //! | `evcore::connections` | registered, closed, evicted | | `epoll add event`, `reusable connection` |
 //!
-//! Errors are not among them: the loop returns them, by [`EventLoop::wait`] and
+//! Errors are not among them. The loop returns them, by [`EventLoop::wait`] and
 //! [`ListenersMut::take_error`].
 #![forbid(unsafe_code)]
 
-// What a user sees.
+// The public items.
 mod acceptor;
+mod budgets;
 mod builder;
 mod connections;
 mod connector;
@@ -40,9 +41,11 @@ mod edge_stream;
 mod error;
 mod event_loop;
 mod handle;
+mod idle;
 mod listeners_mut;
 mod posting;
 mod remove;
+mod shutdown;
 mod stats;
 mod step;
 mod timer_slot;
@@ -50,38 +53,47 @@ mod timers_mut;
 mod token_map;
 
 // The order of a turn.
+mod phase;
 mod phases;
 mod turn;
 mod waits;
 
-// The side tables, and how they share the poller's keys.
+// The side tables, and the poller's keys that they share.
 mod batch;
 mod keys;
 mod slots;
+mod time;
 mod timers;
 
 // Phases with a policy of their own.
 mod accepting;
 mod eviction;
 mod listeners;
-mod shutdown;
+mod shutdown_times;
 
 // Other threads.
 mod remote;
 mod sync;
 
+// Instruments.
 mod instruments;
+mod measuring;
+mod record;
+#[cfg(feature = "tracing")]
+mod trace;
 
 pub use acceptor::Acceptor;
-pub use builder::{Budgets, Builder};
+pub use budgets::Budgets;
+pub use builder::Builder;
 pub use connections::Connections;
 pub use connector::Connector;
 pub use edge_stream::EdgeStream;
 pub use error::{Error, ListenerError, Result};
 pub use event_loop::EventLoop;
 pub use handle::Handle;
-pub use instruments::{Instruments, SlowTurn, record::Record};
+pub use instruments::{Instruments, SlowTurn};
 pub use listeners_mut::ListenersMut;
+pub use record::Record;
 pub use stats::Stats;
 pub use step::{Accepted, Step};
 pub use timer_slot::Timer;

@@ -15,18 +15,18 @@ use evcore_net::{Accept, Backoff};
 use evcore_poller::{Interest, Mode, Poller};
 
 use crate::{
-    accepting::true_ms,
     acceptor::Acceptor,
     error::{Error, ListenerError, Result},
     keys::listener_key,
     stats::Stats,
+    time::now_ms,
 };
 
-/// How long a listener is suspended: as long as a pause for lack of descriptors.
+/// Length of a suspension: the same as of a pause for lack of descriptors.
 const SUSPENSION_MS: u64 = 500;
 const _: () = assert!(Backoff::PAUSE.as_millis() == SUSPENSION_MS as u128);
 
-/// After so many lost connections in a row the listener counts as failed, because a sandbox that
+/// After this many lost connections in a row the listener counts as failed, because a sandbox that
 /// forbids accepting would make the loop spin. A backlog holds fewer (Linux: 4,096), so clients
 /// cannot cause this.
 const ABORTED_MAX: u32 = 8_192;
@@ -35,14 +35,14 @@ const ABORTED_MAX: u32 = 8_192;
 #[derive(Debug)]
 pub(crate) struct Listeners<L> {
     all: Vec<Entry<L>>,
-    // Invariant: whether any is registered with the poller.
+    // Invariant: true if any is registered with the poller.
     registered: bool,
-    /// When the next suspension ends.
+    /// The end of the next suspension.
     // Invariant: the least of their times; `None` if none is suspended.
     resumes_at_ms: Option<u64>,
-    /// Not the right ones are registered.
+    /// Set if the registrations differ from what they should be.
     changed: bool,
-    /// The failures that the application has not taken.
+    /// Failures that the application has not taken.
     // Invariant: at most one for each listener, the latest.
     errors: VecDeque<ListenerError>,
 }
@@ -136,7 +136,7 @@ impl<L: Acceptor> Listeners<L> {
     /// Suspends a listener that has failed.
     pub(crate) fn suspend(&mut self, id: u32, source: Error, clock: &Clock, stats: &mut Stats) {
         let listener = id as usize;
-        let resumes_at_ms = true_ms(clock).saturating_add(SUSPENSION_MS);
+        let resumes_at_ms = now_ms(clock).saturating_add(SUSPENSION_MS);
         self.all[listener].resumes_at_ms = Some(resumes_at_ms);
         self.suspensions_have_changed();
         stats.listener_errors += 1;
@@ -155,7 +155,7 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// When the next suspension ends.
+    /// The end of the next suspension.
     #[inline]
     pub(crate) fn resumes_at_ms(&self) -> Option<u64> {
         self.resumes_at_ms
@@ -177,13 +177,13 @@ impl<L: Acceptor> Listeners<L> {
         self.all.is_empty()
     }
 
-    /// Whether this worker listens, with the listeners that are not suspended.
+    /// Returns whether this worker listens, with the listeners that are not suspended.
     #[inline]
     pub(crate) fn are_registered(&self) -> bool {
         self.registered
     }
 
-    /// Whether any listener is not suspended.
+    /// Returns whether any listener is not suspended.
     #[inline]
     pub(crate) fn any_accepts(&self) -> bool {
         if self.resumes_at_ms.is_none() {
@@ -192,13 +192,13 @@ impl<L: Acceptor> Listeners<L> {
         self.all.iter().any(|entry| !entry.is_suspended())
     }
 
-    /// Whether a listener exists and is not suspended.
+    /// Returns whether a listener exists and is not suspended.
     pub(crate) fn accepts(&self, id: u32) -> bool {
         let entry = self.all.get(id as usize);
         entry.is_some_and(|entry| !entry.is_suspended())
     }
 
-    /// Whether [`register`](Self::register) has anything to do for a worker that listens already.
+    /// Returns whether [`register`](Self::register) has anything to do for a worker that listens already.
     pub(crate) fn have_changed(&self) -> bool {
         self.changed
     }
@@ -210,7 +210,11 @@ impl<L: Acceptor> Listeners<L> {
     }
 
     fn suspensions_have_changed(&mut self) {
-        self.resumes_at_ms = self.all.iter().filter_map(|it| it.resumes_at_ms).min();
+        self.resumes_at_ms = self
+            .all
+            .iter()
+            .filter_map(|entry| entry.resumes_at_ms)
+            .min();
         self.changed = true;
     }
 

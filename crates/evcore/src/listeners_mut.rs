@@ -5,7 +5,7 @@ use std::fmt;
 use crate::acceptor::Acceptor;
 use crate::error::{ListenerError, Result};
 use crate::event_loop::EventLoop;
-use crate::instruments::record::Record;
+use crate::record::Record;
 
 /// The listeners of a loop. [`EventLoop::listeners`] lends it.
 ///
@@ -20,11 +20,15 @@ pub struct ListenersMut<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
 }
 
-impl<'a, L: Acceptor> ListenersMut<'a, L> {
-    pub(crate) fn new(ev: &'a mut EventLoop<L>) -> Self {
-        Self { ev }
+impl<L: Acceptor> EventLoop<L> {
+    /// Lends the listeners: their errors, and ways to pause and to close them.
+    #[must_use]
+    pub fn listeners(&mut self) -> ListenersMut<'_, L> {
+        ListenersMut { ev: self }
     }
+}
 
+impl<L: Acceptor> ListenersMut<'_, L> {
     /// Takes the error of a listener that failed, for the log. `None` if no listener failed since its
     /// last error was taken.
     ///
@@ -53,8 +57,8 @@ impl<'a, L: Acceptor> ListenersMut<'a, L> {
 
     /// Pauses accepting, because the application lacks what a client needs, for example memory.
     ///
-    /// The pause ends when a connection is closed, or after 500 ms; that of a lack of descriptors is
-    /// the same. Clients wait in the backlog, and another worker of the [group](crate::Builder::group) is
+    /// The pause ends when a connection is closed, or after 500 ms, as a pause for lack of descriptors
+    /// does. Clients wait in the backlog, and another worker of the [group](crate::Builder::group) is
     /// notified. [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count it. Reads the clock's source.
     ///
     /// Call it when you refuse a [`Step::Accepted`](crate::Step::Accepted). Otherwise a worker that closes every client has
@@ -82,7 +86,7 @@ impl<'a, L: Acceptor> ListenersMut<'a, L> {
     ///
     /// # Errors
     ///
-    /// The poller's. The listeners are closed all the same.
+    /// The error of the poller. The listeners are closed all the same.
     pub fn close(&mut self) -> Result<()> {
         let held_lock = self.ev.accepting.coordinator.holds_lock();
         let closed = self

@@ -1,4 +1,4 @@
-//! What the phases of a turn do. `turn.rs` has their order.
+//! The work of each phase of a turn. `turn.rs` has their order.
 
 use evcore_poller::{Event, Ready};
 use evcore_token::Token;
@@ -7,10 +7,10 @@ use crate::{
     acceptor::Acceptor,
     error::Result,
     event_loop::EventLoop,
-    instruments::record::Record,
     keys::{KeyOwner, TICKER_KEY},
+    record::Record,
     step::Step,
-    timers::late_ns,
+    time::late_ns,
 };
 
 impl<L: Acceptor> EventLoop<L> {
@@ -38,7 +38,7 @@ impl<L: Acceptor> EventLoop<L> {
         now_ns
     }
 
-    /// Updates the clock after a wait, if it is time to.
+    /// Updates the clock after a wait: after each one, or at a tick.
     #[inline]
     pub(crate) fn update_clock_after_wait(&mut self) -> Result<()> {
         if self.updates.is_every_wait() {
@@ -59,7 +59,7 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(())
     }
 
-    /// Posts what is left of the batch; listeners' events are queued for accepting.
+    /// Posts the rest of the batch; listeners' events are queued for accepting.
     #[inline(never)]
     pub(crate) fn post_batch(&mut self) {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
@@ -70,7 +70,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Takes in an event that is not a current token's.
+    /// Handles an event whose key is not that of a current token.
     #[cold]
     #[inline(never)]
     fn on_other_event(&mut self, key: u64, ready: Ready) {
@@ -85,7 +85,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Drops what is for a token that is closed; `None` if it is for a listener.
+    /// Counts an event or a post that is dropped because its token is closed; `None` for an event of a
+    /// listener.
     #[cold]
     pub(crate) fn on_stale(&mut self, token: Option<Token>) {
         self.stats.stale += 1;

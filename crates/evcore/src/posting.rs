@@ -1,9 +1,9 @@
-//! What the application posts for a later step.
+//! Posts of the application for a later step.
 
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::{acceptor::Acceptor, event_loop::EventLoop, instruments::record::Record};
+use crate::{acceptor::Acceptor, event_loop::EventLoop, record::Record};
 
 impl<L: Acceptor> EventLoop<L> {
     /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, later in this turn, or in the next
@@ -11,7 +11,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// the token is stale.
     ///
     /// With [`Ready::NONE`] it means "once more in this turn": the handler of the token is called again,
-    /// behind what is posted already, and learns of no readiness. [`post_next`](Self::post_next) means
+    /// behind the earlier posts, and without readiness. [`post_next`](Self::post_next) means
     /// the same for the next turn.
     ///
     /// ```

@@ -1,13 +1,13 @@
 //! Requests from other threads: wake-ups, posts, and a shutdown.
 //!
-//! All of them end the wait through the poller's one waker, which does not carry what was requested.
+//! All of them end the wait through the poller's one waker, which does not carry the request.
 //! So [`Handle::wake`](crate::Handle::wake) and [`Handle::shutdown`](crate::Handle::shutdown) first
 //! write their request to [`RemoteRequests`]. A post waits there too and makes no wake-up step. A
 //! write to the handle's descriptor carries no request, so once the descriptor is exposed, every
 //! wake-up may be meant as one.
 //!
-//! `tests/loom_remote.rs` runs this file over loom's atomics, and gets single steps wrong to show
-//! what each is there for. That is why the fields of [`RemoteRequests`] are open.
+//! `tests/loom_remote.rs` runs this file over loom's atomics, and changes single orderings to show
+//! that each is needed. That is why the fields of [`RemoteRequests`] are open.
 
 use std::{
     mem,
@@ -28,7 +28,7 @@ use crate::sync::{AtomicBool, AtomicU64};
 #[derive(Debug)]
 pub(crate) struct Remote {
     requests: Arc<RemoteRequests>,
-    /// What is left over: [`WOKEN`], [`SHUTTING_DOWN`] and [`POSTS`].
+    /// Pending requests: [`WOKEN`], [`SHUTTING_DOWN`] and [`POSTS`].
     // Invariant: without `POSTS`, the next post wakes the poller.
     pending: u32,
     /// A shutdown that has not yet begun.
@@ -47,7 +47,7 @@ impl Remote {
         }
     }
 
-    /// Where handles write their requests.
+    /// The words to which handles write their requests.
     pub(crate) fn requests(&self) -> Arc<RemoteRequests> {
         Arc::clone(&self.requests)
     }
@@ -62,10 +62,10 @@ impl Remote {
         self.shutdown = requested.into_iter().flatten().min();
     }
 
-    /// Whether there may be posts or a shutdown to begin. If not, looking for them is not worth the
-    /// lock.
+    /// Returns whether there may be posts or a shutdown to begin. Taking the posts needs a lock, so the
+    /// loop calls this first.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.pending & POSTS != 0
     }
 
@@ -94,7 +94,7 @@ impl Remote {
         self.shutdown.take()
     }
 
-    /// A shutdown has begun, by whomever, which is a step.
+    /// Queues the step that announces a shutdown.
     pub(crate) fn announce_shutdown(&mut self) {
         self.pending |= SHUTTING_DOWN;
     }
@@ -115,13 +115,13 @@ impl Remote {
         has_step
     }
 
-    /// What is left over, so that the next wait must not sleep; 0 if there is nothing.
+    /// The pending requests, because of which the next wait must not sleep; 0 if there are none.
     #[inline]
     pub(crate) fn pending(&self) -> u32 {
         self.pending
     }
 
-    /// Whether other threads want anything that is left over.
+    /// Returns whether a request of another thread is pending.
     pub(crate) fn has_requests(&self) -> bool {
         self.pending & (WOKEN | POSTS) != 0
     }
@@ -141,12 +141,12 @@ impl Drop for Remote {
     }
 }
 
-/// What handles have requested and the loop has not taken. A signal handler may write all but the
+/// The requests of handles that the loop has not taken yet. A signal handler may write all but the
 /// posts.
 ///
 /// A request is written before the poller is woken, and taken after a waker has ended a wait. The
 /// loop may take it early, when another thread has woken it. The wake-up that follows then finds
-/// nothing, and what the requesting thread did before must be visible all the same. The orderings
+/// nothing, and the earlier writes of the requesting thread must be visible all the same. The orderings
 /// are for that.
 #[derive(Debug)]
 pub(crate) struct RemoteRequests {
@@ -188,7 +188,7 @@ impl RemoteRequests {
         self.shutdown_ms.fetch_min(whole_ms(timeout), Release);
     }
 
-    /// Whether a wake-up was requested, or may have been.
+    /// Takes the wake-up. Returns true if one was requested, or may have been.
     pub(crate) fn take_wake(&self) -> bool {
         // A read-modify-write and no short cut: both words must be read.
         self.wake_requested.swap(false, AcqRel) | self.fd_exposed.load(Acquire)

@@ -1,18 +1,18 @@
-//! The one way to end a token.
+//! Ending a token.
 
 use evcore_poller::Poller;
 use evcore_token::Token;
 
 use crate::acceptor::Acceptor;
 use crate::event_loop::EventLoop;
-use crate::instruments::record::Record;
+use crate::record::Record;
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Removes a token: disarms its timers, cancels what was posted for it, removes its descriptor from
+    /// Removes a token: disarms its timers, cancels its posts, removes its descriptor from
     /// the poller, and ends its generation.
     ///
-    /// After this no step carries the token, in this turn or a later one, whatever the kernel has
-    /// already reported. Returns false if the token is stale.
+    /// After this no step carries the token, in this turn or a later one, also if the kernel has
+    /// already reported an event for it. Returns false if the token is stale.
     ///
     /// The descriptor stays open. [`Connections::close`](crate::Connections::close) also closes it,
     /// with one system call in all. Either call ends a pause for lack of descriptors, because one is

@@ -6,30 +6,8 @@ use std::time::Duration;
 use crate::{
     acceptor::Acceptor,
     event_loop::EventLoop,
-    timers::{NEVER, whole_ns},
+    time::{NEVER, whole_ns},
 };
-
-/// Whether the loop shuts down, and until when.
-#[derive(Debug)]
-pub(crate) struct Shutdown {
-    /// When it ends at the latest, in nanoseconds of the loop's clock; [`NEVER`] if the loop does
-    /// not shut down.
-    over_ns: u64,
-    /// When the connections are evicted that became idle just before it; [`NEVER`] if there is none.
-    grace_ends_ns: u64,
-    // Invariant: the earlier of both.
-    next_ns: u64,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self {
-            over_ns: NEVER,
-            grace_ends_ns: NEVER,
-            next_ns: NEVER,
-        }
-    }
-}
 
 impl<L: Acceptor> EventLoop<L> {
     /// Starts a graceful shutdown bounded by `timeout`, which counts from this call.
@@ -37,9 +15,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// The listeners are closed; clients in the backlog wait for the other workers that share it.
     /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
     /// a [budget](crate::Budgets::evictions) of them in each turn. A connection that became idle within
-    /// the [grace](crate::Builder::idle_grace) before this call, by default a second, is evicted when
-    /// the grace has passed again: its next request may be on the way. With a shorter timeout it is not
-    /// evicted, because the shutdown is complete before. Busy connections go on as before.
+    /// the [grace](crate::Builder::idle_grace) before this call, by default a second, gets the
+    /// same grace once more, because its next request may be on the way. With a shorter timeout the
+    /// shutdown is complete before such a connection is evicted. Busy connections go on as before.
     /// When the shutdown is complete, [`wait`](Self::wait) returns false.
     /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes once, before the first eviction.
     ///
@@ -91,12 +69,12 @@ impl<L: Acceptor> EventLoop<L> {
 
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
-        self.shutdown.over_ns != NEVER
+        self.shutdown.has_begun()
     }
 
-    /// Whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is left
-    /// to do. False before a shutdown has begun. Call it between turns: [`wait`](Self::wait) returns
-    /// whether it is not.
+    /// Returns whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is
+    /// left to do. False before a shutdown has begun. Call it between turns. [`wait`](Self::wait)
+    /// returns the opposite.
     ///
     /// Nothing is left if no descriptor is watched, nothing is posted or otherwise carried over, and
     /// no timer is armed except [background](crate::TimersMut::set_background) ones.
@@ -113,25 +91,12 @@ impl<L: Acceptor> EventLoop<L> {
     #[cold]
     #[inline(never)]
     fn is_over(&self) -> bool {
-        self.shutdown.over_ns <= self.clock.monotonic_ns() || self.has_nothing_left()
+        self.shutdown.is_over(self.clock.monotonic_ns()) || self.has_nothing_left()
     }
 
-    /// Whether a shutdown has something to do in this turn, or is complete.
-    #[inline]
-    pub(crate) fn shutdown_is_due(&self) -> bool {
-        self.is_shutting_down() && (self.shutdown_evicts() || self.is_shut_down())
-    }
-
-    /// When the shutdown has something to do at the latest: the end of the grace, or its own;
-    /// [`NEVER`] if there is none.
-    #[inline]
-    pub(crate) fn shutdown_acts_at_ns(&self) -> u64 {
-        self.shutdown.next_ns
-    }
-
-    /// Whether the grace is over, and its connections have not been released to be evicted.
+    /// Returns whether the grace is over, and its connections are still held back.
     pub(crate) fn grace_is_over(&self) -> bool {
-        self.shutdown.grace_ends_ns <= self.clock.monotonic_ns()
+        self.shutdown.grace_is_over(self.clock.monotonic_ns())
     }
 
     pub(crate) fn end_grace(&mut self) {
@@ -140,7 +105,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     fn has_nothing_left(&self) -> bool {
-        // The step that announces the shutdown keeps no loop that has nothing to do.
+        // The step that announces the shutdown does not keep an otherwise finished loop alive.
         let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();
         self.slots.watched() == 0 && !has_work && self.only_background_timers_are_left()
     }
@@ -148,18 +113,5 @@ impl<L: Acceptor> EventLoop<L> {
     fn only_background_timers_are_left(&self) -> bool {
         let background = self.slots.background();
         self.timers.is_empty() || self.timers.armed_of(background) == self.timers.len()
-    }
-}
-
-impl Shutdown {
-    /// Begins, or makes the end earlier.
-    fn limit(&mut self, over_ns: u64) {
-        self.over_ns = self.over_ns.min(over_ns).min(NEVER - 1);
-        self.next_ns = self.over_ns.min(self.grace_ends_ns);
-    }
-
-    fn set_grace_end(&mut self, ends_ns: u64) {
-        self.grace_ends_ns = ends_ns;
-        self.next_ns = self.over_ns.min(ends_ns);
     }
 }

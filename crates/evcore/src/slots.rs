@@ -1,4 +1,4 @@
-//! What a loop keeps for each token: whether it is watched, and what is posted for it.
+//! The state of each token: whether it is watched, and its posted readiness.
 //!
 //! The loop gives out the tokens, so two tables of the application never collide. A token that is not
 //! in use is stale, and every call here refuses it.
@@ -83,7 +83,7 @@ impl Slots {
         Some(watched)
     }
 
-    /// Merges readiness into what is posted for a token. `false` if the token is stale.
+    /// Merges readiness into the post of a token. `false` if the token is stale.
     #[inline]
     pub(crate) fn post(&mut self, token: Token, ready: Ready) -> bool {
         let Some(state) = self.state_mut(token) else {
@@ -94,7 +94,7 @@ impl Slots {
         true
     }
 
-    /// Merges readiness into what is posted for a token. If nothing was, it is due in the next turn.
+    /// Merges readiness into the post of a token. A token without a post gets one for the next turn.
     /// `false` if the token is stale.
     #[inline]
     pub(crate) fn post_next(&mut self, token: Token, ready: Ready) -> bool {
@@ -106,13 +106,13 @@ impl Slots {
         true
     }
 
-    /// Makes what was put off to the next turn due, behind what is due already.
+    /// Makes the posts that were put off due, behind those that are due already.
     #[inline(never)]
     pub(crate) fn begin_turn(&mut self) {
         self.posted.begin_turn();
     }
 
-    /// Takes what has been due for the longest time.
+    /// Takes the oldest post that is due.
     #[inline]
     pub(crate) fn pop_posted(&mut self) -> Option<(Token, Ready)> {
         let index = self.posted.pop()?;
@@ -158,26 +158,26 @@ impl Slots {
     ///
     /// # Panics
     ///
-    /// If the index is vacant. What is queued by index is cancelled when a generation ends.
+    /// If the index is vacant. Queues by index hold none, because ending a generation clears them.
     #[inline]
     pub(crate) fn occupant(&self, index: u32) -> Token {
         let token = self.tokens.at(index);
         token.expect("ending a generation clears the queues")
     }
 
-    /// Whether anything is posted for an index, for this turn or the next.
+    /// Returns whether anything is posted for an index, for this turn or the next.
     #[inline]
     pub(crate) fn is_posted(&self, index: u32) -> bool {
         self.posted.contains(index)
     }
 
-    /// How many indices have something posted, for this turn or the next.
+    /// Number of indices that have something posted, for this turn or the next.
     #[inline]
     pub(crate) fn posted(&self) -> u32 {
         self.posted.len()
     }
 
-    /// How many descriptors are watched.
+    /// Number of watched descriptors.
     #[inline]
     pub(crate) fn watched(&self) -> u32 {
         self.watched

@@ -1,8 +1,8 @@
-//! What the loop has done, and what it is doing.
+//! The counters and the present state of a loop.
 
 use evcore_net::Resource;
 
-/// What a loop has done since it was built, as counters, and what it is doing now.
+/// Counters since the loop was built, and its present state.
 /// [`EventLoop::stats`](crate::EventLoop::stats) returns it. Each count costs one addition.
 ///
 /// Distributions are in the [`Histograms`](crate::Histograms).
@@ -37,7 +37,7 @@ pub struct Stats {
     /// that merged count as one.
     pub received: u64,
     /// Events and posts from other threads that were dropped because their token or listener was
-    /// closed. Closing also cancels what is queued, which is not counted here.
+    /// closed. Closing also cancels queued posts, which are not counted here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
@@ -50,14 +50,14 @@ pub struct Stats {
     /// Times that this worker notified another one to accept clients.
     pub notifications: u64,
     /// Times that accepting ended for lack of descriptors or memory, and paused unless evictions made
-    /// room. [`last_exhausted`](Self::last_exhausted) returns what was lacking.
+    /// room. [`last_exhausted`](Self::last_exhausted) returns the resource that was lacking.
     pub accept_pauses: u64,
     /// Times that a listener failed and was suspended for half a second.
     /// [`take_error`](crate::ListenersMut::take_error) returns the errors.
     pub listener_errors: u64,
     /// Timers that expired.
     pub expired: u64,
-    /// Steps from the posted queue, whatever put them there.
+    /// Steps from the posted queue, of any origin.
     pub posted: u64,
     /// Idle connections that were [evicted](crate::Step::Evict).
     pub evictions: u64,
@@ -67,14 +67,14 @@ pub struct Stats {
 
     /// Watched descriptors, without the listeners.
     pub active: u32,
-    /// How many descriptors may be watched: the limit of
+    /// Number of descriptors that may be watched: the limit of
     /// [`connections`](crate::Builder::connections).
     pub limit: u32,
     /// Connections that are marked as [idle](crate::EventLoop::set_idle).
     pub idle: u32,
     /// Armed timers of all tokens.
     pub timers_armed: usize,
-    /// Whether this worker's listeners are registered with its poller.
+    /// True while this worker's listeners are registered with its poller.
     pub listening: bool,
     /// The resource that accepting has last run out of, for the log. `None` if it has not run out of
     /// any since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often it has.
@@ -85,8 +85,8 @@ pub struct Stats {
     /// [group](crate::Builder::group) has a free slot. It accepts again when a connection is closed, or
     /// after 500 ms.
     pub last_exhausted: Option<Resource>,
-    /// Whether a [shutdown](crate::EventLoop::shutdown) has begun, here or by a
-    /// [handle](crate::Handle::shutdown). It stays true.
+    /// True from the beginning of a [shutdown](crate::EventLoop::shutdown) on, whether it was begun here
+    /// or by a [handle](crate::Handle::shutdown).
     pub shutting_down: bool,
     /// The name of the poller's backend.
     pub backend: &'static str,

@@ -7,27 +7,30 @@ use std::time::Duration;
 
 use evcore_timer::{TimerQueue, TimerWheel};
 
-use crate::timer_slot::Timer;
+use crate::{
+    time::{NEVER, NS_PER_MS},
+    timer_slot::Timer,
+};
 
 /// The timers of one loop.
 #[derive(Debug)]
 pub(crate) struct Timers {
     /// The ids of the timers of one index are adjacent. Boxed, so that the queue is chosen at run
-    /// time and is no type parameter of the loop; it costs an indirect call for each arm.
+    /// time and is not a type parameter of the loop. That costs an indirect call for each arm.
     queue: Box<dyn TimerQueue>,
     /// No timer expires before this time; [`NEVER`] if none is armed. It spares most turns the
     /// calls of the queue. If a timer was moved to later, the loop may wake up early for it, once.
     // Invariant: the beginning of a tick or `NEVER`, and at most the queue's next deadline.
     not_before_ns: u64,
-    /// What is due at this tick expires in this turn, also if the clock is updated meanwhile: so a
-    /// timer that the handler of a timer arms waits for the next turn.
+    /// Timers that are due at this tick expire in this turn, also if the clock is updated meanwhile. So
+    /// a timer that the handler of a timer arms waits for the next turn.
     phase_ms: u64,
     /// A timer was disarmed or has expired since `not_before_ns` was computed.
     is_outdated: bool,
-    /// What is added to a deadline before it is rounded down: what rounds it up, and what the clock
-    /// may be behind when a timer is armed.
+    /// Added to a deadline before it is rounded down: [`ROUNDS_UP_NS`], and the lag of the clock when a
+    /// timer is armed.
     added_ns: u64,
-    /// How many timers an index has.
+    /// Number of timers of an index.
     per_token: u8,
     /// A timer from this number on takes the slow way when it is armed: it is recorded, or a token
     /// has no such timer. One comparison finds both, so a loop without records pays nothing for them.
@@ -66,7 +69,7 @@ impl Timers {
         self.unrecorded = 0;
     }
 
-    /// Whether arming this timer makes neither a record nor a panic.
+    /// Returns whether arming this timer makes neither a record nor a panic.
     #[inline]
     pub(crate) fn arms_plainly(&self, timer: Timer) -> bool {
         timer.number() < self.unrecorded
@@ -110,13 +113,13 @@ impl Timers {
         }
     }
 
-    /// Whether a timer may have expired. If not, there is no need to call the queue.
+    /// Returns whether a timer may have expired. If not, there is no need to call the queue.
     #[inline]
     pub(crate) fn may_expire(&self, now_ns: u64) -> bool {
         self.not_before_ns <= now_ns
     }
 
-    /// From now on, what is due at the tick of this time expires.
+    /// From now on, timers that are due at the tick of this time expire.
     #[inline]
     pub(crate) fn begin_phase(&mut self, now_ns: u64) {
         self.phase_ms = now_ns / NS_PER_MS;
@@ -125,8 +128,8 @@ impl Timers {
     /// Takes the next timer that had expired when the phase began, with its deadline.
     ///
     /// `left` is the rest of the turn's budget: a timer takes 1, a pause of the queue
-    /// [`PAUSE_COST`]. A turn must sort more than one such piece, or a loop with long turns would
-    /// fall behind with its sorting.
+    /// [`PAUSE_COST`]. A turn sorts more than one such piece; otherwise a loop with long turns
+    /// would fall behind with its sorting.
     #[inline]
     pub(crate) fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
         let now_ms = self.phase_ms;
@@ -158,7 +161,7 @@ impl Timers {
         self.queue.len()
     }
 
-    /// Whether no timer is armed.
+    /// Returns whether no timer is armed.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
@@ -171,7 +174,7 @@ impl Timers {
         ids.filter(|id| self.queue.is_armed(*id)).count()
     }
 
-    /// When the next timer is due, in nanoseconds; [`NEVER`] if none is armed.
+    /// The deadline of the next timer, in nanoseconds; [`NEVER`] if none is armed.
     #[inline]
     pub(crate) fn due_at_ns(&mut self) -> u64 {
         if self.is_outdated {
@@ -223,16 +226,11 @@ impl Timers {
     }
 }
 
-/// What a pause of the queue takes of the budget of timers. The queue has then moved some dozens of
+/// Cost of a pause of the queue, in the budget of timers. The queue has then moved some dozens of
 /// list nodes or inserted sixteen timers again, which takes as long as a few handlers.
 const PAUSE_COST: usize = 16;
 
-pub(crate) const NS_PER_MS: u64 = 1_000_000;
-
-/// The time of what does not come, in any unit.
-pub(crate) const NEVER: u64 = u64::MAX;
-
-/// What is added before rounding down, so as to round up.
+/// Added before rounding down, so as to round up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
 /// A time within the first millisecond at which `after` has passed. `added_ns` includes what rounds
@@ -242,23 +240,6 @@ fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);
     let after_ns = after_ns.saturating_add(u64::from(after.subsec_nanos()));
     now_ns.saturating_add(after_ns).saturating_add(added_ns)
-}
-
-/// The nanoseconds since a tick began; 0 if it has not begun.
-#[inline]
-pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
-    now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))
-}
-
-/// The nanoseconds of a duration, at most [`NEVER`].
-pub(crate) fn whole_ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
-}
-
-/// The time from now to a moment; `None` if that is [`NEVER`].
-#[inline]
-pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
-    (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }
 
 /// Out of line, so that the code that is inlined into each handler is short.
@@ -296,14 +277,6 @@ mod tests {
         assert_eq!(deadline_ms(10_000_000, 100_000_000), 115);
         assert_eq!(deadline_ms(10_000_000, 100_000_001), 116);
         assert_eq!(deadline_ms(1, u64::MAX), u64::MAX / NS_PER_MS);
-    }
-
-    #[test]
-    fn lateness_counts_from_the_beginning_of_the_tick() {
-        assert_eq!(late_ns(10_999_999, 10), 999_999);
-        assert_eq!(late_ns(12_000_000, 10), 2_000_000);
-        assert_eq!(late_ns(9_999_999, 10), 0, "a queue with slack may be early");
-        assert_eq!(late_ns(u64::MAX, u64::MAX), 0);
     }
 
     #[test]

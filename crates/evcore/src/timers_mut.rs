@@ -57,16 +57,20 @@ pub struct TimersMut<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
 }
 
-impl<'a, L: Acceptor> TimersMut<'a, L> {
+impl<L: Acceptor> EventLoop<L> {
+    /// Lends the timers: deadlines as points in time, background timers, and the time of this turn.
+    #[must_use]
     #[inline]
-    pub(crate) fn new(ev: &'a mut EventLoop<L>) -> Self {
-        Self { ev }
+    pub fn timers(&mut self) -> TimersMut<'_, L> {
+        TimersMut { ev: self }
     }
+}
 
+impl<L: Acceptor> TimersMut<'_, L> {
     /// Arms a timer, or moves it, for a point in time. Returns false if the token is stale.
     ///
-    /// It expires once, never before `deadline`, whatever time the handler has taken already. A deadline
-    /// that has passed is due at once. Otherwise it is [`arm`](EventLoop::arm). The first call reads the
+    /// It expires once, never before `deadline`, however long the handler has taken already. A deadline
+    /// that has passed is due at once. Otherwise the call does what [`arm`](EventLoop::arm) does. The first call reads the
     /// clocks.
     ///
     /// # Panics
@@ -96,7 +100,7 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
     /// Makes the present the time of this turn, from which [`arm`](EventLoop::arm) counts.
     ///
     /// A handler that has taken long calls it before it arms a timer. It reads the clock once, and
-    /// changes nothing else: what expires in this turn and in which order stays as it is. (libuv:
+    /// changes nothing else: the same timers expire in this turn, in the same order. (libuv:
     /// `uv_update_time`; nginx: `ngx_time_update`.)
     ///
     /// ```
@@ -119,7 +123,7 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
         self.ev.clock.update();
     }
 
-    /// When a timer is due, in milliseconds on the scale of the loop's
+    /// The deadline of a timer, in milliseconds on the scale of the loop's
     /// [`Clock::monotonic_ms`](evcore_clock::Clock::monotonic_ms). `None` if it is not armed, or if the token is stale.
     ///
     /// [`arm`](EventLoop::arm) describes the rounding. A timer that is due and whose step has not been
@@ -150,8 +154,8 @@ impl<'a, L: Acceptor> TimersMut<'a, L> {
         self.ev.timers.deadline(token.index(), timer)
     }
 
-    /// Makes the timers of a token background timers, those that are armed now and those armed later:
-    /// they do not keep a loop that [shuts down](EventLoop::shutdown) from being done (nginx:
+    /// Makes all timers of a token background timers, also when they are armed again later. A
+    /// [shutdown](EventLoop::shutdown) does not wait for background timers (nginx:
     /// `cancelable`; libuv: `unref`). Returns false if the token is stale.
     ///
     /// This is for periodic work, such as health checks of the servers behind a proxy, with a token [without a descriptor](EventLoop::add_unwatched). (A watched

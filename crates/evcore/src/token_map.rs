@@ -62,7 +62,7 @@ impl<T> TokenMap<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`EventLoop::add`]. The value is dropped then, which closes its descriptor.
+    /// The errors of [`EventLoop::add`]. The value is dropped then, which closes its descriptor.
     pub fn add<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,

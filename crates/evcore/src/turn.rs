@@ -2,8 +2,8 @@
 //!
 //! Before the wait comes [`plan_turn`](EventLoop::plan_turn), after it
 //! [`begin_turn`](EventLoop::begin_turn). Then the table in
-//! [`next_in_order`](EventLoop::next_in_order) names the phases. What a phase does is in `phases.rs`
-//! and in the rooms that it calls.
+//! [`next_in_order`](EventLoop::next_in_order) names the phases. `phases.rs` has the work of each
+//! phase.
 
 use std::time::Duration;
 
@@ -14,34 +14,10 @@ use crate::{
     error::{Error, Result},
     event_loop::EventLoop,
     keys::is_listener,
+    phase::Phase,
     step::Step,
-    timers::{NEVER, time_to},
+    time::{NEVER, time_to},
 };
-
-/// A phase of a turn. [`EventLoop::next_in_order`] has their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// What the kernel reported, as it came.
-    Events,
-    /// Chooses the idle connections whose slots this turn needs.
-    ChooseEvictions,
-    /// Clients of the listeners.
-    Accepts,
-    /// Gives the accept lock back, if this turn holds it.
-    ReleaseLock,
-    /// The beginning of a shutdown, and a wake-up from another thread.
-    Wakes,
-    /// Timers that have expired.
-    Timers,
-    /// The posted queue.
-    Posts,
-    /// Idle connections to be closed.
-    Evictions,
-    /// The turn is over.
-    Over,
-    /// The next turn is planned, and its wait has not begun.
-    Prepared,
-}
 
 impl<L: Acceptor> EventLoop<L> {
     /// The next step after the wait. This table is the order of a turn: a phase runs until it
@@ -67,21 +43,21 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Before the wait: finishes the turn before, makes the listeners follow the balancer's plan,
-    /// and returns how long the wait may last (`None`: without limit).
+    /// and returns the timeout of the wait (`None`: without limit).
     ///
     /// `now_ns` is the time, if it was read since the turn before.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
         self.finish_turn();
-        // The first of: the next timer or act of a shutdown, or the tick that shows it; the end of a
-        // pause of the listeners; the end of the plan.
-        let due_ns = self.timers.due_at_ns().min(self.shutdown_acts_at_ns());
+        // The earliest of: the next timer, the next act of a shutdown (or the tick after either), the
+        // end of a pause of the listeners, the end of the plan.
+        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
         let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
         let mut ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         let (mut now_ns, mut plan_is_over) = (now_ns, false);
         if ends_ns != NEVER {
-            // The clock is behind by what the handlers took, and an end does not count from there.
+            // The clock shows the beginning of the turn; the timeout counts from now.
             let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
             if self.updates.is_every_wait() {
                 let lasted_ns = read_ns.saturating_sub(self.clock.monotonic_ns());
@@ -98,7 +74,7 @@ impl<L: Acceptor> EventLoop<L> {
             now_ns = Some(self.make_plan(now_ns));
             ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         }
-        if self.has_work() || self.shutdown_is_due() {
+        if self.has_work() || self.shutdown_evicts() {
             self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
@@ -131,8 +107,8 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(())
     }
 
-    /// Keeps what the wait has brought all the same. No other wait reports this wake-up; and if only
-    /// the clock failed, the kernel may not report these events again.
+    /// Keeps the events and the wake-up of a wait that failed. No other wait reports this wake-up. If
+    /// only the clock failed, the kernel may not report these events again.
     #[cold]
     #[inline(never)]
     fn leave_failed_wait(&mut self, error: Error) -> Result<()> {
@@ -142,7 +118,7 @@ impl<L: Acceptor> EventLoop<L> {
         Err(error)
     }
 
-    /// After the wait: takes in what other threads have requested. A turn that holds the accept
+    /// After the wait: takes in the requests of other threads. A turn that holds the accept
     /// lock releases it before handlers run. If a client waits, it posts its batch and accepts
     /// first.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
@@ -155,7 +131,7 @@ impl<L: Acceptor> EventLoop<L> {
             self.accepting.on_full_batch();
         }
         self.take_wake();
-        if self.remote.has_news() {
+        if self.remote.has_pending() {
             self.take_remote_requests();
         }
         if self.accepting.coordinator.holds_lock() {
@@ -175,8 +151,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Leaves nothing of the turn before except what is queued. If that turn is over, it holds no lock
-    /// and has nothing left. A prepared turn stays prepared until its wait has begun or failed.
+    /// Finishes the turn before, if the program left it early: its events are queued, and the lock is
+    /// released. A prepared turn stays prepared until its wait has begun or failed.
     #[inline]
     fn finish_turn(&mut self) {
         if self.phase != Phase::Over {
@@ -194,20 +170,20 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Whether anything was left over for this turn, which then does not wait.
+    /// Returns whether work was left over for this turn, which then does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.queued() | self.remote.pending() != 0
     }
 
-    /// How much is posted, and how many listeners are to be tried: 0 if nothing is left over by the
-    /// loop itself. (Numbers, because one test of all of them takes less than one of each.)
+    /// Number of posted steps and of listeners to try: 0 if the loop itself has left nothing over.
+    /// (A sum, because one test of it is cheaper than a test of each part.)
     #[inline]
     pub(crate) fn queued(&self) -> u32 {
         self.slots.posted() + self.accepting.queued()
     }
 
-    /// Skips the later phases if none of them has anything to do. Otherwise their budgets begin.
+    /// Skips the later phases if none of them has anything to do. Otherwise resets their budgets.
     #[inline]
     pub(crate) fn phase_after_events(&mut self) -> Phase {
         if !self.has_later_work() {
@@ -219,12 +195,12 @@ impl<L: Acceptor> EventLoop<L> {
         Phase::ChooseEvictions
     }
 
-    /// Whether a phase after the events has anything to do.
+    /// Returns whether a phase after the events has anything to do.
     #[inline]
     pub(crate) fn has_later_work(&self) -> bool {
         self.has_work()
             || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ns())
-            || (self.is_shutting_down() && self.shutdown_evicts())
+            || self.shutdown_evicts()
     }
 }

@@ -1,13 +1,12 @@
 //! The calls that begin a turn.
 //!
 //! [`prepare`](EventLoop::prepare) and [`wait_at_most`](EventLoop::wait_at_most) are the halves of a
-//! wait, for an outer loop that sleeps between them. A half that is left out or repeated loses nothing.
+//! wait, for an outer loop that sleeps between them. Leaving out or repeating a half loses nothing.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
-    acceptor::Acceptor, error::Result, event_loop::EventLoop, instruments::record::Record,
-    turn::Phase,
+    acceptor::Acceptor, error::Result, event_loop::EventLoop, phase::Phase, record::Record,
 };
 
 /// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
@@ -41,7 +40,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that
     /// were not delivered are kept, in case you wait again.
     ///
-    /// A failure of a single descriptor is no error of the wait. A listener that fails is suspended,
+    /// A failure of a single descriptor does not fail the wait. A listener that fails is suspended,
     /// and [`take_error`](crate::ListenersMut::take_error) returns its error. If the kernel
     /// refuses a [`modify`](Self::modify), the connection gets a
     /// [`Step::Ready`](crate::Step::Ready) with [`Ready::ERROR`](crate::Ready::ERROR).
@@ -96,19 +95,18 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Begins a turn as [`wait`](Self::wait) does, but waits for no longer than `limit`, also if there
-    /// is nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for what is
-    /// ready now. `None` is no limit.
+    /// is nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for
+    /// events that are ready now. `None` means no limit.
     ///
     /// A turn without steps need not have lasted that long, because a signal ends a wait too. So
     /// compute the rest of the time for each wait, as the example does.
     ///
     /// After [`prepare`](Self::prepare), it is the second half of that wait. A timer that became due
-    /// since then does not end it, so give it no more than the timeout of `prepare`, less what has passed
-    /// since.
+    /// since then does not end it, so give it no more than the timeout of `prepare`, less the time since then.
     ///
     /// # Errors
     ///
-    /// Those of [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     ///
     /// ```
     /// use evcore::{EventLoop, Step, Timer};
@@ -217,7 +215,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// A whole wait, for no longer than a limit, with the instruments there are.
+    /// A whole wait, for no longer than a limit.
     // Cold, which places the call of `wait` out of the way of loops without instruments.
     #[cold]
     #[inline(never)]
@@ -226,7 +224,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.wait_planned([planned, limit].into_iter().flatten().min())
     }
 
-    /// What comes before the wait. Returns how long it may last (`None`: without limit).
+    /// Does what comes before the wait, and returns its timeout (`None`: without limit).
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {
@@ -241,7 +239,7 @@ impl<L: Acceptor> EventLoop<L> {
         timeout
     }
 
-    /// The wait itself, and what comes after it.
+    /// Waits, and begins the turn.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<bool> {

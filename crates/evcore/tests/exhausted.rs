@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_millis(1125);
 #[derive(Debug)]
 struct Exhaustible {
     listener: Listener,
-    /// What is lacking, if anything.
+    /// The resource that is lacking, if any.
     lacking: Rc<Cell<Option<Resource>>>,
 }
 
@@ -48,7 +48,7 @@ struct Worker {
     clients: Vec<TcpStream>,
     time: ManualTimeSource,
     lacking: Rc<Cell<Option<Resource>>>,
-    /// Whether closing an evicted connection ends the shortage.
+    /// True if closing an evicted connection ends the shortage.
     frees: bool,
     address: evcore::Address,
 }
@@ -144,7 +144,7 @@ impl Worker {
     }
 }
 
-/// What a turn accepted and evicted.
+/// The clients that a turn accepted, and the connections that it evicted.
 #[derive(Debug, Default)]
 struct Turn {
     accepted: Vec<Token>,

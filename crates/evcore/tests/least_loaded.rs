@@ -126,8 +126,8 @@ fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     assert_eq!(stays.clients.len(), 11);
 }
 
-/// Whether a worker listens although another one has the lock.
-fn listens_beside_the_lock(builder: Builder) -> bool {
+/// Returns whether a worker listens although another one has the lock.
+fn listens_without_the_lock(builder: Builder) -> bool {
     let mut ev = builder.build().unwrap();
     ev.handle().wake();
     ev.wait().unwrap();
@@ -144,12 +144,12 @@ fn a_loop_without_a_policy_follows_that_of_its_group() {
     let group = WorkerGroup::new(Policy::mutex(), 2).unwrap();
     let owner = group.join(other);
     assert!(owner.try_lock());
-    assert!(!listens_beside_the_lock(builder().group(group.join(me))));
+    assert!(!listens_without_the_lock(builder().group(group.join(me))));
     let handle = || group.mutex().lock_handle(me);
-    assert!(!listens_beside_the_lock(builder().group(handle())));
+    assert!(!listens_without_the_lock(builder().group(handle())));
     let off = builder().group(handle()).policy(Policy::Off);
-    assert!(listens_beside_the_lock(off));
-    assert!(listens_beside_the_lock(builder()));
+    assert!(listens_without_the_lock(off));
+    assert!(listens_without_the_lock(builder()));
 }
 
 #[test]

@@ -33,7 +33,7 @@ use loom::{
 };
 use remote::{NO_SHUTDOWN, Remote, RemoteRequests};
 
-/// What the loop sleeps on: pending until a wait has seen it.
+/// The wake-up that the loop sleeps on: pending until a wait has seen it.
 #[derive(Default)]
 struct Doorbell {
     pending: Mutex<bool>,
@@ -93,7 +93,7 @@ fn check(body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
-/// What a thread did before its request. It orders nothing by itself.
+/// A write of a thread before its request. It orders nothing by itself.
 type Done = Arc<[AtomicBool; 2]>;
 
 fn nothing_done() -> Done {
@@ -195,7 +195,9 @@ fn no_readiness_of_merged_posts_is_lost() {
             doorbell.wait();
             posts.take(9, |_, _, ready| arrived |= ready);
         }
-        posting.into_iter().for_each(|it| it.join().unwrap());
+        posting
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
     });
 }
 
@@ -223,7 +225,7 @@ fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
                 doorbell.wait();
                 remote.on_woken();
             }
-            if remote.has_news() {
+            if remote.has_pending() {
                 posted.extend(remote.take_posts(1).iter().map(|(token, _)| token.index()));
                 shutdown = shutdown.or_else(|| remote.take_shutdown());
             }

@@ -1,4 +1,4 @@
-//! What a connection costs in memory, and that turns allocate nothing.
+//! The memory of a connection. Turns allocate nothing.
 
 use std::{
     os::{fd::AsFd, unix::net::UnixStream},
@@ -24,11 +24,11 @@ const CONNECTIONS: u32 = 10_000;
 /// The index of the first token of a loop with one listener.
 const FIRST_INDEX: u32 = 3;
 
-/// What a connection takes of all tables at most, in bytes, as in the README. epoll has none of its
+/// Most bytes that a connection takes of all tables, as in the README. epoll has none of its
 /// own.
 const BYTES_MAX: usize = 128;
 
-/// The same on each backend of this system that can watch so many; select cannot.
+/// The same on each backend of this system that can watch this many; select cannot.
 fn bytes_max(kind: BackendKind) -> Option<usize> {
     match kind {
         BackendKind::Epoll | BackendKind::EpollMasked => Some(BYTES_MAX),
@@ -152,7 +152,7 @@ fn simulated() -> Capabilities {
     capabilities
 }
 
-/// What these backends watch for a connection.
+/// The source that these backends watch for a connection.
 fn number(index: u32) -> Target<'static> {
     Target::Simulated(index)
 }
@@ -259,7 +259,7 @@ fn growths() -> impl Iterator<Item = u32> {
     doublings.chain([1_057, 3_169, 7_393, 15_841])
 }
 
-/// What each connection takes, rounded down, if all of them have changed twice since the kernel
+/// Bytes of each connection, rounded down, if all of them have changed twice since the kernel
 /// watches them: each change on `io_uring` cancels a request and makes another one.
 fn bytes_each<'a>(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Target<'a>) -> usize {
     let before = bytes_in_use();
@@ -293,8 +293,8 @@ fn raise_descriptors() -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
-/// Whatever the limit of connections: the wheel, the events of a batch, the histograms if they are
-/// asked for, and little else. Without the system's clock, whose time zone is read once a process.
+/// An empty loop has the wheel, the events of a batch, the histograms if they are on, and little else,
+/// at any limit of connections. The system's clock is left out: it reads its time zone once a process.
 #[test]
 fn an_empty_loop_takes_as_much_as_documented() {
     for (histograms, expected) in [(false, 0..50 * 1024), (true, 100 * 1024..150 * 1024)] {

@@ -1,4 +1,4 @@
-//! What `Stream::recv` documents about short reads, over the kernel: a program written from it meets every
+//! Short reads as `Stream::recv` documents them, over the kernel: a program written from it meets every
 //! end.
 
 use std::{

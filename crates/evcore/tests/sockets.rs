@@ -417,7 +417,7 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
             while let Some(step) = ev.next_step() {
                 assert!(
                     matches!(step, Step::Expired(..)),
-                    "a tick is no step: {step:?}"
+                    "a tick is not a step: {step:?}"
                 );
             }
             let moved = ev.clock().monotonic_ns() > shown_ns;

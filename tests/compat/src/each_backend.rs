@@ -63,7 +63,7 @@ fn run_elsewhere(name: &str, kind: BackendKind) {
     assert!(ran, "on {kind}, no {receipt:?}: {}", told(&output));
 }
 
-/// What a process says when it has run a program to its end.
+/// The line that a process prints when it has run a program to its end.
 fn receipt(name: &str, backend: &str) -> String {
     format!("[{name} ran on {backend}]")
 }

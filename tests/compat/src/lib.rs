@@ -1,4 +1,5 @@
-//! What the programs of this package share: each runs on every backend, in a process of its own.
+//! Common code of the programs of this package: each runs on every backend, in a process of its
+//! own.
 //!
 //! async-io has one reactor a process, whose backend cannot be changed. So a test starts this very
 //! test program again for each backend, to run that one test, with the backend in the environment.

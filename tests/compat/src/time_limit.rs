@@ -2,7 +2,7 @@
 
 use std::{process, sync::mpsc, thread, time::Duration};
 
-/// How long a program may take. Only a failure needs it: they take a few seconds.
+/// Time that a program may take. Only a failure needs it: they take a few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs `program`, and ends the process where it takes too long.

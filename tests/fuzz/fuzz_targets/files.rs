@@ -1,5 +1,5 @@
-//! What decides which file is sent, and which part of it: names, ranges, conditions. The first byte of an
-//! input chooses one of them, and the size of the file.
+//! The choice of the file that is sent, and of its part: names, ranges, conditions. The first byte
+//! of an input chooses one of them, and the size of the file.
 //!
 //! Oracles: a name is beneath the root, and it is read again from its own encoding; a range is what a
 //! naive parser makes of it; without a condition the request proceeds.
@@ -30,8 +30,8 @@ fn check_name(encoded: &[u8]) {
     }
     assert!(!name.contains(&0) && !name.starts_with(b"/"));
     let components = name.split(|byte| *byte == b'/');
-    assert!(components.clone().all(|it| !matches!(it, b"." | b"..")));
-    let empty = components.filter(|it| it.is_empty()).count();
+    assert!(components.clone().all(|part| !matches!(part, b"." | b"..")));
+    let empty = components.filter(|part| part.is_empty()).count();
     assert!(
         empty <= 1,
         "the one after a slash at the end, or the name is empty"
@@ -61,7 +61,7 @@ fn naive(value: &[u8], size: u64) -> Option<Selection> {
         return None;
     }
     let (first, last) = range
-        .trim_matches(|it: char| it.is_ascii_whitespace())
+        .trim_matches(|c: char| c.is_ascii_whitespace())
         .split_once('-')?;
     let (size, first, last) = (u128::from(size), number(first)?, number(last)?);
     let part = match (first, last) {
@@ -72,7 +72,7 @@ fn naive(value: &[u8], size: u64) -> Option<Selection> {
         (Some(first), Some(last)) if first > last => return None,
         (Some(first), Some(last)) => first..size.min(last + 1),
     };
-    let [start, end] = [part.start, part.end].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
+    let [start, end] = [part.start, part.end].map(|end| u64::try_from(end).unwrap_or(u64::MAX));
     Some(match start < end {
         true => Selection::Part(start..end),
         false => Selection::Unsatisfiable,

@@ -1,5 +1,5 @@
 //! Programs of calls on a `Poller`: registrations, changes, events, wakes and waits, on every backend of
-//! this system and on those of the simulator. Each two bytes of an input are a step.
+//! this system and on the simulator's. Each two bytes of an input are a step.
 //!
 //! Oracle: the model of `tests/conformance`, which predicts each report. `Ready` and `Interest` are
 //! compared with sets of their bits.
@@ -41,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
     let steps: Vec<Step> = bytes
         .chunks_exact(2)
         .take(STEPS_MAX)
-        .map(|it| step(it[0], it[1]))
+        .map(|pair| step(pair[0], pair[1]))
         .collect();
     check_sets(bytes);
     model::run(&steps);

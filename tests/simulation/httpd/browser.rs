@@ -38,7 +38,7 @@ impl Browser {
         }
     }
 
-    /// Whether its connection has ended.
+    /// Returns whether its connection has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
@@ -56,7 +56,7 @@ impl Browser {
         assert!(self.expected.starts_with(&answers), "{self:?}: {answers:?}");
     }
 
-    /// Whether it received a response to each request.
+    /// Returns whether it received a response to each request.
     pub(crate) fn is_answered(&self) -> bool {
         let answers = answers::complete(&self.client.received());
         self.client.outcome() == Some(ClientOutcome::Completed) && answers == self.expected

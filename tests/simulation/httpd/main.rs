@@ -232,7 +232,10 @@ fn under_all_faults_no_request_gets_a_wrong_answer() {
         };
         let browsers = run(sim, options);
         browsers.iter().for_each(Browser::check);
-        answered += browsers.iter().filter(|it| it.is_answered()).count();
+        answered += browsers
+            .iter()
+            .filter(|browser| browser.is_answered())
+            .count();
         all += browsers.len();
     });
     // Otherwise the run shows nothing.

@@ -59,7 +59,7 @@ impl Upload {
         self.client.is_done()
     }
 
-    /// How long it keeps other bodies out at least. (0 if the body was sent without waiting,
+    /// The least time that it keeps other bodies out. (0 if the body was sent without waiting,
     /// because it may have arrived before.)
     pub(crate) fn takes_at_least(&self) -> Duration {
         let pieces = self.body.len() / PIECE;

@@ -1,4 +1,5 @@
-//! What has to be right while no client is there: processes, counters, descriptors, memory and files.
+//! The state that must hold while no client is connected: processes, counters, descriptors, memory
+//! and files.
 
 use std::{
     cmp::Ordering,
@@ -21,7 +22,7 @@ type Descriptors = BTreeMap<String, usize>;
 /// A killed worker takes the lines that it has buffered: 64 KiB, and a line has 60 bytes or more.
 const LINES_OF_A_KILL: u64 = 64 * 1024 / 60;
 
-/// What a server may log; a worker's death is counted.
+/// Lines that a server may log; a worker's death is counted.
 const EXPECTED_LINES: [&str; 5] = [
     "listening on ",
     "httpd: reload: Started",
@@ -32,7 +33,7 @@ const EXPECTED_LINES: [&str; 5] = [
 const RELOADED: &str = "httpd: reload: Done";
 const UPGRADED: &str = "httpd: the new binary is process";
 
-/// What the checks of one server compare with.
+/// The baselines of the checks of one server.
 #[derive(Debug)]
 pub(super) struct Checks {
     /// Of the master and of each worker, before the first client.
@@ -56,7 +57,7 @@ pub(super) struct Seen {
     pub(super) upgrades: u64,
 }
 
-/// What the clients have counted.
+/// The counts of the clients.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     connections: u64,
@@ -116,7 +117,7 @@ impl Checks {
         Ok(())
     }
 
-    /// The server's counters are those of the clients. Only a kill makes a difference.
+    /// The server's counters equal the clients'. Only a kill makes a difference.
     fn check_counts(&mut self, site: &Site, target: &Target) -> Result<(), String> {
         let mut page = Value::Null;
         let mut asked = Ok(());
@@ -195,7 +196,11 @@ impl Checks {
             self.seen.deaths += u64::from(is_death);
             self.seen.reloads += u64::from(line.starts_with(RELOADED));
             self.seen.upgrades += u64::from(line.starts_with(UPGRADED));
-            if !is_death && !EXPECTED_LINES.iter().any(|it| line.starts_with(it)) {
+            if !is_death
+                && !EXPECTED_LINES
+                    .iter()
+                    .any(|expected| line.starts_with(expected))
+            {
                 return Err(format!("an unexpected line: {line}"));
             }
         }
@@ -264,7 +269,7 @@ fn ask(target: &Target) -> Result<Value, String> {
 }
 
 /// The descriptors of a process, without the files that the server keeps open for later requests, and
-/// without those of its log: a process opens it again when it logs something.
+/// without the descriptors of its log: a process opens it again when it logs something.
 fn descriptors(site: &Site, pid: u32) -> Descriptors {
     let mut kinds = Descriptors::new();
     let root = site.directory.file("root").join("");
@@ -295,7 +300,7 @@ fn anonymous_memory(pid: u32) -> u64 {
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"));
     let number = line.and_then(|line| line.split_whitespace().next());
-    number.and_then(|it| it.parse().ok()).unwrap_or(0)
+    number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 /// The number of lines, each of which has to be whole.
@@ -303,7 +308,7 @@ fn whole_lines(path: &Path) -> Result<u64, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let is_whole = |line: &str| {
         let starts = line.starts_with("127.0.0.1 - - [") || line.starts_with("unix: - - [");
-        starts && line.contains(" HTTP/1.1\" ") && line.ends_with(|it: char| it.is_ascii_digit())
+        starts && line.contains(" HTTP/1.1\" ") && line.ends_with(|c: char| c.is_ascii_digit())
     };
     match text.lines().find(|line| !is_whole(line)) {
         Some(line) => Err(format!("a line of the access log: {line:?}")),
@@ -324,10 +329,11 @@ fn check_names<'a>(site: &Site, expected: impl Iterator<Item = &'a str>) -> Resu
     }
 }
 
-/// Compares the memory of the last quarter of the checks with that of the first.
+/// Compares the memory of the last quarter of the checks with the memory of the first.
 pub(super) fn check_growth(memory: &[[u64; 2]]) -> Result<[u64; 2], String> {
     let quarter = memory.len().div_ceil(4);
-    let most = |checks: &[[u64; 2]], of: usize| checks.iter().map(|it| it[of]).max().unwrap_or(0);
+    let most =
+        |checks: &[[u64; 2]], of: usize| checks.iter().map(|sample| sample[of]).max().unwrap_or(0);
     let (first, last) = (&memory[..quarter], &memory[memory.len() - quarter..]);
     for (of, name) in ["the master", "a worker"].iter().enumerate() {
         let (before, after) = (most(first, of), most(last, of));

@@ -24,9 +24,9 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 pub(super) enum Body {
     Bytes(Vec<u8>),
-    /// That of `/bytes`.
+    /// The response to `/bytes`.
     Dots(usize),
-    /// That of `/worker`.
+    /// The response to `/worker`.
     Worker,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct ServedFile {
     validators: String,
 }
 
-/// What a response head contains.
+/// The fields of a response head.
 #[derive(Debug)]
 pub(super) struct HeadSeen {
     pub(super) body_length: usize,
@@ -79,7 +79,7 @@ impl Exchange {
         self.answered(status, "text/plain", Body::Bytes(text.to_vec()))
     }
 
-    /// Which worker serves the connection.
+    /// A request for the worker that serves the connection.
     pub(super) fn worker() -> Self {
         Self {
             fields: "\r\nContent-Type: application/json\r\nContent-Length: ".to_owned(),
@@ -176,7 +176,7 @@ impl Exchange {
         })
     }
 
-    /// Whether the request asks for the end of its connection.
+    /// Returns whether the request asks for the end of its connection.
     pub(super) fn asks_for_close(&self) -> bool {
         self.asks_for_close
     }

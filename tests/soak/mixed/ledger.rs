@@ -1,4 +1,4 @@
-//! What the clients of one server count, and which of their failures a disturbance explains.
+//! The counts of one server's clients, and the failures that a disturbance explains.
 
 use std::{
     collections::HashSet,
@@ -68,7 +68,7 @@ impl Spans {
         self.ended.load(SeqCst)
     }
 
-    /// Whether any time since the moment was in a span.
+    /// Returns whether any time since the moment was in a span.
     pub(super) fn overlap_since(&self, moment: u64) -> bool {
         self.begun.load(SeqCst) > moment
     }

@@ -1,4 +1,4 @@
-//! What one client does on one connection.
+//! The session of one client on one connection.
 
 use std::{
     io::{self, ErrorKind},
@@ -163,11 +163,16 @@ impl Session<'_> {
             .map(|_| self.choose())
             .filter(|exchange| exchange.request.len() <= PIPELINED_MAX)
             .collect();
-        let requests: Vec<_> = exchanges.iter().map(|it| &it.request[..]).collect();
+        let requests: Vec<_> = exchanges
+            .iter()
+            .map(|exchange| &exchange.request[..])
+            .collect();
         self.begin_requests(exchanges.len() as u64);
         // If a stopping worker has closed the connection, one of the responses announces it.
         let _ = self.wire.send(&requests.concat());
-        exchanges.iter().try_for_each(|it| self.response(it))
+        exchanges
+            .iter()
+            .try_for_each(|exchange| self.response(exchange))
     }
 
     fn slow_request(&mut self) -> Result<(), End> {

@@ -32,7 +32,7 @@ pub(super) struct Site {
     pub(super) done: Done,
 }
 
-/// How often each disturbance was made.
+/// Number of times that each disturbance was made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) reloads: u32,
@@ -67,7 +67,8 @@ impl Site {
         // The kernel does not distribute the connections of Unix sockets.
         let unix = (policy != "reuseport").then(|| directory.file("socket"));
         let mut command = Command::new(httpd());
-        // All its processes are in a group of their own, and so are those of later binaries.
+        // All its processes are in a group of their own, and so are the processes of later
+        // binaries.
         command.process_group(0).current_dir(directory.file("cwd"));
         command.env("TMPDIR", directory.file("tmp"));
         // Enough, with the usual limits of descriptors.

@@ -70,7 +70,7 @@ impl Wire {
 
     /// The client's port; `None` on a Unix socket.
     pub(super) fn local_port(&self) -> Option<u16> {
-        self.stream.local_addr().ok().map(|it| it.port())
+        self.stream.local_addr().ok().map(|address| address.port())
     }
 
     /// Reads a response head, with the empty line.
@@ -122,7 +122,7 @@ impl Wire {
         self.body(length)
     }
 
-    /// Whether nothing of the next response has arrived.
+    /// Returns whether nothing of the next response has arrived.
     pub(super) fn has_nothing(&self) -> bool {
         self.received.is_empty()
     }

@@ -9,7 +9,7 @@ use std::{
 use evcore_tests::{Client, Server, try_signal_to};
 use rustix::process::Signal;
 
-/// So many clients are connected at most.
+/// Number of connected clients, at most.
 const CLIENTS: usize = 240;
 
 const TICK: Duration = Duration::from_millis(20);
@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// The time between two incidents.
 const INTERVAL: Duration = Duration::from_secs(8);
 
-/// What makes the load uneven. They take turns.
+/// The incidents that make the load uneven. They take turns.
 const INCIDENTS: [Incident; 7] = [
     Incident::Leave,
     Incident::Kill,

@@ -1,4 +1,4 @@
-//! The coordinator beside a balancer that plans each turn.
+//! The coordinator compared with a balancer that plans each turn.
 
 use std::sync::{
     Arc, Mutex,

@@ -89,7 +89,9 @@ fn the_pending_member_is_the_least_loaded_that_has_not_answered() {
 #[test]
 fn of_members_with_equal_loads_each_notifies_the_next() {
     let (_group, members) = joined([load(1); 4]);
-    let least = members.each_ref().map(|it| it.sync(load(1)).least_loaded);
+    let least = members
+        .each_ref()
+        .map(|member| member.sync(load(1)).least_loaded);
     assert_eq!(least, [peer(1, 1), peer(2, 1), peer(3, 1), peer(0, 1)]);
 }
 

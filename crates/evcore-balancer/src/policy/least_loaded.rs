@@ -66,7 +66,7 @@ pub(crate) struct LeastLoaded {
     lock_policy: LockPolicy,
 }
 
-/// What a worker does between two plans.
+/// The state of a worker between two plans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     /// It does not listen, because it is full or has not started.
@@ -150,13 +150,13 @@ impl LeastLoaded {
     /// Ends the wait for a notified worker that leads now, or that need not lead any more.
     fn update_awaited(&mut self, now: Now<'_>) {
         let pending = now.view.pending.map(|peer| peer.id);
-        self.ignored = self.ignored.filter(|it| pending == Some(*it));
+        self.ignored = self.ignored.filter(|id| pending == Some(*id));
         let Some(mut awaited) = self.awaited.take() else {
             return;
         };
         let waited_ns = passed(awaited.since_ns, now.ns);
         if waited_ns >= PATIENCE_NS {
-            self.ignored = pending.filter(|it| *it == awaited.peer.id);
+            self.ignored = pending.filter(|id| *id == awaited.peer.id);
         }
         awaited.accepted = awaited.accepted.saturating_add(now.inputs.accepted);
         let leads = now.view.leader == Leader::Me && !now.notified;
@@ -167,7 +167,7 @@ impl LeastLoaded {
         }
     }
 
-    /// Whether only the time or another input changes what this worker does.
+    /// Returns whether only the time or another input changes what this worker does.
     pub(crate) fn is_settled(&self, inputs: &Inputs, plan: &Plan) -> bool {
         if !inputs.exclusive {
             return plan.stands;
@@ -230,7 +230,7 @@ impl LeastLoaded {
         }
     }
 
-    /// Whether no other worker should listen in place of this one.
+    /// Returns whether no other worker should listen in place of this one.
     fn is_near(&self, now: Now<'_>) -> bool {
         !now.view.outpaced && self.slack.is_near(now.inputs.load, now.least_loaded)
     }
@@ -262,7 +262,7 @@ impl LeastLoaded {
     /// Keeps listening above the limit, because no other worker leads, and notifies the one that
     /// should.
     fn keep_leading(&mut self, now: Now<'_>) -> Plan {
-        let is_patient = |it: &Awaited| passed(it.since_ns, now.ns) < PATIENCE_NS;
+        let is_patient = |awaited: &Awaited| passed(awaited.since_ns, now.ns) < PATIENCE_NS;
         let mut notify = None;
         let is_waiting = self.awaited.as_ref().is_some_and(is_patient);
         if let Some(peer) = now.least_loaded.filter(|_| !is_waiting) {
@@ -272,7 +272,7 @@ impl LeastLoaded {
                 accepted: 0,
             });
             // Another worker may have notified it already.
-            notify = now.view.least_loaded.filter(|it| it.id == peer.id);
+            notify = now.view.least_loaded.filter(|least| least.id == peer.id);
         }
         Plan {
             notify: notify.map(|peer| peer.id),
@@ -314,8 +314,9 @@ impl LeastLoaded {
         }
     }
 
-    /// Number of clients that a leader may accept while it waits for an answer, and when it changes:
-    /// none at first, and as many as the slack in each further interval.
+    /// Number of clients that a leader may accept while it waits for an answer, and the time until
+    /// this number changes, in nanoseconds. The number is 0 at first, and the slack in each further
+    /// interval.
     fn share(&self, awaited: &Awaited, ns: u64) -> (u32, u64) {
         let waited_ns = passed(awaited.since_ns, ns);
         let left_ns = PATIENCE_NS - waited_ns % PATIENCE_NS;

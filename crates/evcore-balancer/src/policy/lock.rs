@@ -5,9 +5,9 @@
 //! during the handoff, for the time of one wake-up. A worker without a group sees no loads and
 //! follows nginx's rule: it yields while it is crowded.
 //!
-//! A worker that did not get the lock, or has yielded it, tries again after the delay. A worker that
-//! has room and has not listened for the delay *probes*: it listens for one turn, without the lock
-//! and without waiting, because the holder may be stopped. A probe is no violation of the lock,
+//! A worker that did not get the lock, or has yielded it, tries again after the delay. A worker
+//! that has room and has not listened for the delay *probes*, because the holder may be stopped. It
+//! listens for one turn, without the lock and without waiting. A probe does not violate the lock,
 //! which limits how many workers a client wakes and not how many accept.
 
 use std::time::Duration;
@@ -44,7 +44,7 @@ struct Seen {
     view: GroupView,
 }
 
-/// What this turn does about the lock.
+/// The action of this turn on the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Turn {
     /// This worker has no room.
@@ -129,7 +129,7 @@ impl LockPolicy {
         view
     }
 
-    /// Whether this worker should yield the lock to others.
+    /// Returns whether this worker should yield the lock to others.
     fn is_over_limit(&self, now: &Inputs, view: &GroupView) -> bool {
         if now.in_group {
             view.outpaced || !self.slack.is_near(now.load, view.least_loaded)

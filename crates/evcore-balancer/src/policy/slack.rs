@@ -1,4 +1,4 @@
-//! How many connections a worker may have above the least loaded worker.
+//! The number of connections that a worker may have above the least loaded worker.
 
 use crate::inputs::{Load, Peer};
 
@@ -13,13 +13,13 @@ impl Slack {
         Self(connections.max(1))
     }
 
-    /// Whether a load is at most the limit that the least loaded of the other workers sets.
+    /// Returns whether a load is at most the limit that the least loaded of the other workers sets.
     pub(crate) fn is_near(self, load: Load, least: Option<Peer>) -> bool {
         least.is_none_or(|least| load.active <= self.limit(least))
     }
 
-    /// How many connections bring this worker above the limit; `None` if no other worker can accept
-    /// the rest.
+    /// Number of further connections that bring this worker above the limit; `None` if no other
+    /// worker can accept the rest.
     pub(crate) fn room(self, load: Load, least: Option<Peer>) -> Option<u32> {
         let room = |least| {
             self.limit(least)
@@ -34,9 +34,9 @@ impl Slack {
         self.0.saturating_mul(factor)
     }
 
-    /// Number of connections that a worker may accept before it looks at the others again, because their
-    /// loads change meanwhile: up to the least load, or the slack, or four times the slack if no
-    /// other worker can accept the rest.
+    /// Number of connections that a worker may accept before it looks at the others again, because
+    /// their loads change meanwhile. It is at most the least load or the slack, or four times the
+    /// slack if no other worker can accept the rest.
     pub(crate) fn batch(self, load: Load, least: Option<Peer>) -> u32 {
         let Some(least) = least else {
             return self.times(4);

@@ -1,5 +1,5 @@
-//! What the workers of a model ask of the kernel: one listener with exclusive wake-ups, and a
-//! notifier for each worker.
+//! The part of the kernel that the workers of a model use: one listener with exclusive wake-ups,
+//! and a notifier for each worker.
 //!
 //! A call is one step that nothing interrupts. All calls change one word, so that loom tries them in
 //! each order. A call makes nothing visible to another thread, which is less than a real kernel
@@ -40,7 +40,7 @@ pub(crate) struct Registration {
     pub(crate) edge_triggered: bool,
 }
 
-/// What the kernel keeps of a worker.
+/// The state of a worker in the kernel.
 #[derive(Clone, Copy, Default)]
 struct Worker {
     /// It follows a plan to listen. Between two registrations it still does.
@@ -51,7 +51,7 @@ struct Worker {
     asleep: bool,
 }
 
-/// What a wait returned.
+/// The result of a wait.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Woken {
     pub(crate) by_client: bool,
@@ -97,7 +97,7 @@ impl Kernel {
             .unwrap_or_default()
     }
 
-    /// Accepts so many clients at most. Returns how many, and whether any are left.
+    /// Accepts at most this many clients. Returns their number, and whether any are left.
     pub(crate) fn accept(&self, at_most: usize) -> (usize, bool) {
         let accepted = self.call(|state| {
             let accepted = state.clients.min(at_most);
@@ -107,7 +107,7 @@ impl Kernel {
         accepted.unwrap_or_default()
     }
 
-    /// Whether the notifications of this thread are lost from here on.
+    /// Returns whether the notifications of this thread are lost from here on.
     pub(crate) fn mute_this_thread(&self, is_mute: bool) {
         let this = thread::current().id();
         self.with(|state| state.mute = is_mute.then_some(this));
@@ -142,12 +142,13 @@ impl Kernel {
         });
     }
 
-    /// Whether the wait of a worker would end now. It is no call, so only one thread may run.
+    /// Returns whether the wait of a worker would end now. It is not a call, so only one thread may
+    /// run.
     pub(crate) fn wakes(&self, slot: usize) -> bool {
         self.with(|state| state.workers[slot].notified || state.has_client_for(slot))
     }
 
-    /// The number of clients that wait. It is no call.
+    /// The number of clients that wait. It is not a call.
     pub(crate) fn clients(&self) -> usize {
         self.with(|state| state.clients)
     }
@@ -178,7 +179,7 @@ impl State {
     }
 
     fn deregister(&mut self, slot: usize) {
-        self.queue.retain(|it| it.slot != slot);
+        self.queue.retain(|entry| entry.slot != slot);
         self.workers[slot].reported = false;
     }
 
@@ -201,7 +202,7 @@ impl State {
 
     fn wait(&mut self, slot: usize, sleeps: bool) -> Woken {
         let by_client = self.has_client_for(slot);
-        let is_edge = |it: &Registration| it.slot == slot && it.edge_triggered;
+        let is_edge = |entry: &Registration| entry.slot == slot && entry.edge_triggered;
         let reports_once = self.queue.iter().any(is_edge);
         let worker = &mut self.workers[slot];
         let by_notification = worker.notified;

@@ -14,18 +14,18 @@ use crate::{
     worker_id::WorkerId,
 };
 
-/// What a worker does in a model, before it takes the turns that follow.
+/// The act of a worker in a model, before it takes the turns that follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
     /// Nothing, until it is woken. Then it takes one turn.
     Sleeps,
-    /// It has so many connections now.
+    /// It has this many connections now.
     Has(usize),
     /// Its delay is over.
     Later,
     /// It closes its listener and leaves the group.
     Leaves,
-    /// It joins with so many connections.
+    /// It joins with this many connections.
     Joins(usize),
 }
 use Act::{Has, Joins, Later, Leaves, Sleeps};
@@ -43,7 +43,7 @@ pub(crate) struct Model {
     pub(crate) client: bool,
     /// The worker that dies, and how many operations it has left.
     pub(crate) dies: Option<(usize, u32)>,
-    /// How many turns a worker takes at most while the others run.
+    /// Maximum number of turns of a worker while the others run.
     pub(crate) turns: usize,
     pub(crate) preemptions: Option<usize>,
 }
@@ -74,7 +74,7 @@ impl Model {
     pub(crate) fn check(&self) -> bool {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = match (builder.preemption_bound, self.preemptions) {
-            // A bound of all models is that of CI, which has less time.
+            // A bound of all models is the one of CI, which has less time.
             (Some(all), Some(own)) => Some(all.min(own - 1)),
             (all, own) => all.or(own),
         };
@@ -131,7 +131,7 @@ impl Model {
             living.push(thread.join().unwrap().0);
         }
         self.check_that_clients_are_accepted(&server, &mut living);
-        // What workers do when they are dropped does not count.
+        // The acts of workers that are dropped do not count.
         sync::die_after(0);
         let has_died = dead.is_some();
         living.into_iter().chain(dead).for_each(Worker::end);
@@ -205,7 +205,7 @@ impl Model {
         }
     }
 
-    /// Whether no worker gives up the leadership without a successor.
+    /// Returns whether no worker gives up the leadership without a successor.
     fn one_always_listens(&self) -> bool {
         let stays = |act: Act| !matches!(act, Leaves | Has(CAPACITY));
         self.exclusive && self.dies.is_none() && self.workers.iter().all(|&(_, act)| stays(act))

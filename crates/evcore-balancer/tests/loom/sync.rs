@@ -55,7 +55,7 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Mortal {
     thread: ThreadId,
-    /// How many operations it has left.
+    /// Number of operations that it has left.
     left: u32,
     is_dead: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) fn all_live() {
     MORTAL.set(None);
 }
 
-/// Lets this thread die after so many operations.
+/// Lets this thread die after this many operations.
 pub(crate) fn die_after(operations: u32) {
     MORTAL.set(Some(Mortal {
         thread: thread::current().id(),
@@ -83,7 +83,7 @@ pub(crate) fn die_after(operations: u32) {
     }));
 }
 
-/// Whether the mortal thread has died. No thread is mortal afterwards.
+/// Returns whether the mortal thread has died. No thread is mortal afterwards.
 pub(crate) fn has_died() -> bool {
     MORTAL.take().is_some_and(|mortal| mortal.is_dead)
 }

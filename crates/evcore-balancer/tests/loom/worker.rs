@@ -26,7 +26,7 @@ use crate::{
 /// The number of connections that a worker can have.
 pub(crate) const CAPACITY: usize = 100;
 
-/// What the workers of a model share.
+/// The state that the workers of a model share.
 pub(crate) struct Server {
     pub(crate) group: WorkerGroup,
     pub(crate) kernel: Arc<Kernel>,
@@ -78,11 +78,11 @@ pub(crate) struct Worker {
     may_have_left_clients: bool,
     is_registered: bool,
     holds_lock: bool,
-    /// How many clients the plan lets in.
+    /// Number of clients that the plan lets in.
     allowed: usize,
-    /// How long the plan lets it wait.
+    /// Time that the plan lets it wait.
     wait_at_most: Option<Duration>,
-    /// What the other one may read is written.
+    /// The cells that the other one may read are written.
     is_traced: [bool; 2],
 }
 
@@ -204,7 +204,9 @@ impl Worker {
             self.trace(NOTIFIED);
             self.member().notify(peer);
         }
-        self.allowed = plan.accepts_at_most.map_or(CAPACITY, |it| it as usize);
+        self.allowed = plan
+            .accepts_at_most
+            .map_or(CAPACITY, |clients| clients as usize);
         self.holds_lock = plan.holds_lock;
         self.wait_at_most = plan.wait_at_most;
     }
@@ -292,7 +294,7 @@ impl Server {
         }
     }
 
-    /// What the others read of a worker; `None` if there are three.
+    /// The cells of a worker that the others read; `None` if there are three.
     fn traces_of(&self, slot: usize) -> Option<&[Trace; 2]> {
         self.traces.get(slot).filter(|_| self.group.workers() == 2)
     }

@@ -58,8 +58,8 @@ fn burst(server: &Server, clients: usize) -> [f64; 2] {
     [even, each(server.sleeps() - before, clients)]
 }
 
-/// How many connections each worker has accepted: those of `wrk`, which opens one more than it was
-/// asked for, and the one that has found out that the server serves.
+/// Number of connections that each worker has accepted: the connections of `wrk`, which opens one
+/// more than requested, and the one that has found out that the server serves.
 fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
     let mut wrk = Command::new("wrk");
     wrk.args([format!("-c{clients}"), "-d1s".to_owned()]);
@@ -69,7 +69,7 @@ fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
     accepted(server).map_err(|error| format!("/status.json: {error}"))
 }
 
-/// How many connections each worker has accepted before this one.
+/// Number of connections that each worker has accepted before this one.
 fn accepted(server: &Server) -> Result<Vec<u64>, crate::Error> {
     let mut stream = TcpStream::connect(server.address)?;
     stream.write_all(b"GET /status.json HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;

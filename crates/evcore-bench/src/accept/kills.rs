@@ -1,4 +1,4 @@
-//! How long no worker accepts after the one that would have is killed or stopped.
+//! The time without an accept after the worker that would have accepted is killed or stopped.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,18 +12,18 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::server::{self, Server};
 
-/// How many workers there are: the more, the sooner one is old enough to be killed.
+/// Number of workers: the more, the sooner one is old enough to be killed.
 const WORKERS: usize = 8;
 
-/// How many are killed and stopped: a thousand kills and a hundred stops over all policies.
+/// Number of workers that are killed and stopped: a thousand kills and a hundred stops over all
+/// policies.
 const KILLS: usize = 200;
 const STOPS: usize = 20;
 
 /// A worker that dies before this age is replaced after a pause, which is not what is measured.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
-/// How long a worker is stopped if no other accepts the client. Twice the delay of all
-/// peers.
+/// Time for which a worker is stopped if no other accepts the client. Twice the delay of all peers.
 const STOPPED: Duration = Duration::from_secs(1);
 
 /// Measures all that replace a dead worker.

@@ -40,10 +40,12 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
     let mut needed = Vec::new();
     let is_measured = |workers| peer.name.starts_with("httpd") || workers == 1 || workers == SHOWN;
-    for workers in WORKERS.into_iter().filter(|it| is_measured(*it)) {
+    for workers in WORKERS.into_iter().filter(|workers| is_measured(*workers)) {
         let server = peer.start(workers)?;
         eprintln!("accept: {}, {workers} workers", peer.name);
-        let patterns = PATTERNS.iter().filter(|it| it.least_workers <= workers);
+        let patterns = PATTERNS
+            .iter()
+            .filter(|pattern| pattern.least_workers <= workers);
         for (at, pattern) in patterns.enumerate() {
             let [jain, wakes] = pattern.measure(&server, run);
             if workers == 1 {

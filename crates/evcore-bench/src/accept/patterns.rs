@@ -1,4 +1,4 @@
-//! How clients come and go.
+//! Patterns in which clients come and go.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::run::{Run, each};
 use crate::server::Server;
 use crate::whole::run_load;
 
-/// How many connections there are in the end.
+/// Number of connections in the end.
 const LONG_LIVED: usize = 640;
 const BURST: usize = 64;
 /// Of how many workers all clients leave halfway.
@@ -152,11 +152,11 @@ fn uneven(server: &Server, run: &Run) -> (f64, usize) {
             ));
         }
     }
-    let median = Spread::of(&samples).map_or(f64::NAN, |it| it.median);
+    let median = Spread::of(&samples).map_or(f64::NAN, |spread| spread.median);
     (median, count)
 }
 
-/// How many connections each worker has, by its process id.
+/// Number of connections of each worker, by its process id.
 fn shares<'a>(all: impl IntoIterator<Item = &'a Connection>) -> BTreeMap<u32, u64> {
     let mut shares = BTreeMap::new();
     for (_, worker) in all {

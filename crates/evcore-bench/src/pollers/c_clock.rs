@@ -1,8 +1,8 @@
 //! The C library's clocks, read as directly as the project's own source reads the kernel's, and
 //! counted. To count a reading takes one instruction.
 //!
-//! The standard library's clocks take more instructions than the work that is counted, and those of
-//! rustix cannot be counted.
+//! The standard library's clocks take more instructions than the work that is counted, and rustix's
+//! clocks cannot be counted.
 
 #![allow(unsafe_code, reason = "it calls the C library")]
 
@@ -17,7 +17,7 @@ pub(super) struct CClock;
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
 static WALL: AtomicU64 = AtomicU64::new(0);
 
-/// How often the monotonic and the wall clock were read.
+/// Number of reads of the monotonic and of the wall clock.
 pub(super) fn readings() -> [u64; 2] {
     [MONOTONIC.load(Relaxed), WALL.load(Relaxed)]
 }

@@ -9,7 +9,7 @@ use crate::cpus::most_descriptors;
 /// The ring whose instructions are counted.
 const PAIRS: usize = 200;
 
-/// A timeout that is no whole number of milliseconds.
+/// A timeout that is not a whole number of milliseconds.
 const SHORT: Duration = Duration::from_nanos(1_000_001);
 
 /// Runs the operation that the words name. Returns whether there is such an operation.

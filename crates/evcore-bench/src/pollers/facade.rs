@@ -9,6 +9,8 @@ use evcore::balancer::{GroupMember, Load, Policy, WorkerGroup, WorkerId};
 use evcore::clock::Clock;
 use evcore::{Budgets, Builder, EventLoop, Interest, Listener, Mode, Step, Timer, Token, TokenMap};
 
+use rustix::event::{Timespec, poll};
+
 use super::c_clock::CClock;
 use super::peers::{BATCH, PeerPoller, Setup};
 use super::ring_of_pairs::Ring;
@@ -18,7 +20,7 @@ use super::rust::read_if;
 pub(super) struct Facade {
     ev: EventLoop,
     tokens: Vec<Token>,
-    /// That of the first token.
+    /// Index of the first token.
     first_index: u32,
     timers: bool,
 }
@@ -62,13 +64,16 @@ fn live(ev: &mut EventLoop, mode: Mode) {
     assert!(ended.close(ev, added.expect("a descriptor is left")));
     let sleep = ev.add_unwatched().expect("a token is left");
     ev.arm(sleep, Timer::READ, Duration::from_millis(1));
-    let mut is_over = false;
-    while !is_over {
-        ev.wait().expect("it can wait");
-        while let Some(step) = ev.next_step() {
-            is_over |= matches!(step, Step::Expired(token, _) if token == sleep);
-        }
-    }
+    // It is due when the wait begins, so that each run makes as many calls.
+    let time = Timespec {
+        tv_sec: 0,
+        tv_nsec: 3_000_000,
+    };
+    assert_eq!(poll(&mut [], Some(&time)), Ok(0));
+    ev.wait().expect("it can wait");
+    let step = ev.next_step();
+    assert!(matches!(step, Some(Step::Expired(token, _)) if token == sleep));
+    assert!(ev.next_step().is_none());
     ev.remove(sleep);
 }
 

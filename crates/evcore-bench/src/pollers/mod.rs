@@ -26,14 +26,14 @@ pub(crate) use self::peers::PeerPoller;
 pub(crate) use self::ring_of_pairs::{Pairs, Ring};
 pub(crate) use self::turn::measure as measure_turn;
 
-/// How many pairs there are, and how many have a byte at the same time.
+/// Number of pairs, and number of them that have a byte at the same time.
 const PAIRS: [usize; 3] = [100, 1_000, 9_000];
 const ACTIVE: [usize; 3] = [1, 100, 1_000];
 
-/// How many bytes a round passes on.
+/// Number of bytes that a round passes on.
 const WRITES: usize = 40_000;
 
-/// How often a round stops and starts.
+/// Number of stops and starts in a round.
 const TOGGLES: usize = 1 << 17;
 
 /// Measures the times of all peers.

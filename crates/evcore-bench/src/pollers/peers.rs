@@ -43,7 +43,7 @@ pub(crate) trait PeerPoller {
     }
 }
 
-/// How to create a poller.
+/// The way to create a poller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
     /// Each descriptor has a timer, which is armed, and armed again whenever its pair is served.
@@ -126,13 +126,13 @@ impl Peer {
         matches!(self.kind, InC(_))
     }
 
-    /// Whether its time is measured. The others are only counted.
+    /// Returns whether its time is measured. The others are only counted.
     pub(super) fn is_timed(&self) -> bool {
         !matches!(self.kind, Kind::Poller(Poll | Select) | Listening(_))
     }
 
-    /// Whether it takes part with or without timers. The baseline takes part without timers of its
-    /// own.
+    /// Returns whether it takes part with or without timers. The baseline takes part without timers
+    /// of its own.
     pub(super) fn takes_part(&self, timers: bool) -> bool {
         !timers || self.has_timers() || self.name == "bare epoll"
     }

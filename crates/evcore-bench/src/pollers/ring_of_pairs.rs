@@ -88,7 +88,7 @@ impl<'a> Ring<'a> {
         Duration::from_millis(ms as u64)
     }
 
-    /// Whether no events are left.
+    /// Returns whether no events are left.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.left == 0

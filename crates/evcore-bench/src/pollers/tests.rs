@@ -42,7 +42,7 @@ fn what_was_stopped_and_started_is_still_watched() {
 
 #[test]
 fn a_wait_that_is_counted_lasts_as_long_as_it_says() {
-    for peer in peers().iter().filter(|it| !it.is_in_c()) {
+    for peer in peers().iter().filter(|peer| !peer.is_in_c()) {
         let start = Instant::now();
         assert!(count(&["wait", "short", peer.name, "3"]), "{}", peer.name);
         assert!(start.elapsed() > Duration::from_millis(3), "{}", peer.name);

@@ -1,4 +1,4 @@
-//! What a turn takes, counted: instructions, clock readings, system calls and allocations.
+//! The cost of a turn, counted: instructions, clock readings, system calls and allocations.
 
 use super::c_clock::readings;
 use super::peers::{Peer, Setup, peers};
@@ -24,7 +24,7 @@ const COLUMNS: [(&str, &str, Tool, &str); 9] = [
 
 const ALLOCATIONS: &str = "allocations";
 
-/// Whether a peer has a cell in a table.
+/// Returns whether a peer has a cell in a table.
 fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
     match table {
         _ if words.contains("timers") && !peer.has_timers() => false,
@@ -46,7 +46,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         if tool.is_missing(report) {
             continue;
         }
-        for peer in peers.iter().filter(|it| takes_part(it, table, words)) {
+        for peer in peers.iter().filter(|peer| takes_part(peer, table, words)) {
             if report.wants(table, peer.name, column) {
                 eprintln!("turn: {table}, {column}, of {}", peer.name);
                 let counts = tool.each(run, &format!("pollers {words}"), peer.name);
@@ -67,7 +67,10 @@ fn clocks(peers: &[Peer], report: &mut Report) {
     const TURNS: usize = 10_000;
     let pairs = Pairs::open(10);
     let (timers, c_clock) = (true, true);
-    for peer in peers.iter().filter(|it| it.name.starts_with("EventLoop")) {
+    for peer in peers
+        .iter()
+        .filter(|peer| peer.name.starts_with("EventLoop"))
+    {
         let mut poller = peer.create(&pairs.near, Setup { timers, c_clock });
         let before = readings();
         poller.run(&mut Ring::start(&pairs, 1, TURNS));

@@ -24,7 +24,7 @@ pub(crate) use self::script::{Step, TIMEOUT_MS};
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let peers = peers::peers();
     foreign::record_absent(report);
-    // How many timers are armed, as a power of 10.
+    // Number of armed timers, as a power of 10.
     for size in 3..=if run.quick { 4 } else { 6 } {
         let script = Script::new(10_usize.pow(size), run.scaled(script::STEPS));
         let column = format!("10^{size}");
@@ -148,7 +148,7 @@ pub(crate) fn count_few(run: &Run, report: &mut Report) {
     }
 }
 
-/// What a re-arm takes of the processor.
+/// Counts the instructions of a re-arm.
 pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
     const TABLE: &str = "instructions";
     if Tool::CacheSim.is_missing(report) {

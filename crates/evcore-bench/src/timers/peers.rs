@@ -29,13 +29,13 @@ impl Peer {
         }
     }
 
-    /// Whether it is no queue.
+    /// Returns whether it is not a queue.
     pub(super) fn is_loop(&self) -> bool {
         self.name == LOOP
     }
 
-    /// Whether it serves turns with few timers: its time can be set, and it can look for the next
-    /// deadline.
+    /// Returns whether it serves turns with few timers: its time can be set, and it can look for
+    /// the next deadline.
     pub(super) fn has_turns(&self) -> bool {
         !self.is_loop() && (self.create)(1, false).turns(&[], false)
     }

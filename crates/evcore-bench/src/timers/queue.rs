@@ -1,4 +1,4 @@
-//! What a queue must do to be measured.
+//! The operations that a queue must have to be measured.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use crate::run::cpu_ns;
 
 /// A queue in Rust, operation by operation; the loops around them are compiled for each.
 pub(super) trait Queue {
-    /// Whether its time can be set, millisecond by millisecond, at no cost.
+    /// True if its time can be set, millisecond by millisecond, at no cost.
     const KEEPS_TIME: bool = true;
 
     /// Arms, or arms again.
@@ -107,7 +107,7 @@ impl<Q: Queue> PeerQueue for Q {
         let mut last = cpu_ns();
         let mut after_one = || {
             calls.push(cpu_ns() - last);
-            // What the list itself takes is not a call's.
+            // The cost of the list itself is not a call's.
             last = cpu_ns();
         };
         for step in steps {

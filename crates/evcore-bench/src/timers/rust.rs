@@ -167,7 +167,7 @@ pub(super) struct HashWheel {
     wheel: QuadWheelWithOverflow<Entry>,
     armed: Vec<bool>,
     now: u64,
-    /// What the last tick brought.
+    /// The timers that expired at the last tick.
     expired: Vec<Rc<Entry>>,
 }
 

@@ -1,6 +1,6 @@
-//! What is done to every queue: the same operations in the same order, made beforehand.
+//! The operations on every queue: the same ones in the same order, made beforehand.
 
-/// How many operations a round times, at any size.
+/// Number of operations that a round times, at any size.
 pub(super) const STEPS: usize = 1 << 18;
 
 /// Milliseconds from an event to its timeout.
@@ -19,7 +19,7 @@ const TURNS_PER_MS: usize = 10;
 /// Every run and every peer has the same operations.
 const SEED: u64 = 1;
 
-/// Timers that come and go beside those that are armed.
+/// Timers that come and go in addition to the armed ones.
 const SPARE: usize = 64;
 
 /// One operation: the timer, and the deadline that it gets. As `struct step` in `c/peer.h`.

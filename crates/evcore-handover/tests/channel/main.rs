@@ -1,4 +1,5 @@
-//! Both ends of a channel in one process: who owns what, and that no descriptor stays open.
+//! Both ends of a channel in one process: the owner of each connection, and that no descriptor
+//! stays open.
 
 #![cfg(target_os = "linux")]
 

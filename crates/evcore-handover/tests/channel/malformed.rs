@@ -14,7 +14,7 @@ use rustix::net::{
 
 use crate::{VERSION, alone, numbers, send};
 
-/// What a sender does, by hand.
+/// The calls of a sender, by hand.
 struct Impostor {
     mailbox: Mailbox,
     address: OwnedFd,

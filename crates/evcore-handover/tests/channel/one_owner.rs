@@ -119,7 +119,7 @@ impl Ends {
                     let back = sender.take().map(Sender::take_back);
                     self.at_sender.extend(back.unwrap_or_default());
                 }
-                // What is sent lives on in the receiver, unless a refusal is under way.
+                // A sent connection lives on in the receiver, unless a refusal is under way.
                 (Call::DropSender, slot, Some(receiver)) => {
                     if let Some(sender) = slot {
                         while let Ok(Some(answer)) = sender.next_answer() {

@@ -1,4 +1,4 @@
-//! What a process does: it gives its clients away, or takes those of another.
+//! The roles of a process: it gives its clients away, or takes those of another.
 //!
 //! The state of a connection is its number, in the order in which the clients have connected.
 

@@ -1,4 +1,4 @@
-//! What a connection has received and not served.
+//! Bytes that a connection has received and not served.
 
 use std::mem;
 
@@ -23,7 +23,7 @@ impl Input {
         self.bytes.is_empty()
     }
 
-    /// Whether there may be a whole request.
+    /// Returns whether there may be a whole request.
     pub(super) fn is_servable(&self) -> bool {
         !self.is_empty() && !self.is_partial
     }
@@ -44,7 +44,7 @@ impl Input {
         mem::take(&mut self.bytes)
     }
 
-    /// Puts the bytes back of which so many were served.
+    /// Puts the bytes back, of which this many were served.
     pub(super) fn put_back(&mut self, mut bytes: Vec<u8>, used: usize) {
         if used < bytes.len() {
             bytes.drain(..used);
@@ -53,7 +53,7 @@ impl Input {
     }
 }
 
-/// Whether a head whose first `known` bytes were scanned before is incomplete for sure.
+/// Returns whether a head whose first `known` bytes were scanned before is incomplete for sure.
 ///
 /// A head ends with the end of a line, so without a new one there is nothing new to parse. A client that
 /// sends a byte at a time does not cause a parse for each byte.
@@ -63,25 +63,26 @@ pub(super) fn is_surely_partial(head: &[u8], known: usize) -> bool {
     has_no_news && may_begin_request(head)
 }
 
-/// Whether the first byte may be that of a request, or of an empty line before it. Other protocols, such
-/// as TLS, may never send the end of a line.
+/// Returns whether the first byte may be that of a request, or of an empty line before it. Other
+/// protocols, such as TLS, may never send the end of a line.
 fn may_begin_request(bytes: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b'\r' | b'\n');
     bytes.first().is_none_or(is_plain)
 }
 
-/// Whether the method of a head that was not parsed is HEAD, whose response has no body in any case
-/// (RFC 9110, section 9.3.2). Empty lines may come before it.
+/// Returns whether the method of a head that was not parsed is HEAD, whose response has no body in
+/// any case (RFC 9110, section 9.3.2). Empty lines may come before it.
 pub(super) fn has_method_head(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"HEAD ")
 }
 
-/// Whether the request line of a head is complete. Empty lines may come before it.
+/// Returns whether the request line of a head is complete. Empty lines may come before it.
 pub(super) fn has_request_line(head: &[u8]) -> bool {
     has_line_end(head.trim_ascii_start())
 }
 
-/// Whether a line ends in `bytes`. The last byte comes first, because most heads arrive whole.
+/// Returns whether a line ends in `bytes`. The last byte comes first, because most heads arrive
+/// whole.
 fn has_line_end(bytes: &[u8]) -> bool {
     bytes.last() == Some(&b'\n') || bytes.contains(&b'\n')
 }

@@ -23,19 +23,19 @@ struct Kept {
 }
 
 impl Output {
-    /// Whether there is something to send, here or in the shared buffer.
+    /// Returns whether there is something to send, here or in the shared buffer.
     #[inline]
     pub(super) fn is_pending(&self, shared: &Shared) -> bool {
         self.kept.is_some() || !shared.output.is_empty()
     }
 
-    /// Whether there is something to send here.
+    /// Returns whether there is something to send here.
     #[inline]
     pub(super) fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// What to send next. Something is pending.
+    /// Returns the bytes to send next. Something is pending.
     #[inline]
     pub(super) fn bytes<'a>(&'a mut self, shared: &'a mut Shared) -> Result<&'a [u8], Abort> {
         if self.is_kept() {

@@ -19,13 +19,13 @@ static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     left: u64,
-    /// The payload is that of this file up to `end`. `None` once it is sent.
+    /// The payload is the rest of this file up to `end`. `None` once it is sent.
     file: Option<Arc<OpenFile>>,
     end: u64,
     pub(super) disk_read: DiskRead,
 }
 
-/// What to send next.
+/// The part to send next.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Bytes(&'static [u8]),
@@ -63,18 +63,19 @@ impl Payload {
         self.left > 0
     }
 
-    /// Whether it is a file so short that the packets of the head and of the file are joined.
+    /// Returns whether it is a file so short that the packets of the head and of the file are
+    /// joined.
     #[inline]
     pub(super) fn is_short_file(&self) -> bool {
         self.file.is_some() && self.left <= MAX_JOINED_BYTES
     }
 
-    /// Whether the disk has not read what comes next.
+    /// Returns whether the disk has not read what comes next.
     pub(super) fn waits_for_disk(&self) -> bool {
         matches!(self.disk_read, DiskRead::Waiting | DiskRead::Running)
     }
 
-    /// What to send next. Something is pending.
+    /// Returns the part to send next. Something is pending.
     #[inline]
     pub(super) fn piece(&mut self) -> Piece<'_> {
         let was_read = std::mem::take(&mut self.disk_read) == DiskRead::Done;

@@ -1,10 +1,10 @@
-//! What a connection returns to the caller that has its stream.
+//! The tasks that a connection returns to the caller that has its stream.
 
 use std::{io, sync::Arc};
 
 use crate::{files::OpenFile, timers::Change};
 
-/// What to do with the stream.
+/// A task for the stream.
 #[derive(Debug)]
 pub enum Task<'a> {
     /// Send these bytes. `handle_sent` or `handle_blocked` follows.
@@ -29,18 +29,18 @@ pub enum Task<'a> {
     Wait,
 }
 
-/// What to change in the loop.
+/// The changes for the loop.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Of the timer [`RECEIVE`].
     pub receive: Change,
     /// Of the timer [`SEND`](crate::timers::SEND).
     pub send: Change,
-    /// Whether the loop may evict the connection.
+    /// True if the loop may evict the connection; `None` if that has not changed.
     pub is_idle: Option<bool>,
 }
 
-/// What follows a timer.
+/// The consequence of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Expiry {

@@ -13,9 +13,9 @@ use evcore::{
 
 use super::{Abort, Changes, Connection, Cx, Expiry, State, Task};
 use crate::{
+    body::MAX_BODY_BYTES,
     counts::Counts,
     options::Options,
-    request::MAX_BODY_BYTES,
     scoreboard::{Scoreboard, WorkerStats},
     shared::Shared,
     timers::{Change, RECEIVE, SEND, Timeout},
@@ -40,7 +40,7 @@ struct Client {
     /// Sent by the client, and not yet received by the server.
     sent: Vec<u8>,
     has_ended: bool,
-    /// How many more bytes the client takes before the stream blocks.
+    /// Number of bytes that the client takes before the stream blocks.
     room: usize,
     taken: Vec<u8>,
     /// The kernel still has a part of what was taken.
@@ -207,7 +207,7 @@ impl Fixture {
         self.proceed();
     }
 
-    /// What the client has received, as text.
+    /// The bytes that the client has received, as text.
     fn taken(&self) -> String {
         String::from_utf8_lossy(&self.client.taken).into_owned()
     }

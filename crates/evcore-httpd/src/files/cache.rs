@@ -1,11 +1,11 @@
 //! Files that are kept open for the next request (after nginx's `open_file_cache`).
 //!
 //! A file is served from here for a second after it was opened; then its name is opened again. So a
-//! file that was replaced or removed is served as it was for at most a second. A file that is changed
-//! in place is served with its present bytes, and for at most a second with the length, the tag and
-//! the date of before. Errors are not kept. The number of files is limited: the one that was used least recently makes room. A file that
-//! is not used for a while is closed by `close_unused`, so that the disk space of a removed file
-//! becomes free.
+//! file that was replaced or removed is served as it was for at most a second. A file that is
+//! changed in place is served with its present bytes. For at most a second it has the old length,
+//! tag and date. Errors are not kept. The number of files is limited: the one that was used least
+//! recently makes room. A file that is not used for a while is closed by `close_unused`, so that
+//! the disk space of a removed file becomes free.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use evcore::token::{LruList, Table, Token};
 
 use super::OpenFile;
 
-/// How long a file is served after it was opened, in milliseconds.
+/// Time that a file is served after it was opened, in milliseconds.
 const VALID_MS: u64 = 1000;
 
 /// Open files by their names.
@@ -101,7 +101,7 @@ impl OpenFiles {
         }
     }
 
-    /// Whether no file is here.
+    /// Returns whether no file is here.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use super::fields::Fields;
 
-/// What the conditions of a request decide.
+/// The decision of a request's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Respond as if there were none.
@@ -41,7 +41,7 @@ pub fn evaluate(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> Verdi
     }
 }
 
-/// Whether `Range` may be used: there is no `If-Range`, or it names the file as it is.
+/// Returns whether `Range` may be used: there is no `If-Range`, or it names the file as it is.
 ///
 /// A date has to be the date of the file exactly. Whether the file changed twice within that second
 /// is not known; an entity tag is safer.
@@ -54,7 +54,7 @@ pub fn range_applies(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> 
     value == etag.as_bytes() || (modified.is_some() && unix_seconds(value) == modified)
 }
 
-/// Whether a list of entity tags has one that matches, or is `*`.
+/// Returns whether a list of entity tags has one that matches, or is `*`.
 fn lists(lines: &[&[u8]], matches: impl Fn(&Tag<'_>) -> bool) -> bool {
     let mut lines = lines.iter();
     lines.any(|line| line.trim_ascii() == b"*" || Tags(line).any(|tag| matches(&tag)))
@@ -81,7 +81,7 @@ impl Tag<'_> {
     }
 }
 
-/// The entity tags of a list, up to the first that is none.
+/// The entity tags of a list, up to the first malformed one.
 struct Tags<'a>(&'a [u8]);
 
 impl<'a> Iterator for Tags<'a> {

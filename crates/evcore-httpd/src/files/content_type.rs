@@ -12,7 +12,7 @@ pub fn content_type(name: &[u8]) -> &'static str {
         .unwrap_or(UNKNOWN)
 }
 
-/// What follows the last dot of the last component. A dot at its front begins no extension.
+/// The text after the last dot of the last component. A dot at its front begins no extension.
 fn extension(name: &[u8]) -> Option<&str> {
     let file = name.rsplit(|byte| *byte == b'/').next()?;
     let dot = file.iter().rposition(|byte| *byte == b'.')?;

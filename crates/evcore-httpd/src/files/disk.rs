@@ -1,11 +1,11 @@
 //! Files that are not in memory: a thread reads them first, so that a slow disk does not hold the loop.
 //!
-//! Before a chunk of a file is sent, the first and the last byte of the chunk are read without waiting
-//! (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread of a pool
-//! reads the chunk, so that the kernel keeps it in memory, and the chunk is sent after that. Which
-//! chunks were found in memory is remembered while the file is open, at most a second for a file that
-//! is kept for later requests; so the look costs little. A look at a part of a chunk, as a range needs
-//! it, is not remembered, because it shows nothing of the rest.
+//! Before a chunk of a file is sent, the first and the last byte of the chunk are read without
+//! waiting (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread
+//! of a pool reads the chunk first, so that the kernel keeps it in memory. Which chunks were found
+//! in memory is remembered while the file is open, at most a second for a file that is kept for
+//! later requests; so the look costs little. A look at a part of a chunk, as a range needs it, is
+//! not remembered, because it shows nothing of the rest.
 //!
 //! If as many chunks as the queue holds wait for a thread, further connections wait for a place in it. A
 //! chunk whose connection is gone is not read.
@@ -36,14 +36,14 @@ pub const CHUNK_BYTES: u64 = 1024 * 1024;
 /// A disk serves a few reads at a time better than one.
 pub const THREADS: usize = 4;
 
-/// What a thread takes of a limit on memory, in bytes: its stack, and the heap that glibc reserves
-/// for it.
+/// The part of a limit on memory that a thread takes, in bytes: its stack, and the heap that glibc
+/// reserves for it.
 const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
 
 /// The time before threads that could not start are tried again, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// What a thread reads by one call.
+/// The size of a thread's read.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The most chunks that are read, or wait for a thread. It keeps the threads busy until the loop takes
@@ -60,7 +60,8 @@ pub fn left_in_chunk(offset: u64) -> u64 {
     CHUNK_BYTES - offset % CHUNK_BYTES
 }
 
-/// Whether these bytes of a file are a whole chunk, or the whole of what the file has of its last one.
+/// Returns whether these bytes of a file are a whole chunk, or the whole of what the file has of
+/// its last one.
 fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
     let end = offset + count;
     offset % CHUNK_BYTES == 0 && (end % CHUNK_BYTES == 0 || end == size)
@@ -71,8 +72,8 @@ fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
 pub struct ChunksInMemory(AtomicU64);
 
 impl OpenFile {
-    /// Whether these bytes of one chunk can be sent without waiting for the disk, as far as that is
-    /// known.
+    /// Returns whether these bytes of one chunk can be sent without waiting for the disk, as far as
+    /// that is known.
     pub fn is_in_memory(&self, offset: u64, count: u64) -> bool {
         let (known, bit) = (&self.in_memory.0, bit_of(offset).unwrap_or(0));
         if known.load(Relaxed) & bit != 0 {

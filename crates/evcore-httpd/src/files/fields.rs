@@ -93,7 +93,7 @@ fn single<'a>(values: &[&'a [u8]]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
 
-    /// How many values each field has.
+    /// Number of values of each field.
     fn counts(head: &str) -> [usize; 6] {
         let fields = Fields::parse(head.as_bytes()).expect("a head");
         assert_eq!(fields.target, "/files/a?b");

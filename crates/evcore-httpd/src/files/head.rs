@@ -2,7 +2,7 @@
 
 use evcore::clock::Clock;
 
-use super::{Ends, Files, OpenFile, Selection};
+use super::{Files, HeadEnd, OpenFile, Selection};
 use crate::{
     response::{Status, write_decimal, write_end, write_start},
     route::path_of,
@@ -16,7 +16,7 @@ impl Files {
         status: Status,
         file: &OpenFile,
         selection: &Selection,
-        (version, keep_alive): Ends,
+        (version, keep_alive): HeadEnd,
         clock: &Clock,
     ) -> u64 {
         if status == Status::Ok {
@@ -62,10 +62,15 @@ impl Files {
 }
 
 /// Redirects to the same target with a `/` at the end of its path.
-pub fn write_redirect(out: &mut Vec<u8>, target: &str, (version, keep_alive): Ends, clock: &Clock) {
+pub fn write_redirect(
+    out: &mut Vec<u8>,
+    target: &str,
+    (version, keep_alive): HeadEnd,
+    clock: &Clock,
+) {
     let query = target.find('?').map_or("", |at| &target[at..]);
     write_start(out, Status::MovedPermanently, clock.http_date());
-    // Not in absolute form: behind a proxy the client knows the server by another name.
+    // Not in absolute form: behind a proxy the server has another name for the client.
     for part in [
         "\r\nLocation: ",
         path_of(target),

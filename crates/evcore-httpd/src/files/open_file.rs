@@ -1,4 +1,4 @@
-//! A file that is open, and what a response says of it.
+//! A file that is open, and its fields in a response.
 
 use std::{
     fs::File,
@@ -74,13 +74,14 @@ impl AsFd for OpenFile {
     }
 }
 
-/// Of the time of the last modification and the size, as in nginx; but of the time with its
-/// nanoseconds, so that it also changes if a file of the same size is written again within a second.
+/// It is made of the time of the last modification and the size, as in nginx. The time has its
+/// nanoseconds, so the tag also changes if a file of the same size is written again within a
+/// second.
 fn etag(seconds: i64, nanoseconds: i64, size: u64) -> String {
     format!("\"{seconds:x}.{nanoseconds:x}-{size:x}\"")
 }
 
-/// A date later than that of the response would be against RFC 9110, section 8.8.2.1.
+/// A date later than the date of the response would be against RFC 9110, section 8.8.2.1.
 fn validators(etag: &str, modified: Option<i64>) -> String {
     // A browser takes the content for what `Content-Type` names, not for what it looks like.
     let mut lines =

@@ -5,7 +5,7 @@
 //!
 //! - `.` and `..`, plain or encoded (`%2e`), because a client resolves them before it sends them;
 //! - an empty component, as in `a//b`, and so an absolute name, as in `/files//etc/passwd`;
-//! - an encoded slash (`%2f`), because it is no separator, and a name cannot contain it;
+//! - an encoded slash (`%2f`), because it is not a separator, and a name cannot contain it;
 //! - an encoded NUL (`%00`), and a `%` without two hexadecimal digits after it.
 //!
 //! A target is decoded once: `%252e` is the name `%2e`. Backslashes, trailing dots and all other bytes
@@ -13,7 +13,7 @@
 
 /// Decodes the path of a target, without the route, into `name`. Returns whether it is a name.
 ///
-/// A name that is empty or ends with `/` is that of a directory.
+/// A name that is empty or ends with `/` names a directory.
 pub fn decode(encoded: &[u8], name: &mut Vec<u8>) -> bool {
     name.clear();
     let mut rest = encoded.iter();
@@ -41,11 +41,11 @@ fn hex(digit: u8) -> Option<u8> {
     u8::try_from(value).ok()
 }
 
-/// Whether no component is empty, `.` or `..`. A `/` at the end begins no component.
+/// Returns whether no component is empty, `.` or `..`. A `/` at the end begins no component.
 fn has_plain_components(name: &[u8]) -> bool {
     let without_slash = name.strip_suffix(b"/").unwrap_or(name);
     let mut components = without_slash.split(|byte| *byte == b'/');
-    name.is_empty() || components.all(|it| !matches!(it, b"" | b"." | b".."))
+    name.is_empty() || components.all(|component| !matches!(component, b"" | b"." | b".."))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The range of a request (RFC 9110, section 14).
 //!
-//! One range is served. Several ranges in one request are ignored, as the RFC allows: each would cost
-//! the server a part of its own, and hardly a client asks for them. So are ranges that do not parse,
-//! and units other than bytes.
+//! One range is served. Several ranges in one request are ignored, as the RFC allows. Each would
+//! cost the server a part of its own, and hardly a client uses them. So are ranges that do not
+//! parse, and units other than bytes.
 
 use std::ops::Range;
 
-/// What to send of a file.
+/// The part of a file to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// All of it.

@@ -37,7 +37,7 @@ pub const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
-    /// Whether the kernel resolves names beneath the directory.
+    /// True if the kernel resolves names beneath the directory.
     is_resolved_by_kernel: bool,
 }
 
@@ -46,7 +46,7 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// Those of `openat`.
+    /// The errors of `openat`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let dir = retry_on_intr(|| openat(CWD, path, DIRECTORY_FLAGS, Mode::empty()))?;
         Ok(Self {
@@ -67,7 +67,7 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// Those of `openat2`.
+    /// The errors of `openat2`.
     pub fn open_file(&self, name: &[u8]) -> io::Result<OwnedFd> {
         match self.open_with(name, FILE_FLAGS) {
             // A directory that may be searched but not listed has files all the same.
@@ -98,13 +98,13 @@ mod kernel {
 
     use super::DIRECTORY_FLAGS;
 
-    /// How often a name is resolved again because something was renamed meanwhile.
+    /// Number of times that a name is resolved again because something was renamed meanwhile.
     const ATTEMPTS: u32 = 8;
 
     /// A link of `/proc`, beneath the root by a mount, names anything.
     const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
-    /// Sandboxes refuse a system call that they do not know by EPERM or by ENOSYS.
+    /// Sandboxes refuse an unknown system call by EPERM or by ENOSYS.
     pub fn is_available(dir: &OwnedFd) -> bool {
         open(dir, b".", DIRECTORY_FLAGS).is_ok()
     }

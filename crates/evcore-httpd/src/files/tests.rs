@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a path of the tree is.
+/// The node at a path of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     /// A file with this content.

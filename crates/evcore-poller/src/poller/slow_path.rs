@@ -1,5 +1,5 @@
-//! The slow path of a wait, before and after the backend's: refusals to report, a deadline to keep across
-//! signals, a wake behind a full buffer.
+//! The slow path of a wait, before and after the backend's: refusals to report, a deadline to keep
+//! across signals, a wake behind a full buffer.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ impl Poller {
         self.complete(events, before);
     }
 
-    /// Whether there is anything to do before a wait, or a reason to refuse it.
+    /// Returns whether there is anything to do before a wait, or a reason to refuse it.
     #[inline]
     pub(super) fn must_prepare(&self, events: &Events, timeout: Option<Duration>) -> bool {
         let needs_deadline = timeout.is_some() && !events.is_raw();

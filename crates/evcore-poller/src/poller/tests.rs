@@ -230,7 +230,10 @@ impl Fixture {
         let count = self.poller.wait(&mut self.events, None).expect("a wait");
         self.poller.registry.verify();
         assert_eq!(count, self.events.len());
-        self.events.iter().map(|it| (it.key, it.ready)).collect()
+        self.events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect()
     }
 
     /// The backend's calls since the last look.

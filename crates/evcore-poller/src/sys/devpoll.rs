@@ -14,7 +14,7 @@
 //!   `POLLREMOVE` does. So each removal is written, even before a close.
 //! - A second write of an entry adds its flags to those of the first. So `POLLREMOVE` precedes each
 //!   change, in the same write.
-//! - `POLLREMOVE` with any other flag is no removal. An entry that does not exist is removed without
+//! - `POLLREMOVE` with any other flag is not a removal. An entry that does not exist is removed without
 //!   an error.
 //! - An entry whose descriptor was closed is reported as `POLLNVAL`, in each call until it is removed.
 //!   (It may be silent if the descriptor was idle, and a duplicate is open.) The backend reports it
@@ -69,11 +69,11 @@ mod tests;
 use kernel::{Kernel, entry};
 use watches::Watches;
 
-/// How many descriptors one write changes at most, with two entries each: less than a usual limit
+/// Limit of the descriptors that one write changes, with two entries each: less than a usual limit
 /// of descriptors (256), which limits a write too.
 const AT_ONCE: usize = 64;
 
-/// What poll reports without being asked to.
+/// Flags that poll reports without a request.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 pub(super) struct DevPoll<K> {
@@ -83,11 +83,11 @@ pub(super) struct DevPoll<K> {
     /// Keys that the device refused, and that no wait has reported yet.
     // Invariant: none of these keys is in `watches`.
     lost: Vec<u64>,
-    /// Whether the last wait that had lost keys put them behind what was ready.
+    /// True if the last wait that had lost keys put them behind what was ready.
     ready_was_first: bool,
     /// The entries of one write; kept for its allocation.
     changes: Vec<libc::pollfd>,
-    /// What a call has found; as long as the longest list of a wait so far.
+    /// The events that a call has found; as long as the longest list of a wait so far.
     found: Vec<libc::pollfd>,
 }
 

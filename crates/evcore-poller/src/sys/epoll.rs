@@ -25,18 +25,16 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    any_backend::Refill,
-    chunked_wait::{LONGEST_IN_MS, chunked_wait},
-};
+use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
 use crate::{
     backend::{Backend, Capabilities, Registration},
     backend_kind::BackendKind,
     error::{Error, Result},
     event_sink::EventSink,
     events::Events,
+    id::MAX_ID,
     interest::Mode,
-    poller::MAX_ID,
+    refill::Refill,
     waker::{WakeChannel, Waker},
 };
 
@@ -129,8 +127,9 @@ impl Epoll {
         })
     }
 
-    /// Whether a wait of this timeout is made in milliseconds. That call is quicker (by a tenth of a
-    /// microsecond, if nothing is waited for), because it has no structure to copy and to check.
+    /// Returns whether a wait of this timeout is made in milliseconds. That call is quicker (by a
+    /// tenth of a microsecond, if nothing is waited for), because it has no structure to copy and
+    /// to check.
     ///
     /// A timeout of a second or more is rounded up for it. The kernel ends such a wait later by up
     /// to a thousandth of its length anyway, to join it with other timers.
@@ -381,7 +380,7 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
-/// Whether the waker's key is among keys, of which this is the union: no other has bits above
+/// Returns whether the waker's key is among keys, of which this is the union: no other has bits above
 /// `MAX_ID` in its low half.
 #[inline]
 fn is_wake(keys: u64) -> bool {

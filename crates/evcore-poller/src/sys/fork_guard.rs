@@ -1,7 +1,8 @@
 //! Detects, without a system call, that this is a forked child of the process that made a poller.
 //!
 //! A forked child shares its parent's epoll set (what it removes is removed for the parent), and
-//! inherits no kqueue, and has no access to an inherited `/dev/poll`. So a poller records the process that made it, and refuses to work in another.
+//! inherits no kqueue, and has no access to an inherited `/dev/poll`. So a poller records the
+//! process that made it, and refuses to work in another.
 //!
 //! The C library's `fork` calls what [`ForkGuard::new`] registers. A child that was made without it,
 //! by a bare `clone` or by `vfork`, is not detected.
@@ -48,7 +49,7 @@ impl ForkGuard {
         Self { forks, ..here }
     }
 
-    /// Whether this is a forked child of that process. A load and a comparison.
+    /// Returns whether this is a forked child of that process. A load and a comparison.
     #[inline]
     pub(crate) fn is_in_child(self) -> bool {
         // Relaxed: the child's one thread counts its fork before it does anything else.

@@ -72,7 +72,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{ForkGuard, poll::call, raw_fd};
+use super::{ForkGuard, raw_fd};
 use crate::{
     backend::{Backend, Capabilities, Registration},
     error::{Error, Result},
@@ -85,7 +85,9 @@ use crate::{
 
 mod at_rest;
 mod countdown;
+mod recheck;
 mod refusal;
+mod request;
 mod ring;
 mod table;
 
@@ -93,7 +95,8 @@ mod table;
 mod tests;
 
 use countdown::Countdown;
-use ring::{Completion, Entered, Request, Ring};
+use request::{Completion, Request};
+use ring::{Entered, Ring};
 use table::Table;
 
 /// The name of the waker's request. It is not that of a registration's: the number is too high.
@@ -118,7 +121,7 @@ pub(super) struct IoUring {
     fork_guard: ForkGuard,
 }
 
-/// What there was when a wait began.
+/// The state of the queues when a wait began.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     /// Wake-ups or completions, which may be out of date.
@@ -438,50 +441,6 @@ impl IoUring {
         }
     }
 
-    /// Reports what is still ready of what may be out of date.
-    #[inline]
-    fn check_readiness(&mut self, events: &mut Events) {
-        if !self.unchecked.is_empty() {
-            self.check(events);
-        }
-    }
-
-    #[inline(never)]
-    fn check(&mut self, events: &mut Events) {
-        for &(id, _) in &self.unchecked {
-            let row = self.table.row(id);
-            self.asked.push(libc::pollfd {
-                fd: row.fd,
-                events: row.flags_of_poll(),
-                revents: 0,
-            });
-        }
-        let is_known = poll_now(&mut self.asked).is_ok();
-        self.report_checked(is_known, events);
-    }
-
-    /// Reports what `poll` has found; or, if it has failed, what the wake-ups claimed.
-    fn report_checked(&mut self, is_known: bool, events: &mut Events) {
-        for index in 0..self.unchecked.len() {
-            let ((id, claimed), found) = (self.unchecked[index], self.asked[index].revents);
-            let row = self.table.row(id);
-            let ready = if !is_known {
-                claimed
-            } else if found & libc::POLLNVAL != 0 {
-                // Reported rather than lost.
-                Ready::ERROR
-            } else {
-                row.readiness(found.unsigned_abs().into())
-            };
-            if ready.is_empty() && row.mode == Mode::Oneshot {
-                self.table.arm_again(id);
-            }
-            self.report(id, ready, events);
-        }
-        self.unchecked.clear();
-        self.asked.clear();
-    }
-
     /// Adds an event; or adds to that which the batch has of this registration.
     #[inline]
     fn report(&mut self, id: usize, ready: Ready, events: &mut Events) {
@@ -572,16 +531,6 @@ impl Backend for IoUring {
 
     fn waker(&self) -> Waker {
         self.wake.waker()
-    }
-}
-
-/// Looks what is ready of `fds` now, without waiting.
-fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
-    loop {
-        match call::poll(fds, Some(Duration::ZERO)) {
-            Err(Errno::INTR) => {}
-            found => return found.map(drop),
-        }
     }
 }
 

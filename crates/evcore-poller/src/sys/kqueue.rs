@@ -36,7 +36,7 @@
 //! - A knote without a registration is a stray: its descriptor was removed before a close, and not
 //!   closed. It is dropped when it reports. A wait that only a stray has ended is an interruption.
 //!
-//! What differs from epoll: `WRITE_CLOSED` is reported only with an interest in writing, and the
+//! Differences from epoll: `WRITE_CLOSED` is reported only with an interest in writing, and the
 //! error of a socket that goes on receiving (UDP) only as readiness. A regular file is readable until
 //! its end.
 //!
@@ -89,7 +89,7 @@ pub(super) struct Kqueue<K> {
     table: Table,
     /// Empty between calls; kept for its allocation.
     changes: Vec<Change>,
-    /// Whether the next wait that has answers to changes puts them behind what is ready.
+    /// True if the next wait that has answers to changes puts them behind what is ready.
     ready_first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How often readiness is reported, and in which bits, where the poller masks `Edge` and `Oneshot`: over
+//! The number and the bits of reports where the poller masks `Edge` and `Oneshot`: over
 //! the models of event ports and of `/dev/poll`. Their `tests.rs` include this file, each with a
 //! `Fixture` of its own.
 

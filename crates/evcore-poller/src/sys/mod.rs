@@ -44,7 +44,7 @@ mod raw_fd;
 #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
 mod select;
 
-pub(crate) use any_backend::{AnyBackend, Refill};
+pub(crate) use any_backend::AnyBackend;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use epoll::failed as epoll_failed;
 pub(crate) use fork_guard::ForkGuard;
@@ -62,7 +62,7 @@ macro_rules! backends {
                     return $open;
                 }
             )+
-            Err(Error::Absent { kind })
+            Err(Error::Absent { kind, available: AVAILABLE })
         }
     };
 }

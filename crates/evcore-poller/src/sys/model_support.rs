@@ -1,4 +1,5 @@
-//! What the models of kernels share: the real descriptor of a waker among their own files, and time.
+//! The parts that the models of kernels share: the real descriptor of a waker among their own
+//! files, and time.
 
 #![allow(unsafe_code, reason = "a real descriptor is polled by its number")]
 
@@ -9,7 +10,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Whether the real descriptor `fd`, which is open, has something to read.
+/// Returns whether the real descriptor `fd`, which is open, has something to read.
 pub(super) fn is_readable(fd: RawFd) -> bool {
     // SAFETY: the backend owns the waker, and it is the backend that is calling. So `fd` is open, and
     // the borrow ends with this call.

@@ -40,13 +40,13 @@ const VACANT: Row = Row {
 pub(super) struct Select {
     wake: WakeChannel,
     wake_fd: usize,
-    /// What to watch. `select` overwrites its sets, so it gets a copy.
+    /// The descriptors to watch. `select` overwrites its sets, so it gets a copy.
     watched: Sets,
     // Invariant: one for each descriptor up to the highest in `watched`, the waker's included.
     rows: Vec<Row>,
     /// Where the next report begins, so that no row starves with a small event buffer.
     report_from: usize,
-    /// Whether the next wait that finds closed descriptors puts them behind what is ready.
+    /// True if the next wait that finds closed descriptors puts them behind what is ready.
     ready_first: bool,
 }
 
@@ -166,7 +166,7 @@ impl Select {
         }
     }
 
-    /// Whether the row is that of a closed descriptor.
+    /// Returns whether the row is that of a closed descriptor.
     fn is_closed(&self, place: usize) -> bool {
         self.rows[place] != VACANT && is_open(number_of(place)) == Err(Errno::BADF)
     }
@@ -280,6 +280,7 @@ fn beyond(fd: RawFd, of_waker: bool) -> Error {
         fd,
         limit: number_of(SIZE),
         of_waker,
+        available: super::AVAILABLE,
     }
 }
 

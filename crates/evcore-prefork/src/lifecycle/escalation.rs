@@ -18,12 +18,12 @@ pub(crate) struct Escalation {
     stage: Stage,
     /// When the next stage begins by itself. None: never.
     next_at: Option<Instant>,
-    /// Whether this stage's step was returned.
+    /// True if this stage's step was returned.
     is_taken: bool,
     can_kill: bool,
 }
 
-/// What to do with the workers that are left.
+/// The next step for the workers that are left.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Request(Stop),
@@ -80,12 +80,12 @@ impl Escalation {
         }
     }
 
-    /// Whether the workers that are left may never end.
+    /// Returns whether the workers that are left may never end.
     pub(crate) fn is_stuck(&self) -> bool {
         matches!(self.stage, Stage::Stuck)
     }
 
-    /// Which stop it has become.
+    /// The stop as escalated so far.
     pub(crate) fn stop(&self) -> Stop {
         match self.stage {
             Stage::Graceful => Stop::Graceful,

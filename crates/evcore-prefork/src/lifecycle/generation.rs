@@ -28,7 +28,7 @@ pub(crate) struct Generation {
     pub(crate) escalation: Option<Escalation>,
 }
 
-/// Whether a generation can take over from the older ones.
+/// Readiness of a generation to take over from the older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
     /// Each of its workers serves, has served, or has refused; and not all have refused.
@@ -136,7 +136,7 @@ impl Generation {
         self.places.iter().enumerate().filter_map(vacancy)
     }
 
-    /// How well its workers cover a place that is vacant.
+    /// Rates how well its workers cover a place that is vacant.
     pub(crate) fn coverage(&self) -> Coverage {
         self.places.iter().map(Place::coverage).collect()
     }
@@ -146,7 +146,7 @@ impl Generation {
         self.places[index].coverage()
     }
 
-    /// Whether it can take over. A worker that does not report counts as ready after
+    /// Returns whether it can take over. A worker that does not report counts as ready after
     /// `ready_timeout`.
     pub(crate) fn takeover(&self, ready_timeout: Duration, now: Instant) -> Takeover {
         if self.all_refused() {
@@ -196,7 +196,7 @@ impl Vacancy {
 /// The state of the places that serve the same clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coverage {
-    /// Whether one of them has a worker.
+    /// True if one of them has a worker.
     is_served: bool,
     /// The last start, or attempt at one.
     last_start: Option<Instant>,
@@ -219,7 +219,7 @@ struct Place {
     failures: u32,
     /// The last start, or attempt at one.
     last_start: Option<Instant>,
-    /// Whether a worker here, dead or alive, has reported that it serves.
+    /// True if a worker here, dead or alive, has reported that it serves.
     was_ready: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the server under test does, by name.
+//! The programs of the server under test, by name.
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
@@ -256,7 +256,7 @@ fn bystander() {
     println!("bystander {}", child.wait().unwrap());
 }
 
-/// How many descriptors there are more than before, in a worker and after all.
+/// Prints the number of descriptors more than before, in a worker and after all.
 #[cfg(target_os = "linux")]
 fn descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();

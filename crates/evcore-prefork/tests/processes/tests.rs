@@ -74,7 +74,7 @@ tests! {
     #[cfg(target_os = "linux")] a_master_that_cannot_wait_still_handles_signals
 }
 
-/// How often a race between fork and signal is run.
+/// Number of runs of a race between fork and signal.
 const ROUNDS: usize = 200;
 
 fn serving() -> Server {

@@ -10,7 +10,7 @@ use evcore::Ready;
 use super::Owner;
 use crate::watch_id::WatchId;
 
-/// Which kind of socket a connection behaves as.
+/// The kind of socket that a connection behaves as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Tcp,
@@ -21,11 +21,11 @@ pub(crate) enum Family {
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) family: Family,
-    /// What holds it.
+    /// The holder of the endpoint.
     pub(crate) owner: Owner,
     /// The pollers that watch it.
     pub(crate) watches: Vec<WatchId>,
-    /// How many bytes may be in flight to here, or be received and unread.
+    /// Bytes that may be in flight to here, or be received and unread.
     pub(crate) capacity: usize,
     /// Bytes that have arrived and are unread.
     recv_buffer: VecDeque<u8>,
@@ -87,12 +87,13 @@ impl Endpoint {
         self.disconnected
     }
 
-    /// Whether nothing more will arrive.
+    /// Returns whether nothing more will arrive.
     pub(crate) fn is_read_side_done(&self) -> bool {
         self.read_closed || self.disconnected
     }
 
-    /// Whether the connection still exists: it was not reset, and not shut down from both sides.
+    /// Returns whether the connection still exists: it was not reset, and not shut down from both
+    /// sides.
     pub(crate) fn is_connected(&self) -> bool {
         let is_shut_down = self.read_closed && self.write_closed;
         !self.connecting && !self.disconnected && !is_shut_down
@@ -118,25 +119,25 @@ impl Endpoint {
         self.error = Some(error);
     }
 
-    /// How many bytes can be read.
+    /// Number of bytes that can be read.
     pub(crate) fn unread(&self) -> usize {
         self.recv_buffer.len()
     }
 
-    /// Whether nothing is left in the peer's send queue. TCP's has what has not arrived here, a Unix
-    /// socket's also what is unread.
+    /// Returns whether nothing is left in the peer's send queue. TCP's has what has not arrived
+    /// here, a Unix socket's also what is unread.
     pub(crate) fn has_taken_all(&self) -> bool {
         let is_read = self.family == Family::Tcp || self.recv_buffer.is_empty();
         self.in_flight.is_empty() && is_read
     }
 
-    /// How many bytes the peer may send.
+    /// Number of bytes that the peer may send.
     pub(crate) fn free_space(&self) -> usize {
         self.capacity
             .saturating_sub(self.recv_buffer.len() + self.in_flight.len())
     }
 
-    /// Whether there is enough free space that the peer's poller reports it as writable.
+    /// Returns whether there is enough free space that the peer's poller reports it as writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.free_space() >= self.capacity.div_ceil(3)
     }
@@ -287,7 +288,7 @@ impl Endpoint {
     }
 }
 
-/// What the peer gets when an endpoint is closed.
+/// The notice that the peer gets when an endpoint is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseNotice {
     None,

@@ -9,9 +9,9 @@ use crate::watch_id::WatchId;
 #[derive(Debug)]
 pub(crate) struct ListeningSocket {
     address: SocketAddr,
-    /// Whether it belongs to one process (`SO_REUSEPORT`), and not to the parent.
+    /// True if it belongs to one process (`SO_REUSEPORT`), and not to the parent.
     reuseport: bool,
-    /// How many descriptors of it are open.
+    /// Number of open descriptors of the listener.
     pub(crate) descriptors: u32,
     /// The server endpoints of connections that wait, the oldest first.
     pub(crate) queue: VecDeque<EndpointId>,
@@ -38,7 +38,7 @@ impl Listeners {
         &mut self.sockets[id.0 as usize]
     }
 
-    /// The socket that the parent has bound to the address. Binds it if there is none.
+    /// The socket of the parent at the address. Binds one if the parent has not.
     pub(crate) fn shared(&mut self, address: SocketAddr) -> ListenerId {
         let is_bound = |socket: &ListeningSocket| socket.address == address && !socket.reuseport;
         match self.sockets.iter().position(is_bound) {
@@ -47,7 +47,7 @@ impl Listeners {
         }
     }
 
-    /// A new socket beside others at the same address.
+    /// A new socket in addition to others at the same address.
     pub(crate) fn reuseport(&mut self, address: SocketAddr) -> ListenerId {
         self.open(address, true)
     }
@@ -73,7 +73,7 @@ impl Listeners {
 }
 
 impl ListeningSocket {
-    /// Whether it is open by one descriptor alone.
+    /// Returns whether it is open by one descriptor alone.
     pub(crate) fn closes_with_last(&self) -> bool {
         self.reuseport && self.descriptors == 1
     }

@@ -49,7 +49,7 @@ impl EndpointId {
     }
 }
 
-/// What holds an endpoint.
+/// The holder of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     None,
@@ -82,7 +82,7 @@ pub(crate) struct Net {
     free: Vec<u32>,
     pub(crate) listeners: Listeners,
     pub(crate) udp: Udp,
-    /// How many connections were ever made. The addresses of clients are derived from it.
+    /// Number of connections that were ever made. The addresses of clients are derived from it.
     made: u32,
 }
 

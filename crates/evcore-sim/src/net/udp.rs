@@ -16,11 +16,11 @@ pub(crate) struct UdpSocket {
     pub(crate) watches: Vec<WatchId>,
     /// When the last datagram arrives that it has sent.
     pub(crate) last_arrival_ns: u64,
-    /// What has arrived, the oldest first.
+    /// Datagrams that have arrived, the oldest first.
     queue: VecDeque<Datagram>,
     // Invariant: the bytes of all datagrams in the queue.
     queued: usize,
-    /// How many bytes the queue may hold.
+    /// Bytes that the queue may hold.
     capacity: usize,
 }
 
@@ -121,7 +121,7 @@ impl UdpSocket {
         !self.queue.is_empty()
     }
 
-    /// Queues a datagram. Returns `false` if there is no room, and it is lost.
+    /// Queues a datagram. Returns `false` if the queue is full, and the datagram is lost.
     pub(crate) fn push(&mut self, datagram: Datagram) -> bool {
         let has_room = self.queued + datagram.bytes.len() <= self.capacity;
         if has_room {

@@ -14,7 +14,7 @@ use crate::{
     trace::TraceKind,
 };
 
-/// How often a client tries to connect to a full backlog (Linux: `tcp_syn_retries`, 6).
+/// Number of times that a client tries to connect to a full backlog (Linux: `tcp_syn_retries`, 6).
 const MAX_ATTEMPTS: u8 = 6;
 
 /// When connecting fails if nothing answers: at the last attempt.
@@ -170,7 +170,7 @@ impl State {
         }
     }
 
-    /// Whether a client has closed its end while it was connecting, or has shut it down.
+    /// Returns whether a client has closed its end while it was connecting, or has shut it down.
     fn has_given_up(&self, client: EndpointId) -> bool {
         let endpoint = self.net.endpoint(client);
         !endpoint.is_open() || endpoint.is_disconnected()
@@ -283,7 +283,7 @@ impl State {
         ids.map(|id| (id, self.hold(id, process)))
     }
 
-    /// How many connections wait at an address.
+    /// Number of connections that wait at an address.
     pub(crate) fn backlog_len(&self, address: SocketAddr) -> usize {
         let listeners = &self.net.listeners;
         listeners

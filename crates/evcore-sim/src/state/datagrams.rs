@@ -72,7 +72,7 @@ impl State {
         self.event_queue.schedule(at_ns, SimEvent::Datagram(index));
     }
 
-    /// A datagram arrives. It is lost if there is no socket at its address, or no room.
+    /// A datagram arrives. It is lost without a socket at its address, or if the queue is full.
     pub(crate) fn datagram_arrives(&mut self, index: u32) {
         let datagram = self.net.udp.arrive(index);
         let Some(id) = self.net.udp.at(datagram.to) else {

@@ -11,10 +11,10 @@ use crate::{
     trace::TraceKind,
 };
 
-/// How late a delayed piece is at most.
+/// The longest delay of a delayed piece.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(3);
 
-/// How long after a short read or write the rest follows at most.
+/// The longest time from a short read or write until the rest follows.
 const REST_MAX: Duration = Duration::from_millis(5);
 
 impl State {

@@ -45,7 +45,7 @@ pub(crate) struct State {
     pub(crate) event_queue: EventQueue,
     pub(crate) rng: Rng,
     pub(crate) faults: Faults,
-    /// How often each fault has occurred, by its index.
+    /// Number of occurrences of each fault, by its index.
     counts: [u64; Fault::ALL.len()],
     pub(crate) config: SimConfig,
     pub(crate) trace: Trace,
@@ -66,7 +66,7 @@ pub(crate) struct State {
     pub(crate) waker_used: Arc<AtomicBool>,
     /// No wait goes beyond this time.
     pub(crate) time_limit_ns: u64,
-    /// How far the monotonic clock is ahead of the simulated time.
+    /// Time by which the monotonic clock is ahead of the simulated time.
     clock_ahead_ns: u64,
     /// The wall clock at time 0, with all steps since.
     wall_seconds: i64,
@@ -233,12 +233,12 @@ impl State {
         }
     }
 
-    /// How long a turn takes, apart from its steps.
+    /// Duration of a turn, apart from its steps.
     pub(crate) fn turn_ns(&mut self) -> u64 {
         whole_ns(self.rng.duration(&self.config.turn_time)).max(1)
     }
 
-    /// How long the application works on a step.
+    /// Time that the application works on a step.
     pub(crate) fn step_ns(&mut self) -> u64 {
         whole_ns(self.rng.duration(&self.config.step_time))
     }
@@ -248,7 +248,7 @@ impl State {
         whole_ns(self.rng.duration(&self.config.wake_latency))
     }
 
-    /// How long a segment takes to an endpoint.
+    /// Time that a segment takes to an endpoint.
     pub(crate) fn latency_ns(&mut self, to: EndpointId) -> u64 {
         match self.net.endpoint(to).family {
             Family::Unix => 0,

@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Whether a wait of this process would return at once.
+    /// Returns whether a wait of this process would return at once.
     pub(crate) fn has_events(&mut self, process: u32) -> bool {
         let pollers = self.processes[process as usize].pollers.len();
         (0..pollers).any(|index| {
@@ -85,7 +85,7 @@ impl State {
         })
     }
 
-    /// Whether a sleeping process was woken, by an event or by a waker.
+    /// Returns whether a sleeping process was woken, by an event or by a waker.
     pub(crate) fn is_process_woken(&self, process: u32) -> bool {
         let pollers = &self.processes[process as usize].pollers;
         let mut pollers = pollers.iter().map(|index| &self.pollers[*index as usize]);

@@ -58,7 +58,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a registration. Fails if there is none, because its descriptor was closed.
+    /// Removes a registration. Fails if it is gone, because its descriptor was closed.
     pub(crate) fn unwatch(&mut self, poller: u32, id: usize) -> Result<()> {
         let removed = self.pollers[poller as usize].remove(id);
         let object = removed.ok_or_else(bad_descriptor)?;
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// Whether a wait would return at once.
+    /// Returns whether a wait would return at once.
     pub(crate) fn would_report(&mut self, poller: u32) -> bool {
         let (net, groups) = (&self.net, &self.groups);
         let kernel_poller = &mut self.pollers[poller as usize];

@@ -11,7 +11,7 @@ use crate::{
     trace::TraceKind,
 };
 
-/// How much longer a slow job takes at most.
+/// The longest additional time of a slow job.
 const SLOW_JOB_MAX: Duration = Duration::from_secs(3);
 
 impl State {

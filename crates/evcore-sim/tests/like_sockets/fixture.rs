@@ -12,10 +12,10 @@ use crate::{
     scenario::{Op, Side},
 };
 
-/// How long a difference may last. What one endpoint does reaches the other a little later.
+/// Time that a difference may last. An action on one endpoint reaches the other a little later.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a full or empty buffer is tried again, because the kernel may be moving bytes.
+/// Number of retries with a full or empty buffer, because the kernel may be moving bytes.
 const RETRIES: u32 = 50;
 
 /// Runs a scenario on both, and compares after each operation.
@@ -67,7 +67,7 @@ fn same_edges(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
             }
             (None, Some(found)) => {
                 let earlier = before[side];
-                // Less readiness than before is no edge.
+                // Less readiness than before is not an edge.
                 assert_eq!(
                     earlier | found,
                     earlier,
@@ -111,7 +111,7 @@ impl Fixture {
         fixture
     }
 
-    /// What the poller reports now, by side.
+    /// The readiness that the poller reports now, by side.
     fn poll(&mut self) -> [Option<Ready>; 2] {
         let waited = self
             .pair
@@ -135,7 +135,10 @@ impl Fixture {
             Op::Send(_, count) => outcome_of(end.send(&[b'x'; 64][..count])),
             Op::Recv(_, count) => outcome_of(end.recv(&mut [0; 64][..count])),
             Op::ShutdownWrite(_) => outcome_of(end.shutdown_write()),
-            Op::TakeError(_) => outcome_of(end.take_error().map(|error| error.map(|it| it.kind()))),
+            Op::TakeError(_) => outcome_of(
+                end.take_error()
+                    .map(|error| error.map(|error| error.kind())),
+            ),
             Op::Fill(_) => outcome_of(fill(end)),
             Op::Drain(_) => outcome_of(drain(end)),
             Op::Close(side) => {

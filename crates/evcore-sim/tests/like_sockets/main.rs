@@ -1,4 +1,4 @@
-//! Simulated sockets beside real ones: each scenario runs on both, with equal outcomes.
+//! Simulated sockets compared with real ones: each scenario runs on both, with equal outcomes.
 //!
 //! Compared are the result of each call (a count or a kind of error), and the readiness of both
 //! endpoints after it. Only on Linux, because simulated sockets behave as Linux's.

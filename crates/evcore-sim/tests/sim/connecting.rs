@@ -252,7 +252,7 @@ fn calls_on_a_connect_in_progress_do_what_linux_does() {
     }
 }
 
-/// What calls on a stream return, one after the other.
+/// The results of calls on a stream, one after the other.
 fn outcomes(stream: &impl evcore::Transport) -> Vec<Result<String, ErrorKind>> {
     let number = |result: std::io::Result<usize>| result.map(|number| number.to_string());
     [

@@ -35,7 +35,7 @@ pub(crate) enum Bug {
     ForgottenRearm,
     /// A short read is taken for the end of the data, although the end of the stream may follow.
     ShortReadMeansDrained,
-    /// What a short write leaves is dropped.
+    /// The rest of a short write is dropped.
     ShortWriteMeansSent,
     /// The report that the client has ended its stream is taken for the end of the connection.
     HalfCloseMeansEnd,

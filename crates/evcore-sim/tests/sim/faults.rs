@@ -29,7 +29,9 @@ const ELSEWHERE: [Fault; 9] = [
 
 /// The faults that the server can meet.
 fn faults() -> impl Iterator<Item = Fault> {
-    Fault::ALL.into_iter().filter(|it| !ELSEWHERE.contains(it))
+    Fault::ALL
+        .into_iter()
+        .filter(|fault| !ELSEWHERE.contains(fault))
 }
 
 /// Runs clients that each send bytes and wait for all of them. Returns them with what they sent,

@@ -1,4 +1,4 @@
-//! What the proxy does on each fault of its connections, and on sockets.
+//! The proxy's reaction to each fault of its connections, and its work on sockets.
 
 use std::{
     error::Error,
@@ -97,12 +97,12 @@ fn serve(sim: &Sim, faults: Faults, has_server: bool, ends: &Ends) -> Vec<ProxyC
         clients.push(ProxyClient::start(sim, letter));
         machines.run_for(rng.duration(&(Duration::ZERO..=Duration::from_secs(1))));
     }
-    let all_done = |_: &_| clients.iter().all(|it| it.client.is_done());
+    let all_done = |_: &_| clients.iter().all(|handle| handle.client.is_done());
     assert!(
         machines.run_until(Duration::from_secs(600), all_done),
         "a client is left waiting"
     );
-    // What is left of a session ends by a timeout at the latest.
+    // The rest of a session ends by a timeout at the latest.
     sim.set_faults(Faults::none());
     machines.run_for(CONNECT_TIMEOUT + 2 * IDLE_TIMEOUT);
     for (_, machine) in machines.apps() {

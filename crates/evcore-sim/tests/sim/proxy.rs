@@ -18,7 +18,7 @@ const TIMEOUT: Timer = Timer::new(0);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many bytes a side keeps for the other.
+/// Number of bytes that a side keeps for the other.
 const BUFFER: usize = 1_024;
 
 /// Why a session has ended.
@@ -34,7 +34,7 @@ pub(crate) enum End {
     Broken(ErrorKind),
 }
 
-/// How often each reason has occurred, at all workers of a test.
+/// Number of times that each reason has occurred, at all workers of a test.
 pub(crate) type Ends = Rc<RefCell<BTreeMap<End, u32>>>;
 
 pub(crate) struct Proxy<L: Acceptor, C: Connector> {

@@ -229,7 +229,7 @@ fn exclusive_poller(process: &Process) -> Poller {
     Poller::from(process.backend_with(native()))
 }
 
-/// How many sleeping pollers a client wakes.
+/// Number of sleeping pollers that a client wakes.
 fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usize {
     let listeners: Vec<_> = processes
         .iter()

@@ -97,7 +97,7 @@ impl Ends {
         chunk_of(self.back - 1)
     }
 
-    /// Whether the last chunk has no room, or there is none.
+    /// Returns whether the list has no chunk, or its last chunk is full.
     #[inline]
     const fn is_full(self) -> bool {
         self.back % CHUNK_WORDS == 0
@@ -334,13 +334,13 @@ impl Lists {
         self.occupied.first()
     }
 
-    /// Whether a list has a chunk, and another one is free.
+    /// Returns whether a list has a chunk, and another one is free.
     #[inline]
     pub(super) fn can_grow(&self, list: u32) -> bool {
         self.has_chunk(list) && self.chunks.has_free()
     }
 
-    /// Whether a list has a chunk.
+    /// Returns whether a list has a chunk.
     #[inline]
     pub(super) fn has_chunk(&self, list: u32) -> bool {
         self.ends[list as usize].front != NONE

@@ -1,4 +1,4 @@
-//! What the wheel has of each id, in eight bytes: where its timer is, and the low half of its
+//! The wheel's entry for each id, in eight bytes: the place of its timer, and the low half of its
 //! deadline.
 //!
 //! The high half of the deadline of a timer in a slot is the wheel's own. Timers with another, and
@@ -57,7 +57,7 @@ impl Spot {
         self != Self::UNARMED
     }
 
-    /// Whether the timer is in a slot: one test for the highest bit.
+    /// Returns whether the timer is in a slot: one test for the highest bit.
     #[inline]
     pub(super) fn is_in_slot(self) -> bool {
         self.0 < Self::ON_HEAP

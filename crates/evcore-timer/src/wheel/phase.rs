@@ -168,7 +168,8 @@ impl TimerWheel {
         heap.map_or(Search::Over, |(heap, _)| Search::OnHeap(heap))
     }
 
-    /// Whether the timers fire in the order of their slots: no heap has any, and no slot is drained.
+    /// Returns whether the timers fire in the order of their slots: no heap has any, and no slot is
+    /// drained.
     #[inline]
     fn is_in_order(&self) -> bool {
         self.draining.is_none() && self.far.is_empty() && self.overdue.is_empty()

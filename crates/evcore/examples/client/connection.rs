@@ -4,13 +4,13 @@ use std::{io, io::ErrorKind, time::Instant};
 
 #[derive(Default)]
 pub(super) struct Connection {
-    /// When the request was due that has no response yet.
+    /// Due time of the request that has no response yet.
     pub(super) due: Option<Instant>,
     is_connected: bool, // when the stream is ready for the first time
     exchange: Exchange,
 }
 
-/// How much of a request is sent, and of its response received.
+/// The parts of a request that are sent, and of its response that are received.
 #[derive(Default)]
 struct Exchange {
     sent: usize,
@@ -20,7 +20,7 @@ struct Exchange {
 }
 
 impl Connection {
-    /// Whether it waits for a request.
+    /// Returns whether it waits for a request.
     pub(super) fn is_idle(&self) -> bool {
         self.is_connected && self.due.is_none()
     }
@@ -63,7 +63,7 @@ impl Connection {
 
 /// The length of a response with its head; `None` if that is incomplete.
 fn length(received: &[u8]) -> io::Result<Option<usize>> {
-    let Some(end) = received.windows(4).position(|it| it == b"\r\n\r\n") else {
+    let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);
     };
     let head = String::from_utf8_lossy(&received[..end]);

@@ -1,4 +1,4 @@
-//! When a worker listens, and which clients it accepts.
+//! The turns in which a worker listens, and the clients that it accepts.
 
 use evcore::{Error, EventLoop, Ready, Timer, balancer::Policy};
 

@@ -1,4 +1,4 @@
-//! What a turn does at most, and that the rest comes at once.
+//! The budgets of a turn. The rest of the work comes in the next turn, which does not wait.
 
 use std::time::Duration;
 

@@ -249,7 +249,7 @@ fn owner(recorded: &Recorded) -> Option<Token> {
     }
 }
 
-/// All steps of a turn and of the one after it; after so many of them something is done.
+/// All steps of a turn and of the one after it; after this many of them something is done.
 fn two_turns(
     fixture: &mut Fixture,
     after: usize,

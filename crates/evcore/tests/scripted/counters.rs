@@ -1,4 +1,4 @@
-//! What the counters count.
+//! The counters of a loop.
 
 use evcore::{Ready, Stats, Timer};
 

@@ -1,4 +1,4 @@
-//! When a timer is due, with every queue.
+//! The deadlines of timers, with every queue.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::{fake_backend::Recorded, fake_member::FakeMember, fixture::Fixture};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What keeps a worker from just listening.
+/// The reason for which a worker does not simply listen.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     policy: Policy,
@@ -44,7 +44,7 @@ impl Case {
         }
     }
 
-    /// It has so many more connections than another worker.
+    /// It has this many more connections than another worker.
     fn above(self, leader: Leader) -> Self {
         Self {
             connections: 60,

@@ -7,7 +7,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Room for so many and one listener, without a lock and with one.
+/// Fixtures with this connection limit and one listener, without a lock and with one.
 fn room_for(connections: u32) -> [Fixture; 2] {
     [Policy::Off, Policy::mutex()].map(|policy| {
         Fixture::built(1, |builder, backend| {

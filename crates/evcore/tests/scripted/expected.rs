@@ -1,4 +1,4 @@
-//! What a loop owes its user: the oracle of the random programs, by plain maps and vectors.
+//! The oracle of the random programs: the steps that a loop owes, in plain maps and vectors.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,13 +10,13 @@ use evcore::{Budgets, Ready, Timer, Token};
 /// An idle connection.
 pub(crate) struct Idle {
     pub(crate) token: Token,
-    /// When the eighth of the grace began in which it became idle.
+    /// The beginning of the eighth of the grace in which it became idle.
     since_ns: u64,
     /// It became idle just before the shutdown, and the grace is not over.
     waits: bool,
 }
 
-/// What the loop owes, written as plainly as can be.
+/// The steps that the loop owes.
 #[derive(Default)]
 pub(crate) struct Expected {
     /// Reported by the last wait, to be delivered directly.
@@ -27,26 +27,26 @@ pub(crate) struct Expected {
     pub(crate) next: HashMap<Token, Ready>,
     /// Posted from outside, and not yet taken in.
     pub(crate) outside: VecDeque<(Token, Ready)>,
-    /// Whether some of it was left there by a turn.
+    /// True if a turn left some of it there.
     pub(crate) outside_left_over: bool,
-    /// When each timer may fire, in nanoseconds of the true time, whatever the clock shows.
+    /// The earliest time of each timer, in nanoseconds of the true time, whatever the clock shows.
     pub(crate) armed: HashMap<(Token, Timer), u64>,
     /// The longest idle first.
     pub(crate) idle: Vec<Idle>,
     /// The grace of those that became idle just before a shutdown, in nanoseconds.
     pub(crate) grace_ns: u64,
-    /// When the present eighth of the grace began, of those in which the idle times are measured.
+    /// The beginning of the present eighth of the grace, the unit of idle times.
     pub(crate) eighth_began_ns: Option<u64>,
-    /// When the grace of a shutdown is over, by the clock that the loop shows.
+    /// The end of a shutdown's grace, by the clock that the loop shows.
     pub(crate) grace_ends_ns: Option<u64>,
     /// Whose places are wanted, the oldest first, once that was decided in this turn.
     pub(crate) chosen: Option<VecDeque<Token>>,
-    /// How many more of the idle may be named in this turn.
+    /// Number of further evictions that this turn may yield.
     pub(crate) evictions_left: usize,
     /// A listener was reported, and not yet looked at.
     pub(crate) knocked: bool,
     pub(crate) shutdown_from_outside: Option<Duration>,
-    /// When the shutdown is over, by the clock that the loop shows.
+    /// The end of the shutdown, by the clock that the loop shows.
     pub(crate) over_ns: Option<u64>,
 }
 
@@ -174,7 +174,7 @@ impl Expected {
         self.set_busy(token);
     }
 
-    /// Whether the next wait must not wait.
+    /// Returns whether the next wait must not wait.
     pub(crate) fn is_urgent(&self, shown_ns: u64) -> bool {
         let within = [&self.posted, &self.next, &self.batch];
         let evicts = self.over_ns.is_some() && self.idle.iter().any(|idle| !idle.waits);

@@ -1,5 +1,5 @@
-//! Failures: each is reported once, leaves everything consistent, and never a lock that is held.
-//! Those of listeners end no wait.
+//! Failures: each is reported once, leaves everything consistent, and releases the lock. A failure of
+//! a listener does not end a wait.
 
 use std::time::Duration;
 
@@ -30,7 +30,11 @@ fn a_wait_that_fails_gives_the_lock_back_and_loses_nothing() {
     fixture.backend.fail_wait();
     poller_refuses(&mut fixture);
     assert_eq!(fixture.turn(), [readable(a), readable(b)]);
-    assert_eq!(fixture.ev.stats().turns, 2, "a wait that fails is no turn");
+    assert_eq!(
+        fixture.ev.stats().turns,
+        2,
+        "a wait that fails does not count as a turn"
+    );
 }
 
 #[test]
@@ -131,7 +135,10 @@ fn a_failed_removal_ends_listening_and_suspends() {
     assert!(!fixture.ev.stats().listening);
     assert_eq!(fixture.suspended(), [0, 1]);
     let errors = std::iter::from_fn(|| fixture.ev.listeners().take_error());
-    assert_eq!(errors.map(|it| it.listener).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        errors.map(|error| error.listener).collect::<Vec<_>>(),
+        [0, 1]
+    );
 
     fixture.leave(token);
     fixture.turn();
@@ -283,7 +290,7 @@ fn each_suspension_lasts_half_a_second_by_itself() {
     assert_eq!(fixture.suspended(), []);
 }
 
-/// Whether the poller changed the registration of a descriptor.
+/// Returns whether the poller changed the registration of a descriptor.
 fn is_change(recorded: &Recorded) -> bool {
     matches!(
         recorded,
@@ -295,7 +302,7 @@ impl Fixture {
     /// The listeners that the poller does not watch.
     fn suspended(&self) -> Vec<usize> {
         let all = 0..self.listeners();
-        all.filter(|it| !self.backend.watches(self.listener_fd(*it)))
+        all.filter(|number| !self.backend.watches(self.listener_fd(*number)))
             .collect()
     }
 

@@ -38,7 +38,7 @@ pub(crate) enum Recorded {
     Member(Call),
 }
 
-/// What a wait is to bring.
+/// The result of a wait.
 #[derive(Debug)]
 enum Outcome {
     Events(Vec<(RawFd, Ready)>),
@@ -53,14 +53,14 @@ pub(crate) struct FakeBackend(Arc<Mutex<Shared>>);
 #[derive(Debug)]
 struct Shared {
     waker: WakeChannel,
-    /// What the poller has registered: keys by descriptor.
+    /// Registrations of the poller: keys by descriptor.
     keys: HashMap<RawFd, u64>,
-    /// Which of them are registered exclusively.
+    /// The exclusive registrations.
     exclusively: HashSet<RawFd>,
-    /// Which of them are registered edge-triggered.
+    /// The edge-triggered registrations.
     edges: HashSet<RawFd>,
     outcomes: VecDeque<Outcome>,
-    /// How many more registrations succeed before one fails.
+    /// Number of registrations that succeed before one fails.
     adds_until_failure: Option<usize>,
     adds_fail: bool,
     removals_fail: bool,
@@ -108,7 +108,7 @@ impl FakeBackend {
         self.shared().adds_until_failure = Some(successes);
     }
 
-    /// Whether every registration fails from here on.
+    /// Makes every registration fail from here on, or none.
     pub(crate) fn refuse_adds(&self, refuse: bool) {
         self.shared().adds_fail = refuse;
     }
@@ -123,7 +123,7 @@ impl FakeBackend {
         self.shared().exclusive = true;
     }
 
-    /// Whether the lock can be had from here on.
+    /// Makes the lock available from here on, or not.
     pub(crate) fn set_lock_free(&self, free: bool) {
         self.shared().lock_is_free = free;
     }
@@ -132,22 +132,22 @@ impl FakeBackend {
         self.shared().lock_is_held
     }
 
-    /// Whether the poller watches a descriptor exclusively.
+    /// Returns whether the poller watches a descriptor exclusively.
     pub(crate) fn is_exclusive(&self, fd: RawFd) -> bool {
         self.watches(fd) && self.shared().exclusively.contains(&fd)
     }
 
-    /// Whether the poller reports a descriptor only when something has changed.
+    /// Returns whether the poller watches a descriptor edge-triggered.
     pub(crate) fn is_edge_triggered(&self, fd: RawFd) -> bool {
         self.watches(fd) && self.shared().edges.contains(&fd)
     }
 
-    /// Whether the poller watches a descriptor.
+    /// Returns whether the poller watches a descriptor.
     pub(crate) fn watches(&self, fd: RawFd) -> bool {
         self.shared().keys.contains_key(&fd)
     }
 
-    /// What happened since the last call.
+    /// The log since the last call.
     pub(crate) fn record(&self) -> Vec<Recorded> {
         std::mem::take(&mut self.shared().record)
     }

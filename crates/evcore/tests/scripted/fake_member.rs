@@ -22,19 +22,19 @@ pub(crate) struct FakeMember {
 #[derive(Debug)]
 struct State {
     is_notified: bool,
-    /// What the loop has published last.
+    /// True if the loop published last that it is late.
     is_late: bool,
-    /// How often the loop has looked for one.
+    /// Number of times that the loop looked for a notification.
     looks: u32,
     view: GroupView,
     calls: Vec<Call>,
     /// Where calls are recorded too.
     backend: Option<FakeBackend>,
-    /// What has the lock of the group. Without one the lock is not tried.
+    /// The lock of the group. Without one the lock is not tried.
     lock: Option<FakeBackend>,
 }
 
-/// What the loop has done with its member.
+/// A call of the loop to its member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Call {
     Lead,
@@ -43,7 +43,7 @@ pub(crate) enum Call {
     ClearNotifier,
 }
 
-/// The other worker that a [shown](FakeMember::show) load is of.
+/// The other worker, whose load [`show`](FakeMember::show) sets.
 pub(crate) fn other() -> WorkerId {
     WorkerId::from_slot(7)
 }
@@ -117,12 +117,12 @@ impl FakeMember {
         self.state().is_late
     }
 
-    /// How often the loop has looked for a notification since the last call.
+    /// Number of times that the loop looked for a notification since the last call.
     pub(crate) fn looks(&self) -> u32 {
         mem::take(&mut self.state().looks)
     }
 
-    /// What a notification makes readable.
+    /// The descriptor that a notification makes readable.
     pub(crate) fn notifier_fd(&self) -> RawFd {
         self.notifier.as_raw_fd()
     }

@@ -174,7 +174,7 @@ impl Fixture {
         Some(recorded)
     }
 
-    /// What is left of this turn.
+    /// The rest of this turn.
     pub(crate) fn rest(&mut self) -> Vec<Recorded> {
         std::iter::from_fn(|| self.step()).collect()
     }
@@ -207,7 +207,7 @@ impl Fixture {
         self.listeners[listener].number
     }
 
-    /// How many listeners there are.
+    /// Number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         self.listeners.len()
     }
@@ -216,12 +216,12 @@ impl Fixture {
     pub(crate) fn report_listeners(&self, listeners: &[usize]) {
         let fds = listeners
             .iter()
-            .map(|it| (self.listener_fd(*it), Ready::READABLE));
+            .map(|number| (self.listener_fd(*number), Ready::READABLE));
         self.backend.report(fds.collect());
     }
 }
 
-/// What is known from outside of a listener that the loop owns.
+/// The outside of a listener that the loop owns.
 struct Known {
     number: RawFd,
     duplicate: OwnedFd,

@@ -112,12 +112,12 @@ fn instruments_change_no_record_and_no_step() {
     assert_eq!(steps(&bare), steps(&with_all));
 }
 
-/// The steps and calls of the lock. (Descriptors are other ones in each test.)
+/// The steps and calls of the lock. (Each test has other descriptors.)
 fn steps(fixture: &Fixture) -> Vec<Recorded> {
     let mut record = fixture.backend.record();
-    record.retain(|it| {
+    record.retain(|entry| {
         use Recorded::{Add, Forget, Modify, Remove};
-        !matches!(it, Add(_) | Forget(_) | Modify(_) | Remove(_))
+        !matches!(entry, Add(_) | Forget(_) | Modify(_) | Remove(_))
     });
     record
 }

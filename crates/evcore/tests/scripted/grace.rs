@@ -150,7 +150,7 @@ fn the_grace_counts_from_the_tick_that_is_shown() {
         builder.idle_grace(ms(1000)).timer_resolution(resolution)
     });
     fixture.turn();
-    // The clock is behind by up to a tick, which is no reason to take a part of the grace away.
+    // The clock is behind by up to a tick, which must not shorten the grace.
     fixture.pass_ms(99);
     let token = fixture.join_idle();
     fixture.pass_ms(1001);

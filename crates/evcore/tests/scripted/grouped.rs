@@ -1,4 +1,4 @@
-//! What a member of a group does with its listeners, and what it does to the group.
+//! The listeners of a member of a group, and its calls to the group.
 
 use std::time::Duration;
 

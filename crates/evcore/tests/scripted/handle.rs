@@ -27,7 +27,7 @@ fn a_post_ends_the_wait_and_makes_one_posted_step() {
     for mut fixture in [Fixture::new(), Fixture::locking(1)] {
         let token = fixture.join();
         fixture.ev.handle().post(token, Ready::READABLE);
-        assert_eq!(fixture.turn(), [readable(token)], "no Woken beside it");
+        assert_eq!(fixture.turn(), [readable(token)], "no Woken with it");
         assert_eq!(fixture.turn(), []);
         assert_eq!(fixture.backend.timeouts(), [None, None]);
         let stats = fixture.ev.stats();

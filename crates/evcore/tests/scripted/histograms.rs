@@ -1,4 +1,4 @@
-//! What the histograms record.
+//! The histograms of a loop.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a handler that takes long gets of its timers, with and without an update of the clock.
+//! Timers that a long handler arms, with and without an update of the clock.
 
 use std::time::Duration;
 

@@ -40,12 +40,12 @@ struct Turn {
     time_passes: Duration,
     /// The tokens that are reported, of those that are current then.
     reported: Vec<(usize, bool)>,
-    /// Whether the listener is reported although no client waits.
+    /// True if the listener is reported although no client waits.
     knocks: bool,
     lock_is_free: bool,
     interrupted: bool,
     before: Vec<Op>,
-    /// What is done after each step; the turn is left when there is no entry any more.
+    /// The actions after each step. The turn is left after the last of them.
     after_each: Vec<Vec<Op>>,
 }
 
@@ -147,7 +147,7 @@ struct Run {
     /// The tokens with background timers.
     background: HashSet<Token>,
     capacity: u32,
-    /// How many idle connections were named.
+    /// Number of idle connections that were evicted.
     named: u64,
     /// Steps that came as posted, timers that fired, and posts from outside that came in, with how
     /// many of them were stale.
@@ -393,7 +393,7 @@ impl Run {
         self.owed.over_ns.is_some_and(is_over)
     }
 
-    /// What the wait finds posted from outside comes in, as far as the budget goes.
+    /// Takes in the posts of other threads that the wait finds, up to the budget.
     fn takes_in_posts(&mut self, budget: usize) {
         let comes_in = self.owed.outside.len().min(budget);
         for (token, ready) in self.owed.outside.drain(..comes_in).collect::<Vec<_>>() {

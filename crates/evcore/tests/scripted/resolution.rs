@@ -20,7 +20,7 @@ fn resolved(resolution: Duration) -> Fixture {
     Fixture::built(0, |builder, _| builder.timer_resolution(resolution))
 }
 
-/// How long the next turn waits.
+/// The timeout of the next turn's wait.
 fn timeout(fixture: &mut Fixture) -> Option<Duration> {
     fixture.backend.record();
     fixture.turn();

@@ -155,7 +155,7 @@ fn a_connection_that_becomes_idle_meanwhile_is_evicted_too() {
             .backend
             .timeouts()
             .iter()
-            .filter(|it| **it == ZERO)
+            .filter(|timeout| **timeout == ZERO)
             .count();
         assert_eq!(hurried, turns);
     }

@@ -1,4 +1,4 @@
-//! No source of steps starves another: each gets its steps within so many turns, however long a flood
+//! No source of steps starves another: each gets its steps within a few turns, however long a flood
 //! of others lasts.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// What a handler does again and again, or clients and threads do.
+/// Something that a handler, a client or a thread does again and again.
 #[derive(Clone, Copy, Debug)]
 enum Hog {
     PostsItself,

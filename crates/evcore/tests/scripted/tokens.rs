@@ -1,4 +1,4 @@
-//! Which tokens the loop gives out, and how many.
+//! The tokens that the loop gives out, and their limit.
 
 use std::{fs::File, num::NonZeroU32};
 
@@ -45,7 +45,7 @@ fn the_connection_limit_is_enforced_until_a_close() {
         matches!(refused, Err(Error::Full { limit: 2 })),
         "{refused:?}"
     );
-    fixture.begin(); // is no connection
+    fixture.begin(); // is not a connection
     fixture.leave(a);
     fixture.join();
 }

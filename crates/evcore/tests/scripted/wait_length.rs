@@ -1,4 +1,4 @@
-//! How long a turn waits.
+//! The timeout of each turn's wait.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::fixture::{Fixture, readable};
 const MS: Duration = Duration::from_millis(1);
 const NS: Duration = Duration::from_nanos(1);
 
-/// How long the next turn waits.
+/// The timeout of the next turn's wait.
 fn timeout(fixture: &mut Fixture) -> Option<Duration> {
     timeout_of(fixture, &mut 0)
 }
 
-/// How long the next turn waits; adds up the steps that it then has.
+/// The timeout of the next turn's wait. Adds the steps of that turn to a sum.
 fn timeout_of(fixture: &mut Fixture, steps: &mut usize) -> Option<Duration> {
     fixture.backend.record();
     fixture.wait();
@@ -204,7 +204,7 @@ fn a_wake_up_that_is_not_delivered_yet_is_not_waited_for() {
     assert_eq!(fixture.turn(), []);
 }
 
-/// How long the next turn waits that is given a limit.
+/// The timeout of the next turn's wait, with a limit.
 fn timeout_at_most(fixture: &mut Fixture, limit: Duration) -> Option<Duration> {
     fixture.backend.record();
     fixture.ev.wait_at_most(limit).unwrap();
@@ -225,6 +225,36 @@ fn a_limit_shortens_a_wait_and_never_lengthens_it() {
     assert_eq!(timeout_at_most(&mut fixture, 39 * MS), Some(39 * MS));
     let zero = Duration::ZERO;
     assert_eq!(timeout_at_most(&mut fixture, zero), Some(zero));
+}
+
+#[test]
+fn posts_timers_and_time_since_a_prepare_shorten_its_second_half() {
+    let second_half = |change: fn(&mut Fixture)| {
+        let mut fixture = Fixture::new();
+        let token = fixture.join();
+        fixture.arm_ms(token, Timer::READ, 40);
+        let timeout = fixture.ev.prepare().unwrap().timeout;
+        change(&mut fixture);
+        fixture.backend.record();
+        fixture.ev.wait_at_most(timeout).unwrap();
+        fixture.rest();
+        fixture.backend.timeouts()[0]
+    };
+    assert_eq!(second_half(|_| ()), Some(40 * MS));
+    assert_eq!(
+        second_half(|fixture| fixture.time.advance(30 * MS)),
+        Some(10 * MS)
+    );
+    let post = |fixture: &mut Fixture| {
+        let token = fixture.join();
+        assert!(fixture.ev.post(token, Ready::NONE));
+    };
+    assert_eq!(second_half(post), Some(Duration::ZERO));
+    let arm = |fixture: &mut Fixture| {
+        let token = fixture.join();
+        fixture.arm_ms(token, Timer::READ, 5);
+    };
+    assert_eq!(second_half(arm), Some(5 * MS));
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct Handle {
     events: Events,
 }
 
-/// What a wait reports of one descriptor: `evcore_report_t`.
+/// A wait's report of one descriptor: `evcore_report_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Report {
@@ -117,7 +117,7 @@ pub extern "C" fn evcore_wait(handle: &mut Handle, timeout_ms: i64) -> c_int {
     }
 }
 
-/// Returns a report of the last wait. Behind those of descriptors comes that of a wake.
+/// Returns a report of the last wait. The report of a wake comes after the reports of descriptors.
 #[unsafe(no_mangle)]
 pub extern "C" fn evcore_report(handle: &Handle, position: usize) -> Report {
     match handle.events.get(position) {

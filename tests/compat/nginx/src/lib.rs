@@ -1,3 +1,3 @@
-//! What `ngx_evcore_module.c` needs of `evcore-poller`, as C functions.
+//! The functions of `evcore-poller` that `ngx_evcore_module.c` calls, with C's calling convention.
 
 pub mod c_interface;

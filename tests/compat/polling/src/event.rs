@@ -20,7 +20,7 @@ pub struct Event {
     extra: Extra,
 }
 
-/// What only some events have.
+/// Fields that only some events have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Extra {
     interrupt: bool,
@@ -92,25 +92,25 @@ impl Event {
         self
     }
 
-    /// Whether the other side has hung up.
+    /// Returns whether the other side has hung up.
     #[must_use]
     pub fn is_interrupt(&self) -> bool {
         self.extra.interrupt
     }
 
-    /// Whether priority data is there.
+    /// Returns whether priority data is there.
     #[must_use]
     pub fn is_priority(&self) -> bool {
         self.extra.priority
     }
 
-    /// Whether a `connect` has failed: an error together with a hang-up. Always known here.
+    /// Returns whether a `connect` has failed: an error together with a hang-up. Always known here.
     #[must_use]
     pub fn is_connect_failed(&self) -> Option<bool> {
         Some(self.extra.error && self.extra.interrupt)
     }
 
-    /// Whether the descriptor has an error. Always known here.
+    /// Returns whether the descriptor has an error. Always known here.
     #[must_use]
     pub fn is_err(&self) -> Option<bool> {
         Some(self.extra.error)
@@ -128,7 +128,7 @@ impl Event {
         self
     }
 
-    /// What this asks for, in our words.
+    /// The requested interest, in our words.
     pub(crate) fn interest(&self) -> Interest {
         let asked = [
             (self.readable, Interest::READ),
@@ -139,7 +139,7 @@ impl Event {
         asked.fold(Interest::NONE, |all, (_, one)| all | one)
     }
 
-    /// What our poller reported, in polling's terms.
+    /// The readiness that our poller reported, in polling's terms.
     pub(crate) fn reported(key: usize, ready: Ready) -> Self {
         Self {
             key,

@@ -1,4 +1,4 @@
-//! What waits bring back.
+//! The events of a wait.
 
 use std::num::NonZeroUsize;
 
@@ -43,19 +43,19 @@ impl Events {
         self.list.clear();
     }
 
-    /// How many events there are.
+    /// Number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether it contains no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many events one wait brings at most.
+    /// The most events that one wait returns.
     #[must_use]
     pub fn capacity(&self) -> NonZeroUsize {
         NonZeroUsize::new(self.raw.capacity()).expect("made from one that is not zero")

@@ -21,7 +21,7 @@ struct State<T> {
     // Invariant: present unless `is_lent`.
     thing: Option<T>,
     is_lent: bool,
-    /// How many threads wait for the borrower to hand it over.
+    /// Number of threads that wait for the borrower to hand it over.
     asking: usize,
 }
 

@@ -1,10 +1,10 @@
-//! How often readiness that lasts is told.
+//! The repetition of reports while readiness lasts.
 
 use std::io;
 
 use evcore_poller::{Capabilities, Mode};
 
-/// How often a descriptor is told to be ready.
+/// The number of reports that a ready descriptor gets.
 ///
 /// ```
 /// assert!(polling::PollMode::Oneshot < polling::PollMode::Level);

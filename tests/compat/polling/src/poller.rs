@@ -61,18 +61,18 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn on(kind: BackendKind) -> io::Result<Self> {
         Ok(Self::over(evcore_poller::Poller::with(kind)?))
     }
 
-    /// Whether there is [`PollMode::Level`]: always.
+    /// Returns whether there is [`PollMode::Level`]: always.
     #[must_use]
     pub fn supports_level(&self) -> bool {
         true
     }
 
-    /// Whether there is [`PollMode::Edge`]: where the kernel keeps it.
+    /// Returns whether there is [`PollMode::Edge`]: where the kernel keeps it.
     #[must_use]
     pub fn supports_edge(&self) -> bool {
         self.native.edge
@@ -86,7 +86,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Those of [`add_with_mode`](Self::add_with_mode).
+    /// The errors of [`add_with_mode`](Self::add_with_mode).
     pub unsafe fn add(&self, source: impl AsRawSource, interest: Event) -> io::Result<()> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.add_with_mode(source, interest, PollMode::Oneshot) }
@@ -118,7 +118,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Those of [`modify_with_mode`](Self::modify_with_mode).
+    /// The errors of [`modify_with_mode`](Self::modify_with_mode).
     pub fn modify(&self, source: impl AsSource, interest: Event) -> io::Result<()> {
         self.modify_with_mode(source, interest, PollMode::Oneshot)
     }
@@ -153,7 +153,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
         // Past the end of time is as good as never.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -164,7 +164,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// Those of [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     pub fn wait_deadline(&self, events: &mut Events, deadline: Instant) -> io::Result<usize> {
         self.wait_until(events, Some(deadline))
     }

@@ -1,4 +1,4 @@
-//! What can be watched: anything with a descriptor.
+//! A source that can be watched: anything with a descriptor.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 

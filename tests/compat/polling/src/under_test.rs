@@ -1,4 +1,4 @@
-//! What `polling` does not have: the choice of a backend, and the proof that it ran.
+//! Additions that `polling` does not have: the choice of a backend, and the proof that it ran.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ pub const BACKEND: &str = "EVCORE_COMPAT_BACKEND";
 /// The waits of this process, by backend.
 static WAITS: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
-/// How often a backend has been waited for in this process, for each that has been.
+/// Number of waits in this process on each backend that was used.
 ///
 /// ```
 /// use polling::{Events, Poller, under_test};

@@ -1,4 +1,4 @@
-//! What `polling` promises to threads that share one poller, on every backend.
+//! The promises of `polling` to threads that share one poller, on every backend.
 
 #![allow(
     unsafe_code,
@@ -20,7 +20,7 @@ use std::{
 use evcore_poller::BackendKind;
 use polling::{Event, Events, PollMode, Poller};
 
-/// What only a failure waits for.
+/// Time that a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pollers() -> impl Iterator<Item = Poller> {

@@ -5,7 +5,7 @@ use std::{future::Future, thread};
 use async_executor::Executor;
 use async_io::block_on;
 
-/// How many threads run the tasks, beside the one that runs the main future.
+/// Number of threads that run the tasks, in addition to the one that runs the main future.
 const THREADS: usize = 3;
 
 /// Runs `main` here, and what it spawns on several threads, until it ends.

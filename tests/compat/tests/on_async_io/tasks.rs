@@ -13,7 +13,7 @@ on_each_backend!(a_thousand_tasks_come_to_their_end);
 
 const TASKS: u32 = 1_000;
 
-/// How many steps each takes.
+/// Number of steps of each task.
 const STEPS: u32 = 10;
 
 /// One task in five has a pair of sockets, so that 1,024 descriptors, which is all that select can

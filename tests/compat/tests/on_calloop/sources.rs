@@ -37,7 +37,7 @@ fn counting(mode: Mode) -> calloop::Result<(Turns, RegistrationToken, UnixStream
     Ok((event_loop, inserted.map_err(|error| error.error)?, near))
 }
 
-/// How often the source is told of in `turns` turns.
+/// Number of reports that the source gets in `turns` turns.
 fn told(event_loop: &mut Turns, turns: usize) -> usize {
     let mut told = 0;
     (0..turns).for_each(|_| turn::once(event_loop, &mut told));

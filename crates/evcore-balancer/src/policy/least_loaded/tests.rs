@@ -97,7 +97,7 @@ impl LeastLoaded {
     }
 }
 
-/// Whether the plan is the first one of a worker that starts to listen.
+/// Returns whether the plan is the first one of a worker that starts to listen.
 fn starts(plan: &Plan) -> bool {
     plan.listening && plan.leadership == Leadership::Acquire
 }

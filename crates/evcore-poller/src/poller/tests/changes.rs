@@ -1,4 +1,4 @@
-//! What reaches the backend, and when.
+//! The calls that reach the backend, and their time.
 
 use super::*;
 

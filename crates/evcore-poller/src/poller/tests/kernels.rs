@@ -27,7 +27,7 @@ fn a_number_without_a_file_is_refused() {
     }
 }
 
-/// Whether a wait reports key 1 as an error, once. Removes it.
+/// Returns whether a wait reports key 1 as an error, once. Removes it.
 fn is_an_error(poller: &mut Poller) -> bool {
     let mut events = Events::bounded(4);
     let waits = [(); 2].map(|()| {
@@ -36,7 +36,7 @@ fn is_an_error(poller: &mut Poller) -> bool {
             .expect("a wait");
         events
             .iter()
-            .map(|it| (it.key, it.ready))
+            .map(|event| (event.key, event.ready))
             .collect::<Vec<_>>()
     });
     poller.remove(1).expect("registered");
@@ -55,7 +55,10 @@ fn a_change_for_a_number_without_a_file_is_an_error_event() {
             assert_eq!(count.expect("a wait"), 0, "{kind}");
             poller.modify(1, Interest::READ).expect("registered");
             poller.wait(&mut events, None).expect("a wait");
-            let trace: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
+            let trace: Vec<_> = events
+                .iter()
+                .map(|event| (event.key, event.ready))
+                .collect();
             assert_eq!(trace, [(1, Ready::READABLE | Ready::ERROR)], "{kind}");
             poller.remove(1).expect("registered");
             let count = poller.wait(&mut events, Some(Duration::ZERO));

@@ -1,6 +1,7 @@
 //! Ids, the halves of keys, and ids that are used again.
 
 use super::*;
+use crate::id::MAX_ID;
 
 #[test]
 fn both_halves_of_a_key_must_match() {

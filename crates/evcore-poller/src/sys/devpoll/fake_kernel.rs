@@ -6,7 +6,7 @@
 //! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of all
 //!   its writes, and a mark if the next call must look at it.
 //! - A write marks the entry, except if it changes neither file nor flags. A number without an open
-//!   file gets an entry that has flags and no file. A number that is no descriptor is ignored.
+//!   file gets an entry that has flags and no file. A number that is not a descriptor is ignored.
 //! - `POLLREMOVE` alone empties an entry that has a file. Any other entry is left as it is.
 //! - A file that refuses to be watched ends the write. What comes before it is applied.
 //! - A call looks at the marked entries, in a circle that begins behind the last reported one. An
@@ -44,7 +44,7 @@ use super::{
 /// The first number of the model's own files.
 pub(super) const FIRST: RawFd = 5_000;
 
-/// What is reported without being requested.
+/// Flags that are reported without being requested.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
 
 /// Each real file. They are looked at in every call, so they need not be distinguished.
@@ -54,11 +54,11 @@ const REAL: u64 = 0;
 pub(super) enum Call {
     /// The changes, without those of real files.
     Write(Vec<(RawFd, c_short)>),
-    /// How many entries at most, and how many milliseconds.
+    /// The greatest number of entries, and the timeout in milliseconds.
     Poll(usize, c_int),
 }
 
-/// How a call of `ioctl` ends, if not as usual.
+/// The end of a call of `ioctl`, if not as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// A signal.
@@ -82,7 +82,7 @@ struct Entry {
 pub(super) struct Device {
     /// The file of each open number.
     numbers: BTreeMap<RawFd, u64>,
-    /// What is ready on each file.
+    /// The readiness of each file.
     files: BTreeMap<u64, c_short>,
     last_file: u64,
     entries: BTreeMap<RawFd, Entry>,
@@ -92,15 +92,15 @@ pub(super) struct Device {
     pub(super) ends: VecDeque<End>,
     /// Numbers whose files refuse to be watched.
     pub(super) refuses: Vec<RawFd>,
-    /// How many of the next writes fail, and apply nothing.
+    /// Number of the next writes that fail, and apply nothing.
     pub(super) failing_writes: usize,
     /// The last close of an idle file does not mark its entries.
     pub(super) closes_silently: bool,
     /// The calls come from a forked child.
     pub(super) is_in_child: bool,
-    /// How many descriptors the process may have; `None`: more than any test has.
+    /// Limit of the descriptors of the process; `None`: more than any test has.
     pub(super) limit: Option<usize>,
-    /// What becomes ready in the next call that waits, and after which time.
+    /// The file that becomes ready in the next call that waits, and after which time.
     change: Option<(Duration, RawFd, c_short)>,
     calls: Vec<Call>,
 }
@@ -198,7 +198,11 @@ impl Device {
     }
 
     fn write(&mut self, changes: &[(RawFd, c_short)]) -> Result<(), Errno> {
-        let ours: Vec<_> = changes.iter().copied().filter(|it| it.0 >= FIRST).collect();
+        let ours: Vec<_> = changes
+            .iter()
+            .copied()
+            .filter(|change| change.0 >= FIRST)
+            .collect();
         if !ours.is_empty() {
             self.calls.push(Call::Write(ours));
         }
@@ -219,7 +223,11 @@ impl Device {
     }
 
     fn remove(&mut self, fd: RawFd) {
-        if let Some(entry) = self.entries.get_mut(&fd).filter(|it| it.file.is_some()) {
+        if let Some(entry) = self
+            .entries
+            .get_mut(&fd)
+            .filter(|entry| entry.file.is_some())
+        {
             *entry = Entry::default();
         }
     }
@@ -248,7 +256,7 @@ impl Device {
         Ok(())
     }
 
-    /// What a marked entry has to report; 0: nothing.
+    /// Returns the flags that a marked entry has to report; 0: nothing.
     fn look(&mut self, fd: RawFd) -> c_short {
         if self.entries[&fd].file.is_none() {
             return 0;
@@ -335,7 +343,10 @@ impl Kernel for FakeKernel {
     }
 
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno> {
-        let changes: Vec<_> = changes.iter().map(|it| (it.fd, it.events)).collect();
+        let changes: Vec<_> = changes
+            .iter()
+            .map(|change| (change.fd, change.events))
+            .collect();
         self.device().write(&changes)
     }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 /// One open `/dev/poll`.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
-    /// Whether a file is open under `fd`, which is not -1.
+    /// Returns whether a file is open under `fd`, which is not -1.
     ///
     /// [`Errno::BADF`]: there is none.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;

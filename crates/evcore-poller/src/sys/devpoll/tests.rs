@@ -41,7 +41,7 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 const A: RawFd = FIRST;
 const B: RawFd = FIRST + 1;
 
-/// What is reported of a descriptor that was closed or refused, to an interest in reading.
+/// The readiness reported of a descriptor that was closed or refused, to an interest in reading.
 const GONE: Ready = Ready::from_bits_truncate(Ready::ERROR.bits() | Ready::READABLE.bits());
 
 struct Fixture {
@@ -111,7 +111,11 @@ impl Fixture {
 
     fn try_wait(&mut self, timeout: Option<Duration>) -> Result<Vec<(u64, Ready)>> {
         self.poller.wait(&mut self.events, timeout)?;
-        let mut reported: Vec<_> = self.events.iter().map(|it| (it.key, it.ready)).collect();
+        let mut reported: Vec<_> = self
+            .events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect();
         reported.sort_unstable_by_key(|event| event.0);
         Ok(reported)
     }

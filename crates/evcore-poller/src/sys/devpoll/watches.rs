@@ -6,7 +6,7 @@ use std::{ffi::c_short, os::fd::RawFd};
 use super::kernel::{REMOVE, entry};
 use crate::growth;
 
-/// What is watched of a descriptor.
+/// The watch of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
     pub(super) key: u64,
@@ -20,7 +20,7 @@ pub(super) struct Watches {
     /// The numbers of the rows that must be written.
     // Invariant: exactly those that are `is_pending`, each once.
     pending: Vec<RawFd>,
-    /// How many descriptors are watched.
+    /// Number of descriptors that are watched.
     count: usize,
 }
 
@@ -75,17 +75,17 @@ impl Watches {
         row.flags.map(|flags| Watch { key, flags })
     }
 
-    /// Whether `fd` is watched under `key`.
+    /// Returns whether `fd` is watched under `key`.
     pub(super) fn holds(&self, fd: RawFd, key: u64) -> bool {
         self.get(fd).is_some_and(|watch| watch.key == key)
     }
 
-    /// How many descriptors are watched.
+    /// Returns the number of descriptors that are watched.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// How many of the pending rows to write next, at most `limit`. `None`: none is pending.
+    /// Returns the number of pending rows to write next, at most `limit`. `None`: none is pending.
     pub(super) fn pending(&self, limit: usize) -> Option<usize> {
         (!self.pending.is_empty()).then(|| self.pending.len().min(limit))
     }
@@ -137,7 +137,7 @@ fn index(fd: RawFd) -> usize {
 
 #[cfg(test)]
 impl Watches {
-    /// Whether `key` is watched.
+    /// Returns whether `key` is watched.
     pub(super) fn has(&self, key: u64) -> bool {
         let mut watched = self.rows.iter().filter(|row| row.flags.is_some());
         watched.any(|row| row.key == key)

@@ -27,12 +27,12 @@ impl Countdown {
         }
     }
 
-    /// Whether no time was given.
+    /// Returns whether no time was given.
     pub(super) fn is_zero(&self) -> bool {
         self.timeout == Some(Duration::ZERO)
     }
 
-    /// Whether the timeout has passed. Starts the countdown on first use.
+    /// Returns whether the timeout has passed. Starts the countdown on first use.
     pub(super) fn is_over(&mut self) -> bool {
         self.is_zero() || self.start() == Some(Duration::ZERO)
     }

@@ -13,7 +13,7 @@
 
 use std::{
     fmt,
-    os::fd::{OwnedFd, RawFd},
+    os::fd::OwnedFd,
     ptr::{self, NonNull},
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
@@ -22,50 +22,23 @@ use std::{
 use rustix::{
     io::Errno,
     io_uring::{
-        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringCqeFlags, IoringEnterFlags, IoringOp,
-        IoringPollFlags, IoringSetupFlags, IoringSqFlags, IoringSqeFlags,
-        addr_or_splice_off_in_union, io_uring_cqe, io_uring_enter, io_uring_enter_arg,
-        io_uring_getevents_arg, io_uring_params, io_uring_ptr, io_uring_setup, io_uring_sqe,
-        len_union, op_flags_union,
+        IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringCqeFlags, IoringEnterFlags, IoringSetupFlags,
+        IoringSqFlags, io_uring_cqe, io_uring_enter, io_uring_enter_arg, io_uring_getevents_arg,
+        io_uring_params, io_uring_ptr, io_uring_setup, io_uring_sqe,
     },
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 
-use super::refusal::{refused, refused_call};
+use super::{
+    refusal::{refused, refused_call},
+    request::{Completion, Request},
+};
 use crate::{
     error::{Error, Result},
     sys::epoll::KernelTimespec,
 };
 
-/// What a ring does for the backend.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Request {
-    /// `IORING_OP_POLL_ADD`.
-    Watch {
-        fd: RawFd,
-        /// In the flags of poll.
-        flags: u32,
-        /// Each wake-up makes a completion, until one has no `more`.
-        multishot: bool,
-        name: u64,
-    },
-    /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
-    /// `ECANCELED`. This one completes only if there is no such request.
-    Cancel { name: u64, target: u64 },
-}
-
-/// The result of a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Completion {
-    /// The name of the request.
-    pub(super) name: u64,
-    /// Flags of poll, or the error.
-    pub(super) result: Result<u32, Errno>,
-    /// The request goes on.
-    pub(super) more: bool,
-}
-
-/// How a call ended that was not refused.
+/// The end of a call that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     /// There are as many completions as were asked for.
@@ -75,18 +48,18 @@ pub(super) enum Entered {
     Interrupted,
 }
 
-/// How many requests fit into the submission queue; then it is submitted early.
+/// Number of requests that fit into the submission queue; then it is submitted early.
 const REQUESTS: u32 = 256;
 
-/// How many completions fit into the completion queue. The kernel keeps those beyond it apart.
+/// Number of completions that fit into the completion queue. The kernel keeps those beyond it apart.
 const COMPLETIONS: u32 = 4096;
 
 /// The longest timeout of a call, some 68 years: the kernel adds it to the time since the start, in
 /// nanoseconds of 64 bits.
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
-/// Milliseconds between the tries of a call that the kernel refuses for now, because it has no memory for
-/// a request, or no room for more completions. They are a second in all.
+/// Milliseconds between the tries of a call that the kernel refuses for now, because it has no
+/// memory for a request, or no room for more completions. They are a second in all.
 const PAUSES_MS: [u64; 11] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 pub(super) struct Ring {
@@ -94,7 +67,7 @@ pub(super) struct Ring {
     /// Both queues, in which `shared` points.
     _queues: Mapping,
     requests: Mapping,
-    /// What the kernel has chosen: lengths, and offsets into the queues.
+    /// The choices of the kernel: lengths, and offsets into the queues.
     params: io_uring_params,
     shared: Shared,
     /// Our copy: only this side writes it.
@@ -103,15 +76,15 @@ pub(super) struct Ring {
     completion_head: u32,
     /// The end of the completions when it was last read.
     completion_tail: u32,
-    /// How many calls were made.
+    /// Number of calls.
     #[cfg(test)]
     pub(super) calls: u32,
-    /// What the next calls return, the last first.
+    /// The errors of the next calls, the last first.
     #[cfg(test)]
     pub(super) refusals: Vec<Errno>,
 }
 
-/// Where the parts of the queues are.
+/// The addresses of the parts of the queues.
 // Invariant: all of them are in the mapping of the queues, which lives as long as the ring.
 struct Shared {
     submission_head: NonNull<AtomicU32>,
@@ -206,7 +179,7 @@ impl Ring {
         tail.store(self.submission_tail, Ordering::Release);
     }
 
-    /// How many requests are not submitted yet.
+    /// Returns the number of requests that are not submitted yet.
     #[inline]
     pub(super) fn queued(&self) -> u32 {
         let head = self.word(self.shared.submission_head);
@@ -263,7 +236,7 @@ impl Ring {
     }
 
     /// Makes the call for all requests, `queued` of them, and gives back the places of the completions
-    /// that were taken. Returns how many requests the kernel has taken.
+    /// that were taken. Returns the number of requests that the kernel has taken.
     #[inline]
     fn call(
         &mut self,
@@ -322,7 +295,7 @@ impl Ring {
         unsafe { io_uring_enter_arg(&self.fd, queued, least, flags, Some(&argument)) }
     }
 
-    /// How many completions are in the queue.
+    /// Returns the number of completions in the queue.
     #[inline]
     fn completed(&self) -> u32 {
         self.completions_end().wrapping_sub(self.completion_head)
@@ -409,25 +382,26 @@ impl Ring {
         result.map(drop)
     }
 
-    /// Whether all completions were taken that a call would find.
+    /// Returns whether all completions were taken that a call would find.
     #[inline]
     pub(super) fn is_drained(&self) -> bool {
         self.completion_head == self.completion_tail && !self.has_more()
     }
 
-    /// Whether wake-ups came that have made no completion yet, or completions wait outside of the
-    /// queue: a call finds more.
+    /// Returns whether wake-ups came that have made no completion yet, or completions wait outside
+    /// of the queue: a call finds more.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
     }
 
-    /// Whether there is deferred work: wake-ups and cancellations that have made no completion yet.
+    /// Returns whether there is deferred work: wake-ups and cancellations that have made no
+    /// completion yet.
     pub(super) fn has_work(&self) -> bool {
         self.has_flag(IoringSqFlags::TASKRUN)
     }
 
-    /// Whether completions wait outside of the queue, which is full.
+    /// Returns whether completions wait outside of the queue, which is full.
     #[cfg(test)]
     pub(super) fn has_overflowed(&self) -> bool {
         self.has_flag(IoringSqFlags::CQ_OVERFLOW)
@@ -535,67 +509,4 @@ fn queues_len(params: &io_uring_params) -> usize {
 fn pause_for(time: Duration) {
     #[expect(clippy::disallowed_methods, reason = "memory may come back meanwhile")]
     std::thread::sleep(time);
-}
-
-// The distances of the entries in the queues.
-const _: () = {
-    assert!(size_of::<io_uring_sqe>() == 64);
-    assert!(size_of::<io_uring_cqe>() == 16);
-};
-
-impl From<Request> for io_uring_sqe {
-    fn from(request: Request) -> Self {
-        let none = Self {
-            fd: -1,
-            ..Self::default()
-        };
-        match request {
-            Request::Watch {
-                fd,
-                flags,
-                multishot,
-                name,
-            } => Self {
-                opcode: IoringOp::PollAdd,
-                fd,
-                len: len_union {
-                    poll_flags: if multishot {
-                        IoringPollFlags::ADD_MULTI
-                    } else {
-                        IoringPollFlags::empty()
-                    },
-                },
-                op_flags: op_flags_union {
-                    // The kernel's two halves are those of a little-endian number.
-                    poll32_events: if cfg!(target_endian = "big") {
-                        flags.rotate_left(16)
-                    } else {
-                        flags
-                    },
-                },
-                user_data: name.into(),
-                ..none
-            },
-            Request::Cancel { name, target } => Self {
-                opcode: IoringOp::AsyncCancel,
-                flags: IoringSqeFlags::CQE_SKIP_SUCCESS,
-                addr_or_splice_off_in: addr_or_splice_off_in_union {
-                    user_data: target.into(),
-                },
-                user_data: name.into(),
-                ..none
-            },
-        }
-    }
-}
-
-impl From<&io_uring_cqe> for Completion {
-    fn from(entry: &io_uring_cqe) -> Self {
-        Self {
-            name: entry.user_data.u64_(),
-            result: u32::try_from(entry.res)
-                .map_err(|_| Errno::from_raw_os_error(entry.res.wrapping_neg())),
-            more: entry.flags.contains(IoringCqeFlags::MORE),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! What the kernel should watch under each id, and the poll request that does. This file makes no
+//! The interest of each id, and the poll request that watches for it. This file makes no
 //! call.
 //!
 //! Each request has a name of its own: the id, and a number that is used again only after 2^40
@@ -9,8 +9,8 @@ use std::os::fd::RawFd;
 
 use rustix::event::epoll::EventFlags;
 
-use super::ring::Request;
-use crate::{backend::Registration, growth, interest::Mode, poller::MAX_ID, ready::Ready};
+use super::request::Request;
+use crate::{backend::Registration, growth, id::MAX_ID, interest::Mode, ready::Ready};
 
 /// The bits of a request's name that are its id.
 const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
@@ -79,7 +79,7 @@ impl Table {
         self.arm(id, false);
     }
 
-    /// Whether there is such a registration that watches for something.
+    /// Returns whether there is such a registration that watches for something.
     pub(super) fn is_watched(&self, registration: &Registration) -> bool {
         let row = self.rows.get(registration.id());
         row.is_some_and(|row| row.key == registration.key && row.flags != 0)
@@ -138,15 +138,15 @@ impl Table {
         self.arm(id, true);
     }
 
-    /// The multishot request of a registration has ended, and another one is needed. If that one completes
-    /// while it is submitted, the registration [rests](Self::rest).
+    /// The multishot request of a registration has ended, and another one is needed. If that one
+    /// completes while it is submitted, the registration [rests](Self::rest).
     pub(super) fn arm_edge_again(&mut self, id: usize) {
         self.rows[id].has_ended = true;
         self.has_ended_edges = true;
         self.arm_again(id);
     }
 
-    /// Whether there are such edges since the last call.
+    /// Returns whether there are such edges since the last call.
     #[inline]
     pub(super) fn take_ended_edges(&mut self) -> bool {
         std::mem::take(&mut self.has_ended_edges)
@@ -183,12 +183,12 @@ impl Table {
         self.last_before = self.last;
     }
 
-    /// Whether this wait has made the request.
+    /// Returns whether this wait has made the request.
     pub(super) fn is_new(&self, request: u64) -> bool {
         self.requests_since(request >> ID_BITS) < self.requests_since(self.last_before)
     }
 
-    /// How many numbers came after this one.
+    /// Returns the number of names that came after this one.
     fn requests_since(&self, number: u64) -> u64 {
         match self.last.checked_sub(number) {
             Some(distance) => distance,
@@ -197,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Whether there are requests to make or to cancel.
+    /// Returns whether there are requests to make or to cancel.
     #[inline]
     pub(super) fn has_changes(&self) -> bool {
         !(self.cancelled.is_empty() && self.changed.is_empty() && self.spent.is_empty())
@@ -322,12 +322,12 @@ impl Row {
         flags | data
     }
 
-    /// What to ask `poll` for.
+    /// Returns the flags to ask `poll` for.
     pub(super) fn flags_of_poll(&self) -> i16 {
         i16::try_from(self.flags).expect("the highest is that of RDHUP, 0x2000")
     }
 
-    /// What `found`, in the flags of poll, reports of it.
+    /// Returns the readiness of this row in `found`, flags of poll.
     #[inline]
     pub(super) fn readiness(&self, found: u32) -> Ready {
         let always = EventFlags::ERR | EventFlags::HUP;
@@ -335,7 +335,7 @@ impl Row {
     }
 }
 
-/// What to watch for, in the flags of poll.
+/// The interest in the flags of poll.
 fn flags(registration: &Registration) -> u16 {
     // Interest has the bits of IN, PRI and OUT; and READ_CLOSED, those of RDHUP.
     let ends = registration.ends.bits() & Ready::READ_CLOSED.bits();

@@ -1,4 +1,4 @@
-//! What only a ring shows. The conformance suite has the rest.
+//! Tests of the ring alone. The conformance suite has the rest.
 
 use std::{
     io::{Read, Write},
@@ -21,7 +21,7 @@ mod unwakeable;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
-/// A poller over a ring with room for so many completions; `None` if the kernel permits no ring.
+/// A poller over a ring with room for this many completions; `None` if the kernel permits no ring.
 fn poller(completions: u32) -> Option<Poller> {
     backend(completions).map(Poller::from)
 }
@@ -259,7 +259,7 @@ fn a_removed_and_closed_descriptor_is_closed_at_once() {
     }
 }
 
-/// How the peer's side of a file has a wake-up pending when its registration changes.
+/// The wake-up that the peer's side of a file has pending when its registration changes.
 fn wake_up(near: &mut UnixStream, far: &mut UnixStream, read: bool) {
     near.write_all(b"a").expect("write");
     if read {

@@ -4,7 +4,7 @@
 //!
 //! - A knote belongs to a descriptor and a filter. Adding an existing one changes the id of its
 //!   events, keeps its mode, and evaluates the descriptor again. Dropping a missing one is `ENOENT`,
-//!   and an identifier that is no open descriptor is `EBADF`. Closing drops the knotes. Events and
+//!   and an identifier that is not an open descriptor is `EBADF`. Closing drops the knotes. Events and
 //!   receipts have the identifier of the change.
 //! - A condition that becomes true activates the knotes of its descriptor. It is evaluated again
 //!   when they are collected. A collected knote goes to the end of the queue (level), or is no
@@ -89,11 +89,11 @@ pub(super) struct Model {
     pub(super) failures: VecDeque<Option<Errno>>,
     /// Events are collected behind receipts, as far as there is room.
     pub(super) collects_behind_receipts: bool,
-    /// How many waits a signal will end.
+    /// Number of waits that a signal will end.
     pub(super) signals: usize,
-    /// How long calls have waited without an event.
+    /// Time that calls have waited without an event.
     pub(super) waited: Duration,
-    /// What arrives in the next call that waits, and after which time.
+    /// The event that arrives in the next call that waits, and after which time.
     arrival: Option<(Duration, RawFd)>,
     waker: Option<RawFd>,
 }
@@ -134,7 +134,7 @@ struct Knote {
     /// The mode.
     flags: u16,
     id: u32,
-    /// What it will report, as it was when it was last evaluated; `None`: it is not active.
+    /// The event that it will report, as it was when it was last evaluated; `None`: it is not active.
     active: Option<Event>,
 }
 
@@ -285,8 +285,8 @@ impl Model {
         let refusal = self
             .refuses
             .iter()
-            .find(|it| adds && (it.fd, it.filter) == (fd, change.filter))
-            .filter(|it| is_new || !it.made)
+            .find(|knote| adds && (knote.fd, knote.filter) == (fd, change.filter))
+            .filter(|knote| is_new || !knote.made)
             .copied();
         if let Some(refusal) = refusal.filter(|refusal| !refusal.made) {
             return Err(refusal.errno);

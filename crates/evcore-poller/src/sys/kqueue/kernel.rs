@@ -117,7 +117,7 @@ pub(in crate::sys) struct Event {
 }
 
 impl Event {
-    /// The content of a receipt: the change was applied, or refused. `None` if it is no receipt.
+    /// The content of a receipt: the change was applied, or refused. `None` if it is not a receipt.
     pub(super) fn receipt(&self) -> Option<Result<(), Errno>> {
         if self.flags & flag::ERROR == 0 {
             return None;
@@ -129,13 +129,13 @@ impl Event {
         })
     }
 
-    /// Whether it is the refusal to watch the writing end of a pipe that has no reader.
+    /// Returns whether it is the refusal to watch the writing end of a pipe that has no reader.
     pub(super) fn is_broken_pipe(&self) -> bool {
         self.filter == Filter::Write && self.receipt() == Some(Err(Errno::PIPE))
     }
 
-    /// Whether the writing side has ended without an error: the peer is gone, or the user's own side
-    /// was shut.
+    /// Returns whether the writing side has ended without an error: the peer is gone, or the user's
+    /// own side was shut.
     pub(super) fn is_unexplained_end(&self) -> bool {
         let is_end = self.filter == Filter::Write && self.flags & flag::EOF != 0;
         is_end && self.fflags == 0 && self.receipt().is_none()

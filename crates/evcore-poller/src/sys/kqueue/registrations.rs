@@ -1,4 +1,4 @@
-//! What each id should have in the kernel, what it has there, and what the kernel has reported.
+//! The wanted and the present state of each id in the kernel, and the reports of the kernel.
 //!
 //! There is no queue of changes. A change is the difference of what is wanted and what the kernel
 //! has, computed when a wait begins. So a change that was taken back makes no difference, and a
@@ -35,16 +35,16 @@ struct Row {
     key: u64,
     /// [`VACANT`]: there is no registration.
     fd: RawFd,
-    /// What the kernel should watch for.
+    /// The interest that the kernel should have.
     wanted: Interest,
-    /// What it has knotes for.
+    /// The interest that it has knotes for.
     known: Interest,
     mode: Mode,
     dirty: bool,
     /// The knotes exist, and must be made again: a `Oneshot` has fired, or the caller wants
     /// another report of what is ready.
     spent: bool,
-    /// What the kernel has reported, and no wait yet.
+    /// Readiness that the kernel has reported, and no wait yet.
     found: Ready,
 }
 
@@ -164,7 +164,7 @@ impl Table {
         }
     }
 
-    /// Whether a knote without a registration has reported.
+    /// Returns whether a knote without a registration has reported.
     pub(super) fn has_strays(&self) -> bool {
         !self.strays.is_empty()
     }
@@ -279,7 +279,8 @@ impl Table {
     #[cfg(test)]
     pub(super) fn verify(&self) {
         assert!(self.strays.is_empty(), "no wait is under way");
-        let count = |list: &[u32], id: usize| list.iter().filter(|it| **it as usize == id).count();
+        let count =
+            |list: &[u32], id: usize| list.iter().filter(|listed| **listed as usize == id).count();
         for (id, row) in self.rows.iter().enumerate() {
             assert_eq!(count(&self.dirty, id), usize::from(row.dirty), "id {id}");
             assert_eq!(count(&self.news, id), usize::from(!row.found.is_empty()));

@@ -92,7 +92,7 @@ impl Kernel for System {
         let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut length = ADDRESS_LENGTH;
         // SAFETY: the kernel writes at most `length` bytes, which is the size of `address`. A number
-        // that is no socket's is an error.
+        // that is not a socket's is an error.
         let found = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut length) };
         found == 0
     }

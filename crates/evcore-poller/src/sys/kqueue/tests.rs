@@ -69,7 +69,10 @@ impl Fixture {
     /// The events of a wait that returns at once.
     fn wait(&mut self) -> Vec<(u64, Ready)> {
         let events = self.wait_with(16);
-        events.iter().map(|it| (it.key, it.ready)).collect()
+        events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect()
     }
 
     fn calls(&mut self) -> Vec<Call> {

@@ -18,7 +18,8 @@
 //!
 //! Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
 //! looks at in every call: so a real waker works. There is no time: a wait without
-//! an event ends at once, and is recorded, unless something becomes ready [in a wait](Port::set_in_wait).
+//! an event ends at once, and is recorded, unless something becomes ready [in a
+//! wait](Port::set_in_wait).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -41,18 +42,18 @@ use super::{
 /// The first number of the model's own files.
 pub(super) const FIRST: RawFd = 5_000;
 
-/// What is reported without being requested.
+/// Flags that are reported without being requested.
 const UNREQUESTED: c_int = (libc::POLLERR | libc::POLLHUP) as c_int;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Associate(RawFd, c_int),
     Dissociate(RawFd),
-    /// How many at most, and how long.
+    /// The greatest number of events, and the timeout.
     Getn(usize, Option<Duration>),
 }
 
-/// How a `port_getn` ends, if not as usual.
+/// The end of a `port_getn`, if not as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// A signal, before anything was taken; the count is unchanged.
@@ -65,7 +66,7 @@ pub(super) enum End {
 
 #[derive(Debug, Default)]
 pub(super) struct Port {
-    /// What is ready on each open file.
+    /// The readiness of each open file.
     files: BTreeMap<RawFd, c_int>,
     /// The flags of each association.
     associations: BTreeMap<RawFd, c_int>,
@@ -75,7 +76,7 @@ pub(super) struct Port {
     pub(super) ends: VecDeque<End>,
     /// Numbers whose association fails with ENOMEM.
     pub(super) refuses: Vec<RawFd>,
-    /// What becomes ready in the next call that waits, and after which time.
+    /// The file that becomes ready in the next call that waits, and after which time.
     change: Option<(Duration, RawFd, c_int)>,
     /// On ETIME the count is set to 0; otherwise it is unchanged.
     pub(super) counts_none: bool,
@@ -116,7 +117,7 @@ impl Port {
         calls.into_iter().filter(is_ours).collect()
     }
 
-    /// What is ready; `None`: it is not open.
+    /// Returns the readiness; `None`: it is not open.
     fn ready(&self, fd: RawFd) -> Option<c_int> {
         if fd >= FIRST {
             return self.files.get(&fd).copied();
@@ -145,7 +146,11 @@ impl Port {
     }
 
     fn look_at_real_files(&mut self) {
-        let real: Vec<_> = self.associations.range(..FIRST).map(|it| *it.0).collect();
+        let real: Vec<_> = self
+            .associations
+            .range(..FIRST)
+            .map(|(fd, _)| *fd)
+            .collect();
         real.into_iter().for_each(|fd| self.look(fd));
     }
 

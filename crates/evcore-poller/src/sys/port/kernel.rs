@@ -48,7 +48,7 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sys) struct PortEvent {
-    /// What is ready, in the flags of poll.
+    /// The readiness, in the flags of poll.
     pub(super) events: c_int,
     /// The kind of object.
     pub(super) source: c_ushort,

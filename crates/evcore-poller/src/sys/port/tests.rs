@@ -101,7 +101,11 @@ impl Fixture {
 
     fn try_wait(&mut self, timeout: Option<Duration>) -> Result<Vec<(u64, Ready)>> {
         self.poller.wait(&mut self.events, timeout)?;
-        let mut reported: Vec<_> = self.events.iter().map(|it| (it.key, it.ready)).collect();
+        let mut reported: Vec<_> = self
+            .events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect();
         reported.sort_unstable_by_key(|event| event.0);
         Ok(reported)
     }

@@ -102,7 +102,7 @@ impl Watches {
 
 #[cfg(test)]
 impl Watches {
-    /// Whether `key` is watched.
+    /// Returns whether `key` is watched.
     pub(super) fn holds(&self, key: u64) -> bool {
         let mut live = self.rows.iter().filter(|row| row.state != State::Vacant);
         live.any(|row| row.key == key)

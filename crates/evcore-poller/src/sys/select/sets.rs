@@ -22,7 +22,7 @@ const WORDS: usize = SIZE.div_ceil(8 * size_of::<FdSetElement>());
 
 type Set = [FdSetElement; WORDS];
 
-/// What to watch, or what was found, for each descriptor below [`SIZE`].
+/// The readiness to watch for, or found, for each descriptor below [`SIZE`].
 #[derive(Clone)]
 pub(super) struct Sets {
     read: Set,

@@ -38,7 +38,10 @@ fn wait(select: &mut Select, capacity: usize) -> Vec<(u64, Ready)> {
     let waited = select.wait((&mut events).into(), Some(Duration::ZERO));
     waited.expect("select");
     select.verify();
-    events.iter().map(|it| (it.key, it.ready)).collect()
+    events
+        .iter()
+        .map(|event| (event.key, event.ready))
+        .collect()
 }
 
 /// A number that no file of this process has: as if it had been closed. (One that really was

@@ -37,7 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the workers of a row were sent last.
+/// The last request that the workers of a row were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Stop(Stop),
@@ -45,7 +45,7 @@ enum Sent {
     Stuck,
 }
 
-/// What can be observed from outside.
+/// The state that can be observed from outside.
 struct Observer {
     lifecycle: Lifecycle,
     config: Config,
@@ -224,7 +224,7 @@ impl Observer {
         }
     }
 
-    /// Whether `worker` serves the clients of `slot`.
+    /// Returns whether `worker` serves the clients of `slot`.
     fn covers(&self, worker: Slot, slot: Slot) -> bool {
         self.serving.contains(&worker.row)
             && (!self.config.slots_serve_alone || worker.index == slot.index)
@@ -310,7 +310,7 @@ impl Observer {
         }
     }
 
-    /// Whether there is another row that was sent nothing, and whose workers are all ready.
+    /// Returns whether there is another row that was sent nothing, and whose workers are all ready.
     fn another_serves(&self, leaving: usize) -> bool {
         (0..GENERATIONS_MAX).any(|row| {
             let slots = (0..WORKERS).map(|index| Slot { row, index });

@@ -1,4 +1,4 @@
-//! How long a server may be without a worker, and that it does not start workers in a busy loop.
+//! A server is without a worker only briefly, and does not start workers in a busy loop.
 
 use super::*;
 

@@ -80,7 +80,7 @@ struct Server {
     version: u32,
     wake: UnixStream,
     listener: Option<TcpListener>,
-    /// The slot's, and those of predecessors until this worker stops.
+    /// The slot's mailbox, and the mailboxes of predecessors until this worker stops.
     mailboxes: Vec<Mailbox>,
     receivers: Vec<Receiver>,
     senders: Vec<Sender>,

@@ -1,4 +1,5 @@
-//! A new binary beside the old one: this program, or the file that has replaced it by then.
+//! A new binary during the life of the old one: this program, or the file that has replaced it by
+//! then.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! USR2: a new binary beside the old one.
+//! USR2 starts a new binary while the old one runs.
 
 use std::{
     env, fs,
@@ -34,7 +34,7 @@ fn address(server: &mut Server) -> SocketAddr {
 
 /// Starts the new binary, and waits until its worker serves: its master's process id.
 ///
-/// Its lines and those of the old master come in any order.
+/// Its lines and the old master's come in any order.
 fn upgrade(server: &mut Server) -> Pid {
     server.expect_in_all("ready 0", 1);
     server.signal_master(Signal::USR2);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How many slots have a chunk.
+/// Number of slots that have a chunk.
 fn slots(wheel: &TimerWheel) -> usize {
     let slots = 0..lists::LISTS;
     slots.filter(|slot| wheel.lists.has_chunk(*slot)).count()

@@ -1,4 +1,4 @@
-//! What each change writes, and its effect.
+//! The entries that each change writes, and its effect.
 
 use super::*;
 

@@ -19,11 +19,14 @@ impl Bare {
         self.0.write(&entries.collect::<Vec<_>>())
     }
 
-    /// What a call finds, in a list of `room`.
+    /// Returns the entries that a call finds, in a list of `room`.
     fn poll(&mut self, room: usize) -> Result<Vec<(RawFd, c_short)>, Errno> {
         let mut list = vec![entry(-1, 0); room];
         let count = self.0.poll(&mut list, 0)?;
-        Ok(list[..count].iter().map(|it| (it.fd, it.revents)).collect())
+        Ok(list[..count]
+            .iter()
+            .map(|entry| (entry.fd, entry.revents))
+            .collect())
     }
 
     fn found(&mut self) -> Vec<(RawFd, c_short)> {
@@ -72,7 +75,7 @@ fn pollremove_removes_only_alone() {
     bare.write(&[(A, REMOVE)]).expect("written");
     assert_eq!(bare.found(), []);
     bare.write(&[(A, REMOVE), (B + 1, REMOVE), (-1, REMOVE)])
-        .expect("removing what is not there is no error");
+        .expect("removing an absent entry is not an error");
 }
 
 #[test]

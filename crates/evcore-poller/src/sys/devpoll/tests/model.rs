@@ -41,7 +41,7 @@ struct Row {
 }
 
 impl Row {
-    /// What is reported if `ready` is true of its file.
+    /// Returns the report if `ready` is true of its file.
     fn report(&self, ready: c_short) -> Option<Ready> {
         let open = self.interest - self.masked;
         let is_silent = self.interest.is_empty() || (open.is_empty() && self.is_over);
@@ -88,14 +88,14 @@ impl Row {
 
 #[derive(Debug, Default)]
 struct Oracle {
-    /// What is ready on each open file.
+    /// The readiness of each open file.
     files: BTreeMap<RawFd, c_short>,
     rows: BTreeMap<u64, Row>,
     next_key: u64,
 }
 
 impl Oracle {
-    /// What a wait with enough room reports, except for lost registrations.
+    /// Returns the events of a wait with enough room, except for lost registrations.
     fn owed(&mut self) -> BTreeMap<u64, Ready> {
         self.rows.values_mut().for_each(Row::settle);
         let rows = self.rows.iter();

@@ -1,4 +1,4 @@
-//! What the device does otherwise than a port.
+//! Differences between the device and a port.
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How often a call is made before its refusal is returned.
+/// Number of tries of a call before its refusal is returned.
 const TRIES: usize = 12;
 
 #[test]

@@ -9,7 +9,7 @@ const CROWD: usize = 400;
 /// Number of events that a wait has room for.
 const ROOM: usize = 100;
 
-/// A backend whose completion queue holds so many, with a crowd of registrations that it has told the
+/// A backend whose completion queue holds this many, with a crowd of registrations that it has told the
 /// kernel, and the peer of all of them.
 struct Crowd {
     backend: IoUring,
@@ -128,7 +128,7 @@ fn a_removal_while_completions_overflow_closes_the_file() {
     }
 }
 
-/// What a wait reports again comes behind what it has not reported yet.
+/// A wait reports new readiness before readiness that it reports again.
 #[test]
 fn a_level_that_is_ready_again_does_not_delay_others() {
     for completions in [8, 4096] {

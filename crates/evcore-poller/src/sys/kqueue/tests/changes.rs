@@ -1,4 +1,4 @@
-//! What reaches the kernel, and in how many calls.
+//! The changes that reach the kernel, and the number of calls for them.
 
 use super::*;
 
@@ -156,7 +156,7 @@ fn remove_drops_the_knotes_that_exist() {
         .model()
         .calls()
         .into_iter()
-        .map(|it| it.changes.len())
+        .map(|call| call.changes.len())
         .collect();
     assert_eq!(changes, [1, 0]);
     assert_eq!(kernel.model().knotes(), []);

@@ -133,7 +133,10 @@ fn a_refused_negative_number_ends_the_wait() {
         fixture.modify(1, Interest::READ);
         let mut events = Events::bounded(4);
         fixture.poller.wait(&mut events, None).expect("a wait");
-        let found: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
+        let found: Vec<_> = events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect();
         assert_eq!(found, [(1, Ready::ERROR | Ready::READABLE)], "{number}");
         fixture.poller.remove(1).expect("registered");
     }

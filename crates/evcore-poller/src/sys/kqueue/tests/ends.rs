@@ -17,7 +17,7 @@ fn broken() -> Ready {
     Ready::WRITABLE | Ready::WRITE_CLOSED
 }
 
-/// How often each of three waits reports it under the key 7.
+/// Number of reports under the key 7 in each of three waits.
 fn expect_broken_pipe(fixture: &mut Fixture, mode: Mode) {
     let reported = [(7, broken())];
     let later: &[_] = if mode == Mode::Level { &reported } else { &[] };
@@ -120,7 +120,10 @@ fn a_broken_pipe_hides_no_other_event() {
         fixture.add(A, 1, Interest::WRITE, mode).expect("add");
         let mut events = Events::bounded(4);
         fixture.poller.wait(&mut events, None).expect("a wait");
-        let mut found: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
+        let mut found: Vec<_> = events
+            .iter()
+            .map(|event| (event.key, event.ready))
+            .collect();
         found.sort_unstable_by_key(|event| event.0);
         assert_eq!(found, [(1, broken()), (2, Ready::READABLE)], "{mode:?}");
     }

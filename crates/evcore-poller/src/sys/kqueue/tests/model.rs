@@ -72,10 +72,11 @@ struct Known {
 struct Watch {
     mode: Mode,
     wanted: Interest,
-    /// What was wanted when the last wait began.
+    /// The interest when the last wait began.
     settled: Interest,
     was_modified: bool,
-    /// Of an `Edge`: the sides with something to report. Of a `Oneshot`: all while it is armed, else none.
+    /// Of an `Edge`: the sides with something to report. Of a `Oneshot`: all while it is armed,
+    /// else none.
     fresh: Interest,
     /// Its descriptor was closed without removal.
     stale: bool,
@@ -214,7 +215,7 @@ impl Run {
 
     fn reopen(&mut self, i: usize, forget: bool, is_pipe: bool) {
         let file = &mut self.files[i];
-        let is_asked_again = file.is_broken() || file.watch.is_some_and(|it| it.was_modified);
+        let is_asked_again = file.is_broken() || file.watch.is_some_and(|watch| watch.was_modified);
         if !forget && is_asked_again {
             return; // Likewise.
         }

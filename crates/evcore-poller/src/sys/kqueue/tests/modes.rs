@@ -1,4 +1,4 @@
-//! What is reported, and how often.
+//! The reports of each mode.
 
 use super::*;
 

@@ -61,7 +61,10 @@ fn a_bad_change_hides_neither_changes_nor_events() {
         .poller
         .wait(&mut events, Some(SECOND))
         .expect("a wait");
-    let mut found: Vec<_> = events.iter().map(|it| (it.key, it.ready)).collect();
+    let mut found: Vec<_> = events
+        .iter()
+        .map(|event| (event.key, event.ready))
+        .collect();
     found.sort_unstable_by_key(|event| event.0);
     let refused = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! How long a wait lasts, and what ends it.
+//! The time that a wait lasts, and the events that end it.
 
 use super::*;
 
@@ -120,7 +120,7 @@ fn a_wake_beside_a_stray_ends_the_wait() {
     assert!(events.was_woken() && events.is_empty());
 }
 
-/// What is left of it when a stray ends a call.
+/// The time that is left when a stray ends a call.
 const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 

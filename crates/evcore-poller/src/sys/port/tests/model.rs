@@ -86,7 +86,7 @@ impl Row {
 
 #[derive(Debug, Default)]
 struct Oracle {
-    /// What is ready on each open file.
+    /// The readiness of each open file.
     files: BTreeMap<RawFd, c_int>,
     rows: BTreeMap<u64, Row>,
     next_key: u64,

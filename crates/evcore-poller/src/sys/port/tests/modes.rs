@@ -1,4 +1,4 @@
-//! What a port does otherwise than a level-triggered device.
+//! Differences between a port and a level-triggered device.
 
 use super::*;
 

@@ -185,7 +185,7 @@ fn the_event_of_a_reported_wake_ends_no_other_wait() {
     assert!(fixture.events.was_woken());
 }
 
-/// What is left of it when a stray ends a call.
+/// The time that is left when a stray ends a call.
 const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 

@@ -1,14 +1,14 @@
-//! What a loop records of itself: the one list that the flight recorder keeps and `tracing` emits.
+//! The records of a loop: one list, which the flight recorder keeps and `tracing` emits.
 
-use std::{os::fd::RawFd, time::Duration};
+use std::os::fd::RawFd;
 
 use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
 use evcore_token::Token;
 
-use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step, timer_slot::Timer};
+use crate::{step::Step, timer_slot::Timer};
 
-/// Something that an [`EventLoop`] did.
+/// Something that an [`EventLoop`](crate::EventLoop) did.
 ///
 /// The [flight recorder](evcore_instrument::InstrumentOptions::flight_recorder) keeps the last of these. With the feature
 /// [`tracing`](crate#tracing) each of them is an event.
@@ -34,13 +34,13 @@ pub enum Record {
     },
     /// The balancer made a new plan, and the listeners follow it.
     Planned {
-        /// Whether this worker listens.
+        /// True if this worker listens.
         listening: bool,
-        /// Whether this turn holds the accept lock.
+        /// True if this turn holds the accept lock.
         holds_lock: bool,
         /// The most clients that a turn may accept; `None` without a limit.
         accepts_at_most: Option<u32>,
-        /// Whether this worker becomes the leader of its group, or steps down.
+        /// The change of this worker's leadership of its group.
         leadership: Leadership,
         /// The worker that was notified.
         notified: Option<WorkerId>,
@@ -70,7 +70,7 @@ pub enum Record {
     Registered {
         /// The token.
         token: Token,
-        /// Whether the poller watches a source for it.
+        /// True if the poller watches a source for it.
         watched: bool,
         /// The number of the descriptor that is watched, as `ss` and `strace` print it. `None` for a
         /// token without a source, and for a source of a simulation.
@@ -82,9 +82,9 @@ pub enum Record {
     Armed {
         /// Its token.
         token: Token,
-        /// Which timer of the token.
+        /// The timer of that token.
         timer: Timer,
-        /// When it is due, as [`deadline`](crate::TimersMut::deadline) returns it.
+        /// Its deadline, as [`deadline`](crate::TimersMut::deadline) returns it.
         deadline_ms: u64,
     },
     /// A timer was disarmed.
@@ -121,39 +121,6 @@ impl Record {
             Step::ShuttingDown => Self::ShuttingDown,
             Step::Evict(token) => Self::Evict(token),
         }
-    }
-}
-
-impl<L: Acceptor> EventLoop<L> {
-    /// Writes a record, if anything reads records. Otherwise it costs a comparison.
-    #[inline]
-    pub(crate) fn record(&mut self, record: Record) {
-        if self.instruments.is_on() {
-            self.write(record);
-        }
-    }
-
-    /// The one place that records go through.
-    #[cold]
-    fn write(&mut self, record: Record) {
-        #[cfg(feature = "tracing")]
-        super::trace::emit(&record);
-        self.instruments.record(record);
-    }
-
-    /// Records that a timer is about to be armed. Panics if a token has no such timer.
-    ///
-    /// Out of line, so that the code that is inlined into each handler is short.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn record_arm(&mut self, token: Token, timer: Timer, after: Duration) {
-        let now_ns = self.clock.monotonic_ns();
-        let deadline_ms = self.timers.deadline_after(timer, now_ns, after);
-        self.record(Record::Armed {
-            token,
-            timer,
-            deadline_ms,
-        });
     }
 }
 

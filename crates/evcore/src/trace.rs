@@ -2,7 +2,7 @@
 
 use tracing::{debug, trace};
 
-use super::record::Record;
+use crate::record::Record;
 
 /// The targets, one for each part of the loop.
 mod target {
@@ -17,7 +17,7 @@ mod target {
 
 /// Emits a record: at the level `DEBUG` if it is one of a few in the life of a connection or a plan,
 /// and at `TRACE` if it is one of many.
-pub(super) fn emit(record: &Record) {
+pub(crate) fn emit(record: &Record) {
     match *record {
         Record::TurnBegan {
             turn,

@@ -1,0 +1,11 @@
+//! A line of a scoreboard, in shared memory.
+
+use crate::sync::AtomicU64;
+
+/// The numbers of one worker, in cache lines of their own, so that workers do not slow each other.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Line<const N: usize>(pub(crate) [AtomicU64; N]);
+
+#[cfg(not(evcore_loom))] // loom's atomics are larger.
+const _: () = assert!(size_of::<Line<9>>() == 128, "lines are whole cache lines");

@@ -1,0 +1,38 @@
+//! The words of a group's member, in shared memory.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// The words of one member, in a cache line of their own. All zero if the slot has no member.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct MemberWords {
+    /// 1 from `join` until the member leaves or is released; otherwise 0.
+    pub(crate) joined: AtomicU32,
+    /// 0 if the member has no room; otherwise the number of its connections plus one.
+    pub(crate) load: AtomicU32,
+    /// 1 from a notification until the member answers it; otherwise 0.
+    pub(crate) notified: AtomicU32,
+    /// 1 while the member is late; otherwise 0.
+    pub(crate) late: AtomicU32,
+}
+
+impl MemberWords {
+    /// Answers a notification. Returns whether there was one, which the caller must act on.
+    pub(crate) fn answer(&self) -> bool {
+        // Acquire: the cause of the notification happens before the reaction to it.
+        replace(&self.notified, 1, 0, Ordering::Acquire)
+    }
+
+    /// The number of the member's connections, and whether it has an unanswered notification; `None`
+    /// if it has no room.
+    pub(crate) fn available_load(&self) -> Option<(u32, bool)> {
+        let active = self.load.load(Ordering::Relaxed).checked_sub(1)?;
+        Some((active, self.notified.load(Ordering::Relaxed) != 0))
+    }
+}
+
+/// Replaces the word if it is `current`, and returns whether it was.
+pub(crate) fn replace(word: &AtomicU32, current: u32, new: u32, success: Ordering) -> bool {
+    word.compare_exchange(current, new, success, Ordering::Relaxed)
+        .is_ok()
+}

@@ -1,0 +1,143 @@
+//! The backends of this system, and those that the running kernel permits.
+
+use std::str::FromStr;
+
+use crate::{
+    backend_kind::{BackendKind, names},
+    error::Result,
+    poller::Poller,
+    sys,
+};
+
+impl BackendKind {
+    /// Returns the backends of this system, best first: the order in which
+    /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) and
+    /// [`IoUring`](Self::IoUring) are the last, behind those that every kernel permits: only a program
+    /// that names them gets them.
+    ///
+    /// The running kernel may still refuse one: see [`usable`](Self::usable).
+    #[must_use]
+    pub const fn available() -> &'static [Self] {
+        sys::AVAILABLE
+    }
+
+    /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
+    /// closes each, in a thread of its own. Opening `io_uring` includes a call of `io_uring_enter`,
+    /// which a sandbox may deny by itself. A backend that fails for too few descriptors or too little
+    /// memory counts as permitted: this passes.
+    ///
+    /// ```
+    /// use evcore_poller::BackendKind;
+    ///
+    /// assert!(BackendKind::usable().contains(&BackendKind::Poll));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If no thread can be started.
+    #[must_use]
+    pub fn usable() -> Vec<Self> {
+        let usable = || {
+            let available = Self::available().iter().copied();
+            available
+                .filter(|kind| is_permitted(&Poller::with(*kind)))
+                .collect()
+        };
+        // When a ring is closed, the kernel interrupts the thread that has opened it.
+        let usable = std::thread::spawn(usable).join();
+        usable.expect("opening a poller does not panic")
+    }
+}
+
+/// Parses the name of a backend of this system. The error lists the names.
+impl FromStr for BackendKind {
+    type Err = ParseBackendError;
+
+    fn from_str(name: &str) -> Result<Self, ParseBackendError> {
+        let known = Self::available().iter().find(|kind| kind.name() == name);
+        known.copied().ok_or_else(|| ParseBackendError {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// The error of parsing a [`BackendKind`]: no backend of this system has that name.
+///
+/// ```
+/// let error = "completion".parse::<evcore_poller::BackendKind>().unwrap_err();
+/// assert!(error.to_string().starts_with("this system has no backend \"completion\""));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this system has no backend {name:?}; there are: {}",
+    names(BackendKind::available())
+)]
+pub struct ParseBackendError {
+    name: String,
+}
+
+/// Returns whether the kernel permits the backend.
+fn is_permitted(opened: &Result<Poller>) -> bool {
+    match opened {
+        Ok(_) => true,
+        Err(error) => error.is_exhaustion(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evcore_testing::unless_refused;
+
+    use super::*;
+    use crate::Error;
+
+    const ALL: [BackendKind; 8] = [
+        BackendKind::Epoll,
+        BackendKind::Kqueue,
+        BackendKind::EventPorts,
+        BackendKind::DevPoll,
+        BackendKind::Poll,
+        BackendKind::Select,
+        BackendKind::EpollMasked,
+        BackendKind::IoUring,
+    ];
+
+    #[test]
+    fn a_backend_without_descriptors_is_usable() {
+        let opened = |errno| Err(Error::os("epoll_create1")(errno));
+        assert!(is_permitted(&opened(rustix::io::Errno::MFILE)));
+        assert!(is_permitted(&opened(rustix::io::Errno::NOMEM)));
+        assert!(!is_permitted(&opened(rustix::io::Errno::NOSYS)));
+    }
+
+    #[test]
+    fn an_absent_backend_is_an_error_that_lists_the_others() {
+        for kind in ALL {
+            let here = BackendKind::available().contains(&kind);
+            assert_eq!(kind.name().parse::<BackendKind>().is_ok(), here, "{kind}");
+            if !here {
+                let error = Poller::with(kind).expect_err("it is absent");
+                assert!(matches!(error, Error::Absent { .. }));
+                let expected = format!(
+                    "this system has no {kind}; there are: {}",
+                    names(BackendKind::available())
+                );
+                assert_eq!(error.to_string(), expected);
+            }
+        }
+    }
+
+    /// Other tests run for the usable backends alone, so a broken one must not be left out of them.
+    #[test]
+    fn a_backend_that_is_not_usable_was_refused_by_the_kernel() {
+        let usable = BackendKind::usable();
+        for kind in BackendKind::available() {
+            let opened =
+                std::thread::spawn(|| Poller::with(*kind).map(|poller| poller.backend().name()));
+            match unless_refused(opened.join().expect("no panic")) {
+                Some(name) => assert!(name == kind.name() && usable.contains(kind)),
+                None => assert!(*kind == BackendKind::IoUring && !usable.contains(kind)),
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The check of readiness that may be stale: one `poll` for all of it, at the end of a batch.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::IoUring;
+use crate::{events::Events, interest::Mode, ready::Ready, sys::poll::call};
+
+impl IoUring {
+    /// Reports the readiness that may be stale, if it still holds.
+    #[inline]
+    pub(super) fn check_readiness(&mut self, events: &mut Events) {
+        if !self.unchecked.is_empty() {
+            self.check(events);
+        }
+    }
+
+    #[inline(never)]
+    fn check(&mut self, events: &mut Events) {
+        for &(id, _) in &self.unchecked {
+            let row = self.table.row(id);
+            self.asked.push(libc::pollfd {
+                fd: row.fd,
+                events: row.flags_of_poll(),
+                revents: 0,
+            });
+        }
+        let is_known = poll_now(&mut self.asked).is_ok();
+        self.report_checked(is_known, events);
+    }
+
+    /// Reports the readiness that `poll` has found; if it has failed, that which the wake-ups claimed.
+    pub(super) fn report_checked(&mut self, is_known: bool, events: &mut Events) {
+        for index in 0..self.unchecked.len() {
+            let ((id, claimed), found) = (self.unchecked[index], self.asked[index].revents);
+            let row = self.table.row(id);
+            let ready = if !is_known {
+                claimed
+            } else if found & libc::POLLNVAL != 0 {
+                // Reported rather than lost.
+                Ready::ERROR
+            } else {
+                row.readiness(found.unsigned_abs().into())
+            };
+            if ready.is_empty() && row.mode == Mode::Oneshot {
+                self.table.arm_again(id);
+            }
+            self.report(id, ready, events);
+        }
+        self.unchecked.clear();
+        self.asked.clear();
+    }
+}
+
+/// Finds the readiness of `fds` now, without waiting.
+fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
+    loop {
+        match call::poll(fds, Some(Duration::ZERO)) {
+            Err(Errno::INTR) => {}
+            found => return found.map(drop),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Requests and completions, and their entries in the queues that the kernel shares.
+
+use std::os::fd::RawFd;
+
+use rustix::{
+    io::Errno,
+    io_uring::{
+        IoringCqeFlags, IoringOp, IoringPollFlags, IoringSqeFlags, addr_or_splice_off_in_union,
+        io_uring_cqe, io_uring_sqe, len_union, op_flags_union,
+    },
+};
+
+/// Work of the kernel for the backend.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Request {
+    /// `IORING_OP_POLL_ADD`.
+    Watch {
+        fd: RawFd,
+        /// In the flags of poll.
+        flags: u32,
+        /// Each wake-up makes a completion, until one has no `more`.
+        multishot: bool,
+        name: u64,
+    },
+    /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
+    /// `ECANCELED`. This one completes only if there is no such request.
+    Cancel { name: u64, target: u64 },
+}
+
+/// The result of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completion {
+    /// The name of the request.
+    pub(super) name: u64,
+    /// Flags of poll, or the error.
+    pub(super) result: Result<u32, Errno>,
+    /// The request goes on.
+    pub(super) more: bool,
+}
+
+// The distances of the entries in the queues.
+const _: () = {
+    assert!(size_of::<io_uring_sqe>() == 64);
+    assert!(size_of::<io_uring_cqe>() == 16);
+};
+
+impl From<Request> for io_uring_sqe {
+    fn from(request: Request) -> Self {
+        let none = Self {
+            fd: -1,
+            ..Self::default()
+        };
+        match request {
+            Request::Watch {
+                fd,
+                flags,
+                multishot,
+                name,
+            } => Self {
+                opcode: IoringOp::PollAdd,
+                fd,
+                len: len_union {
+                    poll_flags: if multishot {
+                        IoringPollFlags::ADD_MULTI
+                    } else {
+                        IoringPollFlags::empty()
+                    },
+                },
+                op_flags: op_flags_union {
+                    // The kernel's two halves are those of a little-endian number.
+                    poll32_events: if cfg!(target_endian = "big") {
+                        flags.rotate_left(16)
+                    } else {
+                        flags
+                    },
+                },
+                user_data: name.into(),
+                ..none
+            },
+            Request::Cancel { name, target } => Self {
+                opcode: IoringOp::AsyncCancel,
+                flags: IoringSqeFlags::CQE_SKIP_SUCCESS,
+                addr_or_splice_off_in: addr_or_splice_off_in_union {
+                    user_data: target.into(),
+                },
+                user_data: name.into(),
+                ..none
+            },
+        }
+    }
+}
+
+impl From<&io_uring_cqe> for Completion {
+    fn from(entry: &io_uring_cqe) -> Self {
+        Self {
+            name: entry.user_data.u64_(),
+            result: u32::try_from(entry.res)
+                .map_err(|_| Errno::from_raw_os_error(entry.res.wrapping_neg())),
+            more: entry.flags.contains(IoringCqeFlags::MORE),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Idle connections: the calls that mark them, and the phases that evict them.
+
+use evcore_balancer::Load;
+use evcore_token::Token;
+
+use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step};
+
+impl<L: Acceptor> EventLoop<L> {
+    /// Marks a connection as idle: it waits for its peer, and may be closed to make room. Moves it
+    /// to the most-recently-used end, even if it was already idle.
+    ///
+    /// The loop yields an idle connection in a [`Step::Evict`] if a client waits and slots or
+    /// descriptors are short, or if the loop [shuts down](Self::shutdown). Returns false if the token is stale or
+    /// has no descriptor, because closing it would free no slot.
+    ///
+    /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
+    /// Then an eighth of the idle connections is evicted in a turn, the oldest first: at least 1 and
+    /// at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
+    ///
+    /// If the process has no descriptor left, the same part of the idle connections is evicted each
+    /// time that accepting fails, but only those that have been idle for the
+    /// [grace](crate::Builder::idle_grace), and only if no other worker of the group has a free slot.
+    /// A shortage of the whole system evicts no connection, because another process may take a
+    /// descriptor that is freed.
+    ///
+    /// Mark a connection when its client has its answer, and no part of another request has arrived. If
+    /// the protocol has no message ends, mark it only after it has been quiet for a while.
+    ///
+    /// The next request of a client that has just been answered may be on its way, and closing would
+    /// lose it. So a shutdown does not evict a connection at once that was marked within the
+    /// [grace](crate::Builder::idle_grace) before, by default a second. It gets the same grace once more.
+    /// Answer a request that comes in that time as the last one (in HTTP, with `Connection: close`),
+    /// and then close. A connection that is marked during a shutdown is evicted at once, so an answer
+    /// must announce the end if [`Stats::shutting_down`](crate::Stats::shutting_down) is true.
+    ///
+    /// O(1), and cheap enough to call after each request. A connection that was never marked idle is
+    /// never evicted. An idle connection still gets all its other steps.
+    ///
+    /// ```
+    /// use evcore::{TokenMap, EventLoop, Interest, Listener, Mode, Step};
+    /// use std::net::TcpStream;
+    ///
+    /// let listener = Listener::bind("127.0.0.1:0")?;
+    /// let clients = [0, 1, 2].map(|_| TcpStream::connect(listener.local_addr()));
+    /// let mut ev = EventLoop::builder().listener(listener).connections(2).build()?;
+    /// let mut conns = TokenMap::new();
+    ///
+    /// // There is room for two. The third is served too, in the slot of the first.
+    /// while ev.stats().accepted < 3 {
+    ///     ev.wait()?;
+    ///     while let Some(step) = ev.next_step() {
+    ///         match step {
+    ///             Step::Accepted(new) => {
+    ///                 let token = conns.add(&mut ev, new.stream, Interest::READ, Mode::Level)?;
+    ///                 ev.set_idle(token);
+    ///             }
+    ///             Step::Evict(oldest) => {
+    ///                 conns.close(&mut ev, oldest);
+    ///             }
+    ///             _ => {}
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!((ev.stats().evictions, ev.stats().idle), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn set_idle(&mut self, token: Token) -> bool {
+        let watched = self.slots.watches(token);
+        if watched {
+            let now_ns = self.clock.monotonic_ns();
+            self.evictions.idle.touch(token.index(), now_ns);
+        }
+        watched
+    }
+
+    /// Marks a connection as no longer idle. Returns false if it was not idle, or if the token is
+    /// stale. O(1).
+    ///
+    /// Not needed if the connection is idle again before the turn ends:
+    /// [`set_idle`](Self::set_idle) alone moves it to the most-recently-used end.
+    #[inline]
+    pub fn set_busy(&mut self, token: Token) -> bool {
+        self.slots.has(token) && self.evictions.idle.remove(token.index())
+    }
+
+    /// Returns whether a connection is marked as idle.
+    #[must_use]
+    #[inline]
+    pub fn is_idle(&self, token: Token) -> bool {
+        self.slots.has(token) && self.evictions.idle.contains(token.index())
+    }
+
+    /// The load that the balancer sees: a slot that an eviction can free counts as free.
+    pub(crate) fn load_to_offer(&self) -> Load {
+        self.evictions.load_to_offer(self.load())
+    }
+
+    /// A phase without steps: chooses the connections whose slots are needed, before clients are
+    /// accepted. If the grace of a shutdown is over, all are needed.
+    pub(crate) fn choose_evictions(&mut self) -> Option<Step<L::Stream>> {
+        self.evictions.forget_choice();
+        if self.grace_is_over() {
+            self.end_grace();
+        }
+        // No slot is needed if the plan leaves all clients to another worker.
+        if self.accepting.has_queued() && self.left.accepts > 0 {
+            let load = self.load();
+            self.evictions.choose_for_slots(load, &self.slots);
+        }
+        None
+    }
+
+    /// Chooses connections whose descriptors are needed. Those that became idle within the grace stay,
+    /// because their next request may be on the way. Otherwise the clients of a burst would evict each
+    /// other before they are served.
+    #[cold]
+    pub(crate) fn choose_evictions_by_age(&mut self) {
+        let now_ns = self.clock.monotonic_ns();
+        self.evictions.choose_by_age(now_ns, &self.slots);
+    }
+
+    pub(crate) fn next_eviction(&mut self) -> Option<Step<L::Stream>> {
+        while self.left.evictions > 0 {
+            self.left.evictions -= 1;
+            let token = self.next_to_evict()?;
+            if self.slots.is_posted(token.index()) {
+                // Its next event was over this turn's budget of posted steps.
+                let now_ns = self.clock.monotonic_ns();
+                self.evictions.idle.touch(token.index(), now_ns);
+                continue;
+            }
+            self.evictions.idle.remove(token.index());
+            self.stats.evictions += 1;
+            return Some(Step::Evict(token));
+        }
+        None
+    }
+
+    /// Returns whether the loop shuts down and has connections to evict now.
+    #[inline]
+    pub(crate) fn shutdown_evicts(&self) -> bool {
+        self.is_shutting_down() && self.shutdown_has_idle()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shutdown_has_idle(&self) -> bool {
+        self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
+    }
+
+    /// The idle connection that a shutdown evicts next, or the oldest one if its slot is needed.
+    fn next_to_evict(&mut self) -> Option<Token> {
+        if self.is_shutting_down() {
+            let next = self.evictions.idle.next_of_shutdown()?;
+            return Some(self.slots.occupant(next));
+        }
+        let oldest = self.slots.occupant(self.evictions.idle.oldest()?);
+        self.evictions.has_chosen(oldest).then_some(oldest)
+    }
+}

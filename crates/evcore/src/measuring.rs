@@ -1,0 +1,135 @@
+//! Feeds the instruments of `evcore-instrument`.
+//!
+//! They take one reading of a clock before the wait, and with a watchdog one for each step. A loop
+//! without instruments reads no clock for them, and `next_step` has no branch for them. If steps are
+//! watched, the batch looks empty between two of them, which leads each step to
+//! [`EventLoop::next_watched`].
+
+use std::time::Duration;
+
+use evcore_token::Token;
+
+use crate::{
+    acceptor::Acceptor,
+    event_loop::EventLoop,
+    instruments::{Instruments, TRACES},
+    record::Record,
+    step::Step,
+    timer_slot::Timer,
+};
+
+impl<L: Acceptor> EventLoop<L> {
+    /// The instruments that [`Builder::instruments`](crate::Builder::instruments) turned on:
+    /// histograms, the slowest turn, and the last records.
+    ///
+    /// A handler panicked, and the program logs the last records:
+    ///
+    /// ```
+    /// use evcore::{EventLoop, InstrumentOptions, Ready, Record};
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    ///
+    /// let instruments = InstrumentOptions::new().flight_recorder(100);
+    /// let mut ev = EventLoop::builder().instruments(instruments).build()?;
+    /// let token = ev.add_unwatched()?;
+    /// ev.post(token, Ready::READABLE);
+    ///
+    /// let turn = catch_unwind(AssertUnwindSafe(|| {
+    ///     ev.wait().expect("the loop can go on");
+    ///     while let Some(_step) = ev.next_step() {
+    ///         panic!("a bug in a handler");
+    ///     }
+    /// }));
+    /// assert!(turn.is_err());
+    /// for record in ev.instruments().flight_records() {
+    ///     eprintln!("{record:?}");
+    /// }
+    /// let last = ev.instruments().flight_records().last();
+    /// assert_eq!(last, Some(Record::Ready(token, Ready::READABLE)));
+    /// # Ok::<(), evcore::Error>(())
+    /// ```
+    #[must_use]
+    pub fn instruments(&mut self) -> &mut Instruments {
+        &mut self.instruments
+    }
+
+    /// Begins to measure a turn. `clock_is_updated` is true if the clock shows its beginning.
+    pub(crate) fn begin_measuring(&mut self, clock_is_updated: bool) {
+        let clock = &self.clock;
+        let lengths = (self.batch.len(), self.slots.posted() as usize);
+        let began_ns = clock_is_updated.then(|| clock.monotonic_ns());
+        let read_ns = || clock.monotonic_ns_now();
+        self.instruments
+            .begin_turn(lengths, began_ns, read_ns, || clock.unix_ms());
+        if self.is_watched() {
+            self.batch.withhold();
+        }
+    }
+
+    /// Ends the measured turn, if there is one. Returns the time, if a clock was read for more than a
+    /// record.
+    pub(crate) fn end_measuring(&mut self) -> Option<u64> {
+        self.batch.give_back();
+        let clock = &self.clock;
+        let (now_ns, took_ns) = self.instruments.end_turn(|| clock.monotonic_ns_now())?;
+        self.record(Record::TurnEnded { took_ns });
+        // A plan that is made with a fresh time may differ, and records change nothing.
+        self.instruments.measures().then_some(now_ns)
+    }
+
+    /// Returns whether each step is recorded, or timed by a watchdog.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        let instruments = &self.instruments;
+        TRACES || instruments.is_on() && (instruments.times_steps() || instruments.keeps_records())
+    }
+
+    /// The next step of a loop whose steps are watched: it ends the step before, and begins this one.
+    #[cold]
+    pub(crate) fn next_watched(&mut self) -> Option<Step<L::Stream>> {
+        let is_timed = self.instruments.times_steps();
+        let now_ns = is_timed.then(|| self.clock.monotonic_ns_now());
+        self.batch.give_back();
+        // As without instruments: most steps are events, and need no phase to be looked up.
+        let step = self.next_event().or_else(|| self.next_in_order());
+        self.batch.withhold();
+        let record = step.as_ref().map(Record::of_step);
+        if let Some(now_ns) = now_ns {
+            self.instruments.time_step(now_ns, record);
+        }
+        if let Some(record) = record {
+            self.record(record);
+        }
+        step
+    }
+
+    /// Writes a record, if anything reads records. Otherwise it costs a comparison.
+    #[inline]
+    pub(crate) fn record(&mut self, record: Record) {
+        if self.instruments.is_on() {
+            self.write(record);
+        }
+    }
+
+    /// Every record goes through here.
+    #[cold]
+    fn write(&mut self, record: Record) {
+        #[cfg(feature = "tracing")]
+        crate::trace::emit(&record);
+        self.instruments.record(record);
+    }
+
+    /// Records that a timer is about to be armed. Panics if a token has no such timer.
+    ///
+    /// Out of line, so that the code that is inlined into each handler is short.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn record_arm(&mut self, token: Token, timer: Timer, after: Duration) {
+        let now_ns = self.clock.monotonic_ns();
+        let deadline_ms = self.timers.deadline_after(timer, now_ns, after);
+        self.record(Record::Armed {
+            token,
+            timer,
+            deadline_ms,
+        });
+    }
+}

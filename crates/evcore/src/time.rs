@@ -1,0 +1,45 @@
+//! Times as numbers: nanoseconds and milliseconds on the scale of the loop's clock.
+
+use std::time::Duration;
+
+use evcore_clock::Clock;
+
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
+
+/// A deadline that never arrives, in any unit.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// The present in milliseconds, from the clock's source. During a turn the clock stands still.
+pub(crate) fn now_ms(clock: &Clock) -> u64 {
+    clock.monotonic_ns_now() / NS_PER_MS
+}
+
+/// The nanoseconds since a tick began; 0 if it has not begun.
+#[inline]
+pub(crate) fn late_ns(now_ns: u64, due_ms: u64) -> u64 {
+    now_ns.saturating_sub(due_ms.saturating_mul(NS_PER_MS))
+}
+
+/// The nanoseconds of a duration, at most [`NEVER`].
+pub(crate) fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}
+
+/// The time from now to a moment; `None` if that is [`NEVER`].
+#[inline]
+pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
+    (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_counts_from_the_beginning_of_the_tick() {
+        assert_eq!(late_ns(10_999_999, 10), 999_999);
+        assert_eq!(late_ns(12_000_000, 10), 2_000_000);
+        assert_eq!(late_ns(9_999_999, 10), 0, "a queue with slack may be early");
+        assert_eq!(late_ns(u64::MAX, u64::MAX), 0);
+    }
+}
