@@ -30,6 +30,9 @@ pub enum Error {
     /// The mailbox holds as many senders as the kernel allows, and no process has taken one. Serve on,
     /// and try again later.
     MailboxFull,
+    /// The kernel has no memory for a message, or this user has too many descriptors under way: more
+    /// than its limit (`RLIMIT_NOFILE`). Try again after a time; nothing reports that there is room.
+    KernelFull,
     /// The state of a connection is longer than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     StateTooLong {
         /// Its length.
@@ -71,6 +74,10 @@ impl fmt::Display for Error {
                  descriptors (ulimit -n)",
             ),
             Self::MailboxFull => f.write_str("the mailbox is full: no worker reads it"),
+            Self::KernelFull => f.write_str(
+                "the kernel has no room for a handover message: no memory, or too many descriptors \
+                 under way (ulimit -n)",
+            ),
             Self::StateTooLong { bytes } => write!(
                 f,
                 "a connection's state has {bytes} bytes; at most {STATE_BYTES_MAX} can be handed over"
@@ -99,7 +106,7 @@ impl From<Error> for io::Error {
             Error::Ended => io::ErrorKind::BrokenPipe,
             Error::ForeignVersion { .. } | Error::Malformed { .. } => io::ErrorKind::InvalidData,
             Error::NoDescriptors => return Self::from(rustix::io::Errno::MFILE),
-            Error::MailboxFull => io::ErrorKind::WouldBlock,
+            Error::MailboxFull | Error::KernelFull => io::ErrorKind::WouldBlock,
             Error::StateTooLong { .. } => io::ErrorKind::InvalidInput,
             Error::Unsupported => io::ErrorKind::Unsupported,
             Error::Os { source, .. } => source.kind(),

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::{
     error::{Error, Result},
     receiver::Receiver,
-    socket::{self, Cut, Packet, Received},
+    socket::{self, Cut, Packet, Received, Unsent},
     wire::{self, HEADER_BYTES, Message},
 };
 
@@ -59,8 +59,8 @@ impl Mailbox {
     /// # Errors
     ///
     /// An error is about one sender, which keeps its connections or gets them back. The mailbox goes
-    /// on. [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`] and
-    /// [`Error::Os`]. Only [`Error::Ended`] is about the mailbox: no process has its sending end any
+    /// on. [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`],
+    /// [`Error::KernelFull`] and [`Error::Os`]. Only [`Error::Ended`] is about the mailbox: no process has its sending end any
     /// more.
     pub fn next_receiver(&mut self) -> Result<Option<Receiver>> {
         let mut bytes = [0; HEADER_BYTES];
@@ -87,8 +87,18 @@ impl Mailbox {
             return Err(malformed("an introduction has two descriptors"));
         };
         let (ours, theirs) = (self.version, version);
-        // If the sender is gone, what it has sent can be received all the same.
-        let _ = socket::send(channel.as_fd(), &wire::greeting(ours), &[]);
+        match socket::send(channel.as_fd(), &wire::greeting(ours), &[]) {
+            // If the sender is gone, what it has sent can be received all the same.
+            Ok(()) | Err(Unsent::Gone) => {}
+            // Without a greeting the sender would keep this end open, and not see that it is dropped.
+            Err(unsent) => {
+                socket::end(&channel);
+                return Err(match unsent {
+                    Unsent::Failed(error) => Error::os("greeting a sender (sendmsg)")(error),
+                    _ => Error::KernelFull,
+                });
+            }
+        }
         if ours != theirs {
             return Err(Error::ForeignVersion { ours, theirs });
         }

@@ -21,8 +21,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Receiver {
     channel: OwnedFd,
-    /// Has a byte if the sender has taken its connections back.
+    /// Readable if the sender has taken its connections back.
     revocation: OwnedFd,
+    /// Set when this side ends the channel. The kernel then reports a closed channel whether the sender
+    /// lives or not.
+    has_ended: bool,
     version: u32,
     /// The last number that was received.
     last: u64,
@@ -34,6 +37,7 @@ impl Receiver {
         Self {
             channel,
             revocation,
+            has_ended: false,
             version,
             last: 0,
             buffer: vec![0; MESSAGE_BYTES_MAX],
@@ -52,10 +56,17 @@ impl Receiver {
     /// died or has taken the rest back. [`Error::NoDescriptors`], [`Error::Malformed`],
     /// [`Error::ForeignVersion`] and [`Error::Os`]; all of the message was dropped then.
     pub fn receive(&mut self) -> Result<Option<Batch<'_>>> {
-        match socket::receive(self.channel.as_fd(), &mut self.buffer)? {
-            Received::Nothing => Ok(None),
-            Received::End => Err(Error::Ended),
-            Received::Message(packet) => {
+        if self.has_ended {
+            return Err(Error::Ended);
+        }
+        match socket::receive(self.channel.as_fd(), &mut self.buffer) {
+            Ok(Received::Nothing) => Ok(None),
+            Ok(Received::End) => Err(Error::Ended),
+            Err(error) => {
+                self.end();
+                Err(error)
+            }
+            Ok(Received::Message(packet)) => {
                 let length = packet.length.min(self.buffer.len());
                 match self.understand(&self.buffer[..length], &packet) {
                     Ok((number, states)) => Ok(Some(self.batch(number, states, packet))),
@@ -99,7 +110,7 @@ impl Receiver {
     }
 
     /// Gives the sender a reason if possible, and ends the channel.
-    fn refuse_message(&self, length: usize, error: &Error) {
+    fn refuse_message(&mut self, length: usize, error: &Error) {
         let reason = match error {
             Error::NoDescriptors => Refusal::NoDescriptors,
             _ => Refusal::Malformed,
@@ -108,6 +119,12 @@ impl Receiver {
             let refusal = wire::refused(number, reason);
             let _ = socket::send(self.channel.as_fd(), &refusal, &[]);
         }
+        self.end();
+    }
+
+    /// Ends the channel: what it still holds stays with the sender.
+    fn end(&mut self) {
+        self.has_ended = true;
         socket::end(&self.channel);
     }
 
@@ -126,12 +143,13 @@ impl Receiver {
         }
     }
 
-    /// Returns whether a batch belongs to this side although its sender can get no answer. Such a
-    /// sender was dropped or has died, and has not taken its connections back.
+    /// Returns whether a batch belongs to this side although its sender can get no answer: the sender
+    /// was dropped or has died, and has not taken its connections back.
     fn inherits(&self) -> bool {
-        // In this order: a sender that takes back writes the byte before it closes its end.
-        // The byte stays, for the batches that follow.
-        socket::is_hung_up(self.channel.as_fd()) && !socket::has_message(self.revocation.as_fd())
+        // In this order: a sender that takes back revokes before it closes its end.
+        !self.has_ended
+            && socket::is_hung_up(self.channel.as_fd())
+            && !socket::is_revoked(self.revocation.as_fd())
     }
 }
 
@@ -174,21 +192,23 @@ impl Batch<'_> {
     ///
     /// # Errors
     ///
-    /// [`TakenBack`] if the sender has taken the batch back. Its connections are in the error,
-    /// because they must leave your poller before they are dropped. The sender keeps the files
-    /// open, and a registration would go on reporting.
+    /// [`TakenBack`] if the sender has taken the batch back, or if the kernel has no room for the
+    /// acknowledgement. In the second case this call ends the channel: the sender keeps this batch and
+    /// all that follow, and [`Receiver::receive`] returns [`Error::Ended`].
+    ///
+    /// The connections are in the error, because they must leave your poller before they are dropped:
+    /// the sender keeps the files open, and a registration would go on reporting.
     pub fn accept(mut self) -> Result<Vec<Connection>, TakenBack> {
         let message = wire::acknowledged(self.number);
         self.is_answered = true;
         let connections = mem::take(&mut self.connections);
-        let channel = self.receiver.channel.as_fd();
-        match socket::send(channel, &message, &[]) {
+        match socket::send(self.receiver.channel.as_fd(), &message, &[]) {
             Ok(()) => Ok(connections),
             Err(Unsent::Gone) if self.receiver.inherits() => Ok(connections),
             Err(Unsent::Gone) => Err(TakenBack { connections }),
-            // A sender that reads its answers leaves room for them. The other ends here.
-            Err(Unsent::Full | Unsent::Failed(_)) => {
-                socket::end(channel);
+            // A sender that reads its answers leaves room for them.
+            Err(Unsent::Full | Unsent::KernelFull | Unsent::Failed(_)) => {
+                self.receiver.end();
                 Err(TakenBack { connections })
             }
         }
@@ -196,7 +216,8 @@ impl Batch<'_> {
 
     /// Sends all of the batch back. Remove its connections from your poller before.
     ///
-    /// If the sender has died, they are closed.
+    /// If the sender has died, they are closed. If the kernel has no room for the refusal, this call ends
+    /// the channel, as [`accept`](Self::accept) does.
     pub fn refuse(self) {}
 }
 
@@ -206,14 +227,14 @@ impl Drop for Batch<'_> {
             return;
         }
         let message = wire::refused(self.number, Refusal::Declined);
-        let channel = self.receiver.channel.as_fd();
-        if let Err(Unsent::Full | Unsent::Failed(_)) = socket::send(channel, &message, &[]) {
-            socket::end(channel);
+        match socket::send(self.receiver.channel.as_fd(), &message, &[]) {
+            Ok(()) | Err(Unsent::Gone) => {}
+            Err(Unsent::Full | Unsent::KernelFull | Unsent::Failed(_)) => self.receiver.end(),
         }
     }
 }
 
-/// The sender has taken a batch back. Remove its connections from your poller, and drop them.
+/// A batch stays with its sender, which has taken it back or cannot be answered. Remove its connections from your poller, and drop them.
 #[derive(Debug)]
 pub struct TakenBack {
     /// Duplicates of the sender's connections.

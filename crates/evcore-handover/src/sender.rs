@@ -40,8 +40,7 @@ use crate::{
 #[must_use = "dropping it leaves what was sent to the receiver"]
 pub struct Sender {
     channel: OwnedFd,
-    /// Outlives this process in the receiver, with the byte that reports that the connections were
-    /// taken back.
+    /// Outlives this process in the receiver, and reports there that the connections were taken back.
     revocation: OwnedFd,
     /// The receiver's end, as long as it lies in the mailbox. Otherwise nobody could empty it.
     unclaimed: Option<OwnedFd>,
@@ -85,17 +84,18 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// [`Error::MailboxFull`], [`Error::Ended`] if no process has the mailbox any more,
-    /// [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`] if the sockets could not be
+    /// [`Error::MailboxFull`], [`Error::KernelFull`], [`Error::Ended`] if no process has the mailbox any
+    /// more, [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`] if the sockets could not be
     /// made.
     pub fn open(mailbox: impl AsFd, version: u32) -> Result<Self> {
         let (channel, theirs) = socket::pair()?;
-        let (revocation, their_revocation) = socket::pair()?;
-        let descriptors = [theirs.as_fd(), their_revocation.as_fd()];
+        let revocation = socket::revocation()?;
+        let descriptors = [theirs.as_fd(), revocation.as_fd()];
         let message = wire::introduction(version);
         match socket::send(mailbox.as_fd(), &message, &descriptors) {
             Ok(()) => {}
             Err(Unsent::Full) => return Err(Error::MailboxFull),
+            Err(Unsent::KernelFull) => return Err(Error::KernelFull),
             Err(Unsent::Gone) => return Err(Error::Ended),
             Err(Unsent::Failed(error)) => {
                 return Err(Error::os("putting a channel into a mailbox (sendmsg)")(
@@ -113,11 +113,11 @@ impl Sender {
         })
     }
 
-    /// Sends connections, in batches, and removes them from the front of `connections`. Returns how
-    /// many were sent.
+    /// Sends connections, in batches, and removes them from the front of `connections`. Returns the number
+    /// of those that were sent.
     ///
-    /// The rest did not fit: send it when an [answer](Self::next_answer) has made room. The channel
-    /// owns what was sent, until the answer or [`take_back`](Self::take_back). None of it may be
+    /// The rest did not fit: send it after the next [answer](Self::next_answer). A batch is outstanding
+    /// then, so an answer comes. The channel owns what was sent, until the answer or [`take_back`](Self::take_back). None of it may be
     /// registered with a poller.
     ///
     /// Costs a system call for each batch of up to 253 connections.
@@ -125,8 +125,9 @@ impl Sender {
     /// # Errors
     ///
     /// [`Error::StateTooLong`] if that is the state of the connection that is now first.
-    /// [`Error::Ended`] and [`Error::Os`] if the channel has ended: take the connections back. In all
-    /// cases, those that were not sent are still in `connections`.
+    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will come,
+    /// so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended: take the
+    /// connections back. In all cases, those that were not sent are still in `connections`.
     pub fn send(&mut self, connections: &mut Vec<Connection>) -> Result<usize> {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
@@ -151,7 +152,7 @@ impl Sender {
         result.map(|()| count - connections.len())
     }
 
-    /// Returns whether there was room.
+    /// Returns whether there was room. If not, an answer will come.
     fn send_batch(&mut self, batch: &[Connection]) -> Result<bool> {
         if self.ledger.is_full() {
             return Ok(false);
@@ -162,7 +163,10 @@ impl Sender {
         let descriptors: Vec<_> = batch.iter().map(AsFd::as_fd).collect();
         match socket::send(self.channel.as_fd(), &self.message, &descriptors) {
             Ok(()) => Ok(true),
-            Err(Unsent::Full) => Ok(false),
+            Err(Unsent::Full | Unsent::KernelFull) if self.ledger.iter().next().is_none() => {
+                Err(Error::KernelFull)
+            }
+            Err(Unsent::Full | Unsent::KernelFull) => Ok(false),
             Err(Unsent::Gone) => Err(Error::Ended),
             Err(Unsent::Failed(error)) => {
                 Err(Error::os("sending a batch of connections (sendmsg)")(error))
@@ -254,14 +258,18 @@ impl Sender {
         socket::stop_receiving(&self.channel);
         // Refused connections come back with the others.
         let mut back = Vec::new();
-        while let Ok(Some(answer)) = self.next_answer() {
-            if let Answer::Refused { connections, .. } = answer {
-                back.extend(connections);
+        loop {
+            match self.next_answer() {
+                Ok(Some(Answer::Refused { connections, .. })) => back.extend(connections),
+                Ok(Some(Answer::Acknowledged { .. })) => {}
+                Ok(None) | Err(Error::Ended | Error::Os { .. }) => break,
+                // It was one message: an acknowledgement may be behind it.
+                Err(_) => {}
             }
         }
-        // Before the channel is closed: a receiver that finds it closed without this byte owns what it
-        // has received. If the receiver is gone, nobody needs the byte.
-        let _ = socket::send(self.revocation.as_fd(), &[1], &[]);
+        // Before the channel is closed: a receiver that finds it closed and not revoked owns what it has
+        // received.
+        socket::revoke(self.revocation.as_fd());
         back.extend(self.ledger.take_all().into_iter().flatten());
         self.empty_unclaimed();
         back

@@ -17,7 +17,7 @@ use std::{io::IoSlice, mem::MaybeUninit, os::fd::OwnedFd};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::{AsFd, BorrowedFd},
-    io::{Errno, IoSliceMut, retry_on_intr},
+    io::{Errno, IoSliceMut, retry_on_intr, write},
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, Shutdown, recv, recvmsg, sendmsg, shutdown,
@@ -54,11 +54,38 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Err(Error::Unsupported)
 }
 
-/// How a message could not be sent.
+/// What a sender revokes, and its receiver looks at: an `eventfd`. To revoke takes no memory, so it
+/// cannot fail.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn revocation() -> Result<OwnedFd> {
+    use rustix::event::{EventfdFlags, eventfd};
+
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    eventfd(0, flags).map_err(Error::os("making an event counter (eventfd)"))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn revocation() -> Result<OwnedFd> {
+    Err(Error::Unsupported)
+}
+
+pub(crate) fn revoke(revocation: BorrowedFd<'_>) {
+    // It fails only for a counter that is about to overflow, which is revoked.
+    let _ = retry_on_intr(|| write(revocation, &1_u64.to_ne_bytes()));
+}
+
+/// Returns whether the sender has revoked, also if it has died since.
+pub(crate) fn is_revoked(revocation: BorrowedFd<'_>) -> bool {
+    has_event(revocation, PollFlags::IN)
+}
+
+/// Why a message could not be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
     /// The other side has to read first.
     Full,
+    /// The kernel has no memory, or this user has too many descriptors under way (`RLIMIT_NOFILE`).
+    KernelFull,
     /// The other side reads no more, or is closed.
     Gone,
     Failed(Errno),
@@ -79,9 +106,8 @@ pub(crate) fn send(
     let parts = [IoSlice::new(message)];
     match retry_on_intr(|| sendmsg(socket, &parts, &mut control, SEND)) {
         Ok(_) => Ok(()),
-        // The kernel's memory, and its limit on descriptors under way (RLIMIT_NOFILE), are as full as
-        // its buffer.
-        Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => Err(Unsent::Full),
+        Err(Errno::AGAIN) => Err(Unsent::Full),
+        Err(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => Err(Unsent::KernelFull),
         Err(Errno::PIPE | Errno::CONNRESET | Errno::CONNREFUSED | Errno::NOTCONN) => {
             Err(Unsent::Gone)
         }
@@ -135,7 +161,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Recei
             descriptors.extend(received);
         }
     }
-    if message.bytes == 0 && descriptors.is_empty() {
+    if message.bytes == 0 && descriptors.is_empty() && is_at_end(socket) {
         return Ok(Received::End);
     }
     let cut = match message.flags {
@@ -154,7 +180,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Recei
 pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
     Ok(
         match some_or_end(|| recv(socket, &mut *buffer, RecvFlags::DONTWAIT))? {
-            Received::Message((0, _)) => Received::End,
+            Received::Message((0, _)) if is_at_end(socket) => Received::End,
             Received::Message((length, _)) => Received::Message(length),
             Received::Nothing => Received::Nothing,
             Received::End => Received::End,
@@ -162,12 +188,21 @@ pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result
     )
 }
 
-/// Returns whether a message waits to be read. It stays there.
-pub(crate) fn has_message(socket: BorrowedFd<'_>) -> bool {
+/// Returns whether nothing was received because nothing more comes: an empty message looks the same.
+fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-    let peeked = some_or_end(|| recv(socket, &mut [0], flags));
-    matches!(peeked, Ok(Received::Message((1.., _))))
+    let has_message = || {
+        let peeked = some_or_end(|| recv(socket, &mut [0], flags));
+        matches!(peeked, Ok(Received::Message((1.., _))))
+    };
+    has_event(socket, NOTHING_MORE) && !has_message()
 }
+
+/// The other side sends no more. `RDHUP` is Linux's; elsewhere no channel can be made.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const NOTHING_MORE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const NOTHING_MORE: PollFlags = PollFlags::IN.union(PollFlags::HUP);
 
 /// Calls again after `ECONNRESET`, which hides the messages before the end.
 fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Received<T>> {
@@ -183,12 +218,18 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
     }
 }
 
-/// Returns whether the other end is closed. A `shutdown` of its reading side alone is not reported.
+/// Returns whether the other end is closed, or either side has [ended](end) the channel. A `shutdown` of
+/// its reading side alone is not reported.
 pub(crate) fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
-    let mut entry = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+    has_event(socket, PollFlags::HUP)
+}
+
+/// Returns whether `poll` reports one of these events now.
+fn has_event(fd: BorrowedFd<'_>, events: PollFlags) -> bool {
+    let mut entry = [PollFd::from_borrowed_fd(fd, events)];
     let now = Timespec::default();
     let polled = retry_on_intr(|| poll(&mut entry, Some(&now)));
-    polled.is_ok() && entry[0].revents().contains(PollFlags::HUP)
+    polled.is_ok() && entry[0].revents().intersects(events)
 }
 
 /// From here on the other side cannot send. What it has sent stays readable.

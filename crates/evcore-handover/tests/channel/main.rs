@@ -5,6 +5,7 @@
 
 mod malformed;
 mod one_owner;
+mod shortage;
 
 use std::{
     fs,

@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use evcore_handover::{Mailbox, Receiver, Sender};
+use evcore_handover::{Error, Mailbox, Receiver, Sender};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     recv, sendmsg, socketpair,
@@ -64,6 +64,24 @@ impl Impostor {
     }
 }
 
+/// A sender, and the receiver's end of its channel.
+fn introduced() -> (Sender, OwnedFd) {
+    let (address, mailbox) = seqpacket();
+    let sender = Sender::open(&address, VERSION).unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
+    let mut buffer = [0; 64];
+    let mut parts = [io::IoSliceMut::new(&mut buffer)];
+    let flags = rustix::net::RecvFlags::CMSG_CLOEXEC;
+    rustix::net::recvmsg(&mailbox, &mut parts, &mut control, flags).unwrap();
+    let received = control.drain().flat_map(|part| match part {
+        rustix::net::RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
+        _ => Vec::new(),
+    });
+    let channel = received.collect::<Vec<_>>().swap_remove(0);
+    (sender, channel)
+}
+
 #[test]
 fn a_malformed_introduction_is_refused_and_the_mailbox_goes_on() {
     let _alone = alone();
@@ -85,6 +103,38 @@ fn a_malformed_introduction_is_refused_and_the_mailbox_goes_on() {
     }
     let (_channel, _revocation, mut receiver) = impostor.introduce();
     assert!(receiver.receive().unwrap().is_none());
+}
+
+#[test]
+fn an_empty_message_does_not_end_a_mailbox() {
+    let _alone = alone();
+    let mut impostor = Impostor::new();
+    send_raw(&impostor.address, b"", &[]);
+    let error = impostor.mailbox.next_receiver().unwrap_err();
+    assert!(error.to_string().contains("shorter than"), "{error}");
+    let _sender = Sender::open(&impostor.address, VERSION).unwrap();
+    // The second one is the last message before the end.
+    send_raw(&impostor.address, b"", &[]);
+    let Impostor {
+        mut mailbox,
+        address,
+    } = impostor;
+    drop(address);
+    assert!(mailbox.next_receiver().unwrap().is_some());
+    assert!(matches!(mailbox.next_receiver(), Err(Error::Ended)));
+}
+
+/// The receiver owns what it has acknowledged, although it has sent something else before.
+#[test]
+fn an_acknowledgement_behind_a_malformed_answer_counts() {
+    let _alone = alone();
+    for bytes in [&b"?"[..], b""] {
+        let (mut sender, channel) = introduced();
+        let _clients = [send(&mut sender, 0..1), send(&mut sender, 1..2)];
+        send_raw(&channel, bytes, &[]);
+        send_raw(&channel, &header(4, 0, 0, 1), &[]);
+        assert_eq!(numbers(&sender.take_back()), [1]);
+    }
 }
 
 #[test]
@@ -174,21 +224,9 @@ fn a_malformed_answer_ends_the_channel_and_nothing_is_lost() {
         (header(1, 0, VERSION, 0), "for a receiver"),
         (vec![b'e'; 99], "magic"),
     ] {
-        let (address, mailbox) = seqpacket();
-        let mut sender = Sender::open(&address, VERSION).unwrap();
+        let (mut sender, channel) = introduced();
         let _clients = send(&mut sender, 0..2);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
-        let mut buffer = [0; 64];
-        let mut parts = [io::IoSliceMut::new(&mut buffer)];
-        let flags = rustix::net::RecvFlags::CMSG_CLOEXEC;
-        rustix::net::recvmsg(&mailbox, &mut parts, &mut control, flags).unwrap();
-        let received = control.drain().flat_map(|part| match part {
-            rustix::net::RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
-            _ => Vec::new(),
-        });
-        let received: Vec<_> = received.collect();
-        send_raw(&received[0], &bytes, &[]);
+        send_raw(&channel, &bytes, &[]);
         let error = sender.next_answer().unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
         assert_eq!(numbers(&sender.take_back()), [0, 1]);
