@@ -249,7 +249,7 @@ fn many_clients_are_sent_a_file_at_a_time() {
     std::thread::scope(|threads| {
         for mut client in clients {
             threads.spawn(move || {
-                assert!(client.body(LARGE).is_ok_and(|body| body == content(LARGE)))
+                assert!(client.body(LARGE).is_ok_and(|body| body == content(LARGE)));
             });
         }
     });

@@ -7,6 +7,7 @@ use std::{os::fd::BorrowedFd, time::Duration};
 
 use crate::{
     acceptor::Acceptor, error::Result, event_loop::EventLoop, phase::Phase, record::Record,
+    time::time_to,
 };
 
 /// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
@@ -101,8 +102,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// A turn without steps need not have lasted that long, because a signal ends a wait too. So
     /// compute the rest of the time for each wait, as the example does.
     ///
-    /// After [`prepare`](Self::prepare), it is the second half of that wait. A timer that became due
-    /// since then does not end it, so give it no more than the timeout of `prepare`, less the time since then.
+    /// After [`prepare`](Self::prepare), it is the second half of that wait. Posts and timers since then
+    /// end it, too.
     ///
     /// # Errors
     ///
@@ -141,9 +142,23 @@ impl<L: Acceptor> EventLoop<L> {
         }
         if self.phase == Phase::Prepared {
             self.phase = Phase::Over;
-            return self.wait_planned(limit);
+            let rest = self.rest_of_wait();
+            return self.wait_planned([rest, limit].into_iter().flatten().min());
         }
         self.wait_within(limit)
+    }
+
+    /// How long the wait may still last after its first half: the caller may have posted, armed a timer or
+    /// slept since.
+    fn rest_of_wait(&mut self) -> Option<Duration> {
+        if self.has_work() || self.shutdown_evicts() {
+            self.slots.begin_turn();
+            return Some(Duration::ZERO);
+        }
+        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
+        let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
+        let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
+        time_to(ends_ns, self.clock.monotonic_ns_now())
     }
 
     /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns how to
