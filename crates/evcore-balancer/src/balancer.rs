@@ -95,7 +95,7 @@ impl Balancer {
             PolicyState::Off => (Plan::listen(), true),
             PolicyState::Mutex(mutex) => {
                 let plan = mutex.plan(now, try_lock, sync);
-                (plan, LockPolicy::is_settled(&plan))
+                (plan, plan.stands)
             }
             PolicyState::Exclusive(exclusive) => (exclusive.plan(now), true),
             PolicyState::LeastLoaded(least_loaded) => {

@@ -68,6 +68,10 @@ const NS_PER_MS: u64 = 1_000_000;
 const NEVER: u64 = u64::MAX;
 
 impl Coordinator {
+    /// Length of a turn, in nanoseconds, from which on the turn is long.
+    /// [`on_turn_end`](Self::on_turn_end) ignores shorter turns.
+    pub const LONG_TURN_NS: u64 = LONG_NS;
+
     /// The coordinator of a worker that does not listen yet. Without a policy it follows the policy
     /// of the member, or [`Policy::Off`].
     ///
@@ -173,6 +177,7 @@ impl Coordinator {
             notified: reports.has(Reports::ANSWERED) || self.is_notified(),
             exclusive: self.exclusive,
             in_group: self.in_group,
+            late: self.lateness.is_late(),
             ..Inputs::at(Duration::from_millis(now_ms))
         };
         let member = self.member.as_deref();
@@ -226,8 +231,12 @@ impl Coordinator {
         self.ends_ns
     }
 
-    /// The turn before has lasted this long until now. After some long ones, new clients go to other
-    /// members for a while, if these have room and are not late.
+    /// The turn before has lasted this long until now. After some turns of
+    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while, if
+    /// these have room and are not late.
+    ///
+    /// Report each turn once, and without the time that the worker slept. A caller that measures from
+    /// a clock that handlers can update hides the part of a turn before the update.
     #[inline]
     pub fn on_turn_end(&mut self, lasted_ns: u64, now_ns: u64) {
         if lasted_ns >= LONG_NS {

@@ -33,6 +33,9 @@ pub struct Inputs {
     pub exclusive: bool,
     /// This worker is a [`Member`](crate::Member) of a group, so it sees the loads of the others.
     pub in_group: bool,
+    /// This worker is late, as its group sees it; see
+    /// [`GroupMember::set_late`](crate::GroupMember::set_late).
+    pub late: bool,
 }
 
 impl Inputs {

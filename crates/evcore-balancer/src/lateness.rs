@@ -7,7 +7,7 @@
 //! the time. A single long turn, which any busy system causes, does not count.
 
 /// Length of a turn that counts.
-pub(crate) const LONG_NS: u64 = 10_000_000;
+pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
 
 /// The bucket leaks this part of the time that passes: an eighth.
 const LEAK: u64 = 8;

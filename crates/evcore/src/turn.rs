@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use evcore_balancer::Coordinator;
+
 use crate::{
     acceptor::Acceptor,
     error::{Error, Result},
@@ -59,7 +61,9 @@ impl<L: Acceptor> EventLoop<L> {
             let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
             if self.updates.is_every_wait() {
                 let lasted_ns = read_ns.saturating_sub(self.clock.monotonic_ns());
-                self.accepting.coordinator.on_turn_end(lasted_ns, read_ns);
+                if lasted_ns >= Coordinator::LONG_TURN_NS {
+                    self.end_long_turn(lasted_ns, read_ns);
+                }
             }
             plan_is_over = self.accepting.coordinator.plan_ends_at_ns() <= read_ns;
             now_ns = Some(read_ns);
@@ -75,6 +79,16 @@ impl<L: Acceptor> EventLoop<L> {
             return Some(Duration::ZERO);
         }
         time_to(ends_ns, now_ns.unwrap_or(self.clock.monotonic_ns()))
+    }
+
+    /// Reports a long turn, unless it ended before this plan: `prepare` has reported it, and then
+    /// another loop slept.
+    #[cold]
+    #[inline(never)]
+    fn end_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {
+        if self.phase != Phase::Prepared {
+            self.accepting.coordinator.on_turn_end(lasted_ns, now_ns);
+        }
     }
 
     /// Waits, and updates the clock.
@@ -99,8 +113,8 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(never)]
     fn leave_failed_wait(&mut self, error: Error) -> Result<()> {
         self.take_wake();
-        self.post_batch();
-        self.unlock();
+        self.phase = Phase::Over;
+        self.leave_turn();
         Err(error)
     }
 
@@ -138,7 +152,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// Finishes the turn before, if the program left it early: its events are queued, and the lock is
-    /// released.
+    /// released. A prepared turn stays prepared until its wait has begun or failed.
     #[inline]
     fn finish_turn(&mut self) {
         if self.phase != Phase::Over {
@@ -151,7 +165,9 @@ impl<L: Acceptor> EventLoop<L> {
     fn leave_turn(&mut self) {
         self.post_batch();
         self.unlock();
-        self.phase = Phase::Over;
+        if self.phase != Phase::Prepared {
+            self.phase = Phase::Over;
+        }
     }
 
     /// Returns whether work was left over for this turn, which then does not wait.

@@ -223,6 +223,7 @@ impl<L: Acceptor> EventLoop<L> {
                 })
             }
             Err(error) => {
+                self.phase = Phase::Over;
                 self.unlock();
                 Err(error.into())
             }

@@ -8,7 +8,7 @@ use std::sync::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::{inputs::Leader, worker_id::WorkerId};
+use crate::{inputs::Leader, policy::slack::Slack, worker_id::WorkerId};
 
 /// A member that sees one other, whose lock is free for as long as a test wants.
 #[derive(Clone, Debug)]
@@ -62,6 +62,7 @@ impl GroupMember for Fake {
     fn sync(&self, _load: Load) -> GroupView {
         GroupView {
             notified: self.is_notified.swap(false, Relaxed),
+            outpaced: self.is_late.load(Relaxed),
             ..self.view()
         }
     }
@@ -90,6 +91,8 @@ fn load(active: u32) -> Load {
 #[derive(Clone, Debug)]
 struct Turn {
     ms: u64,
+    /// The turn lasts for 50 ms more.
+    is_long: bool,
     active: u32,
     accepted: u32,
     leaves_clients: bool,
@@ -101,10 +104,12 @@ fn turn() -> impl Strategy<Value = Turn> {
     let rarely = || prop::bool::weighted(0.1);
     let active = prop_oneof![8 => Just(3), 1 => 0..65_u32];
     let accepted = prop_oneof![8 => Just(0), 1 => 1..20_u32];
-    let parts = (0..9_u64, active, accepted, rarely(), rarely(), rarely());
+    let reports = (rarely(), rarely(), rarely());
+    let parts = (0..9_u64, rarely(), active, accepted, reports);
     parts.prop_map(
-        |(ms, active, accepted, leaves_clients, is_notified, refused)| Turn {
+        |(ms, is_long, active, accepted, (leaves_clients, is_notified, refused))| Turn {
             ms,
+            is_long,
             active,
             accepted,
             leaves_clients,
@@ -119,6 +124,15 @@ fn policies() -> [Policy; 4] {
     let policies = [Policy::mutex(), Policy::exclusive(), Policy::least_loaded()];
     let [mutex, exclusive, least_loaded] = policies.map(|policy| policy.with_delay(delay));
     [Policy::Off, mutex, exclusive, least_loaded]
+}
+
+/// The slack of a worker that needs the lock to listen.
+fn lock_slack(policy: Policy, exclusive: bool) -> Option<Slack> {
+    match policy {
+        Policy::Mutex { .. } => Some(Slack::new(Policy::MUTEX_SLACK)),
+        Policy::LeastLoaded { slack, .. } if !exclusive => Some(Slack::new(slack)),
+        _ => None,
+    }
 }
 
 proptest! {
@@ -136,13 +150,19 @@ proptest! {
             .unwrap()
             .exclusive(exclusive);
         let mut oracle = Balancer::new(policy);
+        let mut lateness = Lateness::default();
         let (mut now_ms, mut listening) = (0, false);
         for turn in turns {
-            now_ms += turn.ms;
-            // A notified worker keeps the lock above its limit until a client comes.
-            let by_lock = matches!(policy, Policy::Mutex { .. }) || !exclusive;
-            let is_notified = turn.is_notified && !by_lock;
-            member.is_notified.fetch_or(is_notified, Relaxed);
+            let lasted_ms = if turn.is_long { 50 + turn.ms } else { turn.ms };
+            now_ms += lasted_ms;
+            let now_ns = now_ms * NS_PER_MS;
+            worker.on_turn_end(lasted_ms * NS_PER_MS, now_ns);
+            if turn.is_long {
+                lateness.add(lasted_ms * NS_PER_MS, now_ns);
+            }
+            lateness.ends(now_ns);
+            let late = lateness.is_late();
+            member.is_notified.fetch_or(turn.is_notified, Relaxed);
             member.is_free.store(turn.lock_is_free, Relaxed);
             let (notified, load) = (member.is_notified(), load(turn.active));
             let inputs = Inputs {
@@ -152,16 +172,16 @@ proptest! {
                 notified,
                 exclusive,
                 in_group: true,
+                late,
                 ..Inputs::at(Duration::from_millis(now_ms))
             };
-            let view = GroupView { notified, ..member.view() };
+            let view = GroupView { notified, outpaced: late, ..member.view() };
             let expected = oracle.plan(&inputs, || turn.lock_is_free, || view);
 
             (0..turn.accepted).for_each(|_| worker.on_accepted());
             if turn.leaves_clients {
                 worker.on_clients_left();
             }
-            let now_ns = now_ms * 1_000_000;
             if now_ns < worker.plan_ends_at_ns() && worker.keeps_plan(turn.active, || load) {
                 let is_quiet = policy == Policy::Off || !notified;
                 prop_assert!(is_quiet && !expected.register_again, "{:?}", expected);
@@ -177,6 +197,13 @@ proptest! {
                 worker.keep_plan(&plan, now_ns, load);
                 prop_assert_eq!(plan, expected);
                 listening = plan.listening;
+            }
+            prop_assert_eq!(member.is_late.load(Relaxed), late);
+            if let Some(slack) = lock_slack(policy, exclusive).filter(|_| !notified) {
+                let is_near = slack.is_near(load, view.least_loaded);
+                let may_hold = turn.lock_is_free && !load.is_full();
+                prop_assert!(!late && is_near || !expected.stands, "it yields");
+                prop_assert!(late || !is_near || expected.holds_lock == may_hold, "it stays");
             }
             worker.release_lock();
         }

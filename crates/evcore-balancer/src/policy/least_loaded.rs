@@ -60,6 +60,8 @@ pub(crate) struct LeastLoaded {
     /// The notified worker for which this one has waited in vain. It may be stopped.
     // Invariant: it is the pending worker of the last view.
     ignored: Option<WorkerId>,
+    /// Another worker should listen in place of this one.
+    is_over_limit: bool,
     /// The policy on a poller without exclusive wake-ups.
     lock_policy: LockPolicy,
 }
@@ -110,6 +112,7 @@ impl LeastLoaded {
             state: State::Out,
             awaited: None,
             ignored: None,
+            is_over_limit: false,
             lock_policy: LockPolicy::new(slack, delay),
         }
     }
@@ -139,6 +142,7 @@ impl LeastLoaded {
             least_loaded: both.min_by_key(|peer| peer.active),
             ..now
         };
+        self.is_over_limit = now.least_loaded.is_some() && !self.is_near(now);
         let plan = self.decide(now);
         self.pace(plan, now)
     }
@@ -166,11 +170,13 @@ impl LeastLoaded {
     /// Returns whether only the time or another input changes what this worker does.
     pub(crate) fn is_settled(&self, inputs: &Inputs, plan: &Plan) -> bool {
         if !inputs.exclusive {
-            return LockPolicy::is_settled(plan);
+            return plan.stands;
         }
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
-            State::Away { .. } | State::Listening { .. } => true,
+            State::Away { .. } => true,
+            // It has just started, and looks for that other worker in the next turn.
+            State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,
         };

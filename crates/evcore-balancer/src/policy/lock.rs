@@ -28,12 +28,20 @@ pub(crate) struct LockPolicy {
     away_since_ns: Option<u64>,
     /// When this worker last listened, or made its first plan if it has never listened.
     listened_at_ns: Option<u64>,
-    /// The last view of the group, and the load at that time.
-    seen: Option<(Load, GroupView)>,
+    /// The last view of the group.
+    seen: Option<Seen>,
     /// The plan before this one held the lock.
     held: bool,
     /// The plan before this one was a probe.
     probed: bool,
+}
+
+/// A view of the group, with the inputs on which it depends.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    load: Load,
+    late: bool,
+    view: GroupView,
 }
 
 /// The action of this turn on the lock.
@@ -76,7 +84,8 @@ impl LockPolicy {
         let view = self.view(now, sync);
         // A notification may have arrived after `now.notified` was set.
         let notified = now.notified || view.notified;
-        let yields = !notified && self.is_over_limit(now, &view);
+        let is_over_limit = self.is_over_limit(now, &view);
+        let yields = !notified && is_over_limit;
         let turn = self.take_turn(now, now_ns, yields, try_lock);
         let plan = self.plan_of(turn, now, now_ns, yields);
         // A notified worker that does not listen forwards the notification. If it was refused the
@@ -92,15 +101,11 @@ impl LockPolicy {
         }
         Plan {
             accepts_at_most: room.filter(|_| plan.holds_lock),
+            // Above its limit a worker takes single turns, also if it was notified.
+            stands: plan.holds_lock && !is_over_limit,
             notify: view.least_loaded_id().filter(|_| must_notify),
             ..plan
         }
-    }
-
-    /// Returns whether only the time or another input changes what this worker does, if it gets the
-    /// lock again. A worker that yields takes single turns.
-    pub(crate) fn is_settled(plan: &Plan) -> bool {
-        plan.holds_lock && plan.wait_at_most.is_none()
     }
 
     /// The view of the group. This worker syncs again only if something has changed here. Changes
@@ -108,18 +113,20 @@ impl LockPolicy {
     /// once.
     fn view(&mut self, now: &Inputs, sync: impl FnOnce() -> GroupView) -> GroupView {
         let is_quiet = !now.notified && !now.may_have_left_clients;
-        match self.seen {
-            Some((load, view)) if is_quiet && load == now.load => view,
-            _ => {
-                let view = sync();
-                let reported = GroupView {
-                    notified: false,
-                    ..view
-                };
-                self.seen = Some((now.load, reported));
-                view
-            }
+        let is_same = |seen: &Seen| seen.load == now.load && seen.late == now.late;
+        if let Some(seen) = self.seen.filter(is_same).filter(|_| is_quiet) {
+            return seen.view;
         }
+        let view = sync();
+        self.seen = Some(Seen {
+            load: now.load,
+            late: now.late,
+            view: GroupView {
+                notified: false,
+                ..view
+            },
+        });
+        view
     }
 
     /// Returns whether this worker should yield the lock to others.

@@ -523,3 +523,25 @@ fn a_worker_with_long_handlers_is_late_until_they_are_over() {
     let short_turns = (0..100).take_while(|_| blocks(9)).count();
     assert!((70..100).contains(&short_turns), "{short_turns}");
 }
+
+#[test]
+fn a_sleep_between_two_prepares_is_not_a_long_turn() {
+    let (mut fixture, member) = grouped(100);
+    fixture.rest();
+    member.show(Leader::Other, Some(9));
+    fixture.turn();
+    for _ in 0..9 {
+        // The outer loop sleeps, and wakes for something of its own.
+        fixture.ev.prepare().unwrap();
+        fixture.pass_ms(60);
+    }
+    assert!(!member.is_late());
+    // The turns that follow count again, also after a wait that was prepared in vain.
+    for _ in 0..2 {
+        fixture.turn();
+        fixture.pass_ms(60);
+        assert!(!member.is_late());
+    }
+    fixture.turn();
+    assert!(member.is_late());
+}

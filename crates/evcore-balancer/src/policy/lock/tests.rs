@@ -40,6 +40,7 @@ mod without_a_group {
         Plan {
             holds_lock: true,
             wait_at_most,
+            stands: wait_at_most.is_none(),
             ..Plan::listen()
         }
     }
