@@ -18,7 +18,7 @@ fn taking_back_and_accepting_at_once_leaves_one_owner() {
     const BATCHES: usize = Sender::UNACKNOWLEDGED_BATCHES_MAX;
     let _alone = alone();
     let (mut taken_back, mut accepted) = (0, 0);
-    for round in 0..300 {
+    for round in 0..3_000 {
         let (mut sender, mut receiver) = channel();
         let _clients: Vec<_> = (0..BATCHES).map(|n| send(&mut sender, n..n + 1)).collect();
         let accepts = &AtomicBool::new(false);
