@@ -31,6 +31,9 @@ pub enum Event<'a> {
     Listener(WorkerIndex, &'a ListenerError),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
+    /// In the worker: connections could not be handed over, or not received, for this reason. They are
+    /// served where they were.
+    Handover(WorkerIndex, String),
     /// In the worker: it ends, because its loop could not be built, or because its function has
     /// returned an error before the first turn. This is the text of the error.
     CannotStart(WorkerIndex, String),
@@ -53,6 +56,9 @@ impl fmt::Display for Event<'_> {
             Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
             Self::Affinity(worker, error) => {
                 write!(f, "worker {worker} is not on its CPUs: {error}")
+            }
+            Self::Handover(worker, why) => {
+                write!(f, "worker {worker}: connections do not move: {why}")
             }
             Self::CannotStart(worker, error) => write!(f, "worker {worker} cannot start: {error}"),
             Self::Failed(worker, error) => write!(f, "worker {worker} ends: {error}"),

@@ -19,13 +19,19 @@
 //! streams than sockets, joins `evcore` and `evcore-prefork` itself, as in the table.
 #![forbid(unsafe_code)]
 
+mod arrival;
+mod departure;
 mod event;
+mod handover;
 mod listeners;
 mod server;
 mod worker;
 
+pub use arrival::Arrival;
 pub use event::Event;
+pub use handover::Moves;
 pub use server::Server;
 pub use worker::Worker;
 
+pub use evcore_handover::STATE_BYTES_MAX;
 pub use evcore_prefork as prefork;

@@ -12,6 +12,7 @@ use evcore::{Builder, EventLoop, Listener};
 use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
 
 use crate::event::{Event, OnEvent};
+use crate::handover::Handover;
 use crate::listeners::{Listeners, add_all};
 use crate::worker::Worker;
 
@@ -47,6 +48,8 @@ pub struct Server {
     group: Option<WorkerGroup>,
     stop_timeout: Duration,
     affinity: Option<Affinity>,
+    /// The version of the states of connections.
+    handover: Option<u32>,
     configure: Configure,
     on_event: OnEvent,
 }
@@ -62,6 +65,7 @@ impl Server {
             group: None,
             stop_timeout: Duration::from_secs(30),
             affinity: None,
+            handover: None,
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
         }
@@ -157,6 +161,21 @@ impl Server {
         self
     }
 
+    /// Lets the connections of a worker move to its successor, at a reload and at an upgrade. Otherwise
+    /// the worker closes those that are idle.
+    ///
+    /// The program calls [`Worker::next_step`] in place of [`EventLoop::next_step`],
+    /// [`Worker::hand_over`] for a connection that leaves, and [`Worker::next_arrival`] for those that
+    /// arrive. A connection moves with a state of bytes, which the program makes and understands.
+    /// `version` is the version of these bytes: connections move only to workers of the same version.
+    ///
+    /// For worker processes on Linux. On other systems [`run`](Self::run) returns an error. Worker
+    /// threads keep their connections, and so does the worker of [`run_here`](Self::run_here).
+    pub fn handover(mut self, version: u32) -> Self {
+        self.handover = Some(version);
+        self
+    }
+
     /// Sets the options of each worker's loop, for example
     /// `|builder| builder.connections(10_000)`. The listeners and the group are added afterwards.
     pub fn event_loop(
@@ -189,7 +208,11 @@ impl Server {
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<Outcome> {
+        let moves = self.handover.is_some();
         let (mut supervisor, setup) = self.supervised()?;
+        if moves {
+            supervisor = supervisor.mailboxes();
+        }
         for listener in setup.listeners.iter() {
             supervisor = supervisor.inherit(listener)?;
         }
@@ -278,6 +301,7 @@ impl Server {
             listeners: self.listeners,
             loops: Loops {
                 group,
+                handover: self.handover,
                 configure: self.configure,
                 stop_timeout: self.stop_timeout,
                 on_event: self.on_event,
@@ -296,6 +320,7 @@ struct Setup {
 #[derive(Clone)]
 struct Loops {
     group: WorkerGroup,
+    handover: Option<u32>,
     configure: Configure,
     stop_timeout: Duration,
     on_event: OnEvent,
@@ -335,15 +360,19 @@ impl Loops {
             (self.on_event)(Event::CannotStart(index, error));
             CANNOT_START
         };
-        let built = listeners.and_then(|listeners| self.event_loop(&supervised, listeners));
-        let ev = match built {
-            Ok(ev) => ev,
+        let built = listeners.and_then(|listeners| {
+            let mut ev = self.event_loop(&supervised, listeners)?;
+            let handover = self.handover(&mut ev, &supervised)?;
+            Ok((ev, handover))
+        });
+        let (ev, handover) = match built {
+            Ok(built) => built,
             Err(error) => return cannot_start(error.to_string()),
         };
         let is_ready = Rc::new(Cell::new(false));
         let set_ready = Rc::clone(&is_ready);
         let on_event = Arc::clone(&self.on_event);
-        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event);
+        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event).handover(handover);
         match work(worker.on_ready(move || set_ready.set(true))) {
             Ok(()) => 0,
             Err(error) if is_ready.get() => {
@@ -352,6 +381,19 @@ impl Loops {
             }
             Err(error) => cannot_start(error.to_string()),
         }
+    }
+
+    /// `None` if connections do not move.
+    fn handover(
+        &self,
+        ev: &mut EventLoop,
+        supervised: &evcore_prefork::Worker,
+    ) -> io::Result<Option<Handover>> {
+        let (Some(version), Some(mailboxes)) = (self.handover, supervised.mailboxes()) else {
+            return Ok(None);
+        };
+        let on_event = Arc::clone(&self.on_event);
+        Handover::new(ev, version, (supervised.index(), mailboxes), on_event).map(Some)
     }
 
     fn event_loop(
@@ -378,6 +420,7 @@ impl fmt::Debug for Server {
             .field("policy", &self.policy)
             .field("stop_timeout", &self.stop_timeout)
             .field("affinity", &self.affinity)
+            .field("handover", &self.handover)
             .finish_non_exhaustive()
     }
 }

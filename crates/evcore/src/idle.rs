@@ -91,14 +91,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.slots.has(token) && self.evictions.idle.contains(token.index())
     }
 
-    /// Returns the connection that has been [idle](Self::set_idle) the longest; `None` if none is
-    /// idle. O(1).
-    #[must_use]
-    pub fn longest_idle(&self) -> Option<Token> {
-        let oldest = self.evictions.idle.oldest()?;
-        Some(self.slots.occupant(oldest))
-    }
-
     /// The load that the balancer sees: a slot that an eviction can free counts as free.
     pub(crate) fn load_to_offer(&self) -> Load {
         self.evictions.load_to_offer(self.load())
