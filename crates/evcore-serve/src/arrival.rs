@@ -1,7 +1,5 @@
 //! Connections that come from other workers: the mailboxes, and the channels of their senders.
 
-use std::os::fd::OwnedFd;
-
 use evcore::{EdgeStream, EventLoop, Interest, Mode, Stream, Token};
 use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
 
@@ -105,7 +103,7 @@ pub(crate) fn take_back(ev: &mut EventLoop, connection: Connection) -> evcore::R
 }
 
 fn arrival(connection: Connection, token: Token, is_back: bool) -> Arrival {
-    let stream = Stream::from(OwnedFd::from(connection.descriptor));
+    let stream = Stream::from(connection.descriptor);
     Arrival {
         stream: EdgeStream::new(stream, token),
         state: connection.state,

@@ -303,7 +303,10 @@ impl Handover {
         };
         self.report(why);
         let over = Phase::Over { stop_by };
-        if let Phase::Leaving { departure, sender, .. } = std::mem::replace(&mut self.phase, over) {
+        if let Phase::Leaving {
+            departure, sender, ..
+        } = std::mem::replace(&mut self.phase, over)
+        {
             self.sources.remove(ev, sender);
             let under_way = departure.under_way();
             let back = departure.take_back();
@@ -337,9 +340,10 @@ impl Handover {
     }
 
     fn close_mailboxes(&mut self, ev: &mut EventLoop) {
-        let mailboxes = self.sources.iter().filter_map(|(token, source)| {
-            matches!(source, Source::Mailbox(_)).then_some(token)
-        });
+        let mailboxes = self
+            .sources
+            .iter()
+            .filter_map(|(token, source)| matches!(source, Source::Mailbox(_)).then_some(token));
         for token in mailboxes.collect::<Vec<_>>() {
             // Not `close`: other processes have it open.
             self.sources.remove(ev, token);

@@ -14,6 +14,7 @@
 //! | what a dead worker held is released | it may keep the accept lock |
 //! | a worker stops within a time of its own | a stop ends the worker with its clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
+//! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
 //!
 //! The parts stay usable without it. A program with needs of its own, such as a loop over other
 //! streams than sockets, joins `evcore` and `evcore-prefork` itself, as in the table.
