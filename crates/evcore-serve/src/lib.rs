@@ -19,12 +19,16 @@
 //! streams than sockets, joins `evcore` and `evcore-prefork` itself, as in the table.
 #![forbid(unsafe_code)]
 
+mod awaited_headers;
 mod event;
 mod listeners;
+mod proxy_header;
+mod proxy_protocol;
 mod server;
 mod worker;
 
 pub use event::Event;
+pub use proxy_protocol::{ProxyProtocol, ProxyProtocolError};
 pub use server::Server;
 pub use worker::Worker;
 
