@@ -37,6 +37,9 @@ pub enum Event<'a> {
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
+    /// In the worker: connections could not be handed over, or not received, for this reason. They are
+    /// served where they were.
+    Handover(WorkerIndex, String),
     /// In the worker: it ends, because its loop could not be built, or because its function has
     /// returned an error before the first turn. This is the text of the error.
     CannotStart(WorkerIndex, String),
@@ -62,6 +65,9 @@ impl fmt::Display for Event<'_> {
             }
             Self::Affinity(worker, error) => {
                 write!(f, "worker {worker} is not on its CPUs: {error}")
+            }
+            Self::Handover(worker, why) => {
+                write!(f, "worker {worker}: connections do not move: {why}")
             }
             Self::CannotStart(worker, error) => write!(f, "worker {worker} cannot start: {error}"),
             Self::Failed(worker, error) => write!(f, "worker {worker} ends: {error}"),
