@@ -5,10 +5,8 @@ use std::os::fd::AsFd;
 
 use evcore::net::Address;
 use evcore::{Accepted, Connections, EventLoop, Step, Stream, Timer, Token};
-use evcore_prefork::WorkerIndex;
 use rustix::net::{RecvFlags, recv};
 
-use crate::event::{Event, OnEvent};
 use crate::proxy_header::{Header, Receive};
 use crate::proxy_protocol::ProxyProtocol;
 
@@ -19,8 +17,8 @@ const TIMEOUT: Timer = Timer::new(0);
 pub(crate) struct AwaitedHeaders {
     senders: ProxyProtocol,
     waiting: Connections<Waiting>,
-    worker: WorkerIndex,
-    on_event: OnEvent,
+    /// Gets the address of a load balancer, and what is wrong with its header.
+    report: Box<dyn Fn(&Address, &io::Error)>,
 }
 
 /// A client whose header is awaited.
@@ -32,12 +30,14 @@ struct Waiting {
 }
 
 impl AwaitedHeaders {
-    pub(crate) fn new(senders: ProxyProtocol, worker: WorkerIndex, on_event: OnEvent) -> Self {
+    pub(crate) fn new(
+        senders: ProxyProtocol,
+        report: impl Fn(&Address, &io::Error) + 'static,
+    ) -> Self {
         Self {
             senders,
             waiting: Connections::new(),
-            worker,
-            on_event,
+            report: Box::new(report),
         }
     }
 
@@ -120,7 +120,7 @@ impl AwaitedHeaders {
     fn report(&self, peer: &Address, header: &Header, why: &io::Error) {
         // A load balancer that connects and closes looks whether the server is there.
         if why.kind() != ErrorKind::UnexpectedEof || !header.is_empty() {
-            (self.on_event)(Event::NoProxyHeader(self.worker, peer, why));
+            (self.report)(peer, why);
         }
     }
 }
@@ -129,4 +129,183 @@ impl AwaitedHeaders {
 fn peek(stream: &Stream, buffer: &mut [u8]) -> io::Result<usize> {
     let (_, received) = recv(stream.as_fd(), buffer, RecvFlags::PEEK)?;
     Ok(received)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::cell::RefCell;
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, SocketAddr, TcpStream};
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use evcore::{Listener, poller::BackendKind};
+
+    const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n";
+
+    /// A loop whose clients are those of a load balancer at the loopback address.
+    struct Server {
+        ev: EventLoop,
+        headers: AwaitedHeaders,
+        address: SocketAddr,
+        reports: Rc<RefCell<Vec<String>>>,
+    }
+
+    impl Server {
+        fn new(backend: BackendKind, senders: &str) -> Self {
+            let listener = Listener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().tcp().unwrap();
+            let builder = EventLoop::builder().listener(listener).poller(backend);
+            let reports = Rc::<RefCell<Vec<String>>>::default();
+            let log = Rc::clone(&reports);
+            let report = move |peer: &Address, why: &io::Error| {
+                log.borrow_mut().push(format!("{peer}: {why}"));
+            };
+            Self {
+                ev: builder.build().unwrap(),
+                headers: AwaitedHeaders::new(senders.parse().unwrap(), report),
+                address,
+                reports,
+            }
+        }
+
+        fn connect(&self) -> TcpStream {
+            let stream = TcpStream::connect(self.address).unwrap();
+            stream.set_nodelay(true).unwrap();
+            stream
+        }
+
+        /// Runs until the program gets a client.
+        fn next_client(&mut self) -> Accepted {
+            loop {
+                if let Some(client) = self.turn() {
+                    return client;
+                }
+            }
+        }
+
+        /// Runs until there are this many connections, none of which the program has.
+        fn run_until_active(&mut self, active: u32) {
+            while self.ev.stats().active != active {
+                assert!(self.turn().is_none(), "the program has no client yet");
+            }
+        }
+
+        fn turn(&mut self) -> Option<Accepted> {
+            assert!(self.ev.wait().unwrap());
+            let mut client = None;
+            while let Some(step) = self.ev.next_step() {
+                match self.headers.handle(step, &mut self.ev) {
+                    Some(Step::Accepted(new)) => client = Some(new),
+                    Some(step) => panic!("{step:?}"),
+                    None => {}
+                }
+            }
+            client
+        }
+    }
+
+    /// The bytes that are left for the program.
+    fn received(client: &Accepted) -> Vec<u8> {
+        let mut buffer = [0; 64];
+        let length = client.stream.recv(&mut buffer).unwrap();
+        buffer[..length].to_vec()
+    }
+
+    #[test]
+    fn a_header_that_is_there_gives_the_address_at_once() {
+        let mut server = Server::new(BackendKind::Poll, "127.0.0.0/8");
+        let mut balancer = server.connect();
+        balancer
+            .write_all(&[HEADER, b"GET".as_slice()].concat())
+            .unwrap();
+        let client = server.next_client();
+        assert_eq!(client.peer, SocketAddr::from(([192, 0, 2, 1], 56324)));
+        assert_eq!(received(&client), b"GET");
+        assert_eq!(server.ev.stats().active, 0, "it was not registered");
+    }
+
+    #[test]
+    fn a_header_in_pieces_is_awaited_on_each_backend() {
+        for backend in BackendKind::usable() {
+            let mut server = Server::new(backend, "127.0.0.1");
+            let mut balancer = server.connect();
+            server.run_until_active(1);
+            for piece in HEADER[..HEADER.len() - 1].chunks(7) {
+                balancer.write_all(piece).unwrap();
+                let before = server.ev.stats().events;
+                while server.ev.stats().events == before {
+                    assert!(server.turn().is_none(), "{backend}");
+                }
+            }
+            balancer.write_all(b"\nGET").unwrap();
+            let client = server.next_client();
+            assert_eq!(
+                client.peer,
+                SocketAddr::from(([192, 0, 2, 1], 56324)),
+                "{backend}"
+            );
+            assert_eq!(received(&client), b"GET", "{backend}");
+            assert_eq!(server.ev.stats().active, 0, "it belongs to the program");
+        }
+    }
+
+    #[test]
+    fn other_peers_are_served_without_a_header() {
+        let mut server = Server::new(BackendKind::Poll, "192.0.2.0/24");
+        let mut peer = server.connect();
+        peer.write_all(HEADER).unwrap();
+        let client = server.next_client();
+        assert_eq!(client.peer, peer.local_addr().unwrap());
+        assert_eq!(
+            received(&client),
+            HEADER,
+            "a header from such a peer is data"
+        );
+    }
+
+    #[test]
+    fn a_health_check_keeps_the_address_of_its_connection() {
+        let mut server = Server::new(BackendKind::Poll, "127.0.0.1");
+        let mut balancer = server.connect();
+        balancer.write_all(b"PROXY UNKNOWN\r\n").unwrap();
+        assert_eq!(server.next_client().peer, balancer.local_addr().unwrap());
+    }
+
+    #[test]
+    fn a_connection_without_a_header_is_closed_and_reported() {
+        let mut server = Server::new(BackendKind::Poll, "127.0.0.1");
+        let (mut wrong, mut cut, silent) = (server.connect(), server.connect(), server.connect());
+        server.run_until_active(3);
+        wrong.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        server.run_until_active(2);
+        cut.write_all(&HEADER[..20]).unwrap();
+        cut.shutdown(Shutdown::Write).unwrap();
+        server.run_until_active(1);
+        silent.shutdown(Shutdown::Write).unwrap();
+        server.run_until_active(0);
+        let [wrong, cut] = [&wrong, &cut].map(|peer| peer.local_addr().unwrap());
+        assert_eq!(
+            *server.reports.borrow(),
+            [
+                format!("{wrong}: it is malformed"),
+                format!("{cut}: the connection ended before it was complete"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_header_that_is_late_is_reported() {
+        let mut server = Server::new(BackendKind::Poll, "127.0.0.1");
+        server.headers.senders = server.headers.senders.timeout(Duration::from_millis(1));
+        let mut balancer = server.connect();
+        server.run_until_active(1);
+        server.run_until_active(0);
+        let peer = balancer.local_addr().unwrap();
+        let line = format!("{peer}: it did not arrive within 1ms");
+        assert_eq!(*server.reports.borrow(), [line]);
+        assert_eq!(balancer.read(&mut [0; 1]).unwrap(), 0, "it is closed");
+    }
 }

@@ -59,8 +59,9 @@ impl Worker {
 
     pub(crate) fn proxy_protocol(mut self, senders: Option<ProxyProtocol>) -> Self {
         self.awaited_headers = senders.map(|senders| {
-            let on_event = Arc::clone(&self.on_event);
-            Box::new(AwaitedHeaders::new(senders, self.index(), on_event))
+            let (on_event, index) = (Arc::clone(&self.on_event), self.index());
+            let report = move |peer: &_, why: &_| on_event(Event::NoProxyHeader(index, peer, why));
+            Box::new(AwaitedHeaders::new(senders, report))
         });
         self
     }
