@@ -13,12 +13,14 @@ use crate::proxy_protocol::ProxyProtocol;
 /// The timer of a client whose header is awaited.
 const TIMEOUT: Timer = Timer::new(0);
 
+/// Gets the address of a load balancer, and the reason why its connection is closed.
+type Report = Box<dyn Fn(&Address, &io::Error)>;
+
 /// The clients of load balancers whose headers have not arrived. The loop counts them as connections.
 pub(crate) struct AwaitedHeaders {
     senders: ProxyProtocol,
     waiting: Connections<Waiting>,
-    /// Gets the address of a load balancer, and what is wrong with its header.
-    report: Box<dyn Fn(&Address, &io::Error)>,
+    report: Report,
 }
 
 /// A client whose header is awaited.
