@@ -21,16 +21,20 @@
 #![forbid(unsafe_code)]
 
 mod arrival;
+mod awaited_headers;
 mod departure;
 mod event;
 mod handover;
 mod listeners;
+mod proxy_header;
+mod proxy_protocol;
 mod server;
 mod worker;
 
 pub use arrival::Arrival;
 pub use event::Event;
 pub use handover::Moves;
+pub use proxy_protocol::{ProxyProtocol, ProxyProtocolError};
 pub use server::Server;
 pub use worker::Worker;
 

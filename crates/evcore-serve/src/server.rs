@@ -14,6 +14,7 @@ use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
 use crate::event::{Event, OnEvent};
 use crate::handover::Handover;
 use crate::listeners::{Listeners, add_all};
+use crate::proxy_protocol::ProxyProtocol;
 use crate::worker::Worker;
 
 type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
@@ -50,6 +51,7 @@ pub struct Server {
     affinity: Option<Affinity>,
     /// The version of the states of connections.
     handover: Option<u32>,
+    proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
 }
@@ -66,6 +68,7 @@ impl Server {
             stop_timeout: Duration::from_secs(30),
             affinity: None,
             handover: None,
+            proxy_protocol: None,
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
         }
@@ -176,6 +179,27 @@ impl Server {
         self
     }
 
+    /// Reads the header of the PROXY protocol (version 1 or 2) from the connections of these load
+    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The program
+    /// calls [`Worker::next_step`] in place of [`EventLoop::next_step`]; a client is a step when its
+    /// header is complete. Until then it counts as a connection. Other peers are served without a header.
+    ///
+    /// ```no_run
+    /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
+    /// use evcore_serve::Server;
+    ///
+    /// let server = Server::new(4).bind("10.0.0.5:8080")?;
+    /// server.proxy_protocol("10.0.0.0/24".parse()?).run(work)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A header that arrives with the first bytes, as most do, costs two more system calls a connection,
+    /// and one that arrives later some six.
+    pub fn proxy_protocol(mut self, senders: ProxyProtocol) -> Self {
+        self.proxy_protocol = Some(senders);
+        self
+    }
+
     /// Sets the options of each worker's loop, for example
     /// `|builder| builder.connections(10_000)`. The listeners and the group are added afterwards.
     pub fn event_loop(
@@ -272,7 +296,8 @@ impl Server {
         let (timeout, on_event) = (setup.loops.stop_timeout, setup.loops.on_event);
         let ready = Arc::clone(&on_event);
         let info = supervised.info();
-        let worker = Worker::new(ev, supervised, timeout, on_event);
+        let worker = Worker::new(ev, supervised, timeout, on_event)
+            .proxy_protocol(setup.loops.proxy_protocol);
         let worker = worker.on_ready(move || ready(Event::Ready(&info)));
         work(worker).map_err(io::Error::other)
     }
@@ -302,6 +327,7 @@ impl Server {
             loops: Loops {
                 group,
                 handover: self.handover,
+                proxy_protocol: self.proxy_protocol,
                 configure: self.configure,
                 stop_timeout: self.stop_timeout,
                 on_event: self.on_event,
@@ -321,6 +347,7 @@ struct Setup {
 struct Loops {
     group: WorkerGroup,
     handover: Option<u32>,
+    proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     stop_timeout: Duration,
     on_event: OnEvent,
@@ -372,7 +399,9 @@ impl Loops {
         let is_ready = Rc::new(Cell::new(false));
         let set_ready = Rc::clone(&is_ready);
         let on_event = Arc::clone(&self.on_event);
-        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event).handover(handover);
+        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
+            .handover(handover)
+            .proxy_protocol(self.proxy_protocol.clone());
         match work(worker.on_ready(move || set_ready.set(true))) {
             Ok(()) => 0,
             Err(error) if is_ready.get() => {
@@ -421,6 +450,7 @@ impl fmt::Debug for Server {
             .field("stop_timeout", &self.stop_timeout)
             .field("affinity", &self.affinity)
             .field("handover", &self.handover)
+            .field("proxy_protocol", &self.proxy_protocol)
             .finish_non_exhaustive()
     }
 }

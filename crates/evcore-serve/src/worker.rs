@@ -1,14 +1,17 @@
 //! A worker: its loop, and when it stops.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evcore::{Connections, EventLoop, Step, Token};
 use evcore_prefork::WorkerIndex;
 
 use crate::arrival::Arrival;
+use crate::awaited_headers::AwaitedHeaders;
 use crate::event::{Event, OnEvent};
 use crate::handover::{Handover, Moves};
+use crate::proxy_protocol::ProxyProtocol;
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
@@ -19,6 +22,8 @@ pub struct Worker {
     on_event: OnEvent,
     /// `None` if connections do not move.
     handover: Option<Box<Handover>>,
+    /// `None` if no load balancer sends headers.
+    awaited_headers: Option<Box<AwaitedHeaders>>,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,
 }
@@ -36,6 +41,7 @@ impl Worker {
             stop_timeout,
             on_event,
             handover: None,
+            awaited_headers: None,
             on_ready: Some(Box::new(|| {})),
         }
     }
@@ -48,6 +54,15 @@ impl Worker {
 
     pub(crate) fn handover(mut self, handover: Option<Handover>) -> Self {
         self.handover = handover.map(Box::new);
+        self
+    }
+
+    pub(crate) fn proxy_protocol(mut self, senders: Option<ProxyProtocol>) -> Self {
+        self.awaited_headers = senders.map(|senders| {
+            let (on_event, index) = (Arc::clone(&self.on_event), self.index());
+            let report = move |peer: &_, why: &_| on_event(Event::NoProxyHeader(index, peer, why));
+            Box::new(AwaitedHeaders::new(senders, report))
+        });
         self
     }
 
@@ -110,18 +125,19 @@ impl Worker {
     }
 
     /// The next step of this turn, as [`EventLoop::next_step`] returns it. With a
-    /// [handover](crate::Server::handover), call this and not that one: it keeps the steps of the
-    /// handover itself.
+    /// [handover](crate::Server::handover) or the [PROXY protocol](crate::Server::proxy_protocol), call
+    /// this and not that one: it keeps the steps that are not the program's.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step> {
-        let Some(handover) = &mut self.handover else {
-            return self.ev.next_step();
-        };
         while let Some(step) = self.ev.next_step() {
-            if !handover.owns(&step) {
-                return Some(step);
+            match (&mut self.handover, &mut self.awaited_headers) {
+                (Some(handover), _) if handover.owns(&step) => handover.handle(&mut self.ev, &step),
+                (_, Some(headers)) => match headers.handle(step, &mut self.ev) {
+                    None => {}
+                    step => return step,
+                },
+                _ => return Some(step),
             }
-            handover.handle(&mut self.ev, &step);
         }
         None
     }

@@ -38,11 +38,12 @@ fn address(server: &mut Server) -> SocketAddr {
 /// Its lines and the old master's come in any order.
 fn upgrade(server: &mut Server) -> Pid {
     server.expect_in_all("ready 0", 1);
+    let ready = count(server.seen(), "ready 0");
     server.signal_master(Signal::USR2);
     let started = "upgrade the new binary is process ";
     server.expect_in_all(started, 1);
     server.expect_in_all("inherits", 1);
-    server.expect_in_all("ready 0", 2);
+    server.expect_in_all("ready 0", ready + 1);
     server.pid_in_all(started)
 }
 
@@ -74,6 +75,7 @@ fn a_worker_that_stops_has_a_successor_if_another_serves() {
     server.signal_master(Signal::QUIT);
     server.expect(WITH);
     server.expect("outcome Stopped(Graceful)");
+    server.wait_for_master();
     kill_process(new_master, Signal::QUIT).unwrap();
     let lines = server.expect_end();
     assert_eq!(
