@@ -1,7 +1,7 @@
 //! The server under test: it answers each line with the process id of its worker and the line.
 //!
 //! The bytes of an unfinished line are the state of a connection. A line that begins with `stay` makes
-//! its connection stay in its worker.
+//! its connection stay in its worker, until one begins with `go`.
 
 use std::{env, io, io::ErrorKind};
 
@@ -83,6 +83,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
                 while let Some(end) = client.line.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = client.line.drain(..=end).collect();
                     client.stays |= line.starts_with(b"stay");
+                    client.stays &= !line.starts_with(b"go");
                     let mut answer = format!("{} ", std::process::id()).into_bytes();
                     answer.extend(line);
                     // A client has at most one short line under way.

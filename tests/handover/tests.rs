@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use super::lines::FLAG;
 
-const ALL: [(&str, fn()); 9] = [
+const ALL: [(&str, fn()); 11] = [
     (
         "clients_stay_connected_through_reloads_on_each_poller",
         clients_stay_connected_through_reloads_on_each_poller,
@@ -44,6 +44,14 @@ const ALL: [(&str, fn()); 9] = [
     (
         "the_replacement_of_a_killed_successor_takes_the_clients",
         the_replacement_of_a_killed_successor_takes_the_clients,
+    ),
+    (
+        "a_client_on_its_way_to_a_killed_successor_goes_to_the_next",
+        a_client_on_its_way_to_a_killed_successor_goes_to_the_next,
+    ),
+    (
+        "a_client_on_its_way_to_a_hung_successor_comes_back",
+        a_client_on_its_way_to_a_hung_successor_comes_back,
     ),
     (
         "a_connection_that_stays_is_served_until_it_ends",
@@ -163,6 +171,16 @@ impl<S: Read + Write> Client<S> {
     fn ask(&mut self) -> u32 {
         self.begin();
         self.end()
+    }
+
+    /// Makes its connection stay in its worker, or leave. Returns that worker.
+    fn command(&mut self, word: &str) -> u32 {
+        self.stream
+            .write_all(format!("{word}\n").as_bytes())
+            .unwrap();
+        let (worker, line) = self.read_line();
+        assert_eq!(line.trim_end(), word);
+        worker
     }
 
     fn read_line(&mut self) -> (u32, String) {
@@ -337,7 +355,9 @@ fn a_successor_without_room_refuses_and_the_clients_come_back() {
     let mut of_the_new_one = connect(&server, 30);
     let stays = in_the_middle(&mut clients, || {
         signal_to(old[0], Signal::CONT);
-        wait_for(&server, "no room", 1);
+        eventually("the old worker keeps them or ends", || {
+            count(&server, "no room") + count(&server, "worker ends") > 0
+        });
     });
     assert!(stays.into_iter().eq(old.iter().copied()));
     ask_all(&mut of_the_new_one);
@@ -384,12 +404,52 @@ fn the_replacement_of_a_killed_successor_takes_the_clients() {
     assert!(now.into_iter().eq(server.worker_pids()));
 }
 
+/// A client whose connection lies in the channel to a successor that is stopped, in the middle of a
+/// line; the old worker and the successor.
+fn on_its_way_to_a_stopped_successor(server: &Server) -> (Client<TcpStream>, u32, u32) {
+    let mut clients = connect(server, 2);
+    let old = clients[0].command("stay");
+    server.signal(Signal::HUP);
+    eventually("the other client has moved", || clients[1].ask() != old);
+    let new = clients[1].ask();
+    signal_to(new, Signal::STOP);
+    let mut client = clients.swap_remove(0);
+    client.stream.write_all(b"go\n").unwrap();
+    client.begin();
+    assert_eq!(client.read_line(), (old, "go\n".to_owned()));
+    (client, old, new)
+}
+
+fn a_client_on_its_way_to_a_killed_successor_goes_to_the_next() {
+    let server = Settings::default().start();
+    let (mut client, old, new) = on_its_way_to_a_stopped_successor(&server);
+    signal_to(new, Signal::KILL);
+    wait_for_ends(&server, &[old, new]);
+    assert_eq!(server.worker_pids(), [client.end()]);
+}
+
+fn a_client_on_its_way_to_a_hung_successor_comes_back() {
+    let server = Settings::default().start();
+    let (mut client, old, new) = on_its_way_to_a_stopped_successor(&server);
+    assert_eq!(client.end(), old);
+    assert_eq!(count(&server, "does not answer"), 1);
+    signal_to(new, Signal::CONT);
+    assert_eq!(connect(&server, 1)[0].ask(), new);
+    assert_eq!(client.ask(), old);
+    drop(client);
+    wait_for_ends(&server, &[old]);
+    wait_for(
+        &server,
+        "worker ends: 1 handed over, 0 arrived, 1 taken back",
+        1,
+    );
+}
+
 fn a_connection_that_stays_is_served_until_it_ends() {
     let server = Settings::default().start();
     let mut clients = connect(&server, CLIENTS);
     let mut staying = clients.swap_remove(0);
-    staying.stream.write_all(b"stay here\n").unwrap();
-    let (old, _) = staying.read_line();
+    let old = staying.command("stay");
     server.signal(Signal::HUP);
     wait_for(&server, " serves", 2);
     eventually("the others have moved", || {

@@ -47,7 +47,11 @@ pub(crate) struct Handover {
     /// What the loop watches for the handover, and the token of its timer.
     sources: TokenMap<Source>,
     own: Token,
+    /// Connections that the loop watches, and the program does not have yet.
     arrived: VecDeque<Arrival>,
+    /// Connections that nobody has taken. They are watched when the program takes them: an event of theirs
+    /// may come in the very turn.
+    back: Vec<Connection>,
     phase: Phase,
     moves: Moves,
 }
@@ -101,6 +105,7 @@ impl Handover {
             sources,
             own,
             arrived: VecDeque::new(),
+            back: Vec::new(),
             phase: Phase::Serving,
             moves: Moves::default(),
         })
@@ -115,7 +120,7 @@ impl Handover {
         timeout: Duration,
     ) -> Option<Duration> {
         assert!(
-            self.arrived.is_empty(),
+            self.arrived.is_empty() && self.back.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
         );
         let stop = supervised.stop()?;
@@ -130,7 +135,7 @@ impl Handover {
         }
         match self.phase {
             // Those that have come back are idle before the shutdown, and so have its grace.
-            _ if !self.arrived.is_empty() => None,
+            _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
             Phase::Serving | Phase::Leaving { .. } => None,
         }
@@ -261,7 +266,7 @@ impl Handover {
         let read = departure.read(now, &mut answers);
         self.moves.handed_over += answers.acknowledged as u64;
         let is_refused = !answers.refused.is_empty();
-        self.bring_back(ev, answers.refused);
+        self.back.extend(answers.refused);
         if is_refused {
             self.give_up(ev, &"the successor has no room for them");
         } else if let Err(error) = read {
@@ -311,7 +316,7 @@ impl Handover {
             let under_way = departure.under_way();
             let back = departure.take_back();
             self.moves.handed_over += (under_way - back.len()) as u64;
-            self.bring_back(ev, back);
+            self.back.extend(back);
         }
         // The shutdown begins in the next turn.
         ev.post_next(self.own, Ready::NONE);
@@ -325,18 +330,6 @@ impl Handover {
         }
         ev.disarm(self.own, DUE);
         self.phase = Phase::Over { stop_by };
-    }
-
-    fn bring_back(&mut self, ev: &mut EventLoop, connections: Vec<Connection>) {
-        for connection in connections {
-            match arrival::take_back(ev, connection) {
-                Ok(arrival) => {
-                    self.moves.taken_back += 1;
-                    self.arrived.push_back(arrival);
-                }
-                Err(error) => self.report(&error),
-            }
-        }
     }
 
     fn close_mailboxes(&mut self, ev: &mut EventLoop) {
@@ -390,7 +383,17 @@ impl Handover {
         }
     }
 
-    pub(crate) fn next_arrival(&mut self) -> Option<Arrival> {
+    pub(crate) fn next_arrival(&mut self, ev: &mut EventLoop) -> Option<Arrival> {
+        while let Some(connection) = self.back.pop() {
+            match arrival::take_back(ev, connection) {
+                Ok(arrival) => {
+                    self.moves.taken_back += 1;
+                    return Some(arrival);
+                }
+                // It is closed.
+                Err(error) => self.report(&error),
+            }
+        }
         self.arrived.pop_front()
     }
 
@@ -400,7 +403,7 @@ impl Handover {
             Phase::Serving | Phase::Over { .. } => 0,
         };
         Moves {
-            under_way,
+            under_way: under_way + self.back.len(),
             ..self.moves
         }
     }

@@ -172,7 +172,7 @@ impl Worker {
     /// The next connection that has arrived from another worker, or has come back; `None` if there is no
     /// further one. Call it until then, after the steps of each turn.
     pub fn next_arrival(&mut self) -> Option<Arrival> {
-        self.handover.as_mut()?.next_arrival()
+        self.handover.as_mut()?.next_arrival(&mut self.ev)
     }
 
     /// Returns whether another worker takes the connections of this one, because it replaces it.
