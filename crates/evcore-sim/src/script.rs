@@ -12,6 +12,7 @@ use crate::{
     client::{Client, ClientCx},
     client_event::ClientEvent,
     sim::Sim,
+    trace::ClientWait,
 };
 
 /// The operations of a client, in their order. The client connects first, and closes at the end.
@@ -292,10 +293,11 @@ impl Client for ScriptedClient {
         while !self.is_pausing {
             match self.run_op(cx) {
                 Flow::Continue => {}
-                Flow::Wait => return,
+                Flow::Wait => return cx.waits(|| self.wait()),
                 Flow::Finish(outcome) => return self.finish(outcome, cx),
             }
         }
+        cx.waits(|| ClientWait::Pause);
     }
 }
 
@@ -404,6 +406,18 @@ impl ScriptedClient {
             }
             None if progress.is_at_eof => Flow::Finish(ClientOutcome::ClosedEarly),
             None => Flow::Wait,
+        }
+    }
+
+    /// What the current operation waits for, for the trace.
+    fn wait(&self) -> ClientWait {
+        let progress = lock(&self.progress);
+        let unread = progress.received.len() - self.consumed;
+        match self.ops.get(self.position) {
+            Some(Op::Send { bytes, .. }) => ClientWait::Room(bytes.len() - self.sent),
+            Some(Op::Recv(count)) => ClientWait::Bytes(count.saturating_sub(unread)),
+            Some(Op::RecvUntil(bytes)) => ClientWait::Text(bytes.len(), unread),
+            _ => ClientWait::End,
         }
     }
 

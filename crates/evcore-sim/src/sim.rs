@@ -12,7 +12,7 @@ use crate::{
     faults::{Fault, Faults},
     rng::{Rng, whole_ns},
     state::State,
-    trace::TraceKind,
+    trace::lines,
 };
 
 /// A simulated machine and its network. A seed decides everything in it that is random.
@@ -154,15 +154,15 @@ impl Sim {
     /// The lines of the trace since [`record_trace`](Self::record_trace).
     #[must_use]
     pub fn trace_lines(&self) -> Vec<String> {
-        self.state().trace.lines().to_vec()
+        let state = self.state();
+        state.trace.recording().map_or_else(Vec::new, lines)
     }
 
     /// Adds a line to the trace, which also changes its hash.
     pub fn note(&self, text: &str) {
         let mut state = self.state();
         let now_ns = state.now_ns();
-        state.note(TraceKind::Client, u64::MAX, 0);
-        state.trace.text(now_ns, text);
+        state.trace.text(now_ns, None, text);
     }
 
     /// Locks the state. It is never locked while application code runs.

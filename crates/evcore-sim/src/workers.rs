@@ -186,7 +186,7 @@ impl<A: App> Workers<A> {
     }
 
     fn spawn(&mut self, index: usize) -> Worker<A> {
-        let id = self.sim.state().spawn_process(true);
+        let id = self.sim.state().spawn_process(Some(index));
         let process = Process::new(self.sim.clone(), id);
         let app = (self.start)(&process, index);
         Worker::new(process, app)
