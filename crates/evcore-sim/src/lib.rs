@@ -80,6 +80,11 @@ mod worker;
 mod workers;
 
 mod check;
+mod command;
+mod panics;
+mod report;
+mod restriction;
+mod shrink;
 
 mod event_queue;
 mod fd_table;

@@ -3,6 +3,7 @@
 use std::{
     fmt, io,
     net::SocketAddr,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard, TryLockError},
     time::Duration,
 };
@@ -10,6 +11,7 @@ use std::{
 use crate::{
     config::SimConfig,
     faults::{Fault, Faults},
+    restriction::Restriction,
     rng::{Rng, whole_ns},
     state::State,
     trace::lines,
@@ -75,6 +77,13 @@ impl Sim {
         }
     }
 
+    /// A simulation that leaves something out.
+    pub(crate) fn restricted(seed: u64, restriction: Restriction) -> Self {
+        let sim = Self::new(seed);
+        sim.state().restriction = restriction;
+        sim
+    }
+
     /// The seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
@@ -115,6 +124,34 @@ impl Sim {
     #[must_use]
     pub fn rng(&self) -> Rng {
         self.state().rng.fork()
+    }
+
+    /// Decides how many clients a test starts. Yields a generator for the choices of each of them.
+    ///
+    /// A seed that fails has more clients than the failure needs. [`check`](crate::check) looks for
+    /// the fewest with which the test still fails, and can leave out only those of this call.
+    ///
+    /// ```
+    /// use evcore_sim::{Script, Sim};
+    ///
+    /// let sim = Sim::new(7);
+    /// for mut rng in sim.clients(10..=40) {
+    ///     let bytes = vec![b'a'; rng.index(2_000)];
+    ///     sim.client("10.0.0.1:80".parse()?, Script::new().send(bytes).recv_eof());
+    /// }
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    pub fn clients(&self, count: RangeInclusive<usize>) -> impl Iterator<Item = Rng> + use<> {
+        let mut state = self.state();
+        let mut rng = state.rng.fork();
+        let (least, most) = count.into_inner();
+        let wanted = least + rng.index(most.saturating_sub(least) + 1);
+        state.clients_wanted += wanted;
+        let count = state
+            .restriction
+            .clients
+            .map_or(wanted, |most| most.min(wanted));
+        (0..count).map(move |_| rng.fork())
     }
 
     /// Number of connections that wait to be accepted at an address.

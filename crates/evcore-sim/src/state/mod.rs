@@ -30,6 +30,7 @@ use crate::{
     kernel_poller::{KernelPoller, Object},
     net::{EndpointId, Family, Net},
     notifier::Group,
+    restriction::Restriction,
     rng::{Rng, whole_ns},
     role::Role,
     thread_pool::ThreadPools,
@@ -45,6 +46,10 @@ pub(crate) struct State {
     pub(crate) event_queue: EventQueue,
     pub(crate) rng: Rng,
     pub(crate) faults: Faults,
+    /// What this run leaves out.
+    pub(crate) restriction: Restriction,
+    /// Number of clients that the test wanted, with those that the restriction leaves out.
+    pub(crate) clients_wanted: usize,
     /// Number of occurrences of each fault, by its index.
     counts: [u64; Fault::ALL.len()],
     pub(crate) config: SimConfig,
@@ -78,6 +83,8 @@ impl State {
             event_queue: EventQueue::default(),
             rng: Rng::new(seed),
             faults: Faults::none(),
+            restriction: Restriction::NONE,
+            clients_wanted: 0,
             counts: [0; Fault::ALL.len()],
             config: SimConfig::default(),
             trace: Trace::new(),
@@ -129,7 +136,8 @@ impl State {
     /// Draws whether a fault occurs now.
     #[inline]
     pub(crate) fn draw(&mut self, fault: Fault) -> bool {
-        self.rng.happens(self.faults.probability(fault))
+        let happens = self.rng.happens(self.faults.probability(fault));
+        happens && self.restriction.permits(fault, self.now_ns())
     }
 
     /// Counts a fault that has occurred.

@@ -7,11 +7,15 @@ mod event;
 mod lines;
 mod recording;
 mod situation;
+mod turns;
+
+use std::thread;
 
 pub(crate) use event::{ClientWait, Detail, Event, StepName, Subject};
-pub(crate) use lines::lines;
+pub(crate) use lines::{lines, with_time};
 pub(crate) use recording::{Entry, Recording};
-pub(crate) use situation::Situation;
+pub(crate) use situation::{Activity, Holder, Situation, seconds};
+pub(crate) use turns::turns_of;
 
 /// The trace of a run.
 ///
@@ -87,7 +91,8 @@ impl Trace {
     #[cold]
     #[inline(never)]
     fn keep(&mut self, now_ns: u64, entry: impl FnOnce() -> Entry) {
-        if let Some(recording) = &mut self.recording {
+        // The destructors of a test that has failed close what it was about.
+        if let Some(recording) = self.recording.as_mut().filter(|_| !thread::panicking()) {
             recording.push(now_ns, entry());
         }
     }

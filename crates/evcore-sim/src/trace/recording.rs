@@ -11,6 +11,8 @@ pub(crate) struct Recording {
     texts: Vec<String>,
     routes: Vec<Route>,
     addresses: Vec<SocketAddr>,
+    /// Number of the entries before the workers were dropped, and when that was.
+    end: Option<(usize, u64)>,
 }
 
 /// One entry.
@@ -52,6 +54,20 @@ impl Recording {
     /// The entries with their times, the oldest first.
     pub(crate) fn entries(&self) -> &[(u64, Entry)] {
         &self.entries
+    }
+
+    /// The workers are dropped, so that what follows only tidies up.
+    pub(crate) fn mark_end(&mut self, now_ns: u64) {
+        self.end = Some((self.entries.len(), now_ns));
+    }
+
+    /// The entries without those that only tidy up after a run.
+    pub(crate) fn entries_of_run(&self) -> &[(u64, Entry)] {
+        match (self.end, self.entries.last()) {
+            // Otherwise the test went on.
+            (Some((end, end_ns)), Some((last_ns, _))) if end_ns == *last_ns => &self.entries[..end],
+            _ => &self.entries,
+        }
     }
 
     pub(crate) fn text(&self, index: u32) -> &str {

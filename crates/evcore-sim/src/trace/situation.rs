@@ -35,6 +35,8 @@ pub(crate) struct Situation<'a> {
 pub(crate) struct Connection {
     route: Option<Route>,
     opener: Holder,
+    /// When something was last done with it, or arrived.
+    last_ns: u64,
     /// The end that connects, and the one that is accepted.
     ends: [End; 2],
 }
@@ -127,10 +129,10 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// The state after the last entry.
-    pub(crate) fn after(recording: &'a Recording) -> Self {
+    /// The state at the end of the run.
+    pub(crate) fn at_end(recording: &'a Recording) -> Self {
         let mut situation = Self::before(recording);
-        for (now_ns, entry) in recording.entries() {
+        for (now_ns, entry) in recording.entries_of_run() {
             situation.apply(*now_ns, *entry);
         }
         situation
@@ -153,13 +155,18 @@ impl<'a> Situation<'a> {
         match event {
             Event::Sent { from, count, of } => {
                 let at_ns = now_ns;
+                self.touch(now_ns, from);
                 self.end_mut(from).last_send = Some(Send { at_ns, count, of });
             }
             Event::Received { at, count } => {
+                self.touch(now_ns, at);
                 let end = self.end_mut(at);
                 end.unread = end.unread.saturating_sub(count);
             }
-            Event::Arrived { at, segment } => self.on_arrival(at, segment),
+            Event::Arrived { at, segment } => {
+                self.touch(now_ns, at);
+                self.on_arrival(at, segment);
+            }
             Event::Accepted { process, server } => {
                 self.end_mut(server).holder = Holder::Process(process);
             }
@@ -211,6 +218,7 @@ impl<'a> Situation<'a> {
                 *slot_mut(&mut self.connections, connection) = Connection {
                     route: Some(self.recording.route(route)),
                     opener: Holder::None,
+                    last_ns: now_ns,
                     ends: [end.clone(), end],
                 };
             }
@@ -306,6 +314,10 @@ impl<'a> Situation<'a> {
         (end.is_closed, end.watch) = (true, None);
     }
 
+    fn touch(&mut self, now_ns: u64, id: EndpointId) {
+        slot_mut(&mut self.connections, id.connection()).last_ns = now_ns;
+    }
+
     fn end_mut(&mut self, id: EndpointId) -> &mut End {
         &mut slot_mut(&mut self.connections, id.connection()).ends[side(id)]
     }
@@ -343,6 +355,27 @@ impl<'a> Situation<'a> {
                 .any(is_open)
                 .then(|| EndpointId::client(index))
         })
+    }
+
+    /// When something was last done with a connection, or arrived.
+    pub(crate) fn last_activity(&self, id: EndpointId) -> u64 {
+        let connection = self.connections.get(id.connection() as usize);
+        connection.map_or(0, |it| it.last_ns)
+    }
+
+    /// Returns whether the client of a connection waits for the server.
+    pub(crate) fn has_waiting_client(&self, id: EndpointId) -> bool {
+        let holder = self.end(id).map_or(Holder::None, |end| end.holder);
+        let Holder::Client(number) = holder else {
+            return false;
+        };
+        self.wait_of(number)
+            .is_some_and(|wait| wait != ClientWait::Pause)
+    }
+
+    /// All processes, dead ones included.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.processes).map(|(id, _)| id)
     }
 
     /// What a client with a script waits for, unless it has left.
@@ -484,25 +517,25 @@ impl Watch {
             self.name(),
             names(self.interest)
         )];
-        let is_masked = self.mode.is_edge() || self.mode == Mode::Oneshot;
         let can_send = other
             .capacity
             .saturating_sub(other.unread + other.in_flight)
             >= other.capacity.div_ceil(3);
+        let wants_to_send = end.last_send.is_some_and(|it| it.count < it.of);
+        let is_masked = self.mode.is_edge() || self.mode == Mode::Oneshot;
         let sides = [
             ("READ", Interest::READ, end.unread > 0 || end.is_at_end),
-            (
-                "WRITE",
-                Interest::WRITE,
-                can_send && end.last_send.is_some_and(|it| it.count < it.of),
-            ),
+            ("WRITE", Interest::WRITE, can_send && wants_to_send),
         ];
-        for (side, interest, holds) in sides {
-            if self.wanted.contains(interest) && !self.interest.contains(interest) && is_masked {
-                facts.push(format!("{side} is not rearmed"));
-            } else if holds && !self.interest.contains(interest) {
-                facts.push(format!("{side} is not watched, and it is ready"));
+        for (side, interest, is_ready) in sides {
+            if !is_ready || self.interest.contains(interest) {
+                continue;
             }
+            let why = match is_masked && self.wanted.contains(interest) {
+                true => "not rearmed",
+                false => "not watched",
+            };
+            facts.push(format!("{side} is {why}, and it is ready"));
         }
         match self.last_report {
             Some((at_ns, ready)) => facts.push(format!(
