@@ -1,9 +1,9 @@
 //! Runs a test with many seeds, and reports the seed that failed.
 
-use std::{env, ops::Range, panic::resume_unwind};
+use std::{env, fmt, fs, ops::Range, panic::resume_unwind};
 
 use crate::{
-    command::{SEED, command},
+    command::{SEED, command, page_file},
     faults::Fault,
     panics::{Place, caught, place_of_panic},
     report::describe,
@@ -11,6 +11,7 @@ use crate::{
     rng::whole_ns,
     shrink::{Candidate, Failure, shrink},
     sim::Sim,
+    timeline::Timeline,
     trace::seconds,
 };
 
@@ -23,13 +24,24 @@ const SHRINK_VARIABLE: &str = "EVCORE_SIM_SHRINK";
 /// Number of the last lines of the trace that the report of a repeated seed shows.
 const LINES: usize = 200;
 
+/// The text of a report about a seed that gives one run and then another.
+const NOT_REPEATABLE: &str = "A second run of the seed is another one, so nothing is known about the \
+    failure. Does the test use an `Instant`, a thread, or the order of a hash table?\n";
+
 /// Runs a test in a new [`Sim`] for each seed, and returns how many seeds ran.
 ///
 /// `test` is the test's name, for the command in the failure report.
 ///
-/// If the test panics, the seed and the command that repeats it are printed to standard error, and
-/// the panic is resumed. The command sets `EVCORE_SIM_SEED`: then only that seed runs, and a
-/// failure report includes the last 200 lines of the trace.
+/// If the test panics, [`check`] looks for a smaller run that panics at the same place: with fewer
+/// of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter time. It prints a
+/// [report](FailureReport) of that run to standard error, writes its [page](FailureReport::page) into
+/// the folder `evcore-sim` beside the test program's, and resumes the panic.
+///
+/// The commands in the report set environment variables. With `EVCORE_SIM_SEED`, only that seed runs,
+/// as it is, and the report begins with the last 200 lines of its trace. `EVCORE_SIM_CLIENTS`,
+/// `EVCORE_SIM_FAULTS` and `EVCORE_SIM_FAULTS_UNTIL` leave out clients, faults, and faults after a
+/// time in seconds. `EVCORE_SIM_SHRINK=0` keeps [`check`] from looking for a smaller run, which takes
+/// at most 120 runs.
 ///
 /// `EVCORE_SIM_SEEDS=100000` replaces the length of the range, for a longer or a shorter run. So a
 /// test that counts over all seeds should compare its counts with the returned number.
@@ -67,17 +79,65 @@ pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&Sim)) -> u64 {
         let shrinks = only.is_none()
             && restriction == Restriction::NONE
             && number(SHRINK_VARIABLE) != Some(0);
-        eprint!(
-            "{}",
-            Investigation {
-                test,
-                run: &mut run
-            }
-            .report(candidate, &sim, shrinks)
-        );
+        let mut investigation = Investigation {
+            test,
+            run: &mut run,
+        };
+        let report = investigation.report(candidate, &sim, shrinks);
+        eprint!("{report}{}", save(test, seed, &report.page()));
         resume_unwind(panic);
     }
     seeds.end.saturating_sub(seeds.start)
+}
+
+/// Runs a test with one seed. If it panics, looks for a smaller run that panics at the same place, and
+/// returns what [`check`] would print of it.
+///
+/// ```
+/// use evcore_sim::explain;
+///
+/// let report = explain("has_few_clients", 7, |sim| {
+///     let clients = sim.clients(10..=40).count();
+///     assert!(clients < 3, "planted");
+/// });
+/// let report = report.expect("it fails");
+/// assert!(report.to_string().contains("EVCORE_SIM_CLIENTS=3"));
+/// assert!(report.page().starts_with("<!DOCTYPE html>"));
+/// ```
+pub fn explain(test: &str, seed: u64, mut run: impl FnMut(&Sim)) -> Option<FailureReport> {
+    let restriction = Restriction::NONE;
+    let failed = Sim::new(seed);
+    place_of_panic(|| run(&failed))?;
+    let mut investigation = Investigation {
+        test,
+        run: &mut run,
+    };
+    Some(investigation.report(Candidate { seed, restriction }, &failed, true))
+}
+
+/// How a test fails with a seed. [`explain`] returns it, and [`check`] prints it.
+///
+/// The text has the smallest run that fails at the same place: its open connections with what each end
+/// waits for, the last turns of the workers that hold them, and the command that repeats it.
+#[derive(Clone, Debug)]
+pub struct FailureReport {
+    text: String,
+    timeline: Timeline,
+}
+
+impl FailureReport {
+    /// The page that draws the run, as [`Timeline::to_html`] returns it.
+    #[must_use]
+    pub fn page(&self) -> String {
+        self.timeline.to_html()
+    }
+}
+
+/// The text.
+impl fmt::Display for FailureReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The value of an environment variable, if it is set.
@@ -85,6 +145,20 @@ fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
     let number = value.parse();
     Some(number.unwrap_or_else(|_| panic!("{variable}={value:?}: it must be a whole number")))
+}
+
+/// Writes the page of a failure into a file, and returns where it is. Nothing depends on the file, so
+/// that a folder without room fails no test.
+fn save(test: &str, seed: u64, page: &str) -> String {
+    let file = page_file(test, seed);
+    let folder = file.parent().unwrap_or(&file);
+    match fs::create_dir_all(folder).and_then(|()| fs::write(&file, page)) {
+        Ok(()) => format!("The picture of this run:\n    {}\n", file.display()),
+        Err(error) => format!(
+            "The picture cannot be written to {}: {error}\n",
+            file.display()
+        ),
+    }
 }
 
 /// A test that has failed, and is run again to find out why.
@@ -95,37 +169,43 @@ struct Investigation<'a, F> {
 
 impl<F: FnMut(&Sim)> Investigation<'_, F> {
     /// The report of a candidate, or of a smaller one that fails at the same place.
-    fn report(&mut self, first: Candidate, failed: &Sim, shrinks: bool) -> String {
+    fn report(&mut self, first: Candidate, failed: &Sim, shrinks: bool) -> FailureReport {
         let (sim, place) = self.record(first);
-        let mut report = self.headline(failed);
+        let headline = self.headline(failed);
         let Some(place) = place.filter(|_| sim.trace_hash() == failed.trace_hash()) else {
-            report += "A second run of the seed is another one, so nothing is known about the \
-                       failure. Does the test use an `Instant`, a thread, or the order of a hash \
-                       table?\n";
-            return report;
+            return FailureReport {
+                text: headline + NOT_REPEATABLE,
+                timeline: Timeline::default(),
+            };
         };
         if !shrinks {
             let lines = sim.trace_lines();
             let shown = lines.iter().skip(lines.len().saturating_sub(LINES));
             let shown: String = shown.map(|line| format!("{line}\n")).collect();
-            return format!("{shown}{report}{}", self.findings(first, &sim));
+            let text = format!("{shown}{headline}{}", self.findings(first, &sim));
+            return self.with_timeline(text, &sim);
         }
         let fails = |candidate: &Candidate| self.fails(candidate, &place);
         let (smallest, runs) = shrink(first, failure_of(&sim), fails);
         let (sim, _) = self.record(smallest);
-        report += &format!("The smallest of {runs} other runs that fails at the same place has ");
-        report += &scope(&smallest, &sim);
-        report += &self.findings(smallest, &sim);
-        report += &format!(
-            "The seed that failed first:\n    {}\n",
-            command(self.test, &first)
+        let (scope, findings) = (scope(&smallest, &sim), self.findings(smallest, &sim));
+        let command = command(self.test, &first);
+        let text = format!(
+            "{headline}Of {runs} other runs, the smallest that fails at the same place has {scope}\
+             {findings}The seed that failed first:\n    {command}\n"
         );
-        report
+        self.with_timeline(text, &sim)
+    }
+
+    fn with_timeline(&self, text: String, sim: &Sim) -> FailureReport {
+        let title = format!("{} with seed {}", self.test, sim.seed());
+        let timeline = sim.timeline(&title).with_summary(&text);
+        FailureReport { text, timeline }
     }
 
     fn headline(&self, failed: &Sim) -> String {
-        let (seed, now, hash) = (failed.seed(), failed.now(), failed.trace_hash());
-        let test = self.test;
+        let (test, seed, now) = (self.test, failed.seed(), failed.now());
+        let hash = failed.trace_hash();
         format!(
             "{test} failed with seed {seed} after {now:?} of simulated time (trace {hash:016x}).\n"
         )
@@ -146,7 +226,7 @@ impl<F: FnMut(&Sim)> Investigation<'_, F> {
         fails.then(|| failure_of(&sim))
     }
 
-    /// What the trace of a run shows, and how to see more.
+    /// What the trace of a run shows, and how to repeat it.
     fn findings(&self, candidate: Candidate, sim: &Sim) -> String {
         let state = sim.state();
         let recording = state.trace.recording().expect("it is recorded");
@@ -174,7 +254,8 @@ fn scope(candidate: &Candidate, sim: &Sim) -> String {
     });
     let faults = match restriction.fault_names(", ") {
         names if names == "none" => "no fault".to_owned(),
-        names => format!("the faults {names}"),
+        names if names.contains(',') => format!("the faults {names}"),
+        name => format!("the fault {name}"),
     };
     let until = restriction
         .faults_until_ns
@@ -233,7 +314,9 @@ mod tests {
             test: "some_test",
             run: &mut run,
         };
-        investigation.report(candidate, &failed, shrinks)
+        investigation
+            .report(candidate, &failed, shrinks)
+            .to_string()
     }
 
     fn half_time(sim: &Sim) {

@@ -8,6 +8,7 @@ use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use crate::{
     client_event::ClientEvent,
+    client_outcome::ClientOutcome,
     rng::{Rng, whole_ns},
     sim::Sim,
     state::{Callback, State},
@@ -153,6 +154,12 @@ impl ClientCx<'_> {
             wait: wait(),
         };
         self.state.detail(wait);
+    }
+
+    /// Adds to the trace how the client ends.
+    pub(crate) fn ends(&mut self, outcome: ClientOutcome) {
+        let client = self.id;
+        self.state.detail(|| Detail::Ended { client, outcome });
     }
 
     /// Adds a line to the trace, which also changes its [hash](crate::Sim::trace_hash).

@@ -1,6 +1,12 @@
-//! The command that repeats a failing seed.
+//! The command that repeats a failing seed, and the file of its page: what a test program knows of
+//! itself.
 
-use std::{env, ffi::OsStr, path::Path, thread};
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use crate::shrink::Candidate;
 
@@ -18,13 +24,29 @@ pub(crate) fn command(test: &str, candidate: &Candidate) -> String {
     format!("{SEED}={seed} {variables}cargo test{target}")
 }
 
+/// The file of the page of a failing seed: beside what was built, in `target/PROFILE/evcore-sim`.
+pub(crate) fn page_file(test: &str, seed: u64) -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    let folder = program.parent().unwrap_or(Path::new(""));
+    let folder = match cargo_folder(&program) {
+        Some(deps) => deps.parent().unwrap_or(deps),
+        None => folder,
+    };
+    folder
+        .join("evcore-sim")
+        .join(format!("{test}-{seed}.html"))
+}
+
+/// The folder of the programs that cargo has built with a hash behind their names.
+fn cargo_folder(program: &Path) -> Option<&Path> {
+    let is_cargo = |folder: &&Path| folder.file_name() == Some(OsStr::new("deps"));
+    program.parent().filter(is_cargo)
+}
+
 /// The arguments that select the package, the profile, the test program and the test.
 fn arguments(package: Option<&str>, program: &Path, test: &str, thread: Option<&str>) -> String {
     let mut arguments = package.map_or_else(String::new, |package| format!(" -p {package}"));
-    // Cargo's are in `target/PROFILE/deps`, with a hash behind their names.
-    let folder = program
-        .parent()
-        .filter(|it| it.file_name() == Some(OsStr::new("deps")));
+    let folder = cargo_folder(program);
     let profile = folder
         .and_then(Path::parent)
         .and_then(Path::file_name)

@@ -73,6 +73,7 @@ mod udp_socket;
 
 mod client;
 mod client_event;
+mod client_outcome;
 mod script;
 
 mod app;
@@ -94,13 +95,15 @@ mod notifier;
 mod rng;
 mod role;
 mod state;
+mod timeline;
 mod trace;
 mod watch_id;
 
 pub use app::App;
-pub use check::check;
+pub use check::{FailureReport, check, explain};
 pub use client::{Client, ClientCx};
 pub use client_event::ClientEvent;
+pub use client_outcome::ClientOutcome;
 pub use config::SimConfig;
 pub use faults::{Fault, Faults};
 pub use group::{SimGroup, SimMember};
@@ -108,8 +111,9 @@ pub use listener::SimListener;
 pub use probability::Probability;
 pub use process::Process;
 pub use rng::Rng;
-pub use script::{ClientOutcome, Script, ScriptHandle};
+pub use script::{Script, ScriptHandle};
 pub use sim::Sim;
 pub use stream::SimStream;
+pub use timeline::Timeline;
 pub use udp_socket::SimUdpSocket;
 pub use workers::Workers;

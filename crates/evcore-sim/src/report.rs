@@ -1,9 +1,10 @@
 //! What a person needs to know of a failed run: the connections that are open, and the last turns of
 //! the workers that hold them.
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::{cmp::Reverse, collections::BTreeSet, fmt::Write};
 
 use crate::{
+    client_outcome::ClientOutcome,
     net::EndpointId,
     trace::{Activity, Holder, Recording, Situation, seconds, turns_of, with_time},
 };
@@ -12,7 +13,7 @@ use crate::{
 const CONNECTIONS: usize = 8;
 
 /// Number of turns of each worker that the report shows.
-const TURNS: usize = 3;
+const TURNS: usize = 8;
 
 /// Number of lines of each turn, so that a large batch does not hide the rest.
 const LINES: usize = 40;
@@ -29,7 +30,11 @@ pub(crate) fn describe(recording: &Recording) -> String {
         )
     });
     let mut report = String::new();
-    describe_connections(&situation, &open, &mut report);
+    if open.is_empty() {
+        open = last_ended(&situation, &mut report);
+    } else {
+        describe_connections(&situation, &open, &mut report);
+    }
     describe_unconnected(&situation, &mut report);
     for process in concerned(&situation, &open) {
         describe_turns(&situation, process, &open, &mut report);
@@ -38,10 +43,6 @@ pub(crate) fn describe(recording: &Recording) -> String {
 }
 
 fn describe_connections(situation: &Situation<'_>, open: &[EndpointId], report: &mut String) {
-    if open.is_empty() {
-        *report += "No connection is open.\n";
-        return;
-    }
     *report += "Open connections:\n";
     for id in open.iter().take(CONNECTIONS) {
         let (name, last) = (situation.connection_name(*id), situation.last_activity(*id));
@@ -56,6 +57,26 @@ fn describe_connections(situation: &Situation<'_>, open: &[EndpointId], report: 
     if open.len() > CONNECTIONS {
         let _ = writeln!(report, "  and {} more", open.len() - CONNECTIONS);
     }
+}
+
+/// Describes the connections that ended last. Those whose client was not content come first.
+fn last_ended(situation: &Situation<'_>, report: &mut String) -> Vec<EndpointId> {
+    let mut ended: Vec<_> = situation.ended_connections().collect();
+    ended.sort_by_key(|(id, outcome)| {
+        let is_content = *outcome == Some(ClientOutcome::Completed);
+        (is_content, Reverse(situation.last_activity(*id)))
+    });
+    ended.truncate(CONNECTIONS);
+    *report += "No connection is open. The last that ended:\n";
+    for (id, outcome) in &ended {
+        let (name, last) = (
+            situation.connection_name(*id),
+            seconds(situation.last_activity(*id)),
+        );
+        let outcome = outcome.map_or_else(String::new, |it| format!(": the client {it:?}"));
+        let _ = writeln!(report, "  {name}, last active at {last} s{outcome}");
+    }
+    ended.into_iter().map(|(id, _)| id).collect()
 }
 
 fn describe_unconnected(situation: &Situation<'_>, report: &mut String) {

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     client::{Client, ClientCx},
     client_event::ClientEvent,
+    client_outcome::ClientOutcome,
     sim::Sim,
     trace::ClientWait,
 };
@@ -160,21 +161,6 @@ impl Script {
         };
         (client, ScriptHandle { progress })
     }
-}
-
-/// The outcome of a client with a [`Script`]. [`ScriptHandle`] has an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ClientOutcome {
-    /// All operations are done.
-    Completed,
-    /// The client could not connect.
-    Refused,
-    /// The server or the network reset the connection.
-    Reset,
-    /// The server closed before it had sent what the client waits for, or had taken all that the
-    /// client sends.
-    ClosedEarly,
 }
 
 /// A handle to a client with a [`Script`], from [`Sim::client`](crate::Sim::client).
@@ -430,6 +416,7 @@ impl ScriptedClient {
         // The fault may have occurred in this event.
         self.update_progress(cx);
         lock(&self.progress).outcome = Some(outcome);
+        cx.ends(outcome);
         cx.exit();
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     restriction::Restriction,
     rng::{Rng, whole_ns},
     state::State,
+    timeline::Timeline,
     trace::lines,
 };
 
@@ -193,6 +194,30 @@ impl Sim {
     pub fn trace_lines(&self) -> Vec<String> {
         let state = self.state();
         state.trace.recording().map_or_else(Vec::new, lines)
+    }
+
+    /// Draws the trace since [`record_trace`](Self::record_trace).
+    ///
+    /// ```
+    /// use evcore_sim::{Script, Sim};
+    /// use std::time::Duration;
+    ///
+    /// let sim = Sim::new(7);
+    /// sim.record_trace();
+    /// sim.client("10.0.0.1:80".parse()?, Script::new().send("hello"));
+    /// sim.run_for(Duration::from_secs(1));
+    /// let page = sim.timeline("one client and no server").to_html();
+    /// assert!(page.contains("client 0 gets Refused"));
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn timeline(&self, title: &str) -> Timeline {
+        let state = self.state();
+        let end_ns = state.now_ns();
+        let recording = state.trace.recording();
+        recording.map_or_else(Timeline::default, |recording| {
+            Timeline::of_recording(title, recording, end_ns)
+        })
     }
 
     /// Adds a line to the trace, which also changes its hash.

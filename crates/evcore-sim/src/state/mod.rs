@@ -126,18 +126,17 @@ impl State {
     /// Draws whether a fault occurs now, and counts it.
     #[inline]
     pub(crate) fn draw_fault(&mut self, fault: Fault, subject: Subject) -> bool {
-        let happens = self.draw(fault);
+        let is_drawn = self.rng.happens(self.faults.probability(fault));
+        let happens = is_drawn && self.permits(fault);
         if happens {
             self.count_fault(fault, subject);
         }
         happens
     }
 
-    /// Draws whether a fault occurs now.
-    #[inline]
-    pub(crate) fn draw(&mut self, fault: Fault) -> bool {
-        let happens = self.rng.happens(self.faults.probability(fault));
-        happens && self.restriction.permits(fault, self.now_ns())
+    /// Returns whether this run leaves a fault in that was drawn.
+    pub(crate) fn permits(&self, fault: Fault) -> bool {
+        self.restriction.permits(fault, self.now_ns())
     }
 
     /// Counts a fault that has occurred.

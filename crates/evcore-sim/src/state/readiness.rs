@@ -233,13 +233,14 @@ impl State {
     fn inject_readiness_faults(&mut self, poller: u32) {
         let process = self.pollers[poller as usize].process;
         for fault in [Fault::SpuriousReadiness, Fault::RepeatedReadiness] {
-            if !self.draw(fault) {
+            if !self.rng.happens(self.faults.probability(fault)) {
                 continue;
             }
             let ids = self.pollers[poller as usize].id_count();
             let id = if ids > 0 { self.rng.index(ids) } else { 0 };
             let spurious = fault == Fault::SpuriousReadiness;
-            if self.pollers[poller as usize].inject(id, spurious) {
+            // Permitted or not, the same numbers are drawn.
+            if self.permits(fault) && self.pollers[poller as usize].inject(id, spurious) {
                 let object = self.pollers[poller as usize].object(id);
                 self.count_fault(fault, Subject::of(object, process));
             }

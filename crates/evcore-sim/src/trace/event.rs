@@ -4,6 +4,7 @@ use evcore::{Interest, Mode, Ready, Timer, Token};
 
 use crate::{
     client_event::ClientEvent,
+    client_outcome::ClientOutcome,
     event_queue::{ConnectFailure, Segment},
     faults::Fault,
     kernel_poller::Object,
@@ -271,6 +272,11 @@ pub(crate) enum Detail {
     Waits {
         client: u32,
         wait: ClientWait,
+    },
+    /// A client with a script has ended.
+    Ended {
+        client: u32,
+        outcome: ClientOutcome,
     },
     Left {
         client: u32,

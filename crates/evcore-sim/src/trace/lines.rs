@@ -121,7 +121,7 @@ impl Situation<'_> {
             ),
             Event::FaultOccurred(fault, Subject::Machine) => format!("fault {fault:?}"),
             Event::FaultOccurred(fault, subject) => {
-                format!("fault {fault:?}: {}", self.subject_name(subject))
+                format!("fault {fault:?} at {}", self.subject_name(subject))
             }
             // Its beginning has a line.
             Event::StepEnded { .. } | Event::Noted(_) => return None,
@@ -246,6 +246,9 @@ impl Situation<'_> {
             }
             Detail::Waits { client, wait } => {
                 format!("client {} {wait}", self.client_number(client))
+            }
+            Detail::Ended { client, outcome } => {
+                format!("client {} ends: {outcome:?}", self.client_number(client))
             }
             Detail::Left { client } => format!("client {} leaves", self.client_number(client)),
             Detail::Opened { .. }

@@ -12,6 +12,7 @@ use super::{
     recording::{Entry, Recording, Route},
 };
 use crate::{
+    client_outcome::ClientOutcome,
     event_queue::Segment,
     kernel_poller::Object,
     net::{EndpointId, ListenerId, Owner},
@@ -37,6 +38,8 @@ pub(crate) struct Connection {
     opener: Holder,
     /// When something was last done with it, or arrived.
     last_ns: u64,
+    /// How its client has ended.
+    outcome: Option<ClientOutcome>,
     /// The end that connects, and the one that is accepted.
     ends: [End; 2],
 }
@@ -219,6 +222,7 @@ impl<'a> Situation<'a> {
                     route: Some(self.recording.route(route)),
                     opener: Holder::None,
                     last_ns: now_ns,
+                    outcome: None,
                     ends: [end.clone(), end],
                 };
             }
@@ -277,6 +281,17 @@ impl<'a> Situation<'a> {
             } => self.end_mut(to).in_flight += count as usize,
             Detail::Waits { client, wait } => {
                 self.client_mut(client).wait = Some(wait);
+            }
+            Detail::Ended { client, outcome } => {
+                let holder = Holder::Client(self.client_number(client));
+                let is_its = |it: &&mut Connection| {
+                    it.ends
+                        .iter()
+                        .any(|end| end.holder == holder && !end.is_closed)
+                };
+                if let Some(connection) = self.connections.iter_mut().find(is_its) {
+                    connection.outcome = Some(outcome);
+                }
             }
             Detail::Left { client } => self.client_mut(client).has_left = true,
             _ => {}
@@ -382,6 +397,24 @@ impl<'a> Situation<'a> {
     pub(crate) fn wait_of(&self, number: u32) -> Option<ClientWait> {
         let is_it = |client: &&Client| client.number == number && !client.has_left;
         self.clients.iter().find(is_it)?.wait
+    }
+
+    /// The connections that have ended, and how their clients have, by the end that connected.
+    pub(crate) fn ended_connections(
+        &self,
+    ) -> impl Iterator<Item = (EndpointId, Option<ClientOutcome>)> {
+        let is_over = |end: &End| end.is_closed || end.holder == Holder::None;
+        let connections = (0..).zip(&self.connections);
+        connections.filter_map(move |(index, it)| {
+            let is_over = it.route.is_some() && it.ends.iter().all(is_over);
+            is_over.then_some((EndpointId::client(index), it.outcome))
+        })
+    }
+
+    /// Returns whether it is known yet which client or process has opened a connection.
+    pub(crate) fn has_opener(&self, id: EndpointId) -> bool {
+        let connection = self.connections.get(id.connection() as usize);
+        connection.is_some_and(|it| it.opener != Holder::None)
     }
 
     /// The clients that have neither left nor an open connection.

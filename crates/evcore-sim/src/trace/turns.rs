@@ -122,6 +122,7 @@ impl Situation<'_> {
             Detail::Departed { to, .. } => self.about_end(to.other()),
             Detail::Called { client, .. }
             | Detail::Waits { client, .. }
+            | Detail::Ended { client, .. }
             | Detail::Left { client } => self.about_client(client),
             Detail::Opened { .. } | Detail::Bound { .. } => About::default(),
         }

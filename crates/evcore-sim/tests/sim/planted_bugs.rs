@@ -13,7 +13,7 @@ use crate::echo_server::{Bug, Echo, address};
 
 /// A client, and the bytes that it sends and expects.
 #[derive(Debug)]
-struct EchoClient {
+pub(crate) struct EchoClient {
     client: ScriptHandle,
     bytes: Vec<u8>,
 }
@@ -62,7 +62,7 @@ fn serve(sim: &Sim, faults: Faults, bug: Bug) -> Vec<EchoClient> {
 }
 
 /// Runs a server under lossless faults, and returns the clients that did not complete.
-fn lost_clients(sim: &Sim, bug: Bug) -> Vec<EchoClient> {
+pub(crate) fn lost_clients(sim: &Sim, bug: Bug) -> Vec<EchoClient> {
     let mut clients = serve(sim, Faults::lossless(), bug);
     clients.retain(|client| !client.is_complete());
     clients
