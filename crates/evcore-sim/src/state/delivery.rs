@@ -80,10 +80,9 @@ impl State {
         let available = endpoint.unread().min(buffer.len());
         // A short read puts the rest back in flight, where it must not overtake anything.
         let nothing_follows = endpoint.segments_in_flight == 0 && !endpoint.is_read_side_done();
-        let limit = if available > 1
-            && nothing_follows
-            && self.draw_fault(Fault::ShortRead, Subject::End(at))
-        {
+        let may_be_short = available > 1 && nothing_follows;
+        let is_short = may_be_short && self.draw_fault(Fault::ShortRead, Subject::End(at));
+        let limit = if is_short {
             1 + self.rng.index(available - 1)
         } else {
             available

@@ -3,7 +3,8 @@
 use super::{
     event::{Detail, Event, StepName, Subject},
     recording::{Entry, Recording},
-    situation::{Situation, bytes, key_name, names, seconds},
+    situation::Situation,
+    words::{bytes, key_name, names, seconds},
 };
 use crate::{
     event_queue::Segment,

@@ -5,17 +5,21 @@
 
 mod event;
 mod lines;
+mod names;
 mod recording;
 mod situation;
+mod states;
 mod turns;
+mod words;
 
 use std::thread;
 
 pub(crate) use event::{ClientWait, Detail, Event, StepName, Subject};
 pub(crate) use lines::{lines, with_time};
 pub(crate) use recording::{Entry, Recording};
-pub(crate) use situation::{Activity, Holder, Situation, seconds};
+pub(crate) use situation::{Activity, Holder, Situation};
 pub(crate) use turns::turns_of;
+pub(crate) use words::seconds;
 
 /// The trace of a run.
 ///

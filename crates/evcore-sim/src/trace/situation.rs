@@ -3,9 +3,9 @@
 //! The simulation itself is not asked. So the same code describes any moment of a run, and a
 //! recording that came from elsewhere.
 
-use std::{fmt, net::SocketAddr};
+use std::net::SocketAddr;
 
-use evcore::{Interest, Mode, Ready, Token};
+use evcore::{Interest, Mode, Ready};
 
 use super::{
     event::{ClientWait, Detail, Event},
@@ -15,27 +15,27 @@ use crate::{
     client_outcome::ClientOutcome,
     event_queue::Segment,
     kernel_poller::Object,
-    net::{EndpointId, ListenerId, Owner},
+    net::{EndpointId, Owner},
 };
 
 /// The state of all connections, clients and processes after some entries.
 #[derive(Debug)]
 pub(crate) struct Situation<'a> {
     recording: &'a Recording,
-    connections: Vec<Connection>,
+    pub(super) connections: Vec<Connection>,
     processes: Vec<Process>,
     /// By the slot of the client, which others have had before.
-    clients: Vec<Client>,
+    pub(super) clients: Vec<Client>,
     /// Number of clients that were ever added.
     added: u32,
-    listeners: Vec<Option<SocketAddr>>,
+    pub(super) listeners: Vec<Option<SocketAddr>>,
 }
 
 /// A connection, and both of its ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
-    route: Option<Route>,
-    opener: Holder,
+    pub(super) route: Option<Route>,
+    pub(super) opener: Holder,
     /// When something was last done with it, or arrived.
     last_ns: u64,
     /// How its client has ended.
@@ -54,7 +54,7 @@ pub(crate) struct End {
     pub(crate) unread: usize,
     /// Bytes that are on their way to this end.
     pub(crate) in_flight: usize,
-    capacity: usize,
+    pub(super) capacity: usize,
     pub(crate) last_send: Option<Send>,
     /// Nothing more arrives.
     pub(crate) is_at_end: bool,
@@ -63,20 +63,20 @@ pub(crate) struct End {
 /// The last send of an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Send {
-    at_ns: u64,
-    count: usize,
-    of: usize,
+    pub(super) at_ns: u64,
+    pub(super) count: usize,
+    pub(super) of: usize,
 }
 
 /// The registration of an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     pub(crate) key: u64,
-    interest: Interest,
+    pub(super) interest: Interest,
     /// Everything that the program was ever interested in.
-    wanted: Interest,
-    mode: Mode,
-    last_report: Option<(u64, Ready)>,
+    pub(super) wanted: Interest,
+    pub(super) mode: Mode,
+    pub(super) last_report: Option<(u64, Ready)>,
 }
 
 /// The holder of an end, by a name that is not used again.
@@ -113,8 +113,8 @@ pub(crate) enum Activity {
 
 /// A client.
 #[derive(Clone, Copy, Debug, Default)]
-struct Client {
-    number: u32,
+pub(super) struct Client {
+    pub(super) number: u32,
     wait: Option<ClientWait>,
     has_left: bool,
 }
@@ -428,211 +428,6 @@ impl<'a> Situation<'a> {
             !self.open_connections().any(is_held)
         })
     }
-
-    /// The number of the client in a slot.
-    pub(crate) fn client_number(&self, slot: u32) -> u32 {
-        let client = self.clients.get(slot as usize);
-        client.map_or(slot, |client| client.number)
-    }
-
-    /// The name of a process, for people.
-    pub(crate) fn process_name(&self, process: u32) -> String {
-        match self.process(process).and_then(|it| it.worker) {
-            Some(index) if index == process as usize => format!("worker {index}"),
-            Some(index) => format!("worker {index} (process {process})"),
-            None => format!("process {process}"),
-        }
-    }
-
-    pub(crate) fn holder_name(&self, holder: Holder) -> String {
-        match holder {
-            Holder::None => "nobody".to_owned(),
-            Holder::Backlog => "the backlog".to_owned(),
-            Holder::Process(process) => self.process_name(process),
-            Holder::Client(number) => format!("client {number}"),
-        }
-    }
-
-    /// The name of the holder of an end.
-    pub(crate) fn name_at(&self, id: EndpointId) -> String {
-        self.holder_name(self.end(id).map_or(Holder::None, |end| end.holder))
-    }
-
-    pub(crate) fn listener_name(&self, listener: ListenerId) -> String {
-        let address = self.listeners.get(listener.0 as usize).copied().flatten();
-        address.map_or_else(|| listener.0.to_string(), |address| address.to_string())
-    }
-
-    /// A connection by its client and both addresses.
-    pub(crate) fn connection_name(&self, id: EndpointId) -> String {
-        let connection = self.connections.get(id.connection() as usize);
-        let Some((connection, route)) = connection.and_then(|it| Some((it, it.route?))) else {
-            return format!("connection {}", id.connection());
-        };
-        let opener = self.holder_name(connection.opener);
-        if route.to.port() == 0 {
-            return format!("{opener}, a pair of its own");
-        }
-        format!("{opener}, {} <- {}", route.to, route.from)
-    }
-
-    /// The state of one end in words, without its holder. Empty if there is nothing to say.
-    pub(crate) fn end_state(&self, id: EndpointId) -> String {
-        let (Some(end), Some(other)) = (self.end(id), self.end(id.other())) else {
-            return String::new();
-        };
-        if end.is_closed {
-            return "has closed".to_owned();
-        }
-        let mut facts = Vec::new();
-        if let Holder::Client(number) = end.holder {
-            facts.extend(self.wait_of(number).map(|wait| wait.to_string()));
-        }
-        if let Some(send) = end.last_send.filter(|send| send.count < send.of) {
-            let unsent = bytes(send.of - send.count);
-            facts.push(format!(
-                "has {unsent} unsent since {} s",
-                seconds(send.at_ns)
-            ));
-        }
-        if end.unread > 0 {
-            facts.push(format!("has {} unread", bytes(end.unread)));
-        }
-        if end.in_flight > 0 {
-            facts.push(format!("{} are on their way to it", bytes(end.in_flight)));
-        }
-        if end.is_at_end {
-            facts.push("the peer has ended its stream".to_owned());
-        }
-        match &end.watch {
-            Some(watch) => facts.extend(watch.facts(end, other)),
-            None if matches!(end.holder, Holder::Process(_)) => {
-                facts.push("is not registered".to_owned());
-            }
-            None => {}
-        }
-        facts.join("; ")
-    }
-
-    /// The state of a process in words.
-    pub(crate) fn process_state(&self, process: u32) -> String {
-        let Some(process) = self.process(process) else {
-            return String::new();
-        };
-        let turn = process.turns;
-        match process.activity {
-            Activity::Runs => format!("runs turn {turn}"),
-            Activity::Sleeps(u64::MAX) => format!("waits after turn {turn}"),
-            Activity::Sleeps(until_ns) => {
-                format!(
-                    "waits after turn {turn}, until {} s at most",
-                    seconds(until_ns)
-                )
-            }
-            Activity::Paused(until_ns) => {
-                format!("is paused in turn {turn} until {} s", seconds(until_ns))
-            }
-            Activity::Dead => "is dead".to_owned(),
-            Activity::Exited => "has exited".to_owned(),
-        }
-    }
-}
-
-impl Watch {
-    /// The token of its key, or the key of a bare poller.
-    pub(crate) fn name(&self) -> String {
-        key_name(self.key)
-    }
-
-    fn facts(&self, end: &End, other: &End) -> Vec<String> {
-        let mut facts = vec![format!(
-            "is registered as {} for {}",
-            self.name(),
-            names(self.interest)
-        )];
-        let can_send = other
-            .capacity
-            .saturating_sub(other.unread + other.in_flight)
-            >= other.capacity.div_ceil(3);
-        let wants_to_send = end.last_send.is_some_and(|it| it.count < it.of);
-        let is_masked = self.mode.is_edge() || self.mode == Mode::Oneshot;
-        let sides = [
-            ("READ", Interest::READ, end.unread > 0 || end.is_at_end),
-            ("WRITE", Interest::WRITE, can_send && wants_to_send),
-        ];
-        for (side, interest, is_ready) in sides {
-            if !is_ready || self.interest.contains(interest) {
-                continue;
-            }
-            let why = match is_masked && self.wanted.contains(interest) {
-                true => "not rearmed",
-                false => "not watched",
-            };
-            facts.push(format!("{side} is {why}, and it is ready"));
-        }
-        match self.last_report {
-            Some((at_ns, ready)) => facts.push(format!(
-                "its last report was {} at {} s",
-                names(ready),
-                seconds(at_ns)
-            )),
-            None => facts.push("nothing was reported yet".to_owned()),
-        }
-        facts
-    }
-}
-
-impl fmt::Display for ClientWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Pause => f.write_str("pauses"),
-            Self::Room(count) => write!(f, "waits for room to send {}", bytes(count)),
-            Self::Bytes(count) => write!(f, "waits for {}", bytes(count)),
-            Self::Text(length, unread) => {
-                write!(
-                    f,
-                    "waits for a text of {}, and has {}",
-                    bytes(length),
-                    bytes(unread)
-                )
-            }
-            Self::End => f.write_str("waits for the end of the stream"),
-        }
-    }
-}
-
-/// The token of a key, or the key of a bare poller.
-pub(crate) fn key_name(key: u64) -> String {
-    Token::from_bits(key).map_or_else(|| format!("key {key}"), |token| token.to_string())
-}
-
-/// The names of a set of bits, from its `Debug`, joined by `|`.
-pub(crate) fn names(set: impl fmt::Debug) -> String {
-    let text = format!("{set:?}");
-    match text.trim_matches(['{', '}']) {
-        "" => "nothing".to_owned(),
-        names => names.replace(", ", "|"),
-    }
-}
-
-/// `1 byte`, `534,754 bytes`.
-pub(crate) fn bytes(count: usize) -> String {
-    let digits = count.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    let unit = if count == 1 { "byte" } else { "bytes" };
-    format!("{grouped} {unit}")
-}
-
-/// A time in seconds, without the zeros at its end.
-pub(crate) fn seconds(ns: u64) -> String {
-    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn side(id: EndpointId) -> usize {
@@ -646,45 +441,4 @@ fn slot_mut<T: Clone + Default>(list: &mut Vec<T>, index: u32) -> &mut T {
         list.resize(index + 1, T::default());
     }
     &mut list[index]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_bytes_are_grouped_by_thousands() {
-        for (count, text) in [
-            (0, "0 bytes"),
-            (1, "1 byte"),
-            (999, "999 bytes"),
-            (534_754, "534,754 bytes"),
-            (1_000_000, "1,000,000 bytes"),
-        ] {
-            assert_eq!(bytes(count), text);
-        }
-    }
-
-    #[test]
-    fn sets_of_bits_are_named_as_everywhere() {
-        assert_eq!(
-            names(Ready::READABLE | Ready::WRITABLE),
-            "READABLE|WRITABLE"
-        );
-        assert_eq!(names(Ready::NONE), "nothing");
-        assert_eq!(names(Interest::BOTH), "READ|WRITE");
-    }
-
-    #[test]
-    fn a_key_is_the_token_of_the_loop() {
-        assert_eq!(key_name(4_294_967_300), "4v1");
-        assert_eq!(key_name(7), "key 7");
-    }
-
-    #[test]
-    fn a_time_has_no_zeros_at_its_end() {
-        assert_eq!(seconds(1_500_000_000), "1.5");
-        assert_eq!(seconds(120_000_000_000), "120");
-        assert_eq!(seconds(1), "0.000000001");
-    }
 }
