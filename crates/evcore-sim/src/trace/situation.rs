@@ -254,7 +254,7 @@ impl<'a> Situation<'a> {
             } => {
                 if let Some(watch) = &mut self.end_mut(id).watch {
                     watch.interest = interest;
-                    watch.wanted = watch.wanted | interest;
+                    watch.wanted |= interest;
                 }
             }
             Detail::Sleeps { process, until_ns } => {
@@ -364,12 +364,10 @@ impl<'a> Situation<'a> {
     /// The connections that have an open end, by the end that connects.
     pub(crate) fn open_connections(&self) -> impl Iterator<Item = EndpointId> {
         let is_open = |end: &End| !end.is_closed && end.holder != Holder::None;
-        (0..).zip(&self.connections).filter_map(move |(index, it)| {
-            it.ends
-                .iter()
-                .any(is_open)
-                .then(|| EndpointId::client(index))
-        })
+        let connections = (0..).zip(&self.connections);
+        connections
+            .filter(move |(_, it)| it.ends.iter().any(is_open))
+            .map(|(index, _)| EndpointId::client(index))
     }
 
     /// When something was last done with a connection, or arrived.
