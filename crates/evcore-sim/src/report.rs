@@ -22,12 +22,11 @@ const LINES: usize = 40;
 pub(crate) fn describe(recording: &Recording) -> String {
     let situation = Situation::at_end(recording);
     let mut open: Vec<_> = situation.open_connections().collect();
-    // Those whose client waits for something, and longest, are the likeliest to be stuck.
+    // Those that nobody has accepted, or whose client waits, and longest, are the likeliest to be
+    // stuck.
     open.sort_by_key(|id| {
-        (
-            !situation.has_waiting_client(*id),
-            situation.last_activity(*id),
-        )
+        let waits = situation.is_in_backlog(*id) || situation.has_waiting_client(*id);
+        (!waits, situation.last_activity(*id))
     });
     let mut report = String::new();
     if open.is_empty() {
@@ -129,10 +128,11 @@ fn describe_turns(
     let mut next = shown.first().map_or(0, |(index, _)| *index);
     for (index, turn) in shown {
         if index > next {
+            let skipped = index - next;
+            let plural = if skipped == 1 { "" } else { "s" };
             let _ = writeln!(
                 report,
-                "         ({} turns without these connections)",
-                index - next
+                "         ({skipped} turn{plural} without these connections)"
             );
         }
         next = index + 1;

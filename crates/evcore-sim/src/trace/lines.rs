@@ -4,7 +4,7 @@ use super::{
     event::{Detail, Event, StepName, Subject},
     recording::{Entry, Recording},
     situation::Situation,
-    words::{bytes, key_name, names, seconds},
+    words::{bytes, grouped, key_name, names, seconds},
 };
 use crate::{
     event_queue::Segment,
@@ -77,7 +77,8 @@ impl Situation<'_> {
                 of: all,
             } if count < all => {
                 let name = self.name_at(from);
-                format!("{name} sends {count} of {}: {}", bytes(all), of(from))
+                let (sent, all) = (grouped(count), bytes(all));
+                format!("{name} sends {sent} of {all}: {}", of(from))
             }
             Event::Sent { from, count, .. } => {
                 format!(

@@ -376,6 +376,12 @@ impl<'a> Situation<'a> {
         connection.map_or(0, |it| it.last_ns)
     }
 
+    /// Returns whether nobody has accepted a connection yet.
+    pub(crate) fn is_in_backlog(&self, id: EndpointId) -> bool {
+        let is_waiting = |end: &End| end.holder == Holder::Backlog && !end.is_closed;
+        self.end(id).is_some_and(is_waiting) || self.end(id.other()).is_some_and(is_waiting)
+    }
+
     /// Returns whether the client of a connection waits for the server.
     pub(crate) fn has_waiting_client(&self, id: EndpointId) -> bool {
         let holder = self.end(id).map_or(Holder::None, |end| end.holder);

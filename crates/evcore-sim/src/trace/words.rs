@@ -20,6 +20,12 @@ pub(crate) fn names(set: impl fmt::Debug) -> String {
 
 /// `1 byte`, `534,754 bytes`.
 pub(crate) fn bytes(count: usize) -> String {
+    let unit = if count == 1 { "byte" } else { "bytes" };
+    format!("{} {unit}", grouped(count))
+}
+
+/// A number with a comma between thousands.
+pub(crate) fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -28,8 +34,7 @@ pub(crate) fn bytes(count: usize) -> String {
         }
         grouped.push(digit);
     }
-    let unit = if count == 1 { "byte" } else { "bytes" };
-    format!("{grouped} {unit}")
+    grouped
 }
 
 /// A time in seconds, without the zeros at its end.
