@@ -1,4 +1,4 @@
-//! Clients whose addresses HAProxy and nginx report by the PROXY protocol.
+//! Clients whose addresses `HAProxy` and nginx report by the PROXY protocol.
 
 use std::{
     fs,
