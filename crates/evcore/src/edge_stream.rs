@@ -91,11 +91,18 @@ impl<S: Transport + Source> EdgeStream<S> {
     /// The errors of [`EventLoop::add`]. The stream is dropped then, which closes it.
     pub fn add<L: Acceptor>(ev: &mut EventLoop<L>, stream: S) -> Result<Self> {
         let token = ev.add(&stream, Interest::BOTH, Mode::Edge)?;
-        Ok(Self(evcore_net::EdgeStream::new(stream, token)))
+        Ok(Self::watched(stream, token))
     }
 }
 
 impl<S> EdgeStream<S> {
+    /// A stream, or any other descriptor, that the loop watches already, under `token` and in
+    /// [`Mode::Edge`].
+    #[must_use]
+    pub const fn watched(stream: S, token: Token) -> Self {
+        Self(evcore_net::EdgeStream::new(stream, token))
+    }
+
     /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports.
     ///
     /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So
