@@ -208,9 +208,14 @@ fn copies_leave_nothing() {
         let [(mut a, mut near), (mut b, mut far)] = [pair(), pair()];
         let thread = thread::spawn(move || {
             // The other ends may be gone.
-            let _ = near.write_all(b"ping");
-            let _ = near.shutdown(std::net::Shutdown::Write);
-            let _ = far.write_all(b"pong");
+            for end in [&mut near, &mut far] {
+                let _ = end.write_all(b"ping");
+                let _ = end.shutdown(std::net::Shutdown::Write);
+            }
+            // An end that is dropped with unread data resets its stream.
+            for end in [&mut near, &mut far] {
+                let _ = end.read_to_end(&mut Vec::new());
+            }
         });
         let copied = copy_bidirectional(&mut a, &mut b).await;
         thread.join().unwrap();
