@@ -28,6 +28,8 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
     ("evcore-serve", "evcore evcore-prefork"),
+    ("evcore-async", "evcore futures-io hyper pin-project-lite scoped-tls-hkt send_wrapper \
+                      thiserror tokio"),
     ("evcore-sim", "evcore"),
     // Not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \

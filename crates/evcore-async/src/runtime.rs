@@ -10,6 +10,8 @@ use evcore::{Acceptor, EventLoop, Listener, Step, Token};
 use crate::context;
 use crate::error::Error;
 use crate::executor::Executor;
+use crate::join::JoinHandle;
+use crate::spawn::Refused;
 
 /// Runs futures on an event loop of its own, on one thread.
 ///
@@ -104,6 +106,19 @@ impl<L: Acceptor> Runtime<L> {
                 }
             }
         }
+    }
+
+    /// Spawns a task, which runs in the next [`block_on`](Self::block_on).
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] with the future, at the [limit](Executor::set_tasks_max) of tasks.
+    #[track_caller]
+    pub fn spawn_local<F: Future<Output: 'static> + 'static>(
+        &mut self,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, Refused<F>> {
+        self.executor.spawn(&mut self.ev, future)
     }
 
     /// The executor: limits, panics, and where a task was spawned.

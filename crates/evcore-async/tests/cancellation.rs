@@ -27,7 +27,13 @@ fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
     ev.remove(token);
     let stats = ev.stats();
     let timeout = ev.prepare().unwrap().timeout;
-    (stats.active, stats.timers_armed, tasks, token.index(), timeout)
+    (
+        stats.active,
+        stats.timers_armed,
+        tasks,
+        token.index(),
+        timeout,
+    )
 }
 
 /// Makes the future again and again, and drops it after its first poll, its second and so on, until a
@@ -131,7 +137,10 @@ fn connects_and_accepts_leave_nothing() {
         }) else {
             panic!("it was bound to IPv4");
         };
-        clients.lock().unwrap().push(std::net::TcpStream::connect(address).unwrap());
+        clients
+            .lock()
+            .unwrap()
+            .push(std::net::TcpStream::connect(address).unwrap());
         async {
             let (_stream, _) = listener.accept().await.unwrap();
             yield_now().await;
@@ -158,20 +167,23 @@ fn reads_and_writes_leave_nothing() {
             while timeout(MS, stream.read(&mut [0; 16])).await.is_ok() {}
         }
     });
-    cancel_after_each_poll(async || pair(), |(stream, far)| {
-        let far = far.try_clone().unwrap();
-        far.set_nonblocking(true).unwrap();
-        async move {
-            let mut writing = pin!(stream.write_all(&[0; 1 << 20]));
-            poll_fn(|cx| {
-                let result = writing.as_mut().poll(cx);
-                while (&far).read(&mut [0; 1 << 16]).is_ok() {} // until it would block
-                result
-            })
-            .await
-            .unwrap();
-        }
-    });
+    cancel_after_each_poll(
+        async || pair(),
+        |(stream, far)| {
+            let far = far.try_clone().unwrap();
+            far.set_nonblocking(true).unwrap();
+            async move {
+                let mut writing = pin!(stream.write_all(&[0; 1 << 20]));
+                poll_fn(|cx| {
+                    let result = writing.as_mut().poll(cx);
+                    while (&far).read(&mut [0; 1 << 16]).is_ok() {} // until it would block
+                    result
+                })
+                .await
+                .unwrap();
+            }
+        },
+    );
 }
 
 #[test]
@@ -195,7 +207,10 @@ fn watched_descriptors_leave_nothing() {
         near.set_nonblocking(true).unwrap();
         let watched = Watched::new(near).unwrap();
         let thread = thread::spawn(move || far.write_all(b"x").unwrap());
-        watched.read_with(|mut near| near.read(&mut [0; 1])).await.unwrap();
+        watched
+            .read_with(|mut near| near.read(&mut [0; 1]))
+            .await
+            .unwrap();
         let _ = watched.write_with(|mut near| near.write(b"x")).await;
         thread.join().unwrap();
         drop(watched.into_inner());

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evcore::{EventLoop, InstrumentOptions, Record, Step};
 use evcore_async::{
@@ -21,7 +21,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn a_task_has_its_output() {
-    assert_eq!(block_on(async { spawn_local(async { 42 }).await.unwrap() }), 42);
+    assert_eq!(
+        block_on(async { spawn_local(async { 42 }).await.unwrap() }),
+        42
+    );
 }
 
 #[test]
@@ -63,7 +66,12 @@ fn a_task_without_a_handle_runs_on() {
 #[test]
 fn tasks_go_on_in_the_next_block_on() {
     let mut runtime = Runtime::new().unwrap();
-    let task = runtime.block_on(async { spawn_local(async { 42 }) }).unwrap();
+    let task = async {
+        yield_now().await;
+        42
+    };
+    let task = runtime.spawn_local(task).unwrap();
+    runtime.block_on(async {}).unwrap();
     assert!(!task.is_finished());
     assert_eq!(runtime.block_on(task).unwrap().unwrap(), 42);
     assert_eq!(runtime.executor().tasks(), 0);
@@ -77,7 +85,9 @@ fn a_panic_is_the_error_of_its_task() {
             7
         });
         let error = spawn_local(async { panic!("a bug") }).await.unwrap_err();
-        let JoinError::Panicked(value) = error else { panic!("{error}") };
+        let JoinError::Panicked(value) = error else {
+            panic!("{error}")
+        };
         assert_eq!(value.downcast_ref(), Some(&"a bug"));
         assert_eq!(other.await.unwrap(), 7);
     });
@@ -214,7 +224,9 @@ fn threads_wake_a_task_and_no_wake_is_lost() {
                 let (sender, wanted) = (sender.clone(), std::sync::Arc::clone(&wanted));
                 thread::spawn(move || {
                     for number in 0..WAKES {
-                        let Ok(waker) = wanted.lock().unwrap().recv() else { return };
+                        let Ok(waker) = wanted.lock().unwrap().recv() else {
+                            return;
+                        };
                         sender.send(number).unwrap();
                         waker.wake();
                     }
@@ -253,7 +265,10 @@ fn a_waker_that_outlives_its_runtime_does_nothing() {
 fn a_runtime_inside_a_runtime_is_an_error() {
     let error = block_on(async { Runtime::new().unwrap().block_on(async {}).unwrap_err() });
     assert!(matches!(error, Error::Nested));
-    assert!(error.to_string().contains("runs on this thread already"), "{error}");
+    assert!(
+        error.to_string().contains("runs on this thread already"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -321,14 +336,12 @@ fn the_end_of_a_runtime_drops_its_tasks() {
     let dropped = Rc::new(Cell::new(false));
     let guard = OnDrop(Rc::clone(&dropped));
     let mut runtime = Runtime::new().unwrap();
-    let task = runtime
-        .block_on(async {
-            spawn_local(async move {
-                let _guard = guard;
-                sleep(Duration::from_secs(3600)).await;
-            })
-        })
-        .unwrap();
+    let endless = async move {
+        let _guard = guard;
+        sleep(Duration::from_secs(3600)).await;
+    };
+    let task = runtime.spawn_local(endless).unwrap();
+    runtime.block_on(yield_now()).unwrap();
     drop(runtime);
     assert!(dropped.get());
     let mut context = Context::from_waker(Waker::noop());
@@ -339,17 +352,18 @@ fn the_end_of_a_runtime_drops_its_tasks() {
 #[test]
 fn a_slow_task_is_reported_with_its_spawn_location() {
     let instruments = InstrumentOptions::new().watchdog(Duration::from_millis(1));
-    let ev = EventLoop::builder().instruments(instruments).build().unwrap();
-    let mut runtime = Runtime::from(ev);
-    let line = line!() + 3;
-    let task = runtime
-        .block_on(async {
-            let task = spawn_local(async { thread::sleep(Duration::from_millis(2)) });
-            sleep(Duration::from_millis(1)).await; // until the turn is over
-            task
-        })
+    let ev = EventLoop::builder()
+        .instruments(instruments)
+        .build()
         .unwrap();
-    drop(task);
+    let mut runtime = Runtime::from(ev);
+    let began = Instant::now();
+    let line = line!() + 1;
+    let task = runtime.spawn_local(async move {
+        while began.elapsed() < Duration::from_millis(2) {} // never yields
+    });
+    runtime.block_on(task.unwrap()).unwrap().unwrap();
+    runtime.block_on(async {}).unwrap(); // the turn before is over
     let slow = runtime.event_loop().instruments().take_slow_turn().unwrap();
     let Some(Record::Ready(token, _)) = slow.longest.as_ref().map(|step| step.kind) else {
         panic!("{slow:?}");
