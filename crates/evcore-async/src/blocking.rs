@@ -1,6 +1,5 @@
 //! Blocking work, which threads do.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
@@ -12,14 +11,11 @@ use std::{mem, thread};
 use evcore::Token;
 use evcore::pool::Pool;
 
-use crate::context;
-use crate::join::JoinError;
+use crate::job::{Job, JobOutput};
+use crate::join_error::JoinError;
 use crate::registration::Registration;
-use crate::shared::Shared;
+use crate::shared::{Announced, Shared};
 use crate::slot::Slot;
-
-/// The output of a job, whatever its type.
-pub type JobOutput = Box<dyn Any + Send>;
 
 /// Threads for work that blocks or computes for long: names, files, compression.
 ///
@@ -45,16 +41,9 @@ pub struct BlockingPool {
 }
 
 /// The pool, and the tasks that wait until it has room.
-pub(crate) struct Jobs {
+struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
     awaiting_room: RefCell<Vec<Waker>>,
-}
-
-/// The result of a job, and the task that waits for it.
-#[derive(Default)]
-pub(crate) struct Job {
-    result: Option<thread::Result<JobOutput>>,
-    waker: Option<Waker>,
 }
 
 impl BlockingPool {
@@ -68,7 +57,7 @@ impl BlockingPool {
     ///
     /// Outside a runtime, and if `threads` or `limit` is 0.
     pub fn new(threads: usize, limit: usize) -> io::Result<Self> {
-        let handle = context::with(|lent| lent.shared().handle().clone());
+        let handle = Shared::current().handle().clone();
         let pool = Pool::new(threads, limit, move || handle.wake())?;
         Ok(Self::from_pool(pool))
     }
@@ -85,7 +74,8 @@ impl BlockingPool {
             pool: RefCell::new(pool),
             awaiting_room: RefCell::default(),
         });
-        context::with(|lent| lent.shared().keep_jobs(&jobs));
+        let announced: Rc<dyn Announced> = Rc::<Jobs>::clone(&jobs);
+        Shared::current().keep_announced(&announced);
         Self { jobs }
     }
 
@@ -133,9 +123,8 @@ fn poll_result(registration: &Registration, cx: &Context<'_>) -> Poll<thread::Re
     result.map_or(Poll::Pending, Poll::Ready)
 }
 
-impl Jobs {
-    /// Gives each result to its job. The loop is lent.
-    pub(crate) fn take_results(&self, shared: &Shared) {
+impl Announced for Jobs {
+    fn take_results(&self, shared: &Shared) {
         loop {
             let next = self.pool.borrow_mut().next_result();
             let Some((token, result)) = next else { break };

@@ -4,8 +4,8 @@
 //! long as a poll lasts. A closure that is passed to [`with`] uses the loop alone: it calls no future, no
 //! waker and no destructor of the application, because each of these may need the loop, too.
 
+use std::any::Any;
 use std::cell::Cell;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use evcore::net::{EdgeLoop, Side};
@@ -13,18 +13,17 @@ use evcore::poller::Source;
 use evcore::{Acceptor, EventLoop, Interest, Mode, Ready, Result, Timer, Token};
 use scoped_tls_hkt::scoped_thread_local;
 
-use crate::shared::Shared;
-
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
 std::thread_local! {
-    /// The [id](Shared::id) of the executor that has lent its loop, or 0.
+    /// The number of the executor that has lent its loop, or 0.
     static ENTERED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The calls of a loop that futures make, whatever its listeners are.
 pub(crate) trait Lent {
-    fn shared(&self) -> &Rc<Shared>;
+    /// The executor that lends it, as the module `shared` keeps it.
+    fn executor(&self) -> &dyn Any;
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
@@ -38,18 +37,18 @@ pub(crate) trait Lent {
     fn is_shutting_down(&self) -> bool;
 }
 
-/// A loop that is lent, and the state of its executor.
+/// A loop that is lent, and its executor.
 struct Loan<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
-    shared: &'a Rc<Shared>,
+    executor: &'a dyn Any,
 }
 
 /// The timer of a sleep.
 const SLEEP: Timer = Timer::READ;
 
 impl<L: Acceptor> Lent for Loan<'_, L> {
-    fn shared(&self) -> &Rc<Shared> {
-        self.shared
+    fn executor(&self) -> &dyn Any {
+        self.executor
     }
 
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token> {
@@ -106,7 +105,7 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
 /// Lends a loop to `call`, and to what it calls.
 pub(crate) fn enter<L: Acceptor, R>(
     ev: &mut EventLoop<L>,
-    shared: &Rc<Shared>,
+    (id, executor): (u64, &dyn Any),
     call: impl FnOnce() -> R,
 ) -> R {
     struct Leave(u64);
@@ -115,8 +114,8 @@ pub(crate) fn enter<L: Acceptor, R>(
             ENTERED.set(self.0);
         }
     }
-    LENT.set(&mut Loan { ev, shared }, || {
-        let _leave = Leave(ENTERED.replace(shared.id()));
+    LENT.set(&mut Loan { ev, executor }, || {
+        let _leave = Leave(ENTERED.replace(id));
         call()
     })
 }

@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use evcore::{Acceptor, EventLoop, Step, Token};
 
-use crate::context;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
 use crate::spawn::Refused;
@@ -77,22 +76,20 @@ impl Executor {
     ) -> Option<Step<L::Stream>> {
         let shared = &self.shared;
         let is_handled = match &step {
-            Step::Ready(token, ready) => {
-                context::enter(ev, shared, || shared.on_ready(*token, *ready))
-            }
-            Step::Expired(token, _) => context::enter(ev, shared, || shared.on_expired(*token)),
+            Step::Ready(token, ready) => shared.enter(ev, || shared.on_ready(*token, *ready)),
+            Step::Expired(token, _) => shared.enter(ev, || shared.on_expired(*token)),
             Step::Woken => {
-                context::enter(ev, shared, || shared.take_results());
+                shared.enter(ev, || shared.take_results());
                 false
             }
             Step::ShuttingDown => {
-                context::enter(ev, shared, || shared.on_shutting_down());
+                shared.enter(ev, || shared.on_shutting_down());
                 false
             }
             Step::Accepted(_) | Step::Evict(_) => false,
         };
         if shared.has_orphans() {
-            context::enter(ev, shared, || shared.end_orphans());
+            shared.enter(ev, || shared.end_orphans());
         }
         (!is_handled).then_some(step)
     }
@@ -100,7 +97,7 @@ impl Executor {
     /// Calls `call` as a future of this executor is polled: [`spawn_local`](crate::spawn_local), streams
     /// and sleeps find the loop.
     pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
-        context::enter(ev, &self.shared, call)
+        self.shared.enter(ev, call)
     }
 
     /// Spawns a task. It is polled by a step of this turn or the next.
@@ -115,7 +112,7 @@ impl Executor {
         future: F,
     ) -> Result<JoinHandle<F::Output>, Refused<F>> {
         let at = Location::caller();
-        context::enter(ev, &self.shared, || self.shared.spawn(future, at))
+        self.shared.enter(ev, || self.shared.spawn(future, at))
     }
 
     /// The most tasks at once. A task counts until it has ended and its [`JoinHandle`] is dropped or
@@ -150,7 +147,7 @@ impl Executor {
     ///
     /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
-        context::enter(ev, &self.shared, || {
+        self.shared.enter(ev, || {
             self.drop_tasks();
             self.shared.end_orphans();
         });

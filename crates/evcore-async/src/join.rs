@@ -1,6 +1,5 @@
 //! The handle of a task.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -10,6 +9,7 @@ use std::task::{Context, Poll};
 
 use evcore::Token;
 
+use crate::join_error::JoinError;
 use crate::shared::Shared;
 use crate::slot::Slot;
 use crate::task::{Body, Task};
@@ -39,18 +39,6 @@ pub struct JoinHandle<T> {
     /// The output was taken.
     is_over: bool,
     output: PhantomData<Option<T>>,
-}
-
-/// Why a task has no output.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// [`JoinHandle::abort`] ended it, or the end of its executor.
-    #[error("the task was aborted")]
-    Aborted,
-    /// It panicked with this value.
-    #[error("the task panicked")]
-    Panicked(Box<dyn Any + Send>),
 }
 
 impl<T: 'static> JoinHandle<T> {

@@ -27,6 +27,7 @@ mod context;
 mod error;
 mod executor;
 mod join;
+mod join_error;
 mod runtime;
 mod shared;
 mod slot;
@@ -38,6 +39,7 @@ mod yield_now;
 // What futures wait for.
 mod blocking;
 mod interval;
+mod job;
 mod listener;
 mod registration;
 mod shutdown;
@@ -54,12 +56,14 @@ pub mod hyper;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-pub use blocking::{BlockingPool, JobOutput};
+pub use blocking::BlockingPool;
 pub use copy::copy_bidirectional;
 pub use error::Error;
 pub use executor::Executor;
 pub use interval::{Interval, interval};
-pub use join::{JoinError, JoinHandle};
+pub use job::JobOutput;
+pub use join::JoinHandle;
+pub use join_error::JoinError;
 pub use listener::{Listener, TcpListener, UnixListener};
 pub use runtime::Runtime;
 pub use shutdown::{ShuttingDown, handle, shutting_down};

@@ -101,14 +101,11 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
 
 /// Waits until the loop has room for a connection.
 fn poll_room(cx: &mut Context<'_>) -> Poll<()> {
-    let waker = cx.waker().clone();
-    context::with(|lent| {
-        if !lent.is_full() {
-            return Poll::Ready(());
-        }
-        Shared::await_room(lent.shared(), waker);
-        Poll::Pending
-    })
+    if context::with(|lent| lent.is_full()) {
+        Shared::current().await_room(cx.waker().clone());
+        return Poll::Pending;
+    }
+    Poll::Ready(())
 }
 
 /// Accepts a client, or would block.

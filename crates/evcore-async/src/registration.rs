@@ -22,10 +22,9 @@ impl Registration {
     ///
     /// Outside a runtime, and if all 16 million tokens are in use.
     pub(crate) fn new(slot: Slot) -> Self {
-        let (shared, token) = context::with(|lent| {
-            let token = lent.add_unwatched().expect("a loop has 16 million tokens");
-            (Rc::clone(lent.shared()), token)
-        });
+        let shared = Shared::current();
+        let token = context::with(|lent| lent.add_unwatched());
+        let token = token.expect("a loop has 16 million tokens");
         shared.insert(token, slot);
         Self { shared, token }
     }

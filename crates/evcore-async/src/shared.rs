@@ -4,7 +4,6 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::future::Future;
 use std::mem;
 use std::panic::Location;
 use std::rc::{Rc, Weak};
@@ -13,13 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 use evcore::token::SecondaryMap;
-use evcore::{Handle, Ready, Token};
+use evcore::{Acceptor, EventLoop, Handle, Ready, Token};
 
-use crate::blocking::Jobs;
-use crate::context::{has_entered, with};
-use crate::join::JoinHandle;
+use crate::context::{enter, has_entered, with};
 use crate::slot::{Reaction, Slot};
-use crate::spawn::Refused;
 use crate::task::{Body, Task};
 use crate::waker::{Remote, TaskWaker};
 
@@ -47,8 +43,8 @@ pub(crate) struct Shared {
     pub(crate) tasks_max: Cell<usize>,
     /// The rest of the calls of the task that is polled.
     calls_left: Cell<u32>,
-    /// Pools whose results the loop's wake-ups announce.
-    pools: RefCell<Vec<Weak<Jobs>>>,
+    /// Pools of threads, which wake the loop when they have results.
+    announced: RefCell<Vec<Weak<dyn Announced>>>,
     #[cfg(feature = "hyper")]
     scratch: RefCell<Box<[u8]>>,
     /// A panic of a task is a panic of its executor.
@@ -71,7 +67,7 @@ impl Shared {
             tasks: Cell::new(0),
             tasks_max: Cell::new(usize::MAX),
             calls_left: Cell::new(CALLS_MAX),
-            pools: RefCell::default(),
+            announced: RefCell::default(),
             #[cfg(feature = "hyper")]
             scratch: RefCell::default(),
             resumes_panics: Cell::new(false),
@@ -141,30 +137,32 @@ impl Shared {
         waker
     }
 
-    /// Begins a task, which is polled in this turn or the next. Returns the future if there are as many
-    /// tasks as the limit. The loop is lent.
-    pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
+    /// The state of the executor that has lent its loop.
+    ///
+    /// # Panics
+    ///
+    /// If none has.
+    pub(crate) fn current() -> Rc<Self> {
+        with(|lent| {
+            let executor = lent.executor().downcast_ref::<Rc<Self>>();
+            Rc::clone(executor.expect("only executors lend loops"))
+        })
+    }
+
+    /// Lends a loop to `call`, and to what it calls.
+    pub(crate) fn enter<L: Acceptor, R>(
         self: &Rc<Self>,
-        future: F,
-        at: &'static Location<'static>,
-    ) -> Result<JoinHandle<F::Output>, Refused<F>> {
-        let limit = self.tasks_max.get();
-        if self.tasks.get() >= limit {
-            return Err(Refused { future, limit });
-        }
-        let token = with(|lent| {
-            let token = lent.add_unwatched();
-            token.inspect(|token| lent.post(*token))
-        });
-        let Ok(token) = token else {
-            let limit = self.tasks.get();
-            return Err(Refused { future, limit });
-        };
+        ev: &mut EventLoop<L>,
+        call: impl FnOnce() -> R,
+    ) -> R {
+        enter(ev, (self.id(), self), call)
+    }
+
+    /// Counts a task that begins.
+    pub(crate) fn begin_task(&self, token: Token, task: Task, at: &'static Location<'static>) {
         self.tasks.set(self.tasks.get() + 1);
         self.locations.borrow_mut().insert(token, at);
-        let task = Task::new(future, self.waker(token));
         self.insert(token, Slot::Task(task));
-        Ok(JoinHandle::new(Rc::clone(self), token))
     }
 
     /// Polls a task, unless it has ended. The loop is lent.
@@ -306,23 +304,23 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes the results of this pool when the loop is woken, until the pool is dropped.
-    pub(crate) fn keep_jobs(&self, jobs: &Rc<Jobs>) {
-        let mut pools = self.pools.borrow_mut();
-        pools.retain(|pool| pool.strong_count() > 0);
-        pools.push(Rc::downgrade(jobs));
+    /// Takes results from here when the loop is woken, until it is dropped.
+    pub(crate) fn keep_announced(&self, announced: &Rc<dyn Announced>) {
+        let mut all = self.announced.borrow_mut();
+        all.retain(|announced| announced.strong_count() > 0);
+        all.push(Rc::downgrade(announced));
     }
 
-    /// Takes the results of all pools. The loop is lent.
+    /// Takes the results that a wake-up of the loop has announced. The loop is lent.
     pub(crate) fn take_results(&self) {
-        let pools: Vec<Rc<Jobs>> = self
-            .pools
+        let living = self
+            .announced
             .borrow()
             .iter()
             .filter_map(Weak::upgrade)
-            .collect();
-        for jobs in pools {
-            jobs.take_results(self);
+            .collect::<Vec<_>>();
+        for announced in living {
+            announced.take_results(self);
         }
     }
 
@@ -335,4 +333,10 @@ impl Shared {
         });
         bodies.collect()
     }
+}
+
+/// Something that wakes the loop when it has results.
+pub(crate) trait Announced {
+    /// Gives each result to its slot, and wakes what waits for it. The loop is lent.
+    fn take_results(&self, shared: &Shared);
 }

@@ -9,6 +9,7 @@ use evcore::Handle;
 
 use crate::context;
 use crate::registration::Registration;
+use crate::shared::Shared;
 use crate::slot::{Event, Slot};
 
 /// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server then finishes what it has begun.
@@ -41,7 +42,7 @@ pub fn shutting_down() -> ShuttingDown {
 /// Outside a runtime.
 #[must_use]
 pub fn handle() -> Handle {
-    context::with(|lent| lent.shared().handle().clone())
+    Shared::current().handle().clone()
 }
 
 /// A future that ends when the loop shuts down. [`shutting_down`] returns it.

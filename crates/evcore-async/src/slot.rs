@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use evcore::Ready;
 
-use crate::blocking::Job;
+use crate::job::Job;
 use crate::task::Task;
 
 /// The state of a token, by what it stands for.

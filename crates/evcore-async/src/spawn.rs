@@ -7,6 +7,8 @@ use std::rc::Rc;
 
 use crate::context;
 use crate::join::JoinHandle;
+use crate::shared::Shared;
+use crate::task::Task;
 
 /// Spawns a task on the executor that polls the caller. It is polled in this turn of the loop, or in the
 /// next.
@@ -31,7 +33,7 @@ use crate::join::JoinHandle;
 /// ```
 #[track_caller]
 pub fn spawn_local<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle<F::Output> {
-    let shared = context::with(|lent| Rc::clone(lent.shared()));
+    let shared = Shared::current();
     match shared.spawn(future, Location::caller()) {
         Ok(handle) => handle,
         Err(refused) => panic!("{refused}"),
@@ -65,7 +67,7 @@ pub fn spawn_local<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandl
 pub fn try_spawn_local<F: Future<Output: 'static> + 'static>(
     future: F,
 ) -> Result<JoinHandle<F::Output>, Refused<F>> {
-    let shared = context::with(|lent| Rc::clone(lent.shared()));
+    let shared = Shared::current();
     shared.spawn(future, Location::caller())
 }
 
@@ -87,5 +89,31 @@ impl<F> fmt::Debug for Refused<F> {
         f.debug_struct("Refused")
             .field("limit", &self.limit)
             .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Begins a task, which is polled in this turn or the next. Returns the future if there are as many
+    /// tasks as the limit. The loop is lent.
+    pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
+        self: &Rc<Self>,
+        future: F,
+        at: &'static Location<'static>,
+    ) -> Result<JoinHandle<F::Output>, Refused<F>> {
+        let limit = self.tasks_max.get();
+        if self.tasks() >= limit {
+            return Err(Refused { future, limit });
+        }
+        let token = context::with(|lent| {
+            let token = lent.add_unwatched();
+            token.inspect(|token| lent.post(*token))
+        });
+        let Ok(token) = token else {
+            let limit = self.tasks();
+            return Err(Refused { future, limit });
+        };
+        let task = Task::new(future, self.waker(token));
+        self.begin_task(token, task, at);
+        Ok(JoinHandle::new(Rc::clone(self), token))
     }
 }

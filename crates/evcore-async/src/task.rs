@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
-use crate::join::JoinError;
+use crate::join_error::JoinError;
 use crate::waker::TaskWaker;
 
 /// The state of a task in its slot.

@@ -21,7 +21,7 @@ use crate::slot::{self, Slot};
 /// end of a pipe, a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
 /// [`UdpSocket`](crate::UdpSocket) are made of it.
 ///
-/// One task at a time may wait to read, and one to write. Of two that wait for the same side, the latter is woken.
+/// One task at a time may wait to read, and one to write. If two wait for the same side, the last one is woken.
 /// A task makes at most 128 calls in one poll, of which 32 are of one descriptor in one turn; then the other tasks have their
 /// turn. Dropping it closes the descriptor.
 ///
@@ -69,10 +69,8 @@ impl<S: Source> Watched<S> {
 
     /// Watches a side, or both.
     pub(crate) fn with_interest(source: S, interest: Interest) -> io::Result<Self> {
-        let (shared, token) = context::with(|lent| {
-            let token = lent.add(&source, interest)?;
-            Ok::<_, evcore::Error>((Rc::clone(lent.shared()), token))
-        })?;
+        let shared = Shared::current();
+        let token = context::with(|lent| lent.add(&source, interest))?;
         shared.insert(token, Slot::Source(slot::Source::default()));
         let edge = Some(RefCell::new(EdgeStream::watched(source, token)));
         Ok(Self {
