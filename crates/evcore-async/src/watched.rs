@@ -72,7 +72,7 @@ impl<S: Source> Watched<S> {
         let shared = Shared::current();
         let token = context::with(|lent| lent.add(&source, interest))?;
         shared.insert(token, Slot::Source(slot::Source::default()));
-        let edge = Some(RefCell::new(EdgeStream::watched(source, token)));
+        let edge = Some(RefCell::new(EdgeStream::new(source, token)));
         Ok(Self {
             shared,
             token,

@@ -91,15 +91,15 @@ impl<S: Transport + Source> EdgeStream<S> {
     /// The errors of [`EventLoop::add`]. The stream is dropped then, which closes it.
     pub fn add<L: Acceptor>(ev: &mut EventLoop<L>, stream: S) -> Result<Self> {
         let token = ev.add(&stream, Interest::BOTH, Mode::Edge)?;
-        Ok(Self::watched(stream, token))
+        Ok(Self::new(stream, token))
     }
 }
 
 impl<S> EdgeStream<S> {
-    /// A stream, or any other descriptor, that the loop watches already, under `token` and in
-    /// [`Mode::Edge`].
+    /// A stream that the loop watches already under this token, in [`Mode::Edge`] and for
+    /// [both sides](Interest::BOTH). No step of the token may have been taken yet.
     #[must_use]
-    pub const fn watched(stream: S, token: Token) -> Self {
+    pub fn new(stream: S, token: Token) -> Self {
         Self(evcore_net::EdgeStream::new(stream, token))
     }
 
