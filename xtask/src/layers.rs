@@ -41,6 +41,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
 /// before the crate that it tests.
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
+    ("evcore-async", "evcore-serve"),
     ("evcore-prefork", "evcore-handover"),
 ];
 

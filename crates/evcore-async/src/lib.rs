@@ -66,7 +66,7 @@ pub use join::JoinHandle;
 pub use join_error::JoinError;
 pub use listener::{Listener, TcpListener, UnixListener};
 pub use runtime::Runtime;
-pub use shutdown::{ShuttingDown, handle, shutting_down};
+pub use shutdown::{ShuttingDown, handle, is_shutting_down, shutting_down};
 pub use sleep::{Sleep, now, sleep, sleep_until};
 pub use spawn::{Refused, spawn_local, try_spawn_local};
 pub use stream::{Stream, TcpStream, UnixStream};

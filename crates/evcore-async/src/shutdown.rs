@@ -35,6 +35,17 @@ pub fn shutting_down() -> ShuttingDown {
     ShuttingDown { registration: None }
 }
 
+/// Returns whether the loop shuts down. A server then answers a request as the last one of its
+/// connection.
+///
+/// # Panics
+///
+/// Outside a runtime.
+#[must_use]
+pub fn is_shutting_down() -> bool {
+    context::with(|lent| lent.is_shutting_down())
+}
+
 /// The handle of the loop, for other threads: it wakes the loop or shuts it down.
 ///
 /// # Panics
@@ -56,7 +67,7 @@ impl Future for ShuttingDown {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if context::with(|lent| lent.is_shutting_down()) {
+        if is_shutting_down() {
             return Poll::Ready(());
         }
         let begin = || Registration::new(Slot::Shutdown(Event::default()));
