@@ -7,6 +7,7 @@ use evcore_clock::{Clock, ClockUpdates};
 use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Interest, MAX_ID, Mode, Poller};
+use evcore_posted::Requests;
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     instruments::{Instruments, TRACES},
     keys::{self, TICKER_KEY},
     phase::Phase,
-    remote::Remote,
     shutdown_times::ShutdownTimes,
     slots::Slots,
     stats::Stats,
@@ -325,8 +325,9 @@ impl<L: Acceptor> Builder<L> {
         if TRACES || instruments.keeps_records() {
             timers.record();
         }
+        let waker = poller.waker();
         Ok(EventLoop {
-            remote: Remote::new(),
+            requests: Requests::new(move || waker.wake()),
             poller,
             slots: Slots::new(first_index, expected, MAX_ID),
             timers,

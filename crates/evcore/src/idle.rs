@@ -137,15 +137,8 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Returns whether the loop shuts down and has connections to evict now.
-    #[inline]
-    pub(crate) fn shutdown_evicts(&self) -> bool {
-        self.is_shutting_down() && self.shutdown_has_idle()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn shutdown_has_idle(&self) -> bool {
+    /// Returns whether a shutdown, if there is one, has connections to evict now.
+    pub(crate) fn has_idle_of_shutdown(&self) -> bool {
         self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
     }
 

@@ -71,10 +71,6 @@ mod eviction;
 mod listeners;
 mod shutdown_times;
 
-// Other threads.
-mod remote;
-mod sync;
-
 // Instruments.
 mod instruments;
 mod measuring;
