@@ -11,12 +11,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The supervisor has no workers.
-    #[error("a supervisor of 0 workers has nothing to do; serve in this process by Worker::solo")]
-    NoWorkers,
-    /// The supervisor has more workers than the limit.
-    #[error("a supervisor of {workers} workers is a mistake; the limit is {most}")]
-    TooManyWorkers {
+    /// The supervisor has no workers, or more than the limit. A process serves without a supervisor by
+    /// [`Worker::solo`](crate::Worker::solo).
+    #[error("cannot supervise {workers} workers: from 1 to {most} are possible")]
+    Workers {
         /// The number of workers.
         workers: usize,
         /// The limit.
@@ -106,8 +104,7 @@ fn advice(error: &io::Error) -> &'static str {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::NoWorkers
-            | Error::TooManyWorkers { .. }
+            Error::Workers { .. }
             | Error::BadInheritance { .. }
             | Error::BadActivation { .. }
             | Error::Blocking { .. }

@@ -293,8 +293,8 @@ fn a_second_supervisor_works_like_the_first() {
 fn mistakes_are_refused_with_a_reason() {
     let mut server = Server::start("wrong");
     for _ in ["as processes", "as threads"] {
-        server.expect("error a supervisor of 0 workers");
-        server.expect("error a supervisor of 10000 workers");
+        server.expect("error cannot supervise 0 workers: from 1 to 1024");
+        server.expect("error cannot supervise 10000 workers: from 1 to 1024");
     }
     server.expect("error only worker processes can pass descriptors on");
     server.expect("error a supervisor or a worker handles the stop signals");
