@@ -90,6 +90,8 @@ impl Events {
                 log(format_args!("httpd: worker cannot start: {error}"));
             }
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
+            // The server logs these itself, with its numbers and the time.
+            Event::Shortage(..) => {}
             event => log(format_args!("httpd: {event}")),
         }
     }

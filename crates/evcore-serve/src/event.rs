@@ -7,6 +7,8 @@ use std::sync::Arc;
 use evcore::ListenerError;
 use evcore_prefork::{self as prefork, Reload, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
 
+use crate::shortages::Shortage;
+
 /// The hook of [`Server::on_event`](crate::Server::on_event).
 pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
@@ -29,6 +31,8 @@ pub enum Event<'a> {
     Upgrade(&'a Upgrade),
     /// In the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
+    /// In the worker: it lacks what another client needs, or does no more.
+    Shortage(WorkerIndex, Shortage),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
     /// In the worker: it ends, because its loop could not be built, or because its function has
@@ -51,6 +55,7 @@ impl fmt::Display for Event<'_> {
             Self::Reload(reload) => write!(f, "reload: {reload}"),
             Self::Upgrade(upgrade) => write!(f, "{upgrade}"),
             Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
+            Self::Shortage(worker, shortage) => write!(f, "worker {worker}: {shortage}"),
             Self::Affinity(worker, error) => {
                 write!(f, "worker {worker} is not on its CPUs: {error}")
             }

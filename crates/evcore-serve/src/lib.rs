@@ -22,10 +22,12 @@
 mod event;
 mod listeners;
 mod server;
+mod shortages;
 mod worker;
 
 pub use event::Event;
 pub use server::Server;
+pub use shortages::Shortage;
 pub use worker::Worker;
 
 pub use evcore_prefork as prefork;

@@ -405,7 +405,8 @@ mod tests {
     fn a_number_of_workers_out_of_range_is_named_with_the_range() {
         for workers in [0, 1025, 2000, usize::MAX] {
             let refused = server(workers).0.run_threads(|_| Ok::<_, String>(()));
-            let expected = format!("cannot supervise {workers} workers: from 1 to 1024 are possible");
+            let expected =
+                format!("cannot supervise {workers} workers: from 1 to 1024 are possible");
             assert_eq!(refused.unwrap_err().to_string(), expected);
         }
     }

@@ -7,6 +7,7 @@ use evcore::EventLoop;
 use evcore_prefork::WorkerIndex;
 
 use crate::event::{Event, OnEvent};
+use crate::shortages::Shortages;
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
@@ -15,6 +16,7 @@ pub struct Worker {
     supervised: evcore_prefork::Worker,
     stop_timeout: Duration,
     on_event: OnEvent,
+    shortages: Shortages,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,
 }
@@ -31,6 +33,7 @@ impl Worker {
             supervised,
             stop_timeout,
             on_event,
+            shortages: Shortages::default(),
             on_ready: Some(Box::new(|| {})),
         }
     }
@@ -77,6 +80,10 @@ impl Worker {
     fn begin_turn(&mut self) {
         while let Some(error) = self.ev.listeners().take_error() {
             (self.on_event)(Event::Listener(self.index(), &error));
+        }
+        let (stats, now_ms) = (self.ev.stats(), self.ev.clock().monotonic_ms());
+        for shortage in self.shortages.after_turn(&stats, now_ms) {
+            (self.on_event)(Event::Shortage(self.index(), shortage));
         }
         if let Some(on_ready) = self.on_ready.take() {
             self.supervised.ready();
