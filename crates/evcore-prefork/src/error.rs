@@ -1,6 +1,6 @@
 //! The errors, with a variant for each that a caller would act on.
 
-use std::{io, os::fd::RawFd};
+use std::{fmt, io, os::fd::RawFd};
 
 use rustix::io::Errno;
 
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call of this crate failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The supervisor has no workers, or more than the limit. A process serves without a supervisor by
@@ -77,6 +77,14 @@ pub enum Error {
     },
 }
 
+/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
+/// a line that names the remedy.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// Adds what was being done to the system's error.
     pub(crate) fn os<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
@@ -127,6 +135,7 @@ mod tests {
     fn an_os_error_keeps_its_kind() {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = Error::os("forking a worker")(refused);
+        assert_eq!(format!("{error:?}"), error.to_string());
         assert_eq!(
             io::Error::from(error).kind(),
             io::ErrorKind::PermissionDenied
