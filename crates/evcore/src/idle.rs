@@ -23,8 +23,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// A shortage of the whole system evicts no connection, because another process may take a
     /// descriptor that is freed.
     ///
-    /// Mark a connection when its client has its answer, and no part of another request has arrived. If
-    /// the protocol has no message ends, mark it only after it has been quiet for a while.
+    /// Mark a connection when its client has its answer, and no part of another request has arrived (the
+    /// second example). If the protocol has no message ends, mark it only after it has been quiet for a
+    /// while.
     ///
     /// The next request of a client that has just been answered may be on its way, and closing would
     /// lose it. So a shutdown does not evict a connection at once that was marked within the
@@ -62,6 +63,40 @@ impl<L: Acceptor> EventLoop<L> {
     ///     }
     /// }
     /// assert_eq!((ev.stats().evictions, ev.stats().idle), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// In a protocol whose messages are lines, a connection is idle after a step that leaves neither a part
+    /// of a line in its input nor a part of an answer in its output (here there are no answers):
+    ///
+    /// ```
+    /// use evcore::{Connections, EventLoop, Step, Stream};
+    /// use std::{io::Write, os::{fd::OwnedFd, unix::net::UnixStream}};
+    ///
+    /// let (mut client, stream) = UnixStream::pair()?;
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let mut conns = Connections::new();
+    /// let token = conns.add(&mut ev, Stream::from(OwnedFd::from(stream)), Vec::new())?;
+    /// for (sent, is_idle) in [("one\ntw", false), ("o\n", true)] {
+    ///     client.write_all(sent.as_bytes())?;
+    ///     ev.wait()?;
+    ///     while let Some(Step::Ready(token, ready)) = ev.next_step() {
+    ///         let (stream, input) = conns.ready(token, ready).expect("it is open");
+    ///         let mut buffer = [0; 1024];
+    ///         while let Ok(n @ 1..) = stream.recv(&mut ev, &mut buffer) {
+    ///             input.extend_from_slice(&buffer[..n]); // a server closes at the end, or at an error
+    ///         }
+    ///         while let Some(end) = input.iter().position(|byte| *byte == b'\n') {
+    ///             input.drain(..=end); // a server answers the line
+    ///         }
+    ///         if input.is_empty() {
+    ///             ev.set_idle(token);
+    ///         } else {
+    ///             ev.set_busy(token);
+    ///         }
+    ///     }
+    ///     assert_eq!(ev.is_idle(token), is_idle);
+    /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
