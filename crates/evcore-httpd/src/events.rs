@@ -92,6 +92,8 @@ impl Events {
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
             // The server logs these itself, with its numbers and the time.
             Event::Shortage(..) => {}
+            // The one who stops it knows.
+            Event::Stopping(_) => {}
             event => log(format_args!("httpd: {event}")),
         }
     }
