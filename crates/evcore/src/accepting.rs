@@ -109,7 +109,8 @@ impl<L: Acceptor> Accepting<L> {
         }
         // Without a listener, or out of descriptors, no client can be accepted either.
         let accepts = self.backoff.resumes_at().is_none() && self.listeners.any_accepts();
-        let load = if accepts { load } else { full(load) };
+        let active = if accepts { load.active } else { load.capacity };
+        let load = Load { active, ..load };
         // The kernel has woken no other worker for an event that this one has not taken.
         if self.has_queued() {
             self.coordinator.on_clients_left();
@@ -348,13 +349,5 @@ impl<L: Acceptor> Accepting<L> {
         self.last_exhausted = Some(resource);
         stats.accept_pauses += 1;
         self.begin_pause(now);
-    }
-}
-
-/// The same worker without a free slot.
-fn full(load: Load) -> Load {
-    Load {
-        active: load.capacity,
-        ..load
     }
 }

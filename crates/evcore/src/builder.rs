@@ -282,23 +282,18 @@ impl<L: Acceptor> Builder<L> {
     /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group,
     /// [`Error::Ticker`](crate::Error::Ticker) if the [resolution](Self::timer_resolution) is zero or
     /// longer than a day, or if the system refuses a ticker, and the errors of the poller.
-    pub fn build(mut self) -> Result<EventLoop<L>> {
+    pub fn build(self) -> Result<EventLoop<L>> {
         // A simulated backend does not use the kernel's time.
         let updates = match (self.resolution, &self.polling) {
             (None, _) => ClockUpdates::every_wait(),
             (Some(resolution), Polling::Backend(_)) => ClockUpdates::by_source(resolution)?,
             (Some(resolution), _) => ClockUpdates::every(resolution)?,
         };
-        let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
+        let mut poller = match self.polling {
             Polling::Best => Poller::new()?,
             Polling::BackendKind(kind) => Poller::with(kind)?,
             Polling::Backend(backend) => Poller::from(backend),
         };
-        self.build_from(poller, updates)
-    }
-
-    /// Builds the loop over its poller.
-    fn build_from(self, mut poller: Poller, updates: ClockUpdates) -> Result<EventLoop<L>> {
         let (policy, member) = (self.policy, self.member);
         let first_index = keys::first_index(self.listeners.len());
         let expected = first_index.saturating_add(self.connections);

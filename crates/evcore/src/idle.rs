@@ -1,6 +1,5 @@
 //! Idle connections: the calls that mark them, and the phases that evict them.
 
-use evcore_balancer::Load;
 use evcore_token::Token;
 
 use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step};
@@ -124,11 +123,6 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn is_idle(&self, token: Token) -> bool {
         self.slots.has(token) && self.evictions.idle.contains(token.index())
-    }
-
-    /// The load that the balancer sees: a slot that an eviction can free counts as free.
-    pub(crate) fn load_to_offer(&self) -> Load {
-        self.evictions.load_to_offer(self.load())
     }
 
     /// A phase without steps: chooses the connections whose slots are needed, before clients are

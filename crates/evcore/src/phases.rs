@@ -29,7 +29,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Makes the listeners follow the balancer's plan for the present time, and returns that time.
     #[inline(never)]
     pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> u64 {
-        let load = self.load_to_offer();
+        let load = self.evictions.load_to_offer(self.load());
         let clock = &self.clock;
         let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
         let (poller, stats) = (&mut self.poller, &mut self.stats);
