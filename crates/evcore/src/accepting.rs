@@ -155,7 +155,8 @@ impl<L: Acceptor> Accepting<L> {
         }
         let followed = self.is_listening() == plan.listening;
         if followed {
-            stats.notifications += u64::from(self.coordinator.publish(plan));
+            self.coordinator.publish(plan);
+            stats.notifications += u64::from(plan.notify.is_some());
         } else {
             self.queue.clear();
             self.coordinator.release_lock();
@@ -316,9 +317,10 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.release_lock();
         let others = self.coordinator.mark_full();
         // Also if this worker did not lead: the kernel may have woken no other worker for a client.
-        if listened || others.notified {
-            let has_notified = self.coordinator.notify_instead(others.least_loaded);
-            stats.notifications += u64::from(has_notified);
+        let other = others.least_loaded.filter(|_| listened || others.notified);
+        if let Some(other) = other {
+            self.coordinator.notify_instead(other);
+            stats.notifications += 1;
         }
         closed
     }
