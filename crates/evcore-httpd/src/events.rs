@@ -92,7 +92,7 @@ impl Events {
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
             // The server logs these itself, with its numbers and the time.
             Event::Shortage(..) => {}
-            // The one who stops it knows.
+            // A stop was requested, so it needs no line.
             Event::Stopping(_) => {}
             event => log(format_args!("httpd: {event}")),
         }
