@@ -11,25 +11,12 @@ use std::{
 
 use crate::sync::Mutex;
 
-/// Posts from other threads that wait for a loop, in the order in which their ids were first posted.
+/// Posts that wait for a loop, in the order in which their ids were first posted.
 ///
 /// An id has a generation: a later one takes the place of an earlier one, which has ended. Values of one
-/// generation merge. All threads share the inbox, for example in an `Arc`.
-///
-/// ```
-/// use evcore_posted::{MergingInbox, Posted};
-/// use std::num::NonZeroU32;
-///
-/// let inbox = MergingInbox::new();
-/// let generation = NonZeroU32::MIN;
-/// assert_eq!(inbox.post(7, generation, 0b01), Posted::First); // wakes the loop
-/// assert_eq!(inbox.post(7, generation, 0b10), Posted::Behind);
-/// let mut taken = Vec::new();
-/// let is_left = inbox.take(64, |id, _, bits| taken.push((id, bits)));
-/// assert_eq!((taken, is_left), (vec![(7, 0b11)], false));
-/// ```
+/// generation merge.
 #[derive(Debug)]
-pub struct MergingInbox<V> {
+pub(crate) struct Merging<V> {
     waiting: Mutex<Waiting<V>>,
 }
 
@@ -45,7 +32,7 @@ struct Waiting<V> {
 /// The next step of the thread that has posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Posted {
+pub(crate) enum Posted {
     /// The post is the first that waits: wake the loop.
     First,
     /// The loop was woken for an earlier one.
@@ -54,16 +41,15 @@ pub enum Posted {
     Closed,
 }
 
-impl<V: Copy + BitOrAssign> MergingInbox<V> {
-    /// An empty inbox.
-    #[must_use]
-    pub fn new() -> Self {
+impl<V: Copy + BitOrAssign> Merging<V> {
+    /// Nothing waits.
+    pub(crate) fn new() -> Self {
         let waiting = Mutex::new(Waiting::new(false));
         Self { waiting }
     }
 
     /// Merges a value into what waits for an id. Takes a short lock.
-    pub fn post(&self, id: u32, generation: NonZeroU32, value: V) -> Posted {
+    pub(crate) fn post(&self, id: u32, generation: NonZeroU32, value: V) -> Posted {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
             return Posted::Closed;
@@ -79,7 +65,7 @@ impl<V: Copy + BitOrAssign> MergingInbox<V> {
 
     /// Takes the oldest `budget` of what waits. Returns whether anything is left; if not, the next post
     /// is the first again. `taken` is called with the lock, so it must not post.
-    pub fn take(&self, budget: usize, mut taken: impl FnMut(u32, NonZeroU32, V)) -> bool {
+    pub(crate) fn take(&self, budget: usize, mut taken: impl FnMut(u32, NonZeroU32, V)) -> bool {
         let mut waiting = self.waiting.lock();
         for _ in 0..budget {
             let Some(id) = waiting.order.pop_front() else {
@@ -93,14 +79,8 @@ impl<V: Copy + BitOrAssign> MergingInbox<V> {
     }
 
     /// Drops what waits, and refuses what comes later.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         *self.waiting.lock() = Waiting::new(true);
-    }
-}
-
-impl<V: Copy + BitOrAssign> Default for MergingInbox<V> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -131,11 +111,11 @@ impl<V: Copy + BitOrAssign> Waiting<V> {
 mod tests {
     use super::*;
 
-    fn post(posts: &MergingInbox<u8>, id: u32, generation: u32, bits: u8) -> Posted {
+    fn post(posts: &Merging<u8>, id: u32, generation: u32, bits: u8) -> Posted {
         posts.post(id, NonZeroU32::new(generation).unwrap(), bits)
     }
 
-    fn taken(posts: &MergingInbox<u8>, budget: usize) -> (Vec<(u32, u32, u8)>, bool) {
+    fn taken(posts: &Merging<u8>, budget: usize) -> (Vec<(u32, u32, u8)>, bool) {
         let mut taken = Vec::new();
         let is_left = posts.take(budget, |id, generation, bits| {
             taken.push((id, generation.get(), bits));
@@ -145,7 +125,7 @@ mod tests {
 
     #[test]
     fn posts_of_one_id_wait_once_with_all_their_bits() {
-        let posts = MergingInbox::new();
+        let posts = Merging::new();
         assert_eq!(post(&posts, 7, 1, 1), Posted::First);
         assert_eq!(post(&posts, 3, 1, 0), Posted::Behind);
         for _ in 0..1000 {
@@ -158,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_latest_generation_of_an_id_is_the_one_that_waits() {
-        let posts = MergingInbox::new();
+        let posts = Merging::new();
         for generation in [2, 3, 1] {
             let _ = post(&posts, u32::MAX, generation, 1);
         }
@@ -167,7 +147,7 @@ mod tests {
 
     #[test]
     fn after_the_end_nothing_waits() {
-        let posts = MergingInbox::new();
+        let posts = Merging::new();
         let _ = post(&posts, 0, 1, 1);
         posts.close();
         assert_eq!(post(&posts, 1, 1, 1), Posted::Closed);

@@ -1,5 +1,5 @@
-//! Every interleaving of handles with the loop's side of them: `src/remote.rs` and the `MergingInbox` of
-//! `evcore-posted` over loom's atomics and lock.
+//! Every interleaving of requesters with the loop's side of them: `src/requests.rs` and
+//! `src/merging.rs` over loom's atomics and lock.
 //!
 //! Threads write a request and notify the loop; the loop sleeps until it is notified, and looks. If
 //! a request is lost the loop sleeps for ever, which loom reports as a deadlock. Each mutant gets
@@ -7,10 +7,12 @@
 
 #![cfg(evcore_loom)]
 
-#[path = "../src/remote.rs"]
-#[allow(dead_code, reason = "the models use single steps")]
-mod remote;
+#[path = "../src/merging.rs"]
+mod merging;
+#[path = "../src/requests.rs"]
+pub mod requests;
 #[path = "../src/sync.rs"]
+#[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
 // The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
@@ -23,15 +25,14 @@ use std::{
     time::Duration,
 };
 
-use evcore::{
-    Ready,
-    posted::{MergingInbox, Posted},
-};
 use loom::{
     sync::{Condvar, Mutex, atomic::AtomicBool},
     thread,
 };
-use remote::{NO_SHUTDOWN, Remote, RemoteRequests};
+use requests::{NO_SHUTDOWN, Requests};
+
+type Shared = requests::Shared<u8>;
+type Requester = requests::Requester<u8>;
 
 /// The wake-up that the loop sleeps on: pending until a wait has seen it.
 #[derive(Default)]
@@ -55,32 +56,26 @@ impl Doorbell {
     }
 }
 
-/// The steps of handles and loop: as they ship, or with one of them wrong.
+/// The steps of requesters and loop: as they ship, or with one of them wrong.
 #[derive(Clone, Copy)]
 struct Steps {
-    wake: fn(&RemoteRequests, &Doorbell),
-    expose_fd: fn(&RemoteRequests, &Doorbell),
-    shut_down: fn(&RemoteRequests, &Doorbell, Duration),
-    take_wake: fn(&RemoteRequests) -> bool,
-    take_shutdown: fn(&RemoteRequests) -> Option<Duration>,
+    wake: fn(&Requester),
+    expose_waker: fn(&Requester),
+    shut_down: fn(&Requester, Duration),
+    take_wake: fn(&Shared) -> bool,
+    take_shutdown: fn(&Shared) -> Option<Duration>,
 }
 
 const SOUND: Steps = Steps {
-    wake: |requests, doorbell| {
-        requests.request_wake();
-        doorbell.notify();
+    wake: Requester::wake,
+    // A use of the exposed waker carries no request.
+    expose_waker: |requester| {
+        requester.expose_waker();
+        (requester.shared.end_wait)();
     },
-    // A write to the exposed descriptor carries no request.
-    expose_fd: |requests, doorbell| {
-        requests.expose_fd();
-        doorbell.notify();
-    },
-    shut_down: |requests, doorbell, timeout| {
-        requests.request_shutdown(timeout);
-        doorbell.notify();
-    },
-    take_wake: RemoteRequests::take_wake,
-    take_shutdown: RemoteRequests::take_shutdown,
+    shut_down: Requester::shutdown,
+    take_wake: Shared::take_wake,
+    take_shutdown: Shared::take_shutdown,
 };
 
 const LONG: Duration = Duration::from_millis(30);
@@ -100,22 +95,30 @@ fn nothing_done() -> Done {
     Arc::new([AtomicBool::new(false), AtomicBool::new(false)])
 }
 
+/// A doorbell, and a requester that notifies it.
+fn requester() -> (Arc<Doorbell>, Requester) {
+    let doorbell = Arc::new(Doorbell::default());
+    let notified = Arc::clone(&doorbell);
+    let shared = Shared::new(Box::new(move || notified.notify()));
+    let shared = Arc::new(shared);
+    (doorbell, Requester { shared })
+}
+
 /// Two threads wake the loop; after its wake-up it sees what each of them had done.
-fn every_wake_is_seen(steps: Steps, by: [fn(Steps, &RemoteRequests, &Doorbell); 2]) {
+fn every_wake_is_seen(steps: Steps, by: [fn(Steps, &Requester); 2]) {
     check(move || {
-        let (doorbell, done) = (Arc::new(Doorbell::default()), nothing_done());
-        let requests = Arc::new(RemoteRequests::new());
+        let ((doorbell, requester), done) = (requester(), nothing_done());
         let wakers = [0, 1].map(|me| {
-            let (doorbell, done, requests) = (doorbell.clone(), done.clone(), requests.clone());
+            let (done, requester) = (done.clone(), requester.clone());
             thread::spawn(move || {
                 done[me].store(true, Relaxed);
-                by[me](steps, &requests, &doorbell);
+                by[me](steps, &requester);
             })
         });
         let mut seen = [false; 2];
         while seen != [true; 2] {
             doorbell.wait();
-            if (steps.take_wake)(&requests) {
+            if (steps.take_wake)(&requester.shared) {
                 seen = [0, 1].map(|thread| done[thread].load(Relaxed));
             }
         }
@@ -123,30 +126,29 @@ fn every_wake_is_seen(steps: Steps, by: [fn(Steps, &RemoteRequests, &Doorbell); 
     });
 }
 
-fn wakes(steps: Steps, requests: &RemoteRequests, doorbell: &Doorbell) {
-    (steps.wake)(requests, doorbell);
+fn wakes(steps: Steps, requester: &Requester) {
+    (steps.wake)(requester);
 }
 
-fn exposes_fd(steps: Steps, requests: &RemoteRequests, doorbell: &Doorbell) {
-    (steps.expose_fd)(requests, doorbell);
+fn exposes_waker(steps: Steps, requester: &Requester) {
+    (steps.expose_waker)(requester);
 }
 
 /// Two threads request a shutdown; the loop gets the shorter, and sees what each had done.
 fn the_shortest_shutdown_is_seen(steps: Steps) {
     check(move || {
-        let (doorbell, done) = (Arc::new(Doorbell::default()), nothing_done());
-        let requests = Arc::new(RemoteRequests::new());
+        let ((doorbell, requester), done) = (requester(), nothing_done());
         let requesting = [(0, SHORT), (1, LONG)].map(|(me, timeout)| {
-            let (doorbell, done, requests) = (doorbell.clone(), done.clone(), requests.clone());
+            let (done, requester) = (done.clone(), requester.clone());
             thread::spawn(move || {
                 done[me].store(true, Relaxed);
-                (steps.shut_down)(&requests, &doorbell, timeout);
+                (steps.shut_down)(&requester, timeout);
             })
         });
         let mut shortest = None;
         while shortest != Some(SHORT) {
             doorbell.wait();
-            if let Some(requested) = (steps.take_shutdown)(&requests) {
+            if let Some(requested) = (steps.take_shutdown)(&requester.shared) {
                 let thread = usize::from(requested == LONG);
                 assert!(
                     done[thread].load(Relaxed),
@@ -164,7 +166,7 @@ fn the_shortest_shutdown_is_seen(steps: Steps) {
 #[test]
 fn no_wake_is_lost_and_what_came_before_it_is_visible() {
     every_wake_is_seen(SOUND, [wakes, wakes]);
-    every_wake_is_seen(SOUND, [wakes, exposes_fd]);
+    every_wake_is_seen(SOUND, [wakes, exposes_waker]);
 }
 
 #[test]
@@ -172,32 +174,24 @@ fn no_shutdown_is_lost_and_the_shortest_counts() {
     the_shortest_shutdown_is_seen(SOUND);
 }
 
-/// As a handle posts.
-fn post(posts: &MergingInbox<Ready>, doorbell: &Doorbell, index: u32, ready: Ready) {
-    match posts.post(index, NonZeroU32::MIN, ready) {
-        Posted::First => doorbell.notify(),
-        Posted::Behind => {}
-        Posted::Closed => panic!("the loop exists"),
-    }
-}
-
-/// Two threads post one token; the loop gets the readiness of both, whether they merge or not.
+/// Two threads post one id; the loop gets the bits of both, whether they merge or not.
 #[test]
-fn no_readiness_of_merged_posts_is_lost() {
+fn no_bits_of_merged_posts_are_lost() {
     check(|| {
-        let (doorbell, posts) = (Arc::new(Doorbell::default()), Arc::default());
-        let posting = [Ready::READABLE, Ready::WRITABLE].map(|ready| {
-            let (posts, doorbell) = (Arc::clone(&posts), Arc::clone(&doorbell));
-            thread::spawn(move || post(&posts, &doorbell, 0, ready))
+        let (doorbell, requester) = requester();
+        let posting = [0b01, 0b10].map(|bit| {
+            let requester = requester.clone();
+            thread::spawn(move || requester.post(0, NonZeroU32::MIN, bit))
         });
-        let mut arrived = Ready::NONE;
-        while arrived != Ready::READABLE | Ready::WRITABLE {
+        let mut arrived = 0;
+        while arrived != 0b11 {
             doorbell.wait();
-            posts.take(9, |_, _, ready| arrived |= ready);
+            let posts = &requester.shared.posts;
+            posts.take(9, |_, _, bits| arrived |= bits);
         }
-        posting
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        for thread in posting {
+            assert!(thread.join().unwrap(), "the loop exists");
+        }
     });
 }
 
@@ -206,30 +200,32 @@ fn no_readiness_of_merged_posts_is_lost() {
 fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
     check(|| {
         let doorbell = Arc::new(Doorbell::default());
-        let mut remote = Remote::new();
-        let (requests, notify) = (remote.requests(), Arc::clone(&doorbell));
+        let notified = Arc::clone(&doorbell);
+        let mut requests = Requests::new(move || notified.notify());
+        let requester = requests.requester();
         let requesting = thread::spawn(move || {
-            (SOUND.wake)(&requests, &notify);
-            (SOUND.shut_down)(&requests, &notify, SHORT);
+            requester.wake();
+            requester.shutdown(SHORT);
         });
-        let (requests, notify) = (remote.requests(), Arc::clone(&doorbell));
+        let requester = requests.requester();
         let posting = thread::spawn(move || {
-            for index in [0, 1] {
-                post(&requests.posts, &notify, index, Ready::READABLE);
+            for id in [0, 1] {
+                assert!(requester.post(id, NonZeroU32::MIN, 1_u8));
             }
         });
 
         let (mut woken, mut posted, mut shutdown) = (0, Vec::new(), None);
         while woken == 0 || posted.len() < 2 || shutdown.is_none() {
-            if remote.pending() == 0 {
+            if requests.pending() == 0 {
                 doorbell.wait();
-                remote.on_woken();
+                requests.on_woken();
             }
-            if remote.has_pending() {
-                posted.extend(remote.take_posts(1).iter().map(|(token, _)| token.index()));
-                shutdown = shutdown.or_else(|| remote.take_shutdown());
+            if requests.may_have_posts() {
+                requests.take_posts(1);
+                posted.extend(requests.next_post().map(|(id, ..)| id));
+                shutdown = shutdown.or_else(|| requests.take_shutdown());
             }
-            woken += u32::from(remote.take_wake());
+            woken += u32::from(requests.take_wake());
         }
         requesting.join().unwrap();
         posting.join().unwrap();
@@ -241,9 +237,9 @@ fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
 #[should_panic(expected = "deadlock")]
 fn a_wake_must_write_its_request_first() {
     let steps = Steps {
-        wake: |requests, doorbell| {
-            doorbell.notify();
-            requests.request_wake();
+        wake: |requester| {
+            (requester.shared.end_wait)();
+            requester.shared.wake_requested.swap(true, Release);
         },
         ..SOUND
     };
@@ -254,9 +250,9 @@ fn a_wake_must_write_its_request_first() {
 #[should_panic(expected = "deadlock")]
 fn a_wake_must_not_hide_what_another_thread_released() {
     let steps = Steps {
-        wake: |requests, doorbell| {
-            requests.wake_requested.store(true, Release);
-            doorbell.notify();
+        wake: |requester| {
+            requester.shared.wake_requested.store(true, Release);
+            (requester.shared.end_wait)();
         },
         ..SOUND
     };
@@ -267,9 +263,9 @@ fn a_wake_must_not_hide_what_another_thread_released() {
 #[should_panic(expected = "deadlock")]
 fn a_wake_must_release_what_came_before() {
     let steps = Steps {
-        wake: |requests, doorbell| {
-            requests.wake_requested.swap(true, Relaxed);
-            doorbell.notify();
+        wake: |requester| {
+            requester.shared.wake_requested.swap(true, Relaxed);
+            (requester.shared.end_wait)();
         },
         ..SOUND
     };
@@ -280,8 +276,8 @@ fn a_wake_must_release_what_came_before() {
 #[should_panic(expected = "deadlock")]
 fn the_loop_must_acquire_what_came_before_a_wake() {
     let steps = Steps {
-        take_wake: |requests| {
-            requests.wake_requested.swap(false, Release) | requests.fd_exposed.load(Acquire)
+        take_wake: |shared| {
+            shared.wake_requested.swap(false, Release) | shared.waker_exposed.load(Acquire)
         },
         ..SOUND
     };
@@ -292,10 +288,10 @@ fn the_loop_must_acquire_what_came_before_a_wake() {
 #[should_panic(expected = "deadlock")]
 fn the_loop_must_take_a_wake_in_one_step() {
     let steps = Steps {
-        take_wake: |requests| {
-            let requested = requests.wake_requested.load(Acquire);
-            requests.wake_requested.store(false, Release);
-            requested | requests.fd_exposed.load(Acquire)
+        take_wake: |shared| {
+            let requested = shared.wake_requested.load(Acquire);
+            shared.wake_requested.store(false, Release);
+            requested | shared.waker_exposed.load(Acquire)
         },
         ..SOUND
     };
@@ -304,35 +300,35 @@ fn the_loop_must_take_a_wake_in_one_step() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn exposing_the_descriptor_must_be_written_first() {
+fn exposing_the_waker_must_be_written_first() {
     let steps = Steps {
-        expose_fd: |requests, doorbell| {
-            doorbell.notify();
-            requests.expose_fd();
+        expose_waker: |requester| {
+            (requester.shared.end_wait)();
+            requester.expose_waker();
         },
         ..SOUND
     };
-    every_wake_is_seen(steps, [wakes, exposes_fd]);
+    every_wake_is_seen(steps, [wakes, exposes_waker]);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn the_loop_must_check_whether_the_descriptor_is_exposed() {
+fn the_loop_must_check_whether_the_waker_is_exposed() {
     let steps = Steps {
-        take_wake: |requests| requests.wake_requested.swap(false, Acquire),
+        take_wake: |shared| shared.wake_requested.swap(false, Acquire),
         ..SOUND
     };
-    every_wake_is_seen(steps, [wakes, exposes_fd]);
+    every_wake_is_seen(steps, [wakes, exposes_waker]);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_longer_shutdown_must_not_displace_a_shorter_one() {
     the_shortest_shutdown_is_seen(Steps {
-        shut_down: |requests, doorbell, timeout| {
+        shut_down: |requester, timeout| {
             let ms = u64::try_from(timeout.as_millis()).unwrap();
-            requests.shutdown_ms.store(ms, Release);
-            doorbell.notify();
+            requester.shared.shutdown_ms.store(ms, Release);
+            (requester.shared.end_wait)();
         },
         ..SOUND
     });
@@ -342,10 +338,10 @@ fn a_longer_shutdown_must_not_displace_a_shorter_one() {
 #[should_panic(expected = "what came before is not visible")]
 fn a_shutdown_must_release_what_came_before() {
     the_shortest_shutdown_is_seen(Steps {
-        shut_down: |requests, doorbell, timeout| {
+        shut_down: |requester, timeout| {
             let ms = u64::try_from(timeout.as_millis()).unwrap();
-            requests.shutdown_ms.fetch_min(ms, Relaxed);
-            doorbell.notify();
+            requester.shared.shutdown_ms.fetch_min(ms, Relaxed);
+            (requester.shared.end_wait)();
         },
         ..SOUND
     });
@@ -355,8 +351,8 @@ fn a_shutdown_must_release_what_came_before() {
 #[should_panic(expected = "what came before is not visible")]
 fn the_loop_must_acquire_what_came_before_a_shutdown() {
     the_shortest_shutdown_is_seen(Steps {
-        take_shutdown: |requests| {
-            let ms = requests.shutdown_ms.swap(NO_SHUTDOWN, Release);
+        take_shutdown: |shared| {
+            let ms = shared.shutdown_ms.swap(NO_SHUTDOWN, Release);
             (ms != NO_SHUTDOWN).then(|| Duration::from_millis(ms))
         },
         ..SOUND
@@ -367,9 +363,9 @@ fn the_loop_must_acquire_what_came_before_a_shutdown() {
 #[should_panic(expected = "deadlock")]
 fn the_loop_must_take_a_shutdown_in_one_step() {
     the_shortest_shutdown_is_seen(Steps {
-        take_shutdown: |requests| {
-            let ms = requests.shutdown_ms.load(Acquire);
-            requests.shutdown_ms.store(NO_SHUTDOWN, Release);
+        take_shutdown: |shared| {
+            let ms = shared.shutdown_ms.load(Acquire);
+            shared.shutdown_ms.store(NO_SHUTDOWN, Release);
             (ms != NO_SHUTDOWN).then(|| Duration::from_millis(ms))
         },
         ..SOUND
@@ -380,9 +376,10 @@ fn the_loop_must_take_a_shutdown_in_one_step() {
 #[should_panic(expected = "deadlock")]
 fn a_shutdown_must_write_its_request_before_it_wakes() {
     the_shortest_shutdown_is_seen(Steps {
-        shut_down: |requests, doorbell, timeout| {
-            doorbell.notify();
-            requests.request_shutdown(timeout);
+        shut_down: |requester, timeout| {
+            (requester.shared.end_wait)();
+            let ms = u64::try_from(timeout.as_millis()).unwrap();
+            requester.shared.shutdown_ms.fetch_min(ms, Release);
         },
         ..SOUND
     });
