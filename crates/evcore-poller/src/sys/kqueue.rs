@@ -171,11 +171,7 @@ impl<K: Kernel> Kqueue<K> {
             }
             result
         });
-        let count = count.map_err(|errno| match errno {
-            // A signal's handler has run.
-            Errno::INTR => Error::Interrupted,
-            other => Error::os("kevent")(other),
-        })?;
+        let count = count.map_err(|errno| Error::of_wait("kevent", errno))?;
         let mut collected = Collected::default();
         for index in 0..count {
             let mut event = self.kernel.event(index);

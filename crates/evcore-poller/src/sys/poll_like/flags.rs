@@ -1,8 +1,11 @@
 //! The flags of poll. Event ports and `/dev/poll` have the same.
 
-use std::ffi::{c_int, c_short};
+use std::{ffi::c_short, os::fd::RawFd};
 
 use crate::{interest::Interest, ready::Ready};
+
+/// Flags that are reported without a request.
+pub(super) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// The flags that ask for `interest`.
 pub(super) fn asking(interest: Interest) -> c_short {
@@ -16,9 +19,8 @@ pub(super) fn asking(interest: Interest) -> c_short {
     .fold(0, |flags, (_, flag)| flags | flag)
 }
 
-/// The readiness of what poll has found.
-pub(super) fn readiness(found: impl Into<c_int>) -> Ready {
-    let found = found.into();
+/// The readiness of what was found.
+pub(super) fn readiness(found: c_short) -> Ready {
     [
         (libc::POLLIN, Ready::READABLE),
         (libc::POLLOUT, Ready::WRITABLE),
@@ -28,6 +30,15 @@ pub(super) fn readiness(found: impl Into<c_int>) -> Ready {
         (libc::POLLHUP, Ready::WRITE_CLOSED),
     ]
     .into_iter()
-    .filter(|(flag, _)| found & c_int::from(*flag) != 0)
+    .filter(|(flag, _)| found & flag != 0)
     .fold(Ready::NONE, |ready, (_, bit)| ready | bit)
+}
+
+/// An entry of an array of poll.
+pub(super) fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }
 }

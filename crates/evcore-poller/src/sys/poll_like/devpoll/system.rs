@@ -11,10 +11,10 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::kernel::Kernel;
+use super::Sys;
 use crate::{
     error::{Error, Result},
-    sys::raw_fd,
+    sys::{errno, raw_fd},
 };
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct List {
 /// `DP_POLL`, which the `libc` crate does not have.
 const POLL: c_int = (0xd0 << 8) | 1;
 
-impl Kernel for System {
+impl Sys for System {
     fn is_open(&self, fd: RawFd) -> Result<(), Errno> {
         raw_fd::is_open(fd)
     }
@@ -63,7 +63,7 @@ impl Kernel for System {
             Ok(written) if written == size => Ok(()),
             // The device writes everything or fails.
             Ok(_) => Err(Errno::IO),
-            Err(_) => Err(last_errno()),
+            Err(_) => Err(errno::last()),
         }
     }
 
@@ -76,10 +76,6 @@ impl Kernel for System {
         // SAFETY: the argument outlives the call. It has the layout of the kernel's, and points to as
         // many entries as it has a count, in which the kernel writes.
         let found = unsafe { libc::ioctl(self.device.as_raw_fd(), POLL, &raw mut argument) };
-        usize::try_from(found).map_err(|_| last_errno())
+        usize::try_from(found).map_err(|_| errno::last())
     }
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }

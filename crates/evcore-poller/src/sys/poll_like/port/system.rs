@@ -17,8 +17,11 @@ use rustix::{
     io::{Errno, FdFlags, fcntl_setfd},
 };
 
-use super::kernel::{Kernel, PortEvent, SOURCE_FD};
-use crate::error::{Error, Result};
+use super::{PortEvent, SOURCE_FD, Sys};
+use crate::{
+    error::{Error, Result},
+    sys::errno,
+};
 
 #[derive(Debug)]
 pub(in crate::sys) struct System {
@@ -33,7 +36,7 @@ impl System {
     }
 }
 
-impl Kernel for System {
+impl Sys for System {
     fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno> {
         let (port, object) = (self.port.as_raw_fd(), object(fd)?);
         // SAFETY: the call gets only numbers. The cookie is null and never followed.
@@ -78,13 +81,9 @@ fn object(fd: RawFd) -> Result<libc::uintptr_t, Errno> {
 
 fn check(result: c_int) -> Result<(), Errno> {
     if result == -1 {
-        return Err(last_errno());
+        return Err(errno::last());
     }
     Ok(())
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }
 
 /// `timeout` is a few weeks at most.
