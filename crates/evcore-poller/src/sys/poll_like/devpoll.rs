@@ -51,7 +51,7 @@ use crate::{
 mod system;
 
 /// The calls of one open `/dev/poll`, which a test replaces.
-pub(super) trait Sys: fmt::Debug + Send {
+pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     ///
     /// `EBADF`: there is none.
@@ -110,8 +110,6 @@ impl<S: Sys> Kernel for DevPoll<S> {
         apply: "write(/dev/poll)",
         wait: "ioctl(DP_POLL)",
     };
-    // Of two entries each: less than a usual limit of descriptors (256).
-    const AT_ONCE: usize = 64;
 
     fn begin(&mut self, fd: RawFd, _: c_short) -> Result<bool> {
         let open = self.sys.is_open(fd);

@@ -1,27 +1,16 @@
-//! A model of `/dev/poll`, for tests.
+//! A model of a kernel that has event ports, `/dev/poll` and poll, for tests.
 //!
-//! It follows illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and `dpioctl`)
-//! and, for closes, `sonode_fini` of its sockets:
+//! This file has what the three interfaces share: files, time, and the calls that were made.
+//! [`port`] and [`devpoll`] have what the kernel keeps for the first two; poll keeps nothing.
 //!
-//! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of all
-//!   its writes, and a mark if the next call must look at it.
-//! - A write marks the entry, except if it changes neither file nor flags. A number without an open
-//!   file gets an entry that has flags and no file. A number that is not a descriptor is ignored.
-//! - `POLLREMOVE` alone empties an entry that has a file. Any other entry is left as it is.
-//! - A file that refuses to be watched ends the write. What comes before it is applied.
-//! - A call looks at the marked entries, in a circle that begins behind the last reported one. An
-//!   entry without a file is passed over. One whose number is not open is reported as `POLLNVAL`,
-//!   and stays marked. One whose number has another file takes that file over. One that has nothing
-//!   to report loses its mark, until its file marks it again.
-//! - The last close of a file marks its entries (sockets), or does not ([`Device::closes_silently`]).
-//! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
-//!   shortens the list). `EACCES` for another process than that of the first call.
+//! - A file has one or more numbers. Its readiness is what the test has set.
+//! - Errors and hang-ups are reported without being requested.
+//! - A wait ends at once: with what is ready, or as if its timeout had passed. Only what becomes ready
+//!   [in a wait](Machine::set_in_wait) takes time, which is real, because the poller measures by it.
+//! - Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
+//!   looks at in every call: so a real waker works.
 //!
-//! It does not model threads, files that forget to mark, and the memory that the kernel needs.
-//!
-//! Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
-//! looks at in every call: so a real waker works. There is no time: a wait without an event ends at
-//! once, and is recorded, unless something becomes ready [in a wait](Device::set_in_wait).
+//! It does not model other processes, threads, and the memory that the kernel needs.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -38,8 +27,11 @@ use super::{
         model_support::{is_readable, pass},
         raw_fd,
     },
-    kernel::{Kernel, REMOVE},
+    poll,
 };
+
+mod devpoll;
+mod port;
 
 /// The first number of the model's own files.
 pub(super) const FIRST: RawFd = 5_000;
@@ -52,65 +44,40 @@ const REAL: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Call {
+    Associate(RawFd, c_short),
+    Dissociate(RawFd),
     /// The changes, without those of real files.
     Write(Vec<(RawFd, c_short)>),
-    /// The greatest number of entries, and the timeout in milliseconds.
-    Poll(usize, c_int),
-}
-
-/// The end of a call of `ioctl`, if not as usual.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// A signal.
-    Interrupted,
-    /// Another error.
-    Broken,
-}
-
-/// An entry of the kernel's array.
-#[derive(Debug, Default)]
-struct Entry {
-    /// `None`: it was removed, or its number was not open when it was written.
-    file: Option<u64>,
-    flags: c_short,
-    is_marked: bool,
-    /// The file that marks it.
-    marked_by: Option<u64>,
+    /// The greatest number of events (poll: the number of entries), and the timeout.
+    Wait(usize, Option<Duration>),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Device {
+pub(super) struct Machine {
     /// The file of each open number.
     numbers: BTreeMap<RawFd, u64>,
     /// The readiness of each file.
     files: BTreeMap<u64, c_short>,
     last_file: u64,
-    entries: BTreeMap<RawFd, Entry>,
-    /// Where the next call begins to look.
-    scan_from: RawFd,
-    /// The ends of the next calls of `ioctl`.
-    pub(super) ends: VecDeque<End>,
-    /// Numbers whose files refuse to be watched.
+    pub(super) port: port::Port,
+    pub(super) device: devpoll::Device,
+    /// The array of the last call of poll.
+    array: Vec<libc::pollfd>,
+    /// Numbers that the kernel refuses to watch.
     pub(super) refuses: Vec<RawFd>,
-    /// Number of the next writes that fail, and apply nothing.
-    pub(super) failing_writes: usize,
-    /// The last close of an idle file does not mark its entries.
-    pub(super) closes_silently: bool,
-    /// The calls come from a forked child.
-    pub(super) is_in_child: bool,
-    /// Limit of the descriptors of the process; `None`: more than any test has.
-    pub(super) limit: Option<usize>,
+    /// The errors of the next waits, which then do nothing.
+    pub(super) ends: VecDeque<Errno>,
     /// The file that becomes ready in the next call that waits, and after which time.
     change: Option<(Duration, RawFd, c_short)>,
     calls: Vec<Call>,
 }
 
-impl Device {
+/// The files, as the test moves them.
+impl Machine {
     /// Opens a file, with nothing ready.
     pub(super) fn open(&mut self, fd: RawFd) {
         self.last_file += 1;
-        self.files.insert(self.last_file, 0);
-        self.open_as(fd, self.last_file);
+        self.open_in_place(fd);
     }
 
     /// Opens a file under `fd` that the kernel cannot distinguish from the last one: it is at the same
@@ -129,18 +96,12 @@ impl Device {
         assert!(fd >= FIRST && self.numbers.insert(fd, file).is_none());
     }
 
-    /// Closes a number: no entry is removed.
     pub(super) fn close(&mut self, fd: RawFd) {
         let file = self.numbers.remove(&fd).expect("it is open");
-        if self.numbers.values().any(|other| *other == file) {
-            return;
-        }
-        self.files.remove(&file);
-        for entry in self.entries.values_mut() {
-            if entry.marked_by == Some(file) {
-                entry.marked_by = None;
-                entry.is_marked |= !self.closes_silently;
-            }
+        self.port.close(fd);
+        if !self.numbers.values().any(|other| *other == file) {
+            self.files.remove(&file);
+            self.device.close(file);
         }
     }
 
@@ -148,27 +109,39 @@ impl Device {
     pub(super) fn set(&mut self, fd: RawFd, ready: c_short) {
         let file = self.numbers[&fd];
         self.files.insert(file, ready);
-        for entry in self.entries.values_mut() {
-            entry.is_marked |= entry.marked_by == Some(file);
+        self.device.mark(file);
+        let numbers = self.numbers.iter().filter(|(_, other)| **other == file);
+        for (fd, _) in numbers {
+            self.port.look(*fd, ready);
         }
     }
 
-    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`: real time,
-    /// which is what the poller measures by.
+    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`.
     pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
         self.change = Some((after, fd, ready));
     }
 
-    /// The calls since the last look.
+    /// The calls since the last look, without those for real files.
     pub(super) fn calls(&mut self) -> Vec<Call> {
-        std::mem::take(&mut self.calls)
+        let calls = std::mem::take(&mut self.calls);
+        let is_ours = |call: &Call| match call {
+            Call::Associate(fd, _) | Call::Dissociate(fd) => *fd >= FIRST,
+            Call::Write(changes) => !changes.is_empty(),
+            Call::Wait(..) => true,
+        };
+        calls.into_iter().filter(is_ours).collect()
     }
 
-    /// The flags of each entry of the model's files that has some, or a file.
-    pub(super) fn entries(&self) -> Vec<(RawFd, c_short)> {
-        let ours = self.entries.range(FIRST..);
-        let present = ours.filter(|(_, entry)| entry.file.is_some() || entry.flags != 0);
-        present.map(|(fd, entry)| (*fd, entry.flags)).collect()
+    /// The model's files that the kernel watches, each with its flags.
+    pub(super) fn watched(&self) -> Vec<(RawFd, c_short)> {
+        let array = self.array.iter().map(|entry| (entry.fd, entry.events));
+        let of_poll = array.filter(|(fd, _)| *fd >= FIRST);
+        let mut all: Vec<_> = of_poll
+            .chain(self.port.watched())
+            .chain(self.device.watched())
+            .collect();
+        all.sort_unstable();
+        all
     }
 
     /// The file of an open number.
@@ -179,178 +152,85 @@ impl Device {
         raw_fd::is_open(fd).is_ok().then_some(REAL)
     }
 
-    fn ready(&self, fd: RawFd, file: u64) -> c_short {
-        match file {
+    /// Returns the readiness; `None`: it is not open.
+    fn ready(&self, fd: RawFd) -> Option<c_short> {
+        Some(match self.file(fd)? {
             REAL if is_readable(fd) => libc::POLLIN,
             REAL => 0,
-            _ => self.files[&file],
-        }
+            file => self.files[&file],
+        })
     }
 
-    fn check(&self, count: usize, most: usize) -> Result<(), Errno> {
-        if self.is_in_child {
-            return Err(Errno::ACCESS);
+    /// A call that waits: `scan` looks for what is ready.
+    fn wait(
+        &mut self,
+        room: usize,
+        timeout: Option<Duration>,
+        watches_waker: bool,
+        mut scan: impl FnMut(&mut Self) -> usize,
+    ) -> Result<usize, Errno> {
+        self.calls.push(Call::Wait(room, timeout));
+        let returns_at_once = timeout == Some(Duration::ZERO);
+        assert!(watches_waker || returns_at_once, "this wait is deaf");
+        if let Some(errno) = self.ends.pop_front() {
+            return Err(errno);
         }
-        if count > most {
-            return Err(Errno::INVAL);
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, changes: &[(RawFd, c_short)]) -> Result<(), Errno> {
-        let ours: Vec<_> = changes
-            .iter()
-            .copied()
-            .filter(|change| change.0 >= FIRST)
-            .collect();
-        if !ours.is_empty() {
-            self.calls.push(Call::Write(ours));
-        }
-        assert!(!changes.is_empty(), "a call for nothing");
-        self.check(changes.len(), self.limit.unwrap_or(usize::MAX))?;
-        if self.failing_writes > 0 {
-            self.failing_writes -= 1;
-            return Err(Errno::IO);
-        }
-        for (fd, flags) in changes.iter().filter(|change| change.0 >= 0) {
-            if *flags == REMOVE {
-                self.remove(*fd);
-            } else {
-                self.change(*fd, *flags)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn remove(&mut self, fd: RawFd) {
-        if let Some(entry) = self
-            .entries
-            .get_mut(&fd)
-            .filter(|entry| entry.file.is_some())
-        {
-            *entry = Entry::default();
-        }
-    }
-
-    fn change(&mut self, fd: RawFd, flags: c_short) -> Result<(), Errno> {
-        let file = self.file(fd);
-        let ready = file.map(|file| self.ready(fd, file));
-        let entry = self.entries.entry(fd).or_default();
-        let (Some(file), Some(ready)) = (file, ready) else {
-            entry.is_marked = true;
-            entry.flags |= flags;
-            return Ok(());
-        };
-        if entry.flags == flags && entry.file == Some(file) {
-            return Ok(());
-        }
-        entry.is_marked = true;
-        if self.refuses.contains(&fd) {
-            return Err(Errno::NXIO);
-        }
-        entry.file = Some(file);
-        entry.flags |= flags;
-        if ready & (flags | UNREQUESTED) == 0 {
-            entry.marked_by = Some(file);
-        }
-        Ok(())
-    }
-
-    /// Returns the flags that a marked entry has to report; 0: nothing.
-    fn look(&mut self, fd: RawFd) -> c_short {
-        if self.entries[&fd].file.is_none() {
-            return 0;
-        }
-        let Some(file) = self.file(fd) else {
-            return libc::POLLNVAL;
-        };
-        let ready = self.ready(fd, file);
-        let entry = self.entries.get_mut(&fd).expect("it is there");
-        entry.file = Some(file);
-        let found = ready & (entry.flags | UNREQUESTED);
-        if found == 0 && file != REAL {
-            entry.marked_by = Some(file);
-            entry.is_marked = false;
-        }
-        found
-    }
-
-    /// Fills the list, in a circle, and returns how many places.
-    fn scan(&mut self, list: &mut [libc::pollfd]) -> usize {
-        let first = self.scan_from;
-        let behind = self.entries.range(first..);
-        let circle = behind.chain(self.entries.range(..first));
-        let marked = circle.filter(|(_, entry)| entry.is_marked);
-        let marked: Vec<_> = marked.map(|(fd, _)| *fd).collect();
-        let mut count = 0;
-        for fd in marked {
-            if count == list.len() {
-                break;
-            }
-            let found = self.look(fd);
-            if found != 0 {
-                // Of a closed descriptor, the flags are not written.
-                (list[count].fd, list[count].revents) = (fd, found);
-                count += 1;
-            }
-        }
-        if count == list.len() {
-            self.scan_from = list[count - 1].fd + 1;
-        }
-        count
-    }
-
-    fn poll(&mut self, list: &mut [libc::pollfd], timeout: c_int) -> Result<usize, Errno> {
-        self.calls.push(Call::Poll(list.len(), timeout));
-        self.check(list.len(), self.limit.map_or(usize::MAX, |limit| limit - 1))?;
-        assert!(!list.is_empty(), "such a call only sleeps");
-        let mut real = self.entries.range(..FIRST);
-        let has_waker = real.any(|(_, entry)| entry.file.is_some() && entry.flags == libc::POLLIN);
-        assert!(has_waker || timeout == 0, "this wait is deaf to wakes");
-        match self.ends.pop_front() {
-            Some(End::Interrupted) => return Err(Errno::INTR),
-            Some(End::Broken) => return Err(Errno::BADF),
-            None => {}
-        }
-        let mut count = self.scan(list);
-        if count == 0 && timeout != 0 {
+        let mut count = scan(self);
+        if count == 0 && !returns_at_once {
             if let Some((after, fd, ready)) = self.change.take() {
                 pass(after);
                 self.set(fd, ready);
-                count = self.scan(list);
+                count = scan(self);
             }
         }
-        assert!(count > 0 || timeout >= 0, "this wait would never end");
+        assert!(count > 0 || timeout.is_some(), "this wait would never end");
         Ok(count)
+    }
+
+    /// Looks at each entry of an array, as poll does.
+    fn look(&self, array: &mut [libc::pollfd]) -> usize {
+        for entry in &mut *array {
+            let flags = entry.events | UNREQUESTED;
+            let ready = self.ready(entry.fd);
+            entry.revents = ready.map_or(libc::POLLNVAL, |ready| ready & flags);
+        }
+        array.iter().filter(|entry| entry.revents != 0).count()
     }
 }
 
-/// The device as the backend sees it, and as its test does.
+/// The kernel as the backend sees it, and as its test does.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeKernel {
-    device: Arc<Mutex<Device>>,
+    machine: Arc<Mutex<Machine>>,
 }
 
 impl FakeKernel {
-    pub(super) fn device(&self) -> MutexGuard<'_, Device> {
-        self.device.lock().expect("no test panics with the device")
+    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().expect("no test goes on after a panic")
     }
 }
 
-impl Kernel for FakeKernel {
+impl poll::Sys for FakeKernel {
     fn is_open(&self, fd: RawFd) -> Result<(), Errno> {
-        self.device().file(fd).map(drop).ok_or(Errno::BADF)
+        self.machine().file(fd).map(drop).ok_or(Errno::BADF)
     }
 
-    fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno> {
-        let changes: Vec<_> = changes
-            .iter()
-            .map(|change| (change.fd, change.events))
-            .collect();
-        self.device().write(&changes)
+    fn poll(
+        &mut self,
+        array: &mut [libc::pollfd],
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        let mut machine = self.machine();
+        machine.array = array.to_vec();
+        let mut entries = array.iter();
+        let watches_waker = entries.any(|entry| entry.fd < FIRST && entry.events == libc::POLLIN);
+        machine.wait(array.len(), timeout, watches_waker, |machine| {
+            machine.look(array)
+        })
     }
+}
 
-    fn poll(&mut self, list: &mut [libc::pollfd], timeout: c_int) -> Result<usize, Errno> {
-        self.device().poll(list, timeout)
-    }
+/// A timeout in milliseconds, as the calls are recorded.
+fn recorded(ms: c_int) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
 }

@@ -19,8 +19,9 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     const CALLS: Calls;
     /// The flag of a half-close; 0 if the kernel has none.
     const HALF_CLOSE: c_short = 0;
-    /// Limit of the changes of one [`apply`](Self::apply).
-    const AT_ONCE: usize = usize::MAX;
+    /// Limit of the changes of one [`apply`](Self::apply). Each may be two entries of `/dev/poll`, whose
+    /// writes are limited by the limit of descriptors (usually 256 or more).
+    const AT_ONCE: usize = 64;
     /// The report of a watch ends it.
     const REPORTS_ONCE: bool = false;
     /// The close of a number ends its watch. An open one is added and removed at once, so that the

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The calls, which a test replaces.
-pub(super) trait Sys: fmt::Debug + Send {
+pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     ///
     /// `EBADF`: there is none.

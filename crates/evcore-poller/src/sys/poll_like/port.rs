@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 mod system;
 
 /// The calls of one port for descriptors, which a test replaces.
-pub(super) trait Sys: fmt::Debug + Send {
+pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// `port_associate`: queues one event when one of its `flags`, an error or a hang-up is
     /// true; at once if it already is. Replaces an existing association.
     ///
@@ -69,7 +69,7 @@ pub(super) trait Sys: fmt::Debug + Send {
 /// The kernel's `port_event`; `system.rs` checks that the layout is the same.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PortEvent {
+pub(in crate::sys) struct PortEvent {
     /// The readiness, in the flags of poll.
     pub(super) events: c_int,
     /// The kind of object: a descriptor, because nothing else is associated.

@@ -1,7 +1,14 @@
 //! Each difference from poll(2) that the manual page poll(4D) or the driver's source names: first what
 //! the model of the device does, then what the backend makes of it.
 
-use super::{super::kernel::Kernel as _, *};
+use super::{
+    super::{
+        devpoll::{REMOVE, Sys},
+        flags::entry,
+    },
+    *,
+};
+use Call::{Wait, Write};
 
 /// The device without the backend, with [`A`] and [`B`] open.
 struct Bare(FakeKernel);
@@ -9,20 +16,20 @@ struct Bare(FakeKernel);
 impl Bare {
     fn new() -> Self {
         let kernel = FakeKernel::default();
-        kernel.device().open(A);
-        kernel.device().open(B);
+        kernel.machine().open(A);
+        kernel.machine().open(B);
         Self(kernel)
     }
 
     fn write(&mut self, changes: &[(RawFd, c_short)]) -> Result<(), Errno> {
         let entries = changes.iter().map(|(fd, flags)| entry(*fd, *flags));
-        self.0.write(&entries.collect::<Vec<_>>())
+        Sys::write(&mut self.0, &entries.collect::<Vec<_>>())
     }
 
     /// Returns the entries that a call finds, in a list of `room`.
     fn poll(&mut self, room: usize) -> Result<Vec<(RawFd, c_short)>, Errno> {
         let mut list = vec![entry(-1, 0); room];
-        let count = self.0.poll(&mut list, 0)?;
+        let count = Sys::poll(&mut self.0, &mut list, 0)?;
         Ok(list[..count]
             .iter()
             .map(|entry| (entry.fd, entry.revents))
@@ -34,6 +41,10 @@ impl Bare {
     }
 }
 
+fn fixture() -> Fixture {
+    Fixture::new(Kind::DevPoll)
+}
+
 const NVAL: c_short = libc::POLLNVAL;
 
 #[test]
@@ -41,34 +52,15 @@ fn a_second_write_adds_flags_to_the_entry() {
     let mut bare = Bare::new();
     bare.write(&[(A, IN)]).expect("written");
     bare.write(&[(A, OUT), (B, IN), (B, OUT)]).expect("written");
-    assert_eq!(bare.0.device().entries(), [(A, IN | OUT), (B, IN | OUT)]);
+    assert_eq!(bare.0.machine().watched(), [(A, IN | OUT), (B, IN | OUT)]);
     bare.write(&[(A, REMOVE), (A, OUT)]).expect("written");
-    assert_eq!(bare.0.device().entries(), [(A, OUT), (B, IN | OUT)]);
-}
-
-#[test]
-fn a_narrowed_interest_reports_nothing_else() {
-    for (before, after, ready, reported) in [
-        (Interest::BOTH, Interest::READ, IN | OUT, Ready::READABLE),
-        (Interest::BOTH, Interest::WRITE, IN | OUT, Ready::WRITABLE),
-        (Interest::READ, Interest::WRITE, IN | OUT, Ready::WRITABLE),
-    ] {
-        let mut fixture = Fixture::new();
-        fixture.add(A, 1, before, Mode::Level);
-        fixture.wait();
-        fixture.set(A, ready);
-        fixture.modify(1, after);
-        assert_eq!(fixture.wait(), [(1, reported)]);
-        fixture.set(A, ready & !asking(after));
-        assert_eq!(fixture.wait(), []);
-        assert_eq!(fixture.entries(), [(A, asking(after))]);
-    }
+    assert_eq!(bare.0.machine().watched(), [(A, OUT), (B, IN | OUT)]);
 }
 
 #[test]
 fn pollremove_removes_only_alone() {
     let mut bare = Bare::new();
-    bare.0.device().set(A, IN);
+    bare.0.machine().set(A, IN);
     bare.write(&[(A, IN)]).expect("written");
     bare.write(&[(A, IN | REMOVE)]).expect("written");
     assert_eq!(bare.found(), [(A, IN)]);
@@ -87,7 +79,7 @@ fn a_removal_is_written_in_every_way_to_remove() {
         |fixture| fixture.modify(1, Interest::NONE),
     ];
     for removes in ways {
-        let mut fixture = Fixture::new();
+        let mut fixture = fixture();
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.wait();
         fixture.calls();
@@ -95,7 +87,7 @@ fn a_removal_is_written_in_every_way_to_remove() {
         fixture.set(A, IN | HUP);
         assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
         assert_eq!(fixture.calls()[0], Write(vec![(A, REMOVE)]));
-        assert_eq!(fixture.entries(), []);
+        assert_eq!(fixture.watched(), []);
     }
 }
 
@@ -104,7 +96,7 @@ fn a_closed_descriptor_stays_until_pollremove() {
     let mut bare = Bare::new();
     bare.write(&[(A, IN)]).expect("written");
     assert_eq!(bare.found(), []);
-    bare.0.device().close(A);
+    bare.0.machine().close(A);
     for _ in 0..3 {
         assert_eq!(bare.found(), [(A, NVAL)]);
     }
@@ -112,46 +104,27 @@ fn a_closed_descriptor_stays_until_pollremove() {
     assert_eq!(bare.found(), []);
 }
 
-#[test]
-fn a_closed_descriptor_is_reported_once() {
-    for ready in [0, IN] {
-        let mut fixture = Fixture::new();
-        for (fd, key) in [(A, 1), (B, 2)] {
-            fixture.add(fd, key, Interest::READ, Mode::Level);
-        }
-        fixture.set(A, ready);
-        fixture.set(B, IN);
-        fixture.wait();
-        fixture.close(A);
-        let reported = fixture.try_wait(None).expect("a wait");
-        assert_eq!(reported, [(1, GONE), (2, Ready::READABLE)]);
-        assert_eq!(fixture.wait(), [(2, Ready::READABLE)], "reported once");
-        assert_eq!(fixture.entries(), [(B, IN)]);
-        fixture.remove(1);
-    }
-}
-
 /// It "may" be reported, by the manual: a file that is idle, and does not mark its entries when it is
 /// closed, is never looked at.
 #[test]
 fn an_idle_closed_descriptor_may_be_silent() {
-    let mut fixture = Fixture::new();
-    fixture.kernel.device().closes_silently = true;
+    let mut fixture = fixture();
+    fixture.kernel().device.closes_silently = true;
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.wait();
     fixture.close(A);
     assert_eq!(fixture.wait(), []);
     fixture.remove(1);
     assert_eq!(fixture.wait(), []);
-    assert_eq!(fixture.entries(), []);
+    assert_eq!(fixture.watched(), []);
 }
 
 #[test]
 fn a_closed_descriptor_with_a_duplicate_is_reported_late() {
-    let mut fixture = Fixture::new();
+    let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.wait();
-    fixture.kernel.device().duplicate(A, B + 1);
+    fixture.kernel().duplicate(A, B + 1);
     fixture.close(A);
     assert_eq!(fixture.wait(), []);
     fixture.set(B + 1, IN);
@@ -160,35 +133,22 @@ fn a_closed_descriptor_with_a_duplicate_is_reported_late() {
 }
 
 #[test]
-fn a_closed_edge_or_one_shot_is_reported_once() {
-    for mode in [Mode::Edge, Mode::Oneshot] {
-        let mut fixture = Fixture::new();
-        fixture.add(A, 1, Interest::READ, mode);
-        fixture.wait();
-        fixture.close(A);
-        assert_eq!(fixture.wait(), [(1, GONE)], "{mode:?}");
-        assert_eq!(fixture.wait(), [], "{mode:?}");
-        assert_eq!(fixture.entries(), [], "{mode:?}");
-    }
-}
-
-#[test]
 fn a_reused_number_is_watched_by_mistake() {
     let mut bare = Bare::new();
     bare.write(&[(A, IN)]).expect("written");
     assert_eq!(bare.found(), []);
-    bare.0.device().close(A);
-    bare.0.device().open(A);
+    bare.0.machine().close(A);
+    bare.0.machine().open(A);
     assert_eq!(bare.found(), []);
-    bare.0.device().set(A, IN);
+    bare.0.machine().set(A, IN);
     assert_eq!(bare.found(), [(A, IN)]);
 }
 
 #[test]
 fn a_reused_number_is_silent_once_its_key_is_removed() {
     for closes_silently in [false, true] {
-        let mut fixture = Fixture::new();
-        fixture.kernel.device().closes_silently = closes_silently;
+        let mut fixture = fixture();
+        fixture.kernel().device.closes_silently = closes_silently;
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.wait();
         fixture.close(A);
@@ -209,22 +169,22 @@ fn a_reused_number_is_silent_once_its_key_is_removed() {
 #[test]
 fn a_file_in_the_place_of_the_old_one_is_watched() {
     let mut bare = Bare::new();
-    bare.0.device().closes_silently = true;
+    bare.0.machine().device.closes_silently = true;
     bare.write(&[(B, IN)]).expect("written");
     assert_eq!(bare.found(), []);
-    bare.0.device().close(B);
-    bare.0.device().open_in_place(B);
+    bare.0.machine().close(B);
+    bare.0.machine().open_in_place(B);
     bare.write(&[(B, IN)]).expect("written");
-    bare.0.device().set(B, IN);
+    bare.0.machine().set(B, IN);
     assert_eq!(bare.found(), [], "the device has not noticed");
 
-    let mut fixture = Fixture::new();
-    fixture.kernel.device().closes_silently = true;
+    let mut fixture = fixture();
+    fixture.kernel().device.closes_silently = true;
     fixture.add(B, 1, Interest::READ, Mode::Level);
     fixture.wait();
     fixture.remove_before_close(1);
     fixture.close(B);
-    fixture.kernel.device().open_in_place(B);
+    fixture.kernel().open_in_place(B);
     fixture.add(B, 2, Interest::READ, Mode::Level);
     fixture.set(B, IN);
     assert_eq!(fixture.wait(), [(2, Ready::READABLE)]);
@@ -235,8 +195,8 @@ fn a_number_that_is_not_open_is_accepted_and_silent() {
     let mut bare = Bare::new();
     bare.write(&[(B + 1, OUT)]).expect("no error");
     assert_eq!(bare.found(), [], "not even POLLNVAL");
-    bare.0.device().open(B + 1);
-    bare.0.device().set(B + 1, IN | OUT);
+    bare.0.machine().open(B + 1);
+    bare.0.machine().set(B + 1, IN | OUT);
     assert_eq!(bare.found(), []);
     bare.write(&[(B + 1, REMOVE), (B + 1, IN)])
         .expect("written");
@@ -248,79 +208,35 @@ fn a_number_that_is_not_open_is_accepted_and_silent() {
 #[test]
 fn flags_of_an_earlier_file_are_not_reported() {
     for (ready, reported) in [(OUT, None), (IN | OUT, Some((2, Ready::READABLE)))] {
-        let mut fixture = Fixture::new();
+        let mut fixture = fixture();
         fixture.add(A, 1, Interest::WRITE, Mode::Level);
         fixture.close(A);
         assert_eq!(fixture.wait(), []);
         fixture.remove(1);
         fixture.wait();
-        assert_eq!(fixture.entries(), [(A, OUT)], "the device has kept them");
+        assert_eq!(fixture.watched(), [(A, OUT)], "the device has kept them");
         fixture.open(A);
         fixture.set(A, ready);
         fixture.add(A, 2, Interest::READ, Mode::Level);
         for _ in 0..3 {
             assert_eq!(fixture.wait(), Vec::from_iter(reported));
         }
-        assert_eq!(fixture.entries(), [(A, IN)], "written afresh");
-    }
-}
-
-#[test]
-fn flags_of_an_earlier_file_hide_nothing() {
-    let mut fixture = Fixture::with_room(1);
-    fixture.add(A, 1, Interest::WRITE, Mode::Level);
-    fixture.close(A);
-    fixture.wait();
-    fixture.remove(1);
-    fixture.open(A);
-    for (fd, key) in [(A, 2), (B, 3)] {
-        fixture.add(fd, key, Interest::READ, Mode::Level);
-    }
-    fixture.set(A, OUT);
-    fixture.set(B, IN);
-    assert_eq!(fixture.wait(), [(3, Ready::READABLE)]);
-}
-
-#[test]
-fn flags_of_an_earlier_file_end_no_wait() {
-    for returns_on_signal in [false, true] {
-        let mut fixture = Fixture::new();
-        if returns_on_signal {
-            fixture.events = Events::raw(8);
-        }
-        fixture.add(A, 1, Interest::WRITE, Mode::Level);
-        fixture.close(A);
-        fixture.wait();
-        fixture.remove(1);
-        fixture.open(A);
-        fixture.set(A, OUT);
-        fixture.add(A, 2, Interest::READ, Mode::Level);
-        fixture.calls();
-        let waited = fixture.try_wait(Some(SECOND));
-        if returns_on_signal {
-            assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
-        } else {
-            assert_eq!(waited.expect("a wait"), []);
-            let afresh = Write(vec![(A, REMOVE), (A, IN)]);
-            let calls = fixture.calls();
-            assert!(calls.contains(&afresh), "{calls:?}");
-            assert!(matches!(calls.last(), Some(Poll(2, 1..))), "{calls:?}");
-        }
+        assert_eq!(fixture.watched(), [(A, IN)], "written afresh");
     }
 }
 
 #[test]
 fn a_file_that_refuses_ends_the_write() {
     let mut bare = Bare::new();
-    bare.0.device().open(B + 1);
-    bare.0.device().refuses.push(B);
+    bare.0.machine().open(B + 1);
+    bare.0.machine().refuses.push(B);
     let written = bare.write(&[(A, IN), (B, IN), (B + 1, IN)]);
     assert_eq!(written, Err(Errno::NXIO));
-    assert_eq!(bare.0.device().entries(), [(A, IN)]);
+    assert_eq!(bare.0.machine().watched(), [(A, IN)]);
 
-    let mut fixture = Fixture::new();
+    let mut fixture = fixture();
     fixture.open(B + 1);
-    fixture.kernel.device().refuses.push(B);
+    fixture.kernel().refuses.push(B);
     for (fd, key) in [(A, 1), (B, 2), (B + 1, 3)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
         fixture.set(fd, IN);
@@ -333,14 +249,14 @@ fn a_file_that_refuses_ends_the_write() {
 #[test]
 fn a_list_as_long_as_the_limit_is_not_passed() {
     let mut bare = Bare::new();
-    bare.0.device().limit = Some(2);
+    bare.0.machine().device.limit = Some(2);
     assert_eq!(bare.poll(2), Err(Errno::INVAL));
     let too_many = bare.write(&[(A, IN), (A, IN), (B, IN)]);
     assert_eq!(too_many, Err(Errno::INVAL));
 
     // The device and the waker have three.
-    let mut fixture = Fixture::with_room(1000);
-    fixture.kernel.device().limit = Some(5);
+    let mut fixture = Fixture::with_room(Kind::DevPoll, 1000);
+    fixture.kernel().device.limit = Some(5);
     for (fd, key) in [(A, 1), (B, 2)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
         fixture.set(fd, IN);
@@ -355,9 +271,9 @@ fn a_list_as_long_as_the_limit_is_not_passed() {
 /// More changes than the process may have descriptors go in single writes.
 #[test]
 fn a_write_beyond_the_limit_is_split() {
-    let mut fixture = Fixture::with_room(4);
+    let mut fixture = Fixture::with_room(Kind::DevPoll, 4);
     let fds = (B + 1)..(B + 11);
-    fixture.kernel.device().limit = Some(14);
+    fixture.kernel().device.limit = Some(14);
     for (fd, key) in fds.clone().zip(0..) {
         fixture.open(fd);
         fixture.add(fd, key, Interest::READ, Mode::Level);
@@ -368,14 +284,14 @@ fn a_write_beyond_the_limit_is_split() {
     }
     assert_eq!(fixture.wait(), []);
     let expected: Vec<_> = fds.map(|fd| (fd, OUT)).collect();
-    assert_eq!(fixture.entries(), expected);
+    assert_eq!(fixture.watched(), expected);
 }
 
 #[test]
 fn a_forked_child_has_no_access() {
     let mut bare = Bare::new();
     bare.write(&[(A, IN)]).expect("written");
-    bare.0.device().is_in_child = true;
+    bare.0.machine().device.is_in_child = true;
     assert_eq!(bare.write(&[(A, REMOVE)]), Err(Errno::ACCESS));
     assert_eq!(bare.poll(1), Err(Errno::ACCESS));
 }
@@ -384,16 +300,16 @@ fn a_forked_child_has_no_access() {
 /// changed is not taken for refused.
 #[test]
 fn in_an_undetected_child_each_wait_fails() {
-    let mut fixture = Fixture::new();
+    let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
-    fixture.kernel.device().is_in_child = true;
+    fixture.kernel().device.is_in_child = true;
     for _ in 0..2 {
         let refused = fixture.try_wait(NOW).expect_err("the child has no access");
         assert!(refused.to_string().starts_with("write(/dev/poll) failed"));
         let errno = std::io::Error::from(refused).raw_os_error();
         assert_eq!(errno, Some(libc::EACCES));
     }
-    fixture.kernel.device().is_in_child = false;
+    fixture.kernel().device.is_in_child = false;
     fixture.set(A, IN);
     assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
 }
@@ -401,26 +317,15 @@ fn in_an_undetected_child_each_wait_fails() {
 #[test]
 fn the_device_is_not_lent_to_other_pollers() {
     // Polling it would report POLLERR.
-    assert!(Fixture::new().poller.backend().descriptor().is_none());
-}
-
-#[test]
-fn the_list_of_a_call_without_events_is_ignored() {
-    // It still holds the entries of the call before.
-    let mut fixture = Fixture::new();
-    fixture.add(A, 1, Interest::READ, Mode::Level);
-    fixture.set(A, IN);
-    assert_eq!(fixture.wait().len(), 1);
-    fixture.set(A, 0);
-    assert_eq!(fixture.wait(), []);
+    assert!(fixture().poller.backend().descriptor().is_none());
 }
 
 #[test]
 fn a_call_resumes_behind_the_last_reported_entry() {
     let mut bare = Bare::new();
-    bare.0.device().open(B + 1);
+    bare.0.machine().open(B + 1);
     for fd in [A, B, B + 1] {
-        bare.0.device().set(fd, IN);
+        bare.0.machine().set(fd, IN);
         bare.write(&[(fd, IN)]).expect("written");
     }
     for _ in 0..2 {
@@ -428,4 +333,71 @@ fn a_call_resumes_behind_the_last_reported_entry() {
             assert_eq!(bare.poll(1), Ok(vec![(fd, IN)]));
         }
     }
+}
+
+#[test]
+fn all_changes_of_a_turn_are_one_write() {
+    let mut fixture = fixture();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.add(B, 2, Interest::BOTH, Mode::Level);
+    assert_eq!(fixture.calls(), [], "they go with the wait");
+    fixture.wait();
+    let written = Write(vec![(A, IN), (B, IN | OUT)]);
+    assert_eq!(fixture.calls(), [written, Wait(3, NOW)]);
+    fixture.remove(2);
+    fixture.modify(1, Interest::WRITE);
+    fixture.wait();
+    let written = Write(vec![(B, REMOVE), (A, REMOVE), (A, OUT)]);
+    assert_eq!(fixture.calls(), [written, Wait(2, NOW)]);
+}
+
+#[test]
+fn many_changes_take_several_writes() {
+    let mut fixture = Fixture::with_room(Kind::DevPoll, 300);
+    fixture.kernel().device.limit = Some(256);
+    let fds: Vec<_> = (B + 1..).take(200).collect();
+    for (fd, key) in fds.iter().zip(0..) {
+        fixture.open(*fd);
+        fixture.add(*fd, key, Interest::READ, Mode::Level);
+        fixture.set(*fd, IN);
+    }
+    assert_eq!(fixture.wait().len(), 200);
+    for key in 0..200 {
+        fixture.modify(key, Interest::BOTH);
+    }
+    assert_eq!(fixture.wait().len(), 200);
+    let expected: Vec<_> = fds.iter().map(|fd| (*fd, IN | OUT)).collect();
+    assert_eq!(fixture.watched(), expected);
+    let written = fixture.calls().into_iter().map(|call| match call {
+        Write(changes) => changes.len(),
+        _ => 0,
+    });
+    assert_eq!(written.sum::<usize>(), 200 + 2 * 200);
+}
+
+#[test]
+fn what_a_failed_write_leaves_is_removed() {
+    let mut fixture = fixture();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.wait();
+    fixture.kernel().device.failing_writes = 1;
+    fixture.modify(1, Interest::BOTH);
+    let reported = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
+    assert_eq!(fixture.wait(), [(1, reported)]);
+    assert_eq!(fixture.watched(), [(A, IN)], "it is still there");
+    fixture.set(A, IN);
+    assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
+    assert_eq!(fixture.watched(), []);
+}
+
+#[test]
+fn a_removal_that_fails_is_an_error_of_the_wait() {
+    let mut fixture = fixture();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.wait();
+    fixture.kernel().device.failing_writes = 1;
+    fixture.remove(1);
+    assert!(matches!(fixture.try_wait(NOW), Err(Error::Os { .. })));
+    assert_eq!(fixture.wait(), [], "the next wait writes it");
+    assert_eq!(fixture.watched(), []);
 }
