@@ -6,9 +6,9 @@
 //!   events, keeps its mode, and evaluates the descriptor again. Dropping a missing one is `ENOENT`,
 //!   and an identifier that is not an open descriptor is `EBADF`. Closing drops the knotes. Events and
 //!   receipts have the identifier of the change.
-//! - A condition that becomes true activates the knotes of its descriptor. It is evaluated again
-//!   when they are collected. A collected knote goes to the end of the queue (level), or is no
-//!   longer active (`EV_CLEAR`).
+//! - A condition that becomes true activates the knotes of its descriptor, which go to the end of the
+//!   queue. It is evaluated again when they are collected. A collected knote goes to the end again
+//!   (level), or is no longer active (`EV_CLEAR`).
 //! - A knote with `EV_ONESHOT` is not evaluated again: it reports what was true when it became
 //!   active, and is gone.
 //! - Changes are applied in their order, before anything is collected. One that is refused, or asks
@@ -231,9 +231,13 @@ impl Model {
 
     fn activate(&mut self, fd: RawFd, filter: Filter) {
         let found = self.look(fd, filter);
-        if let Some(at) = self.find(fd, filter) {
-            let knote = &mut self.knotes[at];
-            knote.active = found.or(knote.active);
+        let Some(at) = self.find(fd, filter) else {
+            return;
+        };
+        let was_active = self.knotes[at].active.is_some();
+        self.knotes[at].active = found.or(self.knotes[at].active);
+        if found.is_some() && !was_active {
+            self.knotes[at..].rotate_left(1);
         }
     }
 }
@@ -299,7 +303,8 @@ impl Model {
             None if adds => self.knotes.push(Knote {
                 fd,
                 filter: change.filter,
-                flags: change.flags & (flag::CLEAR | flag::ONESHOT),
+                // As in FreeBSD, its events have the flag too, and are no receipts.
+                flags: change.flags & (flag::CLEAR | flag::ONESHOT | flag::RECEIPT),
                 id: change.id,
                 active: None,
             }),
