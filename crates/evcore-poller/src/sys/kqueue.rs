@@ -72,9 +72,11 @@ mod registrations;
 ))]
 mod system;
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod fake_kernel;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
+pub(super) use fake_kernel::{FakeKernel, Model};
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use kernel::{Change, Kernel, flag};
@@ -106,7 +108,7 @@ impl Kqueue<system::System> {
 }
 
 impl<K: Kernel> Kqueue<K> {
-    fn over(kernel: K) -> Result<Self> {
+    pub(super) fn over(kernel: K) -> Result<Self> {
         let mut kqueue = Self {
             kernel,
             wake: WakeChannel::new()?,

@@ -14,17 +14,19 @@ mod errno;
 mod fork_guard;
 #[cfg(target_os = "linux")]
 mod io_uring;
-// Its tests run on every system, over a model of the kernel.
+// Its tests run on Linux, over a model of the kernel; as those of event ports and `/dev/poll`.
 #[cfg(any(
     target_vendor = "apple",
     target_os = "freebsd",
     target_os = "netbsd",
     target_os = "openbsd",
-    test,
+    all(test, target_os = "linux"),
 ))]
 mod kqueue;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod model_support;
+#[cfg(all(test, target_os = "linux"))]
+mod model_tests;
 mod poll_call;
 mod poll_like;
 mod raw_fd;

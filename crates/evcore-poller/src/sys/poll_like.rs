@@ -33,7 +33,7 @@ use crate::{
     waker::{WakeChannel, Waker},
 };
 
-mod flags;
+pub(super) mod flags;
 mod kernel;
 mod watches;
 
@@ -53,7 +53,7 @@ pub(super) mod port;
 
 // On Linux: the BSDs lack one of the ports' errors.
 #[cfg(all(test, target_os = "linux"))]
-mod fake_kernel;
+pub(super) mod fake_kernel;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
@@ -75,7 +75,7 @@ pub(super) struct PollLike<K> {
 }
 
 impl<K: Kernel> PollLike<K> {
-    fn over(kernel: K) -> Result<Self> {
+    pub(super) fn over(kernel: K) -> Result<Self> {
         let mut backend = Self {
             kernel,
             wake: WakeChannel::new()?,

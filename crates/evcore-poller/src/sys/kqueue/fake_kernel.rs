@@ -27,6 +27,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ffi::c_short,
     os::fd::RawFd,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -42,13 +43,13 @@ use super::{
 
 /// The kernel of a backend. Its test keeps a clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FakeKernel {
+pub(in crate::sys) struct FakeKernel {
     model: Arc<Mutex<Model>>,
     events: Vec<Event>,
 }
 
 impl FakeKernel {
-    pub(super) fn model(&self) -> MutexGuard<'_, Model> {
+    pub(in crate::sys) fn model(&self) -> MutexGuard<'_, Model> {
         self.model.lock().expect("no test goes on after a panic")
     }
 }
@@ -78,21 +79,21 @@ impl Kernel for FakeKernel {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Model {
+pub(in crate::sys) struct Model {
     files: BTreeMap<RawFd, File>,
     /// In the order in which they are collected.
     knotes: Vec<Knote>,
     calls: Vec<Call>,
     /// Additions that are refused.
-    pub(super) refuses: Vec<Refusal>,
+    pub(in crate::sys) refuses: Vec<Refusal>,
     /// The errors of the next calls, which then do nothing.
-    pub(super) failures: VecDeque<Option<Errno>>,
+    pub(in crate::sys) failures: VecDeque<Option<Errno>>,
     /// Events are collected behind receipts, as far as there is room.
-    pub(super) collects_behind_receipts: bool,
+    pub(in crate::sys) collects_behind_receipts: bool,
     /// Number of waits that a signal will end.
-    pub(super) signals: usize,
+    pub(in crate::sys) signals: usize,
     /// Time that calls have waited without an event.
-    pub(super) waited: Duration,
+    pub(in crate::sys) waited: Duration,
     /// The event that arrives in the next call that waits, and after which time.
     arrival: Option<(Duration, RawFd)>,
     waker: Option<RawFd>,
@@ -100,18 +101,18 @@ pub(super) struct Model {
 
 /// The arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) changes: Vec<Change>,
-    pub(super) timeout: Option<Duration>,
+pub(in crate::sys) struct Call {
+    pub(in crate::sys) changes: Vec<Change>,
+    pub(in crate::sys) timeout: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
-    pub(super) fd: RawFd,
-    pub(super) filter: Filter,
-    pub(super) errno: Errno,
+pub(in crate::sys) struct Refusal {
+    pub(in crate::sys) fd: RawFd,
+    pub(in crate::sys) filter: Filter,
+    pub(in crate::sys) errno: Errno,
     /// The knote is made all the same, as macOS was seen to do for a pipe without a reader.
-    pub(super) made: bool,
+    pub(in crate::sys) made: bool,
 }
 
 /// Something like a socket, or the writing end of a pipe.
@@ -141,54 +142,54 @@ struct Knote {
 /// The files, as the test moves them.
 impl Model {
     /// A file with nothing to read and no room to write.
-    pub(super) fn open(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn open(&mut self, fd: RawFd) {
         let before = self.files.insert(fd, File::default());
         assert!(before.is_none(), "{fd} is open");
     }
 
     /// The writing end of a pipe that has a reader and no room. It is never readable.
-    pub(super) fn open_pipe(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn open_pipe(&mut self, fd: RawFd) {
         self.open(fd);
         self.file(fd).is_pipe = true;
     }
 
-    pub(super) fn close(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn close(&mut self, fd: RawFd) {
         self.files.remove(&fd).expect("it is open");
         self.knotes.retain(|knote| knote.fd != fd);
     }
 
-    pub(super) fn arrive(&mut self, fd: RawFd, bytes: i64) {
+    pub(in crate::sys) fn arrive(&mut self, fd: RawFd, bytes: i64) {
         self.file(fd).incoming += bytes;
         self.activate(fd, Filter::Read);
     }
 
     /// A byte arrives when the next call that waits has waited for `after`: real time, which is what
     /// the poller measures by.
-    pub(super) fn arrive_in_wait(&mut self, after: Duration, fd: RawFd) {
+    pub(in crate::sys) fn arrive_in_wait(&mut self, after: Duration, fd: RawFd) {
         self.arrival = Some((after, fd));
     }
 
-    pub(super) fn drain(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn drain(&mut self, fd: RawFd) {
         self.file(fd).incoming = 0;
     }
 
     /// The peer sends no more.
-    pub(super) fn end(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn end(&mut self, fd: RawFd) {
         self.file(fd).ended = true;
         self.activate(fd, Filter::Read);
     }
 
-    pub(super) fn make_room(&mut self, fd: RawFd, bytes: i64) {
+    pub(in crate::sys) fn make_room(&mut self, fd: RawFd, bytes: i64) {
         self.file(fd).room += bytes;
         self.activate(fd, Filter::Write);
     }
 
-    pub(super) fn fill(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn fill(&mut self, fd: RawFd) {
         self.file(fd).room = 0;
     }
 
     /// The peer is gone, with an error or with none; or the reader of a pipe, which has no errors.
-    pub(super) fn hang_up(&mut self, fd: RawFd, error: u32) {
+    pub(in crate::sys) fn hang_up(&mut self, fd: RawFd, error: u32) {
         let file = self.file(fd);
         let is_pipe = file.is_pipe;
         (file.ended, file.hung_up) = (true, true);
@@ -201,28 +202,65 @@ impl Model {
     }
 
     /// The pipe has a reader again, as a FIFO may.
-    pub(super) fn open_reader(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn open_reader(&mut self, fd: RawFd) {
         let file = self.file(fd);
         (file.ended, file.hung_up) = (false, false);
     }
 
     /// The socket's own side is shut for writing.
-    pub(super) fn shut(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn shut(&mut self, fd: RawFd) {
         self.file(fd).is_shut = true;
         self.activate(fd, Filter::Write);
     }
 
     /// The calls since the last look.
-    pub(super) fn calls(&mut self) -> Vec<Call> {
+    pub(in crate::sys) fn calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
     }
 
     /// The knotes without the waker's, by descriptor.
-    pub(super) fn knotes(&self) -> Vec<(RawFd, Filter)> {
+    pub(in crate::sys) fn knotes(&self) -> Vec<(RawFd, Filter)> {
         let own = self.knotes.iter().filter(|knote| knote.id != WAKE);
         let mut names: Vec<_> = own.map(|knote| (knote.fd, knote.filter)).collect();
         names.sort_unstable();
         names
+    }
+
+    /// Makes `ready` true of `fd`, as flags of poll for reading and writing.
+    pub(in crate::sys) fn set(&mut self, fd: RawFd, ready: c_short) {
+        let File { incoming, room, .. } = *self.file(fd);
+        match ready & libc::POLLIN {
+            0 => self.drain(fd),
+            _ if incoming == 0 => self.arrive(fd, 1),
+            _ => {}
+        }
+        match ready & libc::POLLOUT {
+            0 => self.fill(fd),
+            _ if room == 0 => self.make_room(fd, 1),
+            _ => {}
+        }
+    }
+
+    /// Refuses each addition of `fd`.
+    pub(in crate::sys) fn refuse(&mut self, fd: RawFd) {
+        self.refuses.extend(Filter::ALL.map(|filter| Refusal {
+            fd,
+            filter,
+            errno: Errno::NOMEM,
+            made: false,
+        }));
+    }
+
+    /// The watched files, as flags of poll.
+    pub(in crate::sys) fn watched(&self) -> Vec<(RawFd, c_short)> {
+        let mut watched = BTreeMap::new();
+        for (fd, filter) in self.knotes() {
+            *watched.entry(fd).or_default() |= match filter {
+                Filter::Read => libc::POLLIN,
+                Filter::Write => libc::POLLOUT,
+            };
+        }
+        watched.into_iter().collect()
     }
 
     fn file(&mut self, fd: RawFd) -> &mut File {

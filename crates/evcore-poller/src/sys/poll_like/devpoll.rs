@@ -95,7 +95,7 @@ pub(in crate::sys) fn open() -> Result<super::PollLike<DevPoll<system::System>>>
 }
 
 impl<S: Sys> DevPoll<S> {
-    pub(super) fn over(sys: S) -> Self {
+    pub(in crate::sys) fn over(sys: S) -> Self {
         Self {
             sys,
             changes: Vec::new(),

@@ -34,7 +34,7 @@ mod devpoll;
 mod port;
 
 /// The first number of the model's own files.
-pub(super) const FIRST: RawFd = 5_000;
+pub(in crate::sys) const FIRST: RawFd = 5_000;
 
 /// Flags that are reported without being requested.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
@@ -43,7 +43,7 @@ const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
 const REAL: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(in crate::sys) enum Call {
     Associate(RawFd, c_short),
     Dissociate(RawFd),
     /// The changes, without those of real files.
@@ -53,20 +53,20 @@ pub(super) enum Call {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Machine {
+pub(in crate::sys) struct Machine {
     /// The file of each open number.
     numbers: BTreeMap<RawFd, u64>,
     /// The readiness of each file.
     files: BTreeMap<u64, c_short>,
     last_file: u64,
-    pub(super) port: port::Port,
-    pub(super) device: devpoll::Device,
+    pub(in crate::sys) port: port::Port,
+    pub(in crate::sys) device: devpoll::Device,
     /// The array of the last call of poll.
     array: Vec<libc::pollfd>,
     /// Numbers that the kernel refuses to watch.
-    pub(super) refuses: Vec<RawFd>,
+    pub(in crate::sys) refuses: Vec<RawFd>,
     /// The errors of the next waits, which then do nothing.
-    pub(super) ends: VecDeque<Errno>,
+    pub(in crate::sys) ends: VecDeque<Errno>,
     /// The file that becomes ready in the next call that waits, and after which time.
     change: Option<(Duration, RawFd, c_short)>,
     calls: Vec<Call>,
@@ -75,20 +75,20 @@ pub(super) struct Machine {
 /// The files, as the test moves them.
 impl Machine {
     /// Opens a file, with nothing ready.
-    pub(super) fn open(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn open(&mut self, fd: RawFd) {
         self.last_file += 1;
         self.open_in_place(fd);
     }
 
     /// Opens a file under `fd` that the kernel cannot distinguish from the last one: it is at the same
     /// place in its memory.
-    pub(super) fn open_in_place(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn open_in_place(&mut self, fd: RawFd) {
         self.files.insert(self.last_file, 0);
         self.open_as(fd, self.last_file);
     }
 
     /// Opens another number of the same file.
-    pub(super) fn duplicate(&mut self, of: RawFd, fd: RawFd) {
+    pub(in crate::sys) fn duplicate(&mut self, of: RawFd, fd: RawFd) {
         self.open_as(fd, self.numbers[&of]);
     }
 
@@ -96,7 +96,7 @@ impl Machine {
         assert!(fd >= FIRST && self.numbers.insert(fd, file).is_none());
     }
 
-    pub(super) fn close(&mut self, fd: RawFd) {
+    pub(in crate::sys) fn close(&mut self, fd: RawFd) {
         let file = self.numbers.remove(&fd).expect("it is open");
         self.port.close(fd);
         if !self.numbers.values().any(|other| *other == file) {
@@ -106,7 +106,7 @@ impl Machine {
     }
 
     /// Makes all of `ready`, and nothing else, true of the file of `fd`.
-    pub(super) fn set(&mut self, fd: RawFd, ready: c_short) {
+    pub(in crate::sys) fn set(&mut self, fd: RawFd, ready: c_short) {
         let file = self.numbers[&fd];
         self.files.insert(file, ready);
         self.device.mark(file);
@@ -117,12 +117,12 @@ impl Machine {
     }
 
     /// Makes `ready` true of `fd` when the next call that waits has waited for `after`.
-    pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
+    pub(in crate::sys) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
         self.change = Some((after, fd, ready));
     }
 
     /// The calls since the last look, without those for real files.
-    pub(super) fn calls(&mut self) -> Vec<Call> {
+    pub(in crate::sys) fn calls(&mut self) -> Vec<Call> {
         let calls = std::mem::take(&mut self.calls);
         let is_ours = |call: &Call| match call {
             Call::Associate(fd, _) | Call::Dissociate(fd) => *fd >= FIRST,
@@ -133,7 +133,7 @@ impl Machine {
     }
 
     /// The model's files that the kernel watches, each with its flags.
-    pub(super) fn watched(&self) -> Vec<(RawFd, c_short)> {
+    pub(in crate::sys) fn watched(&self) -> Vec<(RawFd, c_short)> {
         let array = self.array.iter().map(|entry| (entry.fd, entry.events));
         let of_poll = array.filter(|(fd, _)| *fd >= FIRST);
         let mut all: Vec<_> = of_poll
@@ -149,7 +149,7 @@ impl Machine {
         if fd >= FIRST {
             return self.numbers.get(&fd).copied();
         }
-        raw_fd::is_open(fd).is_ok().then_some(REAL)
+        (fd >= 0 && raw_fd::is_open(fd).is_ok()).then_some(REAL)
     }
 
     /// Returns the readiness; `None`: it is not open.
@@ -200,12 +200,12 @@ impl Machine {
 
 /// The kernel as the backend sees it, and as its test does.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FakeKernel {
+pub(in crate::sys) struct FakeKernel {
     machine: Arc<Mutex<Machine>>,
 }
 
 impl FakeKernel {
-    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
+    pub(in crate::sys) fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().expect("no test goes on after a panic")
     }
 }

@@ -5,10 +5,10 @@ use std::{ffi::c_short, os::fd::RawFd};
 use crate::{interest::Interest, ready::Ready};
 
 /// Flags that are reported without a request.
-pub(super) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+pub(in crate::sys) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// The flags that ask for `interest`.
-pub(super) fn asking(interest: Interest) -> c_short {
+pub(in crate::sys) fn asking(interest: Interest) -> c_short {
     [
         (Interest::READ, libc::POLLIN),
         (Interest::WRITE, libc::POLLOUT),
@@ -20,7 +20,7 @@ pub(super) fn asking(interest: Interest) -> c_short {
 }
 
 /// The readiness of what was found.
-pub(super) fn readiness(found: c_short) -> Ready {
+pub(in crate::sys) fn readiness(found: c_short) -> Ready {
     [
         (libc::POLLIN, Ready::READABLE),
         (libc::POLLOUT, Ready::WRITABLE),
@@ -35,7 +35,7 @@ pub(super) fn readiness(found: c_short) -> Ready {
 }
 
 /// An entry of an array of poll.
-pub(super) fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
+pub(in crate::sys) fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
     libc::pollfd {
         fd,
         events,

@@ -81,7 +81,7 @@ pub(in crate::sys) fn open() -> Result<PollLike<Poll<System>>> {
 }
 
 impl<S: Sys> Poll<S> {
-    pub(super) fn over(sys: S) -> Self {
+    pub(in crate::sys) fn over(sys: S) -> Self {
         Self {
             sys,
             array: Vec::new(),

@@ -97,7 +97,7 @@ pub(in crate::sys) fn open() -> Result<super::PollLike<Port<system::System>>> {
 }
 
 impl<S: Sys> Port<S> {
-    pub(super) fn over(sys: S) -> Self {
+    pub(in crate::sys) fn over(sys: S) -> Self {
         Self {
             sys,
             list: Vec::new(),

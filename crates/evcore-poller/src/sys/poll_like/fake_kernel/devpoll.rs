@@ -37,18 +37,18 @@ struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub(in super::super) struct Device {
+pub(in crate::sys) struct Device {
     entries: BTreeMap<RawFd, Entry>,
     /// Where the next call begins to look.
     scan_from: RawFd,
     /// Number of the next writes that fail, and apply nothing.
-    pub(in super::super) failing_writes: usize,
+    pub(in crate::sys) failing_writes: usize,
     /// The last close of an idle file does not mark its entries.
-    pub(in super::super) closes_silently: bool,
+    pub(in crate::sys) closes_silently: bool,
     /// The calls come from a forked child.
-    pub(in super::super) is_in_child: bool,
+    pub(in crate::sys) is_in_child: bool,
     /// Limit of the descriptors of the process; `None`: more than any test has.
-    pub(in super::super) limit: Option<usize>,
+    pub(in crate::sys) limit: Option<usize>,
 }
 
 impl Device {

@@ -19,15 +19,15 @@ use super::{
 };
 
 #[derive(Debug, Default)]
-pub(in super::super) struct Port {
+pub(in crate::sys) struct Port {
     /// The flags of each association.
     associations: BTreeMap<RawFd, c_short>,
     /// Events to be delivered, at most one of each association.
     queue: VecDeque<(RawFd, c_short)>,
     /// The error of the next `port_getn`, which comes after events were taken and counted.
-    pub(in super::super) late: Option<Errno>,
+    pub(in crate::sys) late: Option<Errno>,
     /// On ETIME the count is set to 0; otherwise it is unchanged.
-    pub(in super::super) counts_none: bool,
+    pub(in crate::sys) counts_none: bool,
 }
 
 impl Port {

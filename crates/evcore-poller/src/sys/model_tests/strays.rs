@@ -11,7 +11,7 @@ fn with_a_stray(kind: Kind) -> Fixture {
     let mut fixture = Fixture::new(kind);
     let flag = match kind {
         // Removed before a close, and not closed.
-        Kind::Port => {
+        Kind::Port | Kind::Kqueue => {
             fixture.add(A, 1, Interest::READ, Mode::Level);
             fixture.remove_before_close(1);
             IN
@@ -28,25 +28,17 @@ fn with_a_stray(kind: Kind) -> Fixture {
             OUT
         }
     };
-    fixture.kernel().set_in_wait(BEFORE_REST, A, flag);
-    fixture.calls();
+    fixture.set_in_wait(BEFORE_REST, A, flag);
+    fixture.costs();
     fixture
 }
 
 /// The stray is ready now, and [`B`] is watched.
 fn with_a_stray_before(kind: Kind) -> Fixture {
     let mut fixture = with_a_stray(kind);
-    fixture.set(A, kind.pick([IN, OUT, OUT]));
+    fixture.set(A, kind.pick([IN, OUT, OUT, IN]));
     fixture.add(B, 2, Interest::READ, Mode::Level);
     fixture
-}
-
-fn timeouts(fixture: &Fixture) -> Vec<Option<Duration>> {
-    let waits = fixture.calls().into_iter().filter_map(|call| match call {
-        Call::Wait(_, timeout) => Some(timeout),
-        _ => None,
-    });
-    waits.collect()
 }
 
 #[test]
@@ -55,7 +47,7 @@ fn a_stray_alone_does_not_restart_the_timeout() {
         let mut fixture = with_a_stray(kind);
         let timeout = Some(BEFORE_REST + REST);
         assert_eq!(fixture.try_wait(timeout).expect("a wait"), []);
-        let timeouts = timeouts(&fixture);
+        let timeouts = fixture.timeouts();
         assert_eq!(timeouts[..2], [timeout, NOW]);
         assert!(timeouts[2] <= Some(REST), "{timeouts:?}");
         assert_eq!(timeouts.len(), 3, "{timeouts:?}");
@@ -69,6 +61,8 @@ fn a_stray_alone_interrupts_a_wait_that_returns_on_signals() {
         fixture.events = Events::raw(8);
         let waited = fixture.try_wait(Some(BEFORE_REST + REST));
         assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
+        let watched = fixture.watched().len();
+        assert_eq!(watched, kind.pick([0, 1, 0, 0]), "the stray is dropped");
     }
 }
 
@@ -90,7 +84,7 @@ fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     for kind in REFUSING {
         let mut fixture = with_a_stray_before(kind);
         fixture.events = Events::raw(8);
-        fixture.kernel().set_in_wait(Duration::ZERO, B, IN);
+        fixture.set_in_wait(Duration::ZERO, B, IN);
         let reported = fixture.try_wait(None).expect("a wait");
         assert_eq!(reported, [(2, Ready::READABLE)]);
     }
@@ -110,10 +104,10 @@ fn the_event_of_a_reported_wake_ends_no_other_wait() {
             fixture.wait();
         }
         fixture.set(A, 0);
-        fixture.calls();
+        fixture.costs();
         assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
         assert!(!fixture.events.was_woken(), "there was no other wake");
-        let timeouts = timeouts(&fixture);
+        let timeouts = fixture.timeouts();
         let goes_on = timeouts.last().is_some_and(|left| *left > NOW);
         assert!(goes_on, "{timeouts:?}");
         fixture.poller.waker().wake();
