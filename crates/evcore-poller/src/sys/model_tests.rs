@@ -133,7 +133,6 @@ impl Fixture {
     }
 
     /// The model of kqueue.
-    #[allow(dead_code)]
     pub(super) fn kqueue(&self) -> MutexGuard<'_, kqueue::Model> {
         match &self.kernel {
             Kernel::Kqueue(kernel) => kernel.model(),

@@ -90,6 +90,16 @@ fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     }
 }
 
+#[test]
+fn a_wake_beside_a_stray_ends_the_wait() {
+    for kind in REFUSING {
+        let mut fixture = with_a_stray_before(kind);
+        fixture.poller.waker().wake();
+        assert_eq!(fixture.try_wait(None).expect("a wait"), []);
+        assert!(fixture.events.was_woken());
+    }
+}
+
 /// The event of the waker is behind another. A port delivers it when its wake was reported.
 #[test]
 fn the_event_of_a_reported_wake_ends_no_other_wait() {

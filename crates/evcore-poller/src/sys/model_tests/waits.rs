@@ -69,11 +69,13 @@ fn a_wait_returns_on_a_signal_if_asked_to() {
 #[test]
 fn a_signal_ends_no_other_wait() {
     for mut fixture in Fixture::each(KINDS) {
-        fixture.fail_wait(Errno::INTR);
-        fixture.set(A, IN);
         fixture.add(A, 1, Interest::READ, Mode::Level);
+        fixture.costs();
+        fixture.fail_wait(Errno::INTR);
+        fixture.set_in_wait(Duration::ZERO, A, IN);
         let reported = fixture.try_wait(None).expect("a wait");
         assert_eq!(reported, [(1, Ready::READABLE)]);
+        assert_eq!(fixture.timeouts(), [None, None]);
     }
 }
 
