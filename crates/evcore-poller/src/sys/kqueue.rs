@@ -1,5 +1,5 @@
 //! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. Not run there: no such kernel was at hand. Everything
-//! above the call itself was run on Linux, over a model of the call (`kqueue/fake_kernel.rs`).
+//! above the call itself was run on Linux, over a model of the call (`sys/fake_kernel/kqueue.rs`).
 //!
 //! A registration has one knote per filter: one for reading and one for writing, whose events are
 //! merged into one. The backend relies on these facts, from the manual pages and the kernels'
@@ -61,7 +61,7 @@ use crate::{
     waker::{WakeChannel, Waker},
 };
 
-mod kernel;
+pub(super) mod kernel;
 mod registrations;
 
 #[cfg(any(
@@ -72,10 +72,6 @@ mod registrations;
 ))]
 mod system;
 
-#[cfg(all(test, target_os = "linux"))]
-mod fake_kernel;
-#[cfg(all(test, target_os = "linux"))]
-pub(super) use fake_kernel::{FakeKernel, Model};
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 

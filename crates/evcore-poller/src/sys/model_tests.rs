@@ -6,19 +6,14 @@ pub(super) use std::{ffi::c_short, os::fd::RawFd, time::Duration};
 
 pub(super) use rustix::io::Errno;
 
-pub(super) use super::poll_like::{
-    fake_kernel::{Call, FIRST},
-    flags::asking,
-};
 use super::{
-    kqueue::{self, Kqueue},
-    poll_like::{
-        PollLike,
-        devpoll::DevPoll,
-        fake_kernel::{FakeKernel, Machine},
-        poll::Poll,
-        port::Port,
-    },
+    fake_kernel::Machine,
+    kqueue::Kqueue,
+    poll_like::{PollLike, devpoll::DevPoll, poll::Poll, port::Port},
+};
+pub(super) use super::{
+    fake_kernel::{Call, FIRST, FakeKernel},
+    poll_like::flags::asking,
 };
 pub(super) use crate::{Error, Events, Interest, Mode, Poller, Ready, Result};
 
@@ -78,15 +73,9 @@ impl Kind {
 
 pub(super) struct Fixture {
     pub(super) kind: Kind,
-    kernel: Kernel,
+    kernel: FakeKernel,
     pub(super) poller: Poller,
     pub(super) events: Events,
-}
-
-/// A model.
-enum Kernel {
-    PollLike(FakeKernel),
-    Kqueue(kqueue::FakeKernel),
 }
 
 impl Fixture {
@@ -102,19 +91,16 @@ impl Fixture {
     /// With the files [`A`] and [`B`] open.
     pub(super) fn with_room(kind: Kind, capacity: usize) -> Self {
         println!("{kind:?}");
-        let (like, queue) = (FakeKernel::default(), kqueue::FakeKernel::default());
+        let kernel = FakeKernel::default();
         let poller = match kind {
-            Kind::Port => PollLike::over(Port::over(like.clone())).map(Poller::from),
-            Kind::DevPoll => PollLike::over(DevPoll::over(like.clone())).map(Poller::from),
-            Kind::Poll => PollLike::over(Poll::over(like.clone())).map(Poller::from),
-            Kind::Kqueue => Kqueue::over(queue.clone()).map(Poller::from),
+            Kind::Port => PollLike::over(Port::over(kernel.clone())).map(Poller::from),
+            Kind::DevPoll => PollLike::over(DevPoll::over(kernel.clone())).map(Poller::from),
+            Kind::Poll => PollLike::over(Poll::over(kernel.clone())).map(Poller::from),
+            Kind::Kqueue => Kqueue::over(kernel.clone()).map(Poller::from),
         };
         let fixture = Self {
             kind,
-            kernel: match kind {
-                Kind::Kqueue => Kernel::Kqueue(queue),
-                _ => Kernel::PollLike(like),
-            },
+            kernel,
             poller: poller.expect("a waker"),
             events: Events::bounded(capacity),
         };
@@ -124,20 +110,8 @@ impl Fixture {
         fixture
     }
 
-    /// The model of one that is not kqueue.
     pub(super) fn kernel(&self) -> MutexGuard<'_, Machine> {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine(),
-            Kernel::Kqueue(_) => panic!("kqueue has a model of its own"),
-        }
-    }
-
-    /// The model of kqueue.
-    pub(super) fn kqueue(&self) -> MutexGuard<'_, kqueue::Model> {
-        match &self.kernel {
-            Kernel::Kqueue(kernel) => kernel.model(),
-            Kernel::PollLike(_) => panic!("{:?} is not kqueue", self.kind),
-        }
+        self.kernel.machine()
     }
 
     pub(super) fn add(&mut self, fd: RawFd, key: u64, interest: Interest, mode: Mode) {
@@ -189,58 +163,38 @@ impl Fixture {
         self.poller.remove_before_close(key).expect("registered");
     }
 
-    /// Makes `ready` true of `fd`, and nothing else. (Of kqueue's, an end lasts.)
     pub(super) fn set(&self, fd: RawFd, ready: c_short) {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().set(fd, ready),
-            Kernel::Kqueue(kernel) => kernel.model().set(fd, ready),
-        }
+        self.kernel().set(fd, ready);
     }
 
-    /// Makes `fd` readable when the next call that waits has waited for `after`.
-    pub(super) fn set_in_wait(&self, after: Duration, fd: RawFd, ready: c_short) {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().set_in_wait(after, fd, ready),
-            Kernel::Kqueue(kernel) => kernel.model().arrive_in_wait(after, fd),
-        }
+    pub(super) fn raise(&self, fd: RawFd, ready: c_short) {
+        self.kernel().raise(fd, ready);
+    }
+
+    pub(super) fn lower(&self, fd: RawFd, ready: c_short) {
+        self.kernel().lower(fd, ready);
     }
 
     pub(super) fn close(&self, fd: RawFd) {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().close(fd),
-            Kernel::Kqueue(kernel) => kernel.model().close(fd),
-        }
+        self.kernel().close(fd);
     }
 
     pub(super) fn open(&self, fd: RawFd) {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().open(fd),
-            Kernel::Kqueue(kernel) => kernel.model().open(fd),
-        }
+        self.kernel().open(fd);
     }
 
     /// Has the kernel refuse each change of `fd`.
-    pub(super) fn refuse(&self, fd: RawFd) {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().refuses.push(fd),
-            Kernel::Kqueue(kernel) => kernel.model().refuse(fd),
-        }
+    fn refuse(&self, fd: RawFd) {
+        self.kernel().refuses.push(fd);
     }
 
-    pub(super) fn refuse_nothing(&self) {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().refuses.clear(),
-            Kernel::Kqueue(kernel) => kernel.model().refuses.clear(),
-        }
+    fn refuse_nothing(&self) {
+        self.kernel().refuses.clear();
     }
 
     /// The next wait ends with an error.
-    pub(super) fn fail_wait(&self, errno: Errno) {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().ends.push_back(errno),
-            Kernel::Kqueue(kernel) if errno == Errno::INTR => kernel.model().signals += 1,
-            Kernel::Kqueue(kernel) => kernel.model().failures.push_back(Some(errno)),
-        }
+    fn fail_wait(&self, errno: Errno) {
+        self.kernel().ends.push_back(Some(errno));
     }
 
     /// The events of a wait without a timeout, by key.
@@ -264,24 +218,26 @@ impl Fixture {
         keys
     }
 
-    /// The number of changes since the last look (kqueue) or of calls for them, and the timeout of each
-    /// call that waits.
+    /// The calls since the last look.
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.kernel().calls()
+    }
+
+    /// The number of calls that change something since the last look (kqueue: of changes), and the
+    /// timeout of each call that waits.
     pub(super) fn costs(&self) -> (usize, Vec<Option<Duration>>) {
-        let kernel = match &self.kernel {
-            Kernel::PollLike(kernel) => kernel,
-            Kernel::Kqueue(kernel) => {
-                let calls = kernel.model().calls();
-                let changes = calls.iter().map(|call| call.changes.len()).sum();
-                return (changes, calls.iter().map(|call| call.timeout).collect());
+        let (mut changes, mut timeouts) = (0, Vec::new());
+        for call in self.calls() {
+            match call {
+                Call::Wait(_, timeout) => timeouts.push(timeout),
+                Call::Kevent(list, timeout) => {
+                    changes += list.len();
+                    timeouts.push(timeout);
+                }
+                Call::Associate(..) | Call::Dissociate(_) | Call::Write(_) => changes += 1,
             }
-        };
-        let calls = kernel.machine().calls();
-        let waits = calls.iter().filter_map(|call| match call {
-            Call::Wait(_, timeout) => Some(*timeout),
-            _ => None,
-        });
-        let waits: Vec<_> = waits.collect();
-        (calls.len() - waits.len(), waits)
+        }
+        (changes, timeouts)
     }
 
     pub(super) fn changes(&self) -> usize {
@@ -294,9 +250,6 @@ impl Fixture {
 
     /// The files that the kernel watches, with their flags.
     pub(super) fn watched(&self) -> Vec<(RawFd, c_short)> {
-        match &self.kernel {
-            Kernel::PollLike(kernel) => kernel.machine().watched(),
-            Kernel::Kqueue(kernel) => kernel.model().watched(),
-        }
+        self.kernel().watched()
     }
 }

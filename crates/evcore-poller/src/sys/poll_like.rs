@@ -51,9 +51,6 @@ pub(super) mod poll;
 ))]
 pub(super) mod port;
 
-// On Linux: the BSDs lack one of the ports' errors.
-#[cfg(all(test, target_os = "linux"))]
-pub(super) mod fake_kernel;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 

@@ -2,11 +2,10 @@
 //! kernels that have a model are in `sys/model_tests`.
 
 use super::{
-    fake_kernel::{Call, Refusal},
     kernel::{Event as KernelEvent, Filter, Ident},
     *,
 };
-use crate::sys::model_tests::*;
+use crate::sys::{fake_kernel::kqueue::Refusal, model_tests::*};
 
 mod changes;
 mod closing;
@@ -30,14 +29,18 @@ fn wait_with(fixture: &mut Fixture, capacity: usize) -> Vec<(u64, Ready)> {
     fixture.wait()
 }
 
-fn calls(fixture: &Fixture) -> Vec<Call> {
-    fixture.kqueue().calls()
+/// The number of changes in each of the calls.
+fn counts(calls: &[Call]) -> Vec<usize> {
+    let calls = calls.iter().map(|call| match call {
+        Call::Kevent(changes, _) => changes.len(),
+        other => panic!("{other:?}"),
+    });
+    calls.collect()
 }
 
 /// The number of changes in each call since the last look.
 fn changes_by_call(fixture: &Fixture) -> Vec<usize> {
-    let calls = calls(fixture).into_iter();
-    calls.map(|call| call.changes.len()).collect()
+    counts(&fixture.calls())
 }
 
 fn refusal(fd: RawFd, filter: Filter) -> Refusal {

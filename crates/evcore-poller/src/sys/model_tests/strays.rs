@@ -28,7 +28,7 @@ fn with_a_stray(kind: Kind) -> Fixture {
             OUT
         }
     };
-    fixture.set_in_wait(BEFORE_REST, A, flag);
+    fixture.kernel().set_in_wait(BEFORE_REST, A, flag);
     fixture.costs();
     fixture
 }
@@ -84,7 +84,7 @@ fn a_wait_without_a_timeout_goes_on_after_a_stray() {
     for kind in REFUSING {
         let mut fixture = with_a_stray_before(kind);
         fixture.events = Events::raw(8);
-        fixture.set_in_wait(Duration::ZERO, B, IN);
+        fixture.kernel().set_in_wait(Duration::ZERO, B, IN);
         let reported = fixture.try_wait(None).expect("a wait");
         assert_eq!(reported, [(2, Ready::READABLE)]);
     }

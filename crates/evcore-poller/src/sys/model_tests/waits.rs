@@ -34,7 +34,7 @@ fn the_longest_timeout_is_ended_by_an_event() {
             let mut fixture = Fixture::new(kind);
             fixture.add(A, 1, Interest::READ, Mode::Level);
             let late = Duration::from_millis(1);
-            fixture.set_in_wait(late, A, IN);
+            fixture.kernel().set_in_wait(late, A, IN);
             let reported = fixture.try_wait(timeout).expect("a wait");
             assert_eq!(reported, [(1, Ready::READABLE)]);
             if timeout.is_none() {
@@ -72,7 +72,7 @@ fn a_signal_ends_no_other_wait() {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.costs();
         fixture.fail_wait(Errno::INTR);
-        fixture.set_in_wait(Duration::ZERO, A, IN);
+        fixture.kernel().set_in_wait(Duration::ZERO, A, IN);
         let reported = fixture.try_wait(None).expect("a wait");
         assert_eq!(reported, [(1, Ready::READABLE)]);
         assert_eq!(fixture.timeouts(), [None, None]);

@@ -78,7 +78,7 @@ pub(in crate::sys) trait Sys: fmt::Debug + Send {
 }
 
 /// `POLLREMOVE`, which the `libc` crate does not have.
-pub(super) const REMOVE: c_short = 0x0800;
+pub(in crate::sys) const REMOVE: c_short = 0x0800;
 
 #[derive(Debug)]
 pub(in crate::sys) struct DevPoll<S> {

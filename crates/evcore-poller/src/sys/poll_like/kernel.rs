@@ -1,7 +1,7 @@
 //! What the backend needs of a kernel.
 //!
 //! No type here needs a header of another system. So all code except the calls themselves (in each
-//! `system.rs`) is compiled and tested on Linux, over a model of the calls (`fake_kernel.rs`).
+//! `system.rs`) is compiled and tested on Linux, over a model of the calls (`sys/fake_kernel.rs`).
 
 use std::{ffi::c_short, fmt, os::fd::RawFd, time::Duration};
 

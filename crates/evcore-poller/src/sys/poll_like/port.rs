@@ -71,18 +71,18 @@ pub(in crate::sys) trait Sys: fmt::Debug + Send {
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sys) struct PortEvent {
     /// The readiness, in the flags of poll.
-    pub(super) events: c_int,
+    pub(in crate::sys) events: c_int,
     /// The kind of object: a descriptor, because nothing else is associated.
-    pub(super) source: c_ushort,
-    pub(super) pad: c_ushort,
+    pub(in crate::sys) source: c_ushort,
+    pub(in crate::sys) pad: c_ushort,
     /// The descriptor.
-    pub(super) object: usize,
+    pub(in crate::sys) object: usize,
     /// The cookie of the association; not used.
-    pub(super) user: usize,
+    pub(in crate::sys) user: usize,
 }
 
 /// `PORT_SOURCE_FD`: the object is a descriptor.
-pub(super) const SOURCE_FD: c_ushort = 4;
+pub(in crate::sys) const SOURCE_FD: c_ushort = 4;
 
 #[derive(Debug)]
 pub(in crate::sys) struct Port<S> {

@@ -1,7 +1,6 @@
 //! What only one of the kernels does, and random programs over all three. The scenarios that they share
 //! with kqueue are in `sys/model_tests`.
 
-use super::fake_kernel::FakeKernel;
 use crate::sys::model_tests::*;
 
 mod devpoll;

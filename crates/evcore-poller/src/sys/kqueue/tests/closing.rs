@@ -6,9 +6,9 @@ use super::*;
 fn a_reused_number_reports_under_its_new_key() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::BOTH, Mode::Level);
-    fixture.kqueue().close(A);
-    fixture.kqueue().open(A);
-    fixture.kqueue().arrive(A, 1);
+    fixture.close(A);
+    fixture.open(A);
+    fixture.raise(A, IN);
     assert_eq!(fixture.wait(), [], "closed, and not under the old key");
     assert!(matches!(fixture.poller.remove(1), Err(Error::Os { .. })));
     fixture.add(A, 2, Interest::READ, Mode::Level);
@@ -18,10 +18,10 @@ fn a_reused_number_reports_under_its_new_key() {
 #[test]
 fn a_stray_does_not_make_the_loop_spin() {
     let mut fixture = fixture();
-    fixture.kqueue().arrive(A, 1);
+    fixture.raise(A, IN);
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.remove_before_close(1);
-    calls(&fixture);
+    fixture.calls();
     assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
     // The poller measures how much of the timeout the stray has used up.
     assert_eq!(
@@ -29,19 +29,19 @@ fn a_stray_does_not_make_the_loop_spin() {
         [0, 1, 0],
         "reported, dropped, waited on"
     );
-    assert_eq!(fixture.kqueue().knotes(), []);
+    assert_eq!(fixture.kernel().queue.knotes(), []);
 }
 
 #[test]
 fn a_stray_is_reported_under_no_key() {
     let mut fixture = fixture();
-    fixture.kqueue().arrive(A, 1);
+    fixture.raise(A, IN);
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.remove_before_close(1);
     // The same id for another descriptor, while the knote of the first is still there.
     fixture.add(B, 1, Interest::READ, Mode::Level);
     assert_eq!(fixture.wait(), []);
-    fixture.kqueue().arrive(B, 1);
+    fixture.raise(B, IN);
     assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
 }
 

@@ -5,8 +5,8 @@ use super::*;
 /// With [`A`] the writing end of a pipe.
 fn with_a_pipe() -> Fixture {
     let fixture = fixture();
-    fixture.kqueue().close(A);
-    fixture.kqueue().open_pipe(A);
+    fixture.close(A);
+    fixture.kernel().open_pipe(A);
     fixture
 }
 
@@ -31,7 +31,7 @@ fn the_users_own_shutdown_is_writable_and_no_hang_up() {
         for interest in [Interest::WRITE, Interest::BOTH] {
             let mut fixture = fixture();
             fixture.add(A, 7, interest, mode);
-            fixture.kqueue().shut(A);
+            fixture.kernel().shut(A);
             assert_eq!(
                 fixture.wait(),
                 [(7, Ready::WRITABLE)],
@@ -43,12 +43,12 @@ fn the_users_own_shutdown_is_writable_and_no_hang_up() {
 
 #[test]
 fn a_hang_up_after_the_users_own_shutdown_is_reported() {
-    for (error, bit) in [(0, Ready::NONE), (54, Ready::ERROR)] {
+    for (has_error, bit) in [(false, Ready::NONE), (true, Ready::ERROR)] {
         let mut fixture = fixture();
         fixture.add(A, 7, Interest::WRITE, Mode::Edge);
-        fixture.kqueue().shut(A);
+        fixture.kernel().shut(A);
         assert_eq!(fixture.wait(), [(7, Ready::WRITABLE)]);
-        fixture.kqueue().hang_up(A, error);
+        fixture.kernel().hang_up(A, has_error);
         assert_eq!(fixture.wait(), [(7, broken() | bit)]);
         assert_eq!(fixture.wait(), []);
     }
@@ -58,7 +58,7 @@ fn a_hang_up_after_the_users_own_shutdown_is_reported() {
 fn a_pipe_without_a_reader_is_reported_not_refused() {
     for mode in MODES {
         let mut fixture = with_a_pipe();
-        fixture.kqueue().hang_up(A, 0);
+        fixture.kernel().hang_up(A, false);
         fixture.add(A, 7, Interest::WRITE, mode);
         expect_broken_pipe(&mut fixture, mode);
         fixture.remove(7);
@@ -72,7 +72,7 @@ fn a_pipe_that_loses_its_reader_reports_as_its_mode_says() {
         let mut fixture = with_a_pipe();
         fixture.add(A, 7, Interest::WRITE, mode);
         assert_eq!(fixture.wait(), []);
-        fixture.kqueue().hang_up(A, 0);
+        fixture.kernel().hang_up(A, false);
         expect_broken_pipe(&mut fixture, mode);
         fixture.remove(7);
         assert_eq!(fixture.wait(), []);
@@ -83,12 +83,12 @@ fn a_pipe_that_loses_its_reader_reports_as_its_mode_says() {
 fn a_pipe_with_a_new_reader_is_writable_again() {
     // As the end of a FIFO.
     let mut fixture = with_a_pipe();
-    fixture.kqueue().hang_up(A, 0);
+    fixture.kernel().hang_up(A, false);
     fixture.add(A, 7, Interest::WRITE, Mode::Level);
     assert_eq!(fixture.wait(), [(7, broken())]);
-    fixture.kqueue().open_reader(A);
+    fixture.kernel().open_reader(A);
     assert_eq!(fixture.wait(), []);
-    fixture.kqueue().make_room(A, 1);
+    fixture.raise(A, OUT);
     assert_eq!(fixture.wait(), [(7, Ready::WRITABLE)]);
 }
 
@@ -96,7 +96,7 @@ fn a_pipe_with_a_new_reader_is_writable_again() {
 fn a_broken_pipe_is_reported_again_after_a_modify() {
     for mode in [Mode::Edge, Mode::Oneshot] {
         let mut fixture = with_a_pipe();
-        fixture.kqueue().hang_up(A, 0);
+        fixture.kernel().hang_up(A, false);
         fixture.add(A, 7, Interest::WRITE, mode);
         assert_eq!(fixture.wait(), [(7, broken())]);
         fixture.modify(7, Interest::NONE);
@@ -111,8 +111,8 @@ fn a_broken_pipe_hides_no_other_event() {
     for mode in MODES {
         let mut fixture = with_a_pipe();
         fixture.add(B, 2, Interest::READ, Mode::Level);
-        fixture.kqueue().arrive(B, 1);
-        fixture.kqueue().hang_up(A, 0);
+        fixture.raise(B, IN);
+        fixture.kernel().hang_up(A, false);
         fixture.add(A, 1, Interest::WRITE, mode);
         let found = fixture.try_wait(None).expect("a wait");
         assert_eq!(found, [(1, broken()), (2, Ready::READABLE)], "{mode:?}");
@@ -123,9 +123,9 @@ fn a_broken_pipe_hides_no_other_event() {
 fn several_broken_pipes_and_a_small_buffer() {
     let mut fixture = fixture();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
-        fixture.kqueue().close(fd);
-        fixture.kqueue().open_pipe(fd);
-        fixture.kqueue().hang_up(fd, 0);
+        fixture.close(fd);
+        fixture.kernel().open_pipe(fd);
+        fixture.kernel().hang_up(fd, false);
         fixture.add(fd, key, Interest::WRITE, Mode::Level);
     }
     for _ in 0..3 {
@@ -141,8 +141,8 @@ fn unreported_news_of_a_side_out_of_the_interest_is_dropped() {
         for waits in 1..4 {
             let mut fixture = with_a_pipe();
             fixture.add(A, 1, Interest::WRITE, Mode::Level);
-            fixture.kqueue().hang_up(A, 0);
-            fixture.kqueue().arrive(B, 1);
+            fixture.kernel().hang_up(A, false);
+            fixture.raise(B, IN);
             fixture.add(B, 2, Interest::READ, Mode::Level);
             for _ in 0..waits {
                 assert_eq!(wait_with(&mut fixture, 1).len(), 1); // no room for the other one
@@ -162,11 +162,15 @@ fn unreported_news_of_a_side_out_of_the_interest_is_dropped() {
 #[test]
 fn another_refusal_of_a_broken_pipe_is_an_error() {
     let mut fixture = with_a_pipe();
-    fixture.kqueue().hang_up(A, 0);
-    fixture.kqueue().refuses.push(refusal(A, Filter::Read));
+    fixture.kernel().hang_up(A, false);
+    fixture
+        .kernel()
+        .queue
+        .refuses
+        .push(refusal(A, Filter::Read));
     let refused = fixture.try_add(A, 7, Interest::BOTH, Mode::Level);
     assert!(matches!(refused, Err(Error::Os { .. })), "{refused:?}");
-    fixture.kqueue().refuses.clear();
+    fixture.kernel().queue.refuses.clear();
     fixture.add(A, 7, Interest::BOTH, Mode::Edge);
     let reported = Ready::READABLE | broken();
     assert_eq!(fixture.wait(), [(7, reported)], "every side of interest");

@@ -6,12 +6,12 @@ use super::*;
 fn an_addition_refused_for_one_filter_removes_the_other() {
     for filter in Filter::ALL {
         let mut fixture = fixture();
-        fixture.kqueue().refuses.push(refusal(A, filter));
+        fixture.kernel().queue.refuses.push(refusal(A, filter));
         let refused = fixture.try_add(A, 7, Interest::BOTH, Mode::Level);
         let message = refused.expect_err("refused").to_string();
         assert!(message.starts_with("kevent(EV_ADD) failed"), "{message}");
-        assert_eq!(fixture.kqueue().knotes(), []);
-        fixture.kqueue().refuses.clear();
+        assert_eq!(fixture.kernel().queue.knotes(), []);
+        fixture.kernel().queue.refuses.clear();
         fixture.add(A, 7, Interest::BOTH, Mode::Level);
     }
 }
@@ -27,8 +27,8 @@ fn a_knote_that_exists_despite_a_refusal_is_taken_over() {
     let closed = Ready::WRITABLE | Ready::WRITE_CLOSED;
     for is_late in [false, true] {
         let mut fixture = fixture();
-        fixture.kqueue().refuses.push(broken_pipe);
-        fixture.kqueue().hang_up(A, 0);
+        fixture.kernel().queue.refuses.push(broken_pipe);
+        fixture.kernel().hang_up(A, false);
         let first = if is_late {
             Interest::NONE
         } else {
@@ -40,7 +40,7 @@ fn a_knote_that_exists_despite_a_refusal_is_taken_over() {
             assert_eq!(fixture.wait(), [(7, closed)]);
         }
         fixture.remove(7);
-        assert_eq!(fixture.kqueue().knotes(), []);
+        assert_eq!(fixture.kernel().queue.knotes(), []);
     }
 }
 
@@ -50,17 +50,21 @@ fn a_bad_change_hides_neither_changes_nor_events() {
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
         fixture.modify(key, Interest::BOTH);
-        fixture.kqueue().make_room(fd, 1);
+        fixture.raise(fd, OUT);
     }
-    fixture.kqueue().refuses.push(refusal(B, Filter::Write));
-    fixture.kqueue().waited = Duration::ZERO;
+    fixture
+        .kernel()
+        .queue
+        .refuses
+        .push(refusal(B, Filter::Write));
+    fixture.kernel().waited = Duration::ZERO;
     let found = fixture.try_wait(Some(SECOND)).expect("a wait");
     let refused = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
     assert_eq!(
         found,
         [(1, Ready::WRITABLE), (2, refused), (3, Ready::WRITABLE)]
     );
-    assert_eq!(fixture.kqueue().waited, Duration::ZERO, "there was news");
+    assert_eq!(fixture.kernel().waited, Duration::ZERO, "there was news");
 }
 
 #[test]
@@ -70,14 +74,18 @@ fn a_refused_registration_is_silent_until_modified() {
         let mut fixture = fixture();
         fixture.add(A, 7, Interest::READ, Mode::Level);
         fixture.modify(7, Interest::BOTH);
-        fixture.kqueue().refuses.push(refusal(A, Filter::Write));
+        fixture
+            .kernel()
+            .queue
+            .refuses
+            .push(refusal(A, Filter::Write));
         assert_eq!(fixture.wait().len(), 1);
-        fixture.kqueue().arrive(A, 1);
-        fixture.kqueue().make_room(A, 1);
+        fixture.raise(A, IN);
+        fixture.raise(A, OUT);
         assert_eq!(fixture.wait(), []);
-        assert_eq!(fixture.kqueue().knotes(), []);
+        assert_eq!(fixture.kernel().queue.knotes(), []);
 
-        fixture.kqueue().refuses.clear();
+        fixture.kernel().queue.refuses.clear();
         fixture.modify(7, next);
         assert_eq!(fixture.wait(), [(7, Ready::answering(next))]);
         fixture.remove(7);
@@ -90,7 +98,11 @@ fn refusals_that_do_not_fit_come_with_later_waits() {
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
         fixture.modify(key, Interest::WRITE);
-        fixture.kqueue().refuses.push(refusal(fd, Filter::Write));
+        fixture
+            .kernel()
+            .queue
+            .refuses
+            .push(refusal(fd, Filter::Write));
     }
     let mut reported = Vec::new();
     for _ in 0..3 {
@@ -111,11 +123,11 @@ fn dropping_a_missing_knote_reports_nothing() {
     fixture.modify(1, Interest::READ);
     fixture.modify(2, Interest::READ);
     // One is closed, the other closed and its number given to another file.
-    fixture.kqueue().close(A);
-    fixture.kqueue().close(B);
-    fixture.kqueue().open(B);
+    fixture.close(A);
+    fixture.close(B);
+    fixture.open(B);
     assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
-    assert_eq!(fixture.kqueue().waited, SECOND, "and the wait goes on");
+    assert_eq!(fixture.kernel().waited, SECOND, "and the wait goes on");
 }
 
 #[test]
@@ -123,8 +135,12 @@ fn a_refusal_comes_before_an_error_of_the_next_call() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.modify(1, Interest::WRITE);
-    fixture.kqueue().refuses.push(refusal(A, Filter::Write));
-    fixture.kqueue().failures = [None, Some(Errno::NOMEM)].into();
+    fixture
+        .kernel()
+        .queue
+        .refuses
+        .push(refusal(A, Filter::Write));
+    fixture.kernel().ends = [None, Some(Errno::NOMEM)].into();
     assert_eq!(fixture.wait().len(), 1);
 }
 
@@ -135,13 +151,17 @@ fn events_that_do_not_fit_stay_in_the_kernel() {
         fixture.add(fd, key, Interest::READ, Mode::Level);
     }
     fixture.modify(1, Interest::WRITE);
-    fixture.kqueue().refuses.push(refusal(A, Filter::Write));
+    fixture
+        .kernel()
+        .queue
+        .refuses
+        .push(refusal(A, Filter::Write));
     for fd in [B, C] {
-        fixture.kqueue().arrive(fd, 1);
+        fixture.raise(fd, IN);
     }
     assert_eq!(wait_with(&mut fixture, 2).len(), 2);
     for fd in [B, C] {
-        fixture.kqueue().drain(fd);
+        fixture.lower(fd, IN);
     }
     assert_eq!(fixture.wait(), [], "nothing that has ceased to hold");
 }
@@ -157,5 +177,9 @@ fn priority_data_is_refused() {
     let events = fixture.wait();
     assert_eq!(events.len(), 1);
     assert!(events[0].1.is_error());
-    assert_eq!(fixture.kqueue().knotes(), [], "the registration is gone");
+    assert_eq!(
+        fixture.kernel().queue.knotes(),
+        [],
+        "the registration is gone"
+    );
 }

@@ -41,10 +41,6 @@ impl Bare {
     }
 }
 
-fn calls(fixture: &Fixture) -> Vec<Call> {
-    fixture.kernel().calls()
-}
-
 fn fixture() -> Fixture {
     Fixture::new(Kind::DevPoll)
 }
@@ -86,11 +82,11 @@ fn a_removal_is_written_in_every_way_to_remove() {
         let mut fixture = fixture();
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.wait();
-        calls(&fixture);
+        fixture.calls();
         removes(&mut fixture);
         fixture.set(A, IN | HUP);
         assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
-        assert_eq!(calls(&fixture)[0], Write(vec![(A, REMOVE)]));
+        assert_eq!(fixture.calls()[0], Write(vec![(A, REMOVE)]));
         assert_eq!(fixture.watched(), []);
     }
 }
@@ -344,15 +340,15 @@ fn all_changes_of_a_turn_are_one_write() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.add(B, 2, Interest::BOTH, Mode::Level);
-    assert_eq!(calls(&fixture), [], "they go with the wait");
+    assert_eq!(fixture.calls(), [], "they go with the wait");
     fixture.wait();
     let written = Write(vec![(A, IN), (B, IN | OUT)]);
-    assert_eq!(calls(&fixture), [written, Wait(3, NOW)]);
+    assert_eq!(fixture.calls(), [written, Wait(3, NOW)]);
     fixture.remove(2);
     fixture.modify(1, Interest::WRITE);
     fixture.wait();
     let written = Write(vec![(B, REMOVE), (A, REMOVE), (A, OUT)]);
-    assert_eq!(calls(&fixture), [written, Wait(2, NOW)]);
+    assert_eq!(fixture.calls(), [written, Wait(2, NOW)]);
 }
 
 #[test]
@@ -372,7 +368,7 @@ fn many_changes_take_several_writes() {
     assert_eq!(fixture.wait().len(), 200);
     let expected: Vec<_> = fds.iter().map(|fd| (*fd, IN | OUT)).collect();
     assert_eq!(fixture.watched(), expected);
-    let written = calls(&fixture).into_iter().map(|call| match call {
+    let written = fixture.calls().into_iter().map(|call| match call {
         Write(changes) => changes.len(),
         _ => 0,
     });

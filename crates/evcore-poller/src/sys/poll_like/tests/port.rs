@@ -3,10 +3,6 @@
 use super::*;
 use Call::{Associate, Dissociate, Wait};
 
-fn calls(fixture: &Fixture) -> Vec<Call> {
-    fixture.kernel().calls()
-}
-
 fn fixture() -> Fixture {
     Fixture::new(Kind::Port)
 }
@@ -15,22 +11,22 @@ fn fixture() -> Fixture {
 fn an_addition_and_a_removal_are_made_at_once() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
-    assert_eq!(calls(&fixture), [Associate(A, IN)]);
+    assert_eq!(fixture.calls(), [Associate(A, IN)]);
     fixture.set(A, IN);
     fixture.remove(1);
-    assert_eq!(calls(&fixture), [Dissociate(A)]);
+    assert_eq!(fixture.calls(), [Dissociate(A)]);
     assert_eq!(fixture.wait(), [], "its event was dropped");
-    assert_eq!(calls(&fixture), [Wait(1, NOW)]);
+    assert_eq!(fixture.calls(), [Wait(1, NOW)]);
 }
 
 #[test]
 fn removal_before_a_close_makes_no_call() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
-    calls(&fixture);
+    fixture.calls();
     fixture.remove_before_close(1);
     fixture.close(A);
-    assert_eq!(calls(&fixture), []);
+    assert_eq!(fixture.calls(), []);
 }
 
 #[test]

@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    super::devpoll::{REMOVE, Sys},
+    super::poll_like::devpoll::{REMOVE, Sys},
     Call, Errno, FIRST, FakeKernel, Machine, REAL, RawFd, UNREQUESTED, c_int, c_short, poll,
     recorded,
 };
@@ -99,7 +99,7 @@ impl Device {
 }
 
 impl Machine {
-    fn change(&mut self, fd: RawFd, flags: c_short) -> Result<(), Errno> {
+    fn write_entry(&mut self, fd: RawFd, flags: c_short) -> Result<(), Errno> {
         let (file, ready) = (self.file(fd), self.ready(fd));
         let entry = self.device.entries.entry(fd).or_default();
         let (Some(file), Some(ready)) = (file, ready) else {
@@ -186,7 +186,7 @@ impl Sys for FakeKernel {
         for (fd, flags) in changes.filter(|change| change.0 >= 0) {
             match flags {
                 REMOVE => machine.device.remove(fd),
-                flags => machine.change(fd, flags)?,
+                flags => machine.write_entry(fd, flags)?,
             }
         }
         Ok(())
@@ -198,8 +198,8 @@ impl Sys for FakeKernel {
         machine.device.check(list.len(), most)?;
         assert!(!list.is_empty(), "such a call only sleeps");
         let watches_waker = machine.device.watches_waker();
-        machine.wait(list.len(), recorded(timeout), watches_waker, |machine| {
-            machine.scan(list)
-        })
+        let timeout = recorded(timeout);
+        machine.calls.push(Call::Wait(list.len(), timeout));
+        machine.wait(timeout, watches_waker, |machine| machine.scan(list))
     }
 }

@@ -1,7 +1,7 @@
-//! A model of a kernel that has event ports, `/dev/poll` and poll, for tests.
+//! A model of a kernel that has event ports, `/dev/poll`, kqueue and poll, for tests.
 //!
-//! This file has what the three interfaces share: files, time, and the calls that were made.
-//! [`port`] and [`devpoll`] have what the kernel keeps for the first two; poll keeps nothing.
+//! This file has what the interfaces share: files, time, and the calls that were made. [`port`],
+//! [`devpoll`] and [`kqueue`] have what the kernel keeps for each; for poll it keeps nothing.
 //!
 //! - A file has one or more numbers. Its readiness is what the test has set.
 //! - Errors and hang-ups are reported without being requested.
@@ -22,19 +22,16 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{
-    super::{
-        model_support::{is_readable, pass},
-        raw_fd,
-    },
-    poll,
-};
+use self::real::{is_readable, pass};
+use super::{kqueue::kernel::Change, poll_like::poll, raw_fd};
 
 mod devpoll;
+pub(super) mod kqueue;
 mod port;
+mod real;
 
 /// The first number of the model's own files.
-pub(in crate::sys) const FIRST: RawFd = 5_000;
+pub(super) const FIRST: RawFd = 5_000;
 
 /// Flags that are reported without being requested.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
@@ -43,30 +40,35 @@ const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
 const REAL: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::sys) enum Call {
+pub(super) enum Call {
     Associate(RawFd, c_short),
     Dissociate(RawFd),
     /// The changes, without those of real files.
     Write(Vec<(RawFd, c_short)>),
     /// The greatest number of events (poll: the number of entries), and the timeout.
     Wait(usize, Option<Duration>),
+    /// The changes, and the timeout.
+    Kevent(Vec<Change>, Option<Duration>),
 }
 
 #[derive(Debug, Default)]
-pub(in crate::sys) struct Machine {
+pub(super) struct Machine {
     /// The file of each open number.
     numbers: BTreeMap<RawFd, u64>,
     /// The readiness of each file.
     files: BTreeMap<u64, c_short>,
     last_file: u64,
-    pub(in crate::sys) port: port::Port,
-    pub(in crate::sys) device: devpoll::Device,
+    pub(super) port: port::Port,
+    pub(super) device: devpoll::Device,
+    pub(super) queue: kqueue::Queue,
     /// The array of the last call of poll.
     array: Vec<libc::pollfd>,
     /// Numbers that the kernel refuses to watch.
-    pub(in crate::sys) refuses: Vec<RawFd>,
+    pub(super) refuses: Vec<RawFd>,
     /// The errors of the next waits, which then do nothing.
-    pub(in crate::sys) ends: VecDeque<Errno>,
+    pub(super) ends: VecDeque<Option<Errno>>,
+    /// Time that calls have waited in vain. (It is only counted.)
+    pub(super) waited: Duration,
     /// The file that becomes ready in the next call that waits, and after which time.
     change: Option<(Duration, RawFd, c_short)>,
     calls: Vec<Call>,
@@ -75,20 +77,20 @@ pub(in crate::sys) struct Machine {
 /// The files, as the test moves them.
 impl Machine {
     /// Opens a file, with nothing ready.
-    pub(in crate::sys) fn open(&mut self, fd: RawFd) {
+    pub(super) fn open(&mut self, fd: RawFd) {
         self.last_file += 1;
         self.open_in_place(fd);
     }
 
     /// Opens a file under `fd` that the kernel cannot distinguish from the last one: it is at the same
     /// place in its memory.
-    pub(in crate::sys) fn open_in_place(&mut self, fd: RawFd) {
+    pub(super) fn open_in_place(&mut self, fd: RawFd) {
         self.files.insert(self.last_file, 0);
         self.open_as(fd, self.last_file);
     }
 
     /// Opens another number of the same file.
-    pub(in crate::sys) fn duplicate(&mut self, of: RawFd, fd: RawFd) {
+    pub(super) fn duplicate(&mut self, of: RawFd, fd: RawFd) {
         self.open_as(fd, self.numbers[&of]);
     }
 
@@ -96,9 +98,10 @@ impl Machine {
         assert!(fd >= FIRST && self.numbers.insert(fd, file).is_none());
     }
 
-    pub(in crate::sys) fn close(&mut self, fd: RawFd) {
+    pub(super) fn close(&mut self, fd: RawFd) {
         let file = self.numbers.remove(&fd).expect("it is open");
         self.port.close(fd);
+        self.queue.close(fd);
         if !self.numbers.values().any(|other| *other == file) {
             self.files.remove(&file);
             self.device.close(file);
@@ -106,39 +109,59 @@ impl Machine {
     }
 
     /// Makes all of `ready`, and nothing else, true of the file of `fd`.
-    pub(in crate::sys) fn set(&mut self, fd: RawFd, ready: c_short) {
+    pub(super) fn set(&mut self, fd: RawFd, ready: c_short) {
+        let before = self.files[&self.numbers[&fd]];
+        self.lower(fd, !ready);
+        self.change(fd, ready & !before, ready);
+    }
+
+    /// Makes `ready` true of the file of `fd`, or happen again.
+    pub(super) fn raise(&mut self, fd: RawFd, ready: c_short) {
+        let all = self.files[&self.numbers[&fd]] | ready;
+        self.change(fd, ready, all);
+    }
+
+    /// Makes `ready` false. No kernel looks at a file for that.
+    pub(super) fn lower(&mut self, fd: RawFd, ready: c_short) {
+        let file = self.files.get_mut(&self.numbers[&fd]);
+        *file.expect("it is open") &= !ready;
+    }
+
+    fn change(&mut self, fd: RawFd, raised: c_short, all: c_short) {
         let file = self.numbers[&fd];
-        self.files.insert(file, ready);
+        self.files.insert(file, all);
         self.device.mark(file);
         let numbers = self.numbers.iter().filter(|(_, other)| **other == file);
         for (fd, _) in numbers {
-            self.port.look(*fd, ready);
+            self.port.look(*fd, all);
+            self.queue.look(*fd, raised, all);
         }
     }
 
     /// Makes `ready` true of `fd` when the next call that waits has waited for `after`.
-    pub(in crate::sys) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
+    pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
         self.change = Some((after, fd, ready));
     }
 
     /// The calls since the last look, without those for real files.
-    pub(in crate::sys) fn calls(&mut self) -> Vec<Call> {
+    pub(super) fn calls(&mut self) -> Vec<Call> {
         let calls = std::mem::take(&mut self.calls);
         let is_ours = |call: &Call| match call {
             Call::Associate(fd, _) | Call::Dissociate(fd) => *fd >= FIRST,
             Call::Write(changes) => !changes.is_empty(),
-            Call::Wait(..) => true,
+            Call::Wait(..) | Call::Kevent(..) => true,
         };
         calls.into_iter().filter(is_ours).collect()
     }
 
     /// The model's files that the kernel watches, each with its flags.
-    pub(in crate::sys) fn watched(&self) -> Vec<(RawFd, c_short)> {
+    pub(super) fn watched(&self) -> Vec<(RawFd, c_short)> {
         let array = self.array.iter().map(|entry| (entry.fd, entry.events));
         let of_poll = array.filter(|(fd, _)| *fd >= FIRST);
         let mut all: Vec<_> = of_poll
             .chain(self.port.watched())
             .chain(self.device.watched())
+            .chain(self.queue.watched())
             .collect();
         all.sort_unstable();
         all
@@ -164,15 +187,13 @@ impl Machine {
     /// A call that waits: `scan` looks for what is ready.
     fn wait(
         &mut self,
-        room: usize,
         timeout: Option<Duration>,
         watches_waker: bool,
         mut scan: impl FnMut(&mut Self) -> usize,
     ) -> Result<usize, Errno> {
-        self.calls.push(Call::Wait(room, timeout));
         let returns_at_once = timeout == Some(Duration::ZERO);
         assert!(watches_waker || returns_at_once, "this wait is deaf");
-        if let Some(errno) = self.ends.pop_front() {
+        if let Some(errno) = self.ends.pop_front().flatten() {
             return Err(errno);
         }
         let mut count = scan(self);
@@ -183,7 +204,10 @@ impl Machine {
                 count = scan(self);
             }
         }
-        assert!(count > 0 || timeout.is_some(), "this wait would never end");
+        if count == 0 {
+            let timeout = timeout.expect("something that ends this wait");
+            self.waited = self.waited.saturating_add(timeout);
+        }
         Ok(count)
     }
 
@@ -200,12 +224,12 @@ impl Machine {
 
 /// The kernel as the backend sees it, and as its test does.
 #[derive(Clone, Debug, Default)]
-pub(in crate::sys) struct FakeKernel {
+pub(super) struct FakeKernel {
     machine: Arc<Mutex<Machine>>,
 }
 
 impl FakeKernel {
-    pub(in crate::sys) fn machine(&self) -> MutexGuard<'_, Machine> {
+    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().expect("no test goes on after a panic")
     }
 }
@@ -224,9 +248,8 @@ impl poll::Sys for FakeKernel {
         machine.array = array.to_vec();
         let mut entries = array.iter();
         let watches_waker = entries.any(|entry| entry.fd < FIRST && entry.events == libc::POLLIN);
-        machine.wait(array.len(), timeout, watches_waker, |machine| {
-            machine.look(array)
-        })
+        machine.calls.push(Call::Wait(array.len(), timeout));
+        machine.wait(timeout, watches_waker, |machine| machine.look(array))
     }
 }
 

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{
-    super::port::{PortEvent, SOURCE_FD, Sys},
+    super::poll_like::port::{PortEvent, SOURCE_FD, Sys},
     Call, Duration, Errno, FIRST, FakeKernel, Machine, RawFd, UNREQUESTED, c_int, c_short,
 };
 
@@ -127,9 +127,8 @@ impl Sys for FakeKernel {
             return Err(Errno::INVAL);
         }
         let watches_waker = machine.is_associated_waker();
-        let taken = machine.wait(list.len(), timeout, watches_waker, |machine| {
-            machine.take(list)
-        })?;
+        machine.calls.push(Call::Wait(list.len(), timeout));
+        let taken = machine.wait(timeout, watches_waker, |machine| machine.take(list))?;
         if taken > 0 || machine.port.counts_none {
             *count = u32::try_from(taken).expect("few");
         }
