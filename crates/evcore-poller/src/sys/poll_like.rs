@@ -104,12 +104,8 @@ impl<K: Kernel> PollLike<K> {
 
     /// Brings the kernel up to date.
     fn flush(&mut self) -> Result<()> {
-        let mut singly = 0;
-        while let Some(count) = self
-            .watches
-            .pending(if singly > 0 { 1 } else { K::AT_ONCE })
-        {
-            singly = singly.max(1) - 1;
+        let mut at_once = K::AT_ONCE;
+        while let Some(count) = self.watches.pending(at_once) {
             self.changes.clear();
             self.changes.extend(self.watches.changes(count));
             let applied = match self.changes.is_empty() {
@@ -118,8 +114,8 @@ impl<K: Kernel> PollLike<K> {
             };
             match applied {
                 Ok(()) => self.watches.pop_applied(count),
-                // So that the refused one is found, and hides no other.
-                Err(_) if count > 1 => singly = count,
+                // One by one, so that the refused one is found and hides no other.
+                Err(_) if count > 1 => at_once = 1,
                 // A signal's handler has run, or this is a forked child: not about the descriptor.
                 Err(errno @ (Errno::INTR | Errno::ACCESS)) => {
                     return Err(Error::of_wait(K::CALLS.apply, errno));

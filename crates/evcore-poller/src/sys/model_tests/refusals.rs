@@ -82,7 +82,7 @@ fn with_an_unreported_refusal(kind: Kind) -> (Fixture, u64) {
 
 #[test]
 fn a_refusal_that_is_changed_again_is_not_reported() {
-    for kind in [Kind::Port, Kind::DevPoll] {
+    for kind in REFUSING {
         let (mut fixture, other) = with_an_unreported_refusal(kind);
         fixture.modify(other, Interest::WRITE);
         assert_eq!(fixture.wait(), []);

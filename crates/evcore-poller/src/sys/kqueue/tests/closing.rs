@@ -6,7 +6,9 @@ use super::*;
 fn a_reused_number_reports_under_its_new_key() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::BOTH, Mode::Level);
+    fixture.raise(A, IN);
     fixture.close(A);
+    assert_eq!(fixture.wait(), [], "closed without being removed");
     fixture.open(A);
     fixture.raise(A, IN);
     assert_eq!(fixture.wait(), [], "closed, and not under the old key");

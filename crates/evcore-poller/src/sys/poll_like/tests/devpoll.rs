@@ -377,17 +377,26 @@ fn many_changes_take_several_writes() {
 
 #[test]
 fn what_a_failed_write_leaves_is_removed() {
-    let mut fixture = fixture();
-    fixture.add(A, 1, Interest::READ, Mode::Level);
-    fixture.wait();
-    fixture.kernel().device.failing_writes = 1;
-    fixture.modify(1, Interest::BOTH);
-    let reported = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
-    assert_eq!(fixture.wait(), [(1, reported)]);
-    assert_eq!(fixture.watched(), [(A, IN)], "it is still there");
-    fixture.set(A, IN);
-    assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
-    assert_eq!(fixture.watched(), []);
+    for is_changed in [false, true] {
+        let mut fixture = fixture();
+        fixture.add(A, 1, Interest::READ, Mode::Level);
+        fixture.wait();
+        fixture.kernel().device.failing_writes = 1;
+        fixture.modify(1, Interest::BOTH);
+        let reported = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
+        assert_eq!(fixture.wait(), [(1, reported)]);
+        assert_eq!(fixture.watched(), [(A, IN)], "it is still there");
+        fixture.set(A, IN);
+        if is_changed {
+            fixture.modify(1, Interest::WRITE);
+        }
+        assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
+        let left = fixture.watched();
+        assert_eq!(left, [(A, OUT)][..usize::from(is_changed)]);
+        let timeouts = fixture.timeouts();
+        let without_stray = timeouts.len() == 3;
+        assert_eq!(without_stray, is_changed, "{timeouts:?}");
+    }
 }
 
 #[test]
