@@ -26,13 +26,13 @@ mod io_uring;
     all(test, target_os = "linux"),
 ))]
 mod kqueue;
-#[cfg(all(test, target_os = "linux"))]
-mod model_tests;
 mod poll_call;
 mod poll_like;
 mod raw_fd;
 #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
 mod select;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 
 pub(crate) use any_backend::AnyBackend;
 #[cfg(any(target_os = "linux", target_os = "android"))]

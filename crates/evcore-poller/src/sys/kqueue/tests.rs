@@ -1,11 +1,11 @@
 //! A poller with this backend, over a model of the kernel. The scenarios that it shares with the other
-//! kernels that have a model are in `sys/model_tests`.
+//! kernels that have a model are in `sys/tests`.
 
 use super::{
     kernel::{Event as KernelEvent, Filter, Ident},
     *,
 };
-use crate::sys::{fake_kernel::kqueue::Refusal, model_tests::*};
+use crate::sys::{fake_kernel::kqueue::Refusal, tests::*};
 
 mod changes;
 mod closing;

@@ -1,7 +1,7 @@
 //! What only one of the kernels does, and random programs over all three. The scenarios that they share
-//! with kqueue are in `sys/model_tests`.
+//! with kqueue are in `sys/tests`.
 
-use crate::sys::model_tests::*;
+use crate::sys::tests::*;
 
 mod devpoll;
 mod model;
