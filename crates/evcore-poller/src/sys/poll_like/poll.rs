@@ -133,6 +133,8 @@ impl<S: Sys> Kernel for Poll<S> {
                 None => self.remove(change.fd),
             }
         }
+        #[cfg(test)]
+        self.verify();
         Ok(())
     }
 
@@ -156,6 +158,18 @@ impl<S: Sys> Kernel for Poll<S> {
     fn found(&self, index: usize) -> (RawFd, c_short) {
         let entry = self.array[self.found[index]];
         (entry.fd, entry.revents)
+    }
+}
+
+#[cfg(test)]
+impl<S> Poll<S> {
+    /// Panics if the invariant does not hold.
+    fn verify(&self) {
+        for (at, entry) in self.array.iter().enumerate() {
+            assert_eq!(self.places[index(entry.fd)], place(at));
+        }
+        let present = self.places.iter().filter(|place| **place != ABSENT);
+        assert_eq!(present.count(), self.array.len());
     }
 }
 
