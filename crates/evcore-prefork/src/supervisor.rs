@@ -4,7 +4,7 @@ use std::{
     fmt, io,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -13,11 +13,13 @@ use crate::{
     exit::{Outcome, WorkerExit, WorkerInfo},
     fork,
     hooks::Hooks,
+    interval::Interval,
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
     mailboxes::Table,
     master::Master,
     processes::Processes,
     reload::Reload,
+    stop::Stop,
     threads::Threads,
     upgrade::{self, Binary, Upgrade},
     worker::Worker,
@@ -237,6 +239,29 @@ impl<'a> Supervisor<'a> {
         self
     }
 
+    /// Called when a stop of the server begins, and again when a graceful one becomes fast. The workers
+    /// get it afterwards.
+    pub fn on_stop(mut self, hook: impl FnMut(Stop) + 'a) -> Self {
+        self.hooks.on_stop = Box::new(hook);
+        self
+    }
+
+    /// Called when this much time has passed since this call, and since the hook was called. It wakes the
+    /// master, which otherwise sleeps until something happens. The next call of this method replaces the
+    /// hook. More than a year counts as a year.
+    ///
+    /// # Panics
+    ///
+    /// If the interval is 0.
+    pub fn on_interval(mut self, interval: Duration, hook: impl FnMut() + 'a) -> Self {
+        assert!(
+            !interval.is_zero(),
+            "an interval of 0 would never let the master sleep"
+        );
+        self.hooks.interval = Some(Interval::new(interval, Instant::now(), hook));
+        self
+    }
+
     /// Runs the workers as processes, and returns after they have been stopped.
     ///
     /// Each worker is a fork of the master, and runs `work` once, with its own copy of all that `work`
@@ -258,7 +283,7 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoWorkers`], [`Error::TooManyWorkers`], [`Error::Threads`] if the process has other
+    /// [`Error::Workers`], [`Error::Threads`] if the process has other
     /// threads (where this can be read), [`Error::InUse`] within a worker or a hook, and
     /// [`Error::Os`] if the handlers or the first worker are refused. When this returns, and also
     /// when a hook panics, no worker is left.
@@ -350,15 +375,20 @@ impl<'a> Supervisor<'a> {
         Ok(Some(Arc::new(table)))
     }
 
-    fn check(&self) -> Result<()> {
-        match self.config.workers {
-            0 => Err(Error::NoWorkers),
-            1..=WORKERS_MAX => Ok(()),
-            workers => Err(Error::TooManyWorkers {
-                workers,
-                most: WORKERS_MAX,
-            }),
+    /// Checks the number of workers, as [`run`](Self::run) does, before anything is made for them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Workers`].
+    pub fn check(&self) -> Result<()> {
+        let workers = self.config.workers;
+        if (1..=WORKERS_MAX).contains(&workers) {
+            return Ok(());
         }
+        Err(Error::Workers {
+            workers,
+            most: WORKERS_MAX,
+        })
     }
 }
 

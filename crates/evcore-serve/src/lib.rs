@@ -29,6 +29,8 @@ mod listeners;
 mod proxy_header;
 mod proxy_protocol;
 mod server;
+mod service_manager;
+mod shortages;
 mod worker;
 
 pub use arrival::Arrival;
@@ -36,6 +38,7 @@ pub use event::Event;
 pub use handover::Moves;
 pub use proxy_protocol::{ProxyProtocol, ProxyProtocolError};
 pub use server::Server;
+pub use shortages::Shortage;
 pub use worker::Worker;
 
 pub use evcore_handover::STATE_BYTES_MAX;
