@@ -262,6 +262,25 @@ fn an_old_worker_finishes_what_is_under_way() {
 }
 
 #[test]
+fn an_old_worker_ends_with_its_last_response() {
+    let server = Server::start(&["--workers", "1"]);
+    let old = all_new(&server, &[], 1);
+    let mut idle: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    let mut sleeper = server.connect();
+    sleeper.send("GET /sleep/500 HTTP/1.1\r\nHost: test\r\n\r\n");
+    server.wait_for_status("it sleeps", |status| status.writing == 2);
+    // Answered within the last second: without a handover they would have a second more.
+    idle.iter_mut().for_each(|client| drop(client.get("/")));
+    server.signal(Signal::HUP);
+    assert_eq!(sleeper.response().text(), "slept\n");
+    let answered = Instant::now();
+    all_new(&server, &old, 1);
+    assert_within("the old worker ends", Duration::from_millis(100), answered);
+    idle.push(sleeper);
+    assert!(idle.iter_mut().all(|client| client.get("/").status == 200));
+}
+
+#[test]
 fn winch_stops_all_workers_and_hup_starts_new_ones() {
     for accept in ["least-loaded", "reuseport"] {
         winch_and_hup(accept);
