@@ -213,6 +213,16 @@ impl Error {
             source: errno.into(),
         }
     }
+
+    /// The error of a call that waits, by its name.
+    #[cold]
+    pub(crate) fn of_wait(call: &'static str, errno: rustix::io::Errno) -> Self {
+        match errno {
+            // A signal's handler has run.
+            rustix::io::Errno::INTR => Self::Interrupted,
+            other => Self::os(call)(other),
+        }
+    }
 }
 
 impl From<Error> for io::Error {
