@@ -294,7 +294,7 @@ impl Backend for RecordedBackend {
             Err(Error::Os { source, .. }) => number_of(source),
             Err(_) => -i64::from(Errno::IO.raw_os_error()),
         };
-        self.recorder.call(What::Wait, woken.into(), number, &bytes);
+        self.recorder.call(What::Wait, woken.into(), number, bytes);
         result
     }
 

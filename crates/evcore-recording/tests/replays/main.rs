@@ -1,6 +1,7 @@
 //! A server is recorded, and runs again on its recording: on sockets, in the simulator under faults,
 //! with a bug, and after a kill.
 
+mod damaged;
 mod differences;
 mod echo;
 mod kill;
