@@ -6,7 +6,10 @@ use std::{
 };
 
 use evcore::{balancer::Policy, net::Address, poller::BackendKind};
-use evcore_serve::prefork::{Affinity, Cpus};
+use evcore_serve::{
+    ProxyProtocol, ProxyProtocolError,
+    prefork::{Affinity, Cpus},
+};
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::{body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
@@ -59,6 +62,15 @@ Usage: httpd [OPTIONS]
                            sockets                         [default: the system's]
   --shutdown-timeout MS    time for open connections after QUIT, in milliseconds
                                                                   [default: 30000]
+  --handover on|off        whether open connections move to the new workers after
+                           HUP, and after USR2 and QUIT; not with --workers 0
+                           or --threads           [default: on; off without Linux]
+  --proxy-protocol NETWORKS
+                           load balancers whose connections begin with a header
+                           of the PROXY protocol (1 or 2), which has the
+                           client's address: networks such as 10.0.0.0/8,
+                           addresses, and unix: for Unix sockets; others are
+                           served without it                      [default: none]
   --bodies BYTES           memory of one worker for all unfinished request
                            bodies; more bodies wait            [default: 67108864]
   --access-log PATH        write a line for each response; -: to standard output;
@@ -94,7 +106,8 @@ Signals, to the master:
   TERM, INT  stop now
   QUIT       finish open requests, then stop; idle connections are closed, those
              that received a response within the last second a second later
-  HUP        start new workers, then send QUIT to the old ones
+  HUP        start new workers, which take over the connections of the old ones;
+             those then finish open requests and stop
   USR1       reopen the access log
   USR2       start a new binary with the same listeners (not with --threads)
   WINCH      send QUIT to the workers; HUP starts new ones
@@ -165,6 +178,10 @@ pub struct Options {
     pub send_buffer: Option<u32>,
     /// The time for open connections in a graceful shutdown.
     pub shutdown_timeout: Duration,
+    /// True if connections move to the successor of a worker process.
+    pub handover: bool,
+    /// The load balancers that report the addresses of clients.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// The memory of one worker for all unfinished request bodies, in bytes.
     pub bodies: usize,
     /// `-` is standard output; `None`: no access log.
@@ -269,6 +286,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             "shutdown-timeout" => {
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
+            "handover" => options.handover = on_or_off(&name, &value(&mut parser)?)?,
+            "proxy-protocol" => {
+                let senders = value(&mut parser)?.parse();
+                options.proxy_protocol = Some(senders.map_err(bad_networks)?);
+            }
             "bodies" => {
                 options.bodies = number(&name, &value(&mut parser)?, MAX_BODY_BYTES, MAX_BODIES)?;
             }
@@ -316,6 +338,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
 }
 
 impl Options {
+    /// Returns whether connections move from worker to worker.
+    pub(crate) fn moves_connections(&self) -> bool {
+        self.handover && self.workers > 0 && !self.threads
+    }
+
     /// Checks whether a listener at this address can have the [send buffer](Self::send_buffer).
     ///
     /// # Errors
@@ -351,6 +378,8 @@ impl Default for Options {
             send_timeout: Duration::from_secs(60),
             send_buffer: None,
             shutdown_timeout: Duration::from_secs(30),
+            proxy_protocol: None,
+            handover: cfg!(any(target_os = "linux", target_os = "android")),
             bodies: 64 * 1024 * 1024,
             access_log: None,
             access_log_format: LogFormat::Common,
@@ -536,6 +565,18 @@ fn poller(value: &str) -> Result<Option<BackendKind>, OptionError> {
             Ok(kind) => Ok(Some(kind)),
             Err(error) => Err(OptionError(format!("--poller: {error}, or auto"))),
         },
+    }
+}
+
+fn bad_networks(error: ProxyProtocolError) -> OptionError {
+    OptionError(format!("--proxy-protocol: {error}"))
+}
+
+fn on_or_off(name: &str, value: &str) -> Result<bool, OptionError> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(OptionError(format!("--{name} is on or off, not {value:?}"))),
     }
 }
 
