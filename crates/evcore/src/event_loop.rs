@@ -331,6 +331,7 @@ impl<L: Acceptor> EventLoop<L> {
             listening: self.accepting.is_listening(),
             last_exhausted: self.accepting.last_exhausted(),
             shutting_down: self.is_shutting_down(),
+            shut_down: self.is_shut_down(),
             slow_turns: self.instruments.slow_turns(),
             ..self.stats
         }
