@@ -326,6 +326,7 @@ impl<L: Acceptor> Builder<L> {
             timers.record();
         }
         Ok(EventLoop {
+            is_plain: updates.is_every_wait() && !instruments.is_on(),
             remote: Remote::new(),
             poller,
             slots: Slots::new(first_index, expected, MAX_ID),

@@ -45,21 +45,23 @@ impl<L: Acceptor> EventLoop<L> {
     /// Before the wait: finishes the turn before, makes the listeners follow the balancer's plan,
     /// and returns the timeout of the wait (`None`: without limit).
     ///
-    /// `now_ns` is the time, if it was read since the turn before.
+    /// `now_ns` is the time, if it was read since the turn before. `is_plain` is a constant.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
-    pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
+    pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>, is_plain: bool) -> Option<Duration> {
         self.finish_turn();
-        // The earliest of: the next timer, the next act of a shutdown (or the tick after either), the
-        // end of a pause of the listeners, the end of the plan.
-        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
-        let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
+        let due_ns = if is_plain {
+            self.timers.due_at_ns()
+        } else {
+            self.due_at_ns()
+        };
+        // Or earlier: the end of a pause of the listeners, the end of the plan.
         let mut ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         let (mut now_ns, mut plan_is_over) = (now_ns, false);
         if ends_ns != NEVER {
             // The clock shows the beginning of the turn; the timeout counts from now.
             let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
-            if self.updates.is_every_wait() {
+            if is_plain || self.updates.is_every_wait() {
                 let lasted_ns = read_ns.saturating_sub(self.clock.monotonic_ns());
                 if lasted_ns >= Coordinator::LONG_TURN_NS {
                     self.end_long_turn(lasted_ns, read_ns);
@@ -74,11 +76,17 @@ impl<L: Acceptor> EventLoop<L> {
             now_ns = Some(self.make_plan(now_ns));
             ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         }
-        if self.has_work() || self.shutdown_evicts() {
+        if self.has_work() || !is_plain && self.shutdown_evicts() {
             self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
         time_to(ends_ns, now_ns.unwrap_or(self.clock.monotonic_ns()))
+    }
+
+    /// The earliest of: the next timer, the next act of a shutdown, or the tick after either.
+    pub(crate) fn due_at_ns(&mut self) -> u64 {
+        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
+        self.updates.wait_ends_at_ns(due_ns, &self.clock)
     }
 
     /// Reports a long turn, unless it ended before this plan: `prepare` has reported it, and then
@@ -91,20 +99,33 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Waits, and updates the clock.
+    /// Waits, and updates the clock. `is_plain` is a constant.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
-    pub(crate) fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
-        if let Err(error) = self.batch.wait(&mut self.poller, timeout) {
-            return self.leave_failed_wait(error);
+    pub(crate) fn wait_for_events(
+        &mut self,
+        timeout: Option<Duration>,
+        is_plain: bool,
+    ) -> Result<()> {
+        match self.batch.wait(&mut self.poller, timeout) {
+            Ok(0) => self.on_no_events(timeout),
+            Ok(count) => self.stats.events += count as u64,
+            Err(error) => return self.leave_failed_wait(error),
         }
-        if self.batch.is_nothing() && timeout.is_none() {
-            self.stats.empty_waits += 1;
-        }
-        if let Err(error) = self.update_clock_after_wait() {
+        if is_plain {
+            self.clock.update();
+        } else if let Err(error) = self.update_clock_after_wait() {
             return self.leave_failed_wait(error);
         }
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on_no_events(&mut self, timeout: Option<Duration>) {
+        if self.batch.is_nothing() && timeout.is_none() {
+            self.stats.empty_waits += 1;
+        }
     }
 
     /// Keeps the events and the wake-up of a wait that failed. No other wait reports this wake-up. If
@@ -125,12 +146,10 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(always)]
     pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
-        self.stats.events += self.batch.len() as u64;
         self.phase = Phase::Events;
-        if self.batch.is_full() {
-            self.accepting.on_full_batch();
+        if self.batch.is_full_or_woken() {
+            self.on_full_or_woken();
         }
-        self.take_wake();
         if self.remote.has_pending() {
             self.take_remote_requests();
         }
@@ -143,8 +162,15 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
+    #[inline(never)]
+    fn on_full_or_woken(&mut self) {
+        if self.batch.is_full() {
+            self.accepting.on_full_batch();
+        }
+        self.take_wake();
+    }
+
     /// If a waker ended the wait, there may be requests of other threads.
-    #[inline]
     fn take_wake(&mut self) {
         if self.batch.was_woken() {
             self.remote.on_woken();
@@ -201,6 +227,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.has_work()
             || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ns())
-            || self.shutdown_evicts()
+            || !self.is_plain && self.shutdown_evicts()
     }
 }
