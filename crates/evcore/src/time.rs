@@ -31,9 +31,25 @@ pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
     (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }
 
+/// About half of the time to a moment, in whole seconds, which takes few instructions. `None` if it is
+/// less than 2.1 seconds away.
+#[inline]
+pub(crate) fn rough_time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
+    let seconds = at_ns.saturating_sub(now_ns) >> 31;
+    (seconds > 0).then_some(Duration::from_secs(seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rough_time_is_at_most_half_of_the_time() {
+        let seconds_to = |ms: u64| rough_time_to(ms * NS_PER_MS + 7, 7).map(|time| time.as_secs());
+        let seconds = [0, 2_147, 2_148, 10_000, 60_000].map(seconds_to);
+        assert_eq!(seconds, [None, None, Some(1), Some(4), Some(27)]);
+        assert_eq!(rough_time_to(0, 7), None, "it has passed");
+    }
 
     #[test]
     fn lateness_counts_from_the_beginning_of_the_tick() {

@@ -16,7 +16,7 @@ use crate::{
     keys::is_listener,
     phase::Phase,
     step::Step,
-    time::{NEVER, time_to},
+    time::{NEVER, rough_time_to, time_to},
 };
 
 impl<L: Acceptor> EventLoop<L> {
@@ -56,31 +56,70 @@ impl<L: Acceptor> EventLoop<L> {
             self.due_at_ns()
         };
         // Or earlier: the end of a pause of the listeners, the end of the plan.
-        let mut ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
-        let (mut now_ns, mut plan_is_over) = (now_ns, false);
-        if ends_ns != NEVER {
-            // The clock shows the beginning of the turn; the timeout counts from now.
-            let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
-            if is_plain || self.updates.is_every_wait() {
-                let lasted_ns = read_ns.saturating_sub(self.clock.monotonic_ns());
-                if lasted_ns >= Coordinator::LONG_TURN_NS {
-                    self.end_long_turn(lasted_ns, read_ns);
-                }
-            }
-            plan_is_over = self.accepting.coordinator.plan_ends_at_ns() <= read_ns;
-            now_ns = Some(read_ns);
-        }
-        let (load, evictions) = (self.load(), &self.evictions);
-        let offer = || evictions.load_to_offer(load);
-        if plan_is_over || !self.accepting.coordinator.keeps_plan(load.active, offer) {
-            now_ns = Some(self.make_plan(now_ns));
-            ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
-        }
+        let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
+        let rough = if is_plain {
+            self.rough_time_to(ends_ns)
+        } else {
+            None
+        };
+        let is_near = ends_ns != NEVER && rough.is_none();
+        let timeout = if is_near || !self.keeps_plan() {
+            self.plan_by_clock(now_ns, due_ns, is_near)
+        } else {
+            rough
+        };
         if self.has_work() || !is_plain && self.shutdown_evicts() {
             self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
-        time_to(ends_ns, now_ns.unwrap_or(self.clock.monotonic_ns()))
+        timeout
+    }
+
+    /// Reads the clock, makes a plan if the last one is over or does not fit any more, and returns the
+    /// timeout, which counts from now. `is_near` is false if the last plan does not fit.
+    #[inline(never)]
+    fn plan_by_clock(
+        &mut self,
+        now_ns: Option<u64>,
+        due_ns: u64,
+        is_near: bool,
+    ) -> Option<Duration> {
+        let clock = &self.clock;
+        let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
+        if is_near && self.updates.is_every_wait() {
+            // The clock shows the beginning of the turn.
+            let lasted_ns = now_ns.saturating_sub(self.clock.monotonic_ns());
+            if lasted_ns >= Coordinator::LONG_TURN_NS {
+                self.end_long_turn(lasted_ns, now_ns);
+            }
+        }
+        let is_over = !is_near || self.accepting.coordinator.plan_ends_at_ns() <= now_ns;
+        if is_over || !self.keeps_plan() {
+            self.make_plan(now_ns);
+        }
+        let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
+        time_to(ends_ns, now_ns)
+    }
+
+    /// Returns whether the last plan, which is not over, is right for this turn.
+    #[inline]
+    fn keeps_plan(&mut self) -> bool {
+        let (load, evictions) = (self.load(), &self.evictions);
+        let offer = || evictions.load_to_offer(load);
+        self.accepting.coordinator.keeps_plan(load.active, offer)
+    }
+
+    /// A timeout for a deadline that is far away, without a reading of the clock: about half of the
+    /// time from the beginning of the turn. `None` if the deadline is near, and after a turn without
+    /// events: the next wait is exact.
+    ///
+    /// After events there will mostly be other events before it. A timer is late because of it only
+    /// if this turn takes longer than the other half, and then by less than this turn.
+    #[inline]
+    fn rough_time_to(&self, ends_ns: u64) -> Option<Duration> {
+        let began_ns = self.clock.monotonic_ns();
+        let is_used = ends_ns != NEVER && self.batch.len() > 0;
+        is_used.then(|| rough_time_to(ends_ns, began_ns)).flatten()
     }
 
     /// The earliest of: the next timer, the next act of a shutdown, or the tick after either.

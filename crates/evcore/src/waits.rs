@@ -31,7 +31,9 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// If you left the previous turn early, it is finished first: the accept lock is released, and
     /// steps that were not delivered are kept for this turn, which then does not wait. A signal
-    /// ends the wait, and may make a turn without steps.
+    /// ends the wait, and may make a turn without steps. So does a wait for a timer that is more than
+    /// two seconds away, once: after a turn with events it lasts half of that time, because that takes
+    /// no reading of the clock.
     ///
     /// # Errors
     ///
