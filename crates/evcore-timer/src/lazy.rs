@@ -150,17 +150,16 @@ impl<Q: TimerQueue> Lazy<Q> {
                 *recorded = deadline;
                 self.queue.arm(id, deadline);
             }
-            _ => self.arm_found(id, deadline),
+            _ => self.arm_found(id, deadline, may_wait),
         }
     }
 
     /// Arms a timer to an earlier deadline, or for a tick that has passed, or with an id that the table
     /// does not hold yet.
     #[inline(never)]
-    fn arm_found(&mut self, id: u32, deadline: u64) {
+    fn arm_found(&mut self, id: u32, deadline: u64, may_wait: bool) {
         let queued = self.queue.deadline(id);
-        let is_queued = queued.is_some_and(|queued| queued <= deadline) && self.may_wait(deadline);
-        if !is_queued {
+        if !(may_wait && queued.is_some_and(|queued| queued <= deadline)) {
             self.queue.arm(id, deadline);
         }
         self.record(id, deadline);

@@ -62,14 +62,14 @@ impl<L: Acceptor> EventLoop<L> {
         } else {
             None
         };
-        let is_near = ends_ns != NEVER && rough.is_none();
+        let is_near = rough.is_none() && ends_ns != NEVER;
         let timeout = if is_near || !self.keeps_plan() {
             self.plan_by_clock(now_ns, due_ns, is_near)
         } else {
             rough
         };
         if self.has_work() || !is_plain && self.shutdown_evicts() {
-            self.slots.begin_turn();
+            self.begin_with_work();
             return Some(Duration::ZERO);
         }
         timeout
@@ -109,6 +109,16 @@ impl<L: Acceptor> EventLoop<L> {
         self.accepting.coordinator.keeps_plan(load.active, offer)
     }
 
+    /// Begins a turn that does not wait: takes in what was put off to it, and requests of other threads
+    /// that were over the last turn's budget.
+    #[inline(never)]
+    pub(crate) fn begin_with_work(&mut self) {
+        self.slots.begin_turn();
+        if self.remote.has_pending() {
+            self.take_remote_requests();
+        }
+    }
+
     /// A timeout for a deadline that is far away, without a reading of the clock: about half of the
     /// time from the beginning of the turn. `None` if the deadline is near, and after a turn without
     /// events: the next wait is exact.
@@ -117,9 +127,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// if this turn takes longer than the other half, and then by less than this turn.
     #[inline]
     fn rough_time_to(&self, ends_ns: u64) -> Option<Duration> {
-        let began_ns = self.clock.monotonic_ns();
-        let is_used = ends_ns != NEVER && self.batch.len() > 0;
-        is_used.then(|| rough_time_to(ends_ns, began_ns)).flatten()
+        if self.batch.len() == 0 {
+            return None;
+        }
+        rough_time_to(ends_ns, self.clock.monotonic_ns())
     }
 
     /// The earliest of: the next timer, the next act of a shutdown, or the tick after either.
@@ -189,9 +200,6 @@ impl<L: Acceptor> EventLoop<L> {
         if self.batch.is_full_or_woken() {
             self.on_full_or_woken();
         }
-        if self.remote.has_pending() {
-            self.take_remote_requests();
-        }
         if self.accepting.coordinator.holds_lock() {
             if self.accepting.has_queued() || self.batch.has(is_listener) {
                 self.post_batch();
@@ -207,6 +215,9 @@ impl<L: Acceptor> EventLoop<L> {
             self.accepting.on_full_batch();
         }
         self.take_wake();
+        if self.remote.has_pending() {
+            self.take_remote_requests();
+        }
     }
 
     /// If a waker ended the wait, there may be requests of other threads.

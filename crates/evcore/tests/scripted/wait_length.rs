@@ -42,7 +42,10 @@ fn it_waits_for_the_earliest_timer_and_not_after_that() {
     fixture.turn();
     assert_eq!(timeout(&mut fixture), Some(20 * MS));
     fixture.ev.disarm(token, Timer::WRITE);
-    assert_eq!(timeout(&mut fixture), Some(30 * MS));
+    assert_eq!(timeout(&mut fixture), Some(20 * MS), "early, once");
+    fixture.pass_ms(20);
+    assert_eq!(fixture.turn(), []);
+    assert_eq!(timeout(&mut fixture), Some(10 * MS));
     fixture.ev.remove(token);
     assert_eq!(timeout(&mut fixture), None);
 }
