@@ -209,14 +209,24 @@ impl<Q: TimerQueue> Lazy<Q> {
     }
 
     /// Records the deadline of a timer that is in the queue.
+    #[inline]
     fn record(&mut self, id: u32, deadline: u64) {
-        if self.deadlines.near(id).is_none() {
-            self.deadlines.admit(id, UNARMED);
+        let is_of_table = DEADLINES.contains(&deadline);
+        let deadline = if is_of_table { deadline } else { AS_QUEUED };
+        match self.deadlines.near_mut(id) {
+            Some(recorded) if !is_left(*recorded) => *recorded = deadline,
+            _ => self.record_slow(id, deadline),
         }
+    }
+
+    /// Records the deadline of a timer that was left in the queue, or whose id is far above the others.
+    #[cold]
+    #[inline(never)]
+    fn record_slow(&mut self, id: u32, deadline: u64) {
+        self.deadlines.admit(id, UNARMED);
         let recorded = self.deadlines.at_mut(id);
         self.left -= usize::from(is_left(*recorded));
-        let is_of_table = DEADLINES.contains(&deadline);
-        *recorded = if is_of_table { deadline } else { AS_QUEUED };
+        *recorded = deadline;
     }
 }
 
