@@ -68,7 +68,7 @@ impl<L: Acceptor> EventLoop<L> {
         } else {
             rough
         };
-        if self.has_work() || !is_plain && self.shutdown_evicts() {
+        if self.has_work() || !is_plain && self.shutdown_has_steps() {
             self.begin_with_work();
             return Some(Duration::ZERO);
         }
@@ -114,8 +114,8 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(never)]
     pub(crate) fn begin_with_work(&mut self) {
         self.slots.begin_turn();
-        if self.remote.has_pending() {
-            self.take_remote_requests();
+        if self.requests.may_have_posts() {
+            self.take_requests();
         }
     }
 
@@ -215,15 +215,15 @@ impl<L: Acceptor> EventLoop<L> {
             self.accepting.on_full_batch();
         }
         self.take_wake();
-        if self.remote.has_pending() {
-            self.take_remote_requests();
+        if self.requests.may_have_posts() {
+            self.take_requests();
         }
     }
 
     /// If a waker ended the wait, there may be requests of other threads.
     fn take_wake(&mut self) {
         if self.batch.was_woken() {
-            self.remote.on_woken();
+            self.requests.on_woken();
         }
     }
 
@@ -249,7 +249,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Returns whether work was left over for this turn, which then does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.queued() | self.remote.pending() != 0
+        self.queued() | self.requests.pending() != 0
     }
 
     /// Number of posted steps and of listeners to try: 0 if the loop itself has left nothing over.
@@ -277,6 +277,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.has_work()
             || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ns())
-            || !self.is_plain && self.shutdown_evicts()
+            || !self.is_plain && self.shutdown_has_steps()
     }
 }
