@@ -64,6 +64,7 @@ impl<L: Acceptor> EventLoop<L> {
             let _ = self.listeners().close();
         }
         self.shutdown.limit(over_ns);
+        self.is_plain = false;
     }
 
     #[inline]
