@@ -187,11 +187,8 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
         self.phase = Phase::Events;
-        if self.batch.is_full_or_woken() {
-            self.on_full_or_woken();
-        }
-        if self.requests.may_have_posts() {
-            self.take_requests();
+        if self.batch.is_full_or_woken() || self.requests.may_have_posts() {
+            self.on_full_or_requests();
         }
         if self.accepting.coordinator.holds_lock() {
             if self.accepting.has_queued() || self.batch.has(is_listener) {
@@ -203,11 +200,14 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     #[inline(never)]
-    fn on_full_or_woken(&mut self) {
+    fn on_full_or_requests(&mut self) {
         if self.batch.is_full() {
             self.accepting.on_full_batch();
         }
         self.take_wake();
+        if self.requests.may_have_posts() {
+            self.take_requests();
+        }
     }
 
     /// If a waker ended the wait, there may be requests of other threads.
