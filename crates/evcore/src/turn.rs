@@ -69,7 +69,7 @@ impl<L: Acceptor> EventLoop<L> {
             rough
         };
         if self.has_work() || !is_plain && self.shutdown_has_steps() {
-            self.begin_with_work();
+            self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
         timeout
@@ -107,16 +107,6 @@ impl<L: Acceptor> EventLoop<L> {
         let (load, evictions) = (self.load(), &self.evictions);
         let offer = || evictions.load_to_offer(load);
         self.accepting.coordinator.keeps_plan(load.active, offer)
-    }
-
-    /// Begins a turn that does not wait: takes in what was put off to it, and requests of other threads
-    /// that were over the last turn's budget.
-    #[inline(never)]
-    pub(crate) fn begin_with_work(&mut self) {
-        self.slots.begin_turn();
-        if self.requests.may_have_posts() {
-            self.take_requests();
-        }
     }
 
     /// A timeout for a deadline that is far away, without a reading of the clock: about half of the
@@ -197,8 +187,8 @@ impl<L: Acceptor> EventLoop<L> {
     pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
         self.phase = Phase::Events;
-        if self.batch.is_full_or_woken() {
-            self.on_full_or_woken();
+        if self.batch.is_full_or_woken() || self.requests.may_have_posts() {
+            self.on_full_or_requests();
         }
         if self.accepting.coordinator.holds_lock() {
             if self.accepting.has_queued() || self.batch.has(is_listener) {
@@ -210,7 +200,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     #[inline(never)]
-    fn on_full_or_woken(&mut self) {
+    fn on_full_or_requests(&mut self) {
         if self.batch.is_full() {
             self.accepting.on_full_batch();
         }

@@ -152,7 +152,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// slept since.
     fn rest_of_wait(&mut self) -> Option<Duration> {
         if self.has_work() || self.shutdown_has_steps() {
-            self.begin_with_work();
+            self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
         let ends_ns = self
