@@ -18,7 +18,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     Ok(plan.without(&nightly::plan(workspace), LEFT))
 }
 
-/// The steps that build in the common directory run in this order; the others run at the same time.
+/// All steps except the mutants. Steps that build in the common directory run in this order, and
+/// the others beside them.
 fn most(workspace: &Workspace) -> Plan {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
     first()
@@ -70,7 +71,7 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
     Ok(plan.without(&self::plan(workspace)?, reason))
 }
 
-/// Cheap, and what most mistakes break.
+/// The steps that are cheap and find most mistakes.
 fn first() -> Plan {
     let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
     Plan::default()

@@ -1,4 +1,4 @@
-//! Finds out whether a worker is late, from the lengths of its turns.
+//! The lateness of a worker, found from the lengths of its turns.
 //!
 //! A turn is long if it lasts for 10 ms. Each long turn fills a leaky bucket by its length, and the
 //! bucket leaks an eighth of the time that passes. A worker becomes late with the second long turn
@@ -62,7 +62,7 @@ mod tests {
     const MS: u64 = NS_PER_MS;
 
     #[test]
-    fn a_worker_that_blocks_again_and_again_is_late_from_the_second_time_on() {
+    fn a_worker_that_blocks_repeatedly_is_late_from_the_second_time() {
         let mut lateness = Lateness::default();
         for turn in 1..100 {
             let now_ns = turn * 51 * MS;

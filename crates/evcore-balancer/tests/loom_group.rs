@@ -76,8 +76,9 @@ use sync::{Fault, inject};
 use worker::CAPACITY;
 use worker_id::WorkerId;
 
-/// The interleavings of two workers, with this many turns of each. The first one leads and does
-/// this. The second one begins and acts as given. (CI bounds their preemptions.)
+/// Checks pairs of workers. The first worker leads and does `first`. For the second one, `seconds`
+/// has its connections at the beginning, its act, and the number of turns of each worker. (CI
+/// bounds the preemptions.)
 fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     for &(begins, second, turns) in seconds {
         let workers = [(LISTENS, first), (begins, second)];
@@ -85,7 +86,8 @@ fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     }
 }
 
-/// All interleavings of three workers would take hours.
+/// A model with at most three preemptions, because all interleavings of three workers would take
+/// hours.
 fn few_preemptions(workers: &[(Option<usize>, Act)]) -> Model {
     Model {
         preemptions: Some(3),
@@ -102,7 +104,7 @@ fn dying(workers: &[(Option<usize>, Act)], client: bool) -> Model {
     }
 }
 
-/// Each of two workers dies.
+/// Checks the death of each of two workers.
 fn deaths(workers: &[(Option<usize>, Act)], client: bool) {
     for dies in 0..workers.len() {
         dying(workers, client).check_deaths_of(dies);
@@ -223,8 +225,8 @@ fn the_worker_that_a_client_woke_dies() {
     dying(&workers, true).check_deaths_of(2);
 }
 
-/// Two workers on a poller without exclusive wake-ups. The one that has the lock listens, at first
-/// the first one. All interleavings, with one turn of each.
+/// Two workers on a poller without exclusive wake-ups. The owner of the lock listens; at first,
+/// that is the first worker. Checks all interleavings, with one turn of each worker.
 fn pairs_with_lock(first: Act, seconds: &[(Option<usize>, Act)], delays_pass: bool) {
     for &second in seconds {
         let model = Model {

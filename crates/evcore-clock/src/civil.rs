@@ -36,7 +36,7 @@ pub(crate) struct Civil {
 impl Civil {
     /// The local time at `unix_seconds` with an offset of `offset_seconds` from UTC.
     ///
-    /// The sum is limited to the years 1970 to 9999, not the instant: otherwise an offset could still
+    /// The sum is limited to the years 1970 to 9999. Limiting the instant alone would let an offset
     /// lead out of the range.
     pub(crate) fn at(unix_seconds: i64, offset_seconds: i32) -> Self {
         let local = unix_seconds

@@ -15,7 +15,7 @@ use crate::time_source::{SystemTimeSource, TimeSource};
 
 /// The number of updates that may begin during one read before the read is repeated.
 ///
-/// nginx has as many. They take 12 KiB.
+/// The slots, as many as nginx's, take 12 KiB.
 const SLOTS: usize = 64;
 
 /// A cached clock for any number of threads: it shows the time of the last update.

@@ -18,7 +18,7 @@
 pub struct FlightRecorder<R> {
     // Invariant: as long as it will be; it was allocated for that.
     ring: Box<[Option<R>]>,
-    /// Where the next record goes: the place of the oldest, once the ring is full.
+    /// The place of the next record. Once the ring is full, it is the place of the oldest.
     // Invariant: below the length of the ring.
     next: usize,
 }

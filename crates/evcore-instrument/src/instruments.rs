@@ -5,10 +5,10 @@ use crate::{
     slow_turn::SlowTurn, watchdog::Watchdog,
 };
 
-/// The instruments of a loop, those that its [options](InstrumentOptions) turn on.
+/// The instruments of a loop that its [options](InstrumentOptions) turn on.
 ///
-/// `R` is a record of something that the loop did, and also the kind of a step. If all are off, each
-/// call is a comparison. The time is in nanoseconds of a monotonic clock.
+/// `R` is a record of something that the loop did, and also the kind of a step. If all instruments
+/// are off, each call is a comparison. The time is in nanoseconds of a monotonic clock.
 ///
 /// ```
 /// use evcore_instrument::{InstrumentOptions, Instruments};
@@ -158,7 +158,8 @@ impl<R> Instruments<R> {
         self.0.as_ref()?.histograms.as_ref()
     }
 
-    /// Empties the [histograms](Self::histograms), for example once a minute. It writes 100 KiB.
+    /// Empties the [histograms](Self::histograms), for example once a minute. The call writes 100
+    /// KiB.
     ///
     /// The current turn is recorded when it ends.
     pub fn clear_histograms(&mut self) {

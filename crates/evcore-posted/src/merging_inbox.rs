@@ -1,7 +1,7 @@
 //! Ids that other threads post, merged until the loop takes them.
 //!
-//! Each id waits at most once, so no limit is needed and no post can fail. It is a map and not a table
-//! by id, because another thread may post any number.
+//! Each id waits at most once, so no limit is needed and no post can fail. The ids are keys of a
+//! map and not indices of a table, because another thread may post any number.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -35,20 +35,20 @@ pub struct MergingInbox<V> {
 
 #[derive(Debug)]
 struct Waiting<V> {
-    // Invariant: the keys of `posts`, each once.
+    // Invariant: it has each key of `posts` once.
     order: VecDeque<u32>,
     posts: HashMap<u32, (NonZeroU32, V)>,
     /// The loop has been dropped.
     is_closed: bool,
 }
 
-/// The next step of the thread that has posted.
+/// The result of a post, for the thread that has posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Posted {
-    /// The post is the first that waits: wake the loop.
+    /// The post is the first that waits, so the thread must wake the loop.
     First,
-    /// The loop was woken for an earlier one.
+    /// The loop was woken for an earlier post.
     Behind,
     /// The loop has been dropped.
     Closed,
@@ -62,7 +62,7 @@ impl<V: Copy + BitOrAssign> MergingInbox<V> {
         Self { waiting }
     }
 
-    /// Merges a value into what waits for an id. Takes a short lock.
+    /// Merges a value into the post that waits for an id. Takes a short lock.
     pub fn post(&self, id: u32, generation: NonZeroU32, value: V) -> Posted {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
@@ -77,8 +77,8 @@ impl<V: Copy + BitOrAssign> MergingInbox<V> {
         }
     }
 
-    /// Takes the oldest `budget` of what waits. Returns whether anything is left; if not, the next post
-    /// is the first again. `taken` is called with the lock, so it must not post.
+    /// Takes the oldest posts, at most `budget` of them. Returns whether any are left; if not, the
+    /// next post is the first again. `taken` is called under the lock, so it must not post.
     pub fn take(&self, budget: usize, mut taken: impl FnMut(u32, NonZeroU32, V)) -> bool {
         let mut waiting = self.waiting.lock();
         for _ in 0..budget {
@@ -92,7 +92,7 @@ impl<V: Copy + BitOrAssign> MergingInbox<V> {
         !waiting.order.is_empty()
     }
 
-    /// Drops what waits, and refuses what comes later.
+    /// Drops all posts that wait, and refuses later ones.
     pub fn close(&self) {
         *self.waiting.lock() = Waiting::new(true);
     }

@@ -256,7 +256,7 @@ enum Work<R> {
     Waiting(R),
     /// The thread has the closure.
     Running,
-    /// In its last run, or the slot is free.
+    /// The job is in its last run, or the slot is free.
     Cancelled,
 }
 

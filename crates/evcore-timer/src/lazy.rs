@@ -5,8 +5,8 @@
 //! queued deadline expires, the timer is inserted again at the recorded one if that is later.
 //! Between two queued deadlines a timer moves once, however often it was re-armed.
 //!
-//! The table holds nothing else. The queued deadline is not after the recorded one, so a re-arm to a
-//! deadline after that needs no other number; for one before it the queue is asked.
+//! The table holds nothing else. The queued deadline is not after the recorded one, so a re-arm to
+//! a deadline after that needs no other number. For an earlier one the queue is asked.
 
 #[cfg(test)]
 mod tests;
@@ -23,11 +23,11 @@ use crate::queue::TimerQueue;
 /// - [`next_deadline`](TimerQueue::next_deadline) may be early, because the queue holds the older
 ///   deadlines. A re-armed timer costs at most one such wake for each deadline it was queued with.
 /// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they
-///   are due. Only among equal deadlines the place of a re-armed timer is not defined.
+///   are due. The place of a re-armed timer among equal deadlines is not defined.
 /// - A call of [`pop_expired`](TimerQueue::pop_expired) inserts at most 16 re-armed timers again
 ///   before it returns one that fires; then it [pauses](TimerQueue::has_more).
 ///
-/// A wrapper does not expose the periods of a [`TimerHeap`](crate::TimerHeap).
+/// Periodic timers of a [`TimerHeap`](crate::TimerHeap) cannot be armed through the wrapper.
 ///
 /// # Memory
 ///
@@ -60,20 +60,20 @@ pub struct Lazy<Q> {
     /// The latest `now`. A deadline at or before it may have to wait for the next phase, which only
     /// the queue can decide.
     latest_now: u64,
-    /// The most timers that one call inserts again. Lower in tests, so that short scripts pause.
+    /// The most timers that one call inserts again. Tests lower it, so that short scripts pause.
     moves_max: usize,
     /// True if the latest call paused because it had moved `moves_max` timers.
     has_more: bool,
 }
 
-/// Deadlines of a block: 4 KiB.
+/// Number of deadlines in a block: 4 KiB.
 const BLOCK: usize = 512;
 
-/// No deadline of the table, because only those after some `now` are there.
+/// The mark of an id without a deadline in the table, which has only deadlines after some `now`.
 const AS_QUEUED: u64 = 0;
 
-/// With a million armed timers each move costs a few cache misses over a wheel and up to 1.7 µs over
-/// a tree, so this is 5 to 30 µs.
+/// The default limit of moves in one call. With a million armed timers each move costs a few cache
+/// misses over a wheel and up to 1.7 µs over a tree, so this is 5 to 30 µs.
 const MOVES_MAX: usize = 16;
 
 impl<Q: TimerQueue> Lazy<Q> {
@@ -138,8 +138,8 @@ impl<Q: TimerQueue> Lazy<Q> {
         self.record(id, if may_wait { deadline } else { AS_QUEUED });
     }
 
-    /// The first timer that fires, beginning with this one of the queue. Timers that were re-armed are
-    /// inserted again. Not inlined, so that a call that finds no timer is short.
+    /// The first timer that fires, beginning with this one of the queue. Inserts timers again that
+    /// were re-armed. It is not inlined, so that a call that finds no timer is short.
     #[inline(never)]
     fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
         let mut moves_left = self.moves_max;
@@ -182,7 +182,8 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
     fn arm(&mut self, id: u32, deadline: u64) {
         let latest_now = self.latest_now;
         match self.deadlines.near_mut(id) {
-            // Below the deadline, and no `AS_QUEUED`, which becomes the highest number.
+            // True if the recorded deadline is not after this one. `AS_QUEUED` becomes the highest
+            // number, so it is never below.
             Some(recorded) if recorded.wrapping_sub(1) < deadline && deadline > latest_now => {
                 *recorded = deadline;
             }

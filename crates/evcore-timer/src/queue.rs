@@ -68,8 +68,8 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// # Panics
     ///
-    /// If `id` is above the `ID_MAX` of the queue. A panic must not leave a function that C calls, and
-    /// aborts the process there: check an id that comes from C first.
+    /// If `id` is above the `ID_MAX` of the queue. A panic in a function that C calls aborts the
+    /// process, so check ids that come from C first.
     fn arm(&mut self, id: u32, deadline: u64);
 
     /// Disarms the timer of `id`, and returns whether it was armed.

@@ -1,7 +1,7 @@
 //! Values by tokens that another table gives out.
 //!
-//! It is not over slab, because a slab chooses the index of a value itself. A generation is kept apart
-//! from its value: beside it, padding would make it take 8 bytes (decision 0014).
+//! It does not use slab, which chooses the index of a value itself. A generation is kept apart from
+//! its value, because next to it padding would make it take 8 bytes (decision 0014).
 
 use std::{fmt, iter, num::NonZeroU32};
 

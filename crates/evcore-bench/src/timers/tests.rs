@@ -1,4 +1,4 @@
-//! That each peer does the work that it is measured by.
+//! Tests that each peer does the work that is measured.
 
 use super::peers::peers;
 use super::script::Script;
