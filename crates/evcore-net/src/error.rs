@@ -15,8 +15,8 @@ use crate::{
 
 /// An error of a listener, or of connecting.
 ///
-/// A failure to accept that concerns one client only, or that passes, is an
-/// [`Accept`](crate::Accept) instead.
+/// If a failure to accept concerns only one client, or passes, it is an [`Accept`](crate::Accept)
+/// instead.
 ///
 /// # Examples
 ///
@@ -167,7 +167,7 @@ pub enum Error {
         address: Address,
     },
 
-    /// Connecting has failed. A failure that is found out later is the error of the stream:
+    /// Connecting has failed. A later failure is the error of the stream:
     /// [`Stream::take_error`](crate::Stream::take_error).
     #[error("cannot connect to {address}: {call} failed: {source}")]
     Connect {
@@ -203,7 +203,7 @@ impl Error {
     /// The error when `call` fails with `errno` while a connection is opened to `address`.
     pub(crate) fn connect(address: &Address, call: &'static str, errno: Errno) -> Self {
         let address = address.clone();
-        // TCP never has it: it has no room in a backlog to wait for.
+        // Only Unix sockets have this error. A TCP connection never waits for room in a backlog.
         if address.is_unix() && errno == Errno::AGAIN {
             return Self::BacklogFull { address };
         }
@@ -224,7 +224,7 @@ impl Error {
                 io::ErrorKind::InvalidInput
             }
             Self::Unsupported { .. } => io::ErrorKind::Unsupported,
-            // Not `WouldBlock`: there is no descriptor to wait for.
+            // `WouldBlock` would be wrong, because there is no descriptor to wait for.
             Self::BacklogFull { .. } => io::ErrorKind::ResourceBusy,
             Self::Listen { source, .. }
             | Self::Inherit { source, .. }
@@ -236,7 +236,7 @@ impl Error {
 }
 
 impl From<Infallible> for Error {
-    /// Never called. An [`Address`] is an address already.
+    /// Is never called, because an [`Address`] is already an address.
     fn from(never: Infallible) -> Self {
         match never {}
     }

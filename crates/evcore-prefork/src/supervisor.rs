@@ -1,4 +1,4 @@
-//! The front: how many workers, what they do, and what the application is called for.
+//! The supervisor: its options and hooks, and its two ways to run workers.
 
 use std::{
     fmt, io,
@@ -23,7 +23,7 @@ use crate::{
     worker::Worker,
 };
 
-/// The limit on workers, as in nginx: a greater number is a mistake.
+/// The limit on workers, as in nginx. A greater number is likely a mistake.
 pub(crate) const WORKERS_MAX: usize = 1024;
 
 /// Starts workers, replaces those that end, and stops them: as processes by [`run`](Self::run), or
@@ -99,8 +99,8 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Returns whether workers of one index cannot serve clients of another, for example because
-    /// each worker has its own listener (`SO_REUSEPORT`). The default is false.
+    /// Sets whether workers of one index cannot serve clients of another, for example because each
+    /// worker has its own listener (`SO_REUSEPORT`). The default is false.
     ///
     /// It decides when a crashed worker is [replaced](crate#replacement). If its slot serves alone,
     /// the replacement is started at most 500 ms after the crashed worker, no matter how many other
@@ -128,8 +128,8 @@ impl<'a> Supervisor<'a> {
     /// Passes a descriptor on to the new binary that USR2 starts, which takes it by
     /// [`inherited`](crate::inherited). Usually that is a listener.
     ///
-    /// It is duplicated. The master closes its duplicate when a stop begins, a worker process at its
-    /// start.
+    /// The descriptor is duplicated. The master closes its duplicate when a stop begins, and a
+    /// worker process at its start.
     ///
     /// Processes only: [`run_threads`](Self::run_threads) returns an error.
     ///
@@ -164,23 +164,24 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Called for each worker that was started. By then the worker runs, and may even have ended.
+    /// Sets the hook for each worker that was started. When it is called, the worker runs, and may
+    /// even have ended.
     pub fn on_start(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
         self
     }
 
-    /// Called with the error if a worker could not be started. The next attempt follows after a
-    /// [pause](crate#replacement), as after a crash.
+    /// Sets the hook for each worker that could not be started, which gets the error. The next
+    /// attempt follows after a [pause](crate#replacement), as after a crash.
     ///
-    /// The very first start of all is not retried: its error ends the supervisor.
+    /// The very first start is not retried: its error ends the supervisor.
     pub fn on_start_error(mut self, hook: impl FnMut(&WorkerInfo, &io::Error) + 'a) -> Self {
         self.hooks.on_start_error = Box::new(hook);
         self
     }
 
-    /// Called for each worker that has reported that it is [ready](Worker::ready). After the first
-    /// call the server serves. A worker that dies right after its report may be left out.
+    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). After the
+    /// first call the server serves. A worker that dies right after its report may be left out.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -196,13 +197,13 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Called for each worker that cannot be ended: a process that lives a second after it was
-    /// killed, or a thread that runs a second after [`Stop::Fast`](crate::Stop::Fast).
+    /// Sets the hook for each worker that cannot be ended: a process that lives a second after it
+    /// was killed, or a thread that runs a second after [`Stop::Fast`](crate::Stop::Fast).
     ///
-    /// The worker keeps its slot until it ends. [`on_exit`](Self::on_exit) is called then. When the
-    /// workers of three reloads are stuck, a further reload is [refused](Reload::Stuck).
+    /// The worker keeps its slot until it ends, and then [`on_exit`](Self::on_exit) is called. When
+    /// the workers of three reloads are stuck, a further reload is [refused](Reload::Stuck).
     ///
-    /// Not called for threads when the supervisor stops: they are [abandoned].
+    /// It is not called for threads when the supervisor stops, because they are [abandoned].
     ///
     /// [abandoned]: crate::ExitCause::Abandoned
     pub fn on_stuck(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
@@ -210,27 +211,28 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Called for each worker that has ended, before its replacement is started. Release what the
-    /// worker held in shared memory here: with `evcore-balancer`, by
+    /// Sets the hook for each worker that has ended. It is called before the replacement is
+    /// started. Use it to release what the worker held in shared memory: with `evcore-balancer`, by
     /// `group.release_dead(WorkerId::from_slot(exit.worker.slot))`.
     pub fn on_exit(mut self, hook: impl FnMut(&WorkerExit) + 'a) -> Self {
         self.hooks.on_exit = Box::new(hook);
         self
     }
 
-    /// Called as a reload (HUP) makes progress.
+    /// Sets the hook for the progress of a reload (HUP).
     pub fn on_reload(mut self, hook: impl FnMut(Reload) + 'a) -> Self {
         self.hooks.on_reload = Box::new(hook);
         self
     }
 
-    /// Called at USR1, before the workers get it. Reopen the master's own logs here.
+    /// Sets the hook for USR1. It is called before the workers get the signal. Use it to reopen the
+    /// master's own logs.
     pub fn on_reopen(mut self, hook: impl FnMut() + 'a) -> Self {
         self.hooks.on_reopen = Box::new(hook);
         self
     }
 
-    /// Called as an upgrade (USR2) makes progress. If the workers are threads, it is called with
+    /// Sets the hook for the progress of an upgrade (USR2). If the workers are threads, it gets
     /// [`Upgrade::Unsupported`].
     pub fn on_upgrade(mut self, hook: impl FnMut(&Upgrade) + 'a) -> Self {
         self.hooks.on_upgrade = Box::new(hook);
@@ -310,7 +312,8 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and [`Error::ThreadsCannotUpgrade`] after [`inherit`](Self::inherit).
+    /// The errors of [`run`](Self::run), and [`Error::ThreadsCannotUpgrade`] after
+    /// [`inherit`](Self::inherit).
     ///
     /// ```
     /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
@@ -341,7 +344,8 @@ impl<'a> Supervisor<'a> {
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
-        // Taken in any case: if nobody reads them here, they are closed, and no worker inherits them.
+        // The mailboxes are taken in any case. If this supervisor does not use them, they are
+        // closed, and no worker inherits them.
         let inherited = upgrade::inherited_mailboxes()?;
         if !self.mailboxes {
             return Ok(None);

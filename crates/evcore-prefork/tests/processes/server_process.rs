@@ -1,4 +1,4 @@
-//! A server under test, as the tests see it: lines out, signals in, and an end in any case.
+//! A server under test. The tests read its lines, and send it signals.
 
 use std::{
     env,
@@ -32,12 +32,12 @@ impl Server {
         Self::start_from(&env::current_exe().unwrap(), main)
     }
 
-    /// The same from another file, which is a copy of this program.
+    /// Starts a server from another file, which is a copy of this program.
     pub(crate) fn start_from(program: &Path, main: &str) -> Self {
         Self::spawn(Command::new(program).process_group(0), main)
     }
 
-    /// The same by a command that has further settings.
+    /// Starts a server by a command that has further settings.
     pub(crate) fn spawn(command: &mut Command, main: &str) -> Self {
         let mut child = command
             .args([MAIN_FLAG, main])
