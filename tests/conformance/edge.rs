@@ -1,4 +1,4 @@
-//! `Mode::Edge`: once per side, until it has met `WouldBlock` and was rearmed.
+//! `Mode::Edge`: one report per side, until a call fails with `WouldBlock` and the side is rearmed.
 
 use std::io::{Read, Write};
 
@@ -77,7 +77,7 @@ fn one_side_that_was_not_rearmed_does_not_silence_the_other(fixture: &mut Fixtur
     fixture.expect(&[(1, WRITABLE)]);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
-        // A kernel that has `Edge` reports the room again.
+        // A kernel with edges reports the room again.
         let trace = fixture.now();
         assert!(
             matches!(trace[..], [(1, ready)] if ready.is_readable()),

@@ -7,7 +7,7 @@ use crate::{
     oneshot, priority, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
 };
 
-/// Features without an equivalent in a simulation, and the scenarios about them.
+/// Reasons why features have no equivalent in a simulation, and the scenarios about these features.
 const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     (
         "duplicates of a descriptor: a simulated socket has one number",

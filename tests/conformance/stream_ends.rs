@@ -1,4 +1,4 @@
-//! The ends of streams: half-closed, closed, broken; with data still to be read and without.
+//! The ends of streams: half-closed, closed and broken, with unread data and without.
 
 use std::{
     io::{Read, Write},
@@ -35,7 +35,7 @@ crate::scenarios! {
     edge_reports_an_error_once,
 }
 
-/// The peer has written a byte and shut its side before the other end is registered for reading.
+/// Registers a socket for reading after its peer has written a byte and shut its side.
 fn half_close(fixture: &mut Fixture, mode: Mode) -> [Socket; 2] {
     let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
@@ -122,7 +122,7 @@ fn exactly_one_buffer_and_then_the_end(fixture: &mut Fixture) {
         drop(near);
         fixture.add(&far, key, Interest::READ, mode);
         fixture.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
-        // A read that fills the buffer does not show what comes after: read again.
+        // A read that fills the buffer does not show the end, so read again.
         let mut buffer = [0; BUFFER];
         assert_eq!(far.read(&mut buffer).expect("the data"), BUFFER);
         assert_eq!(far.read(&mut buffer).expect("the end"), 0);
@@ -212,7 +212,7 @@ fn the_users_own_shutdown_is_no_hang_up(fixture: &mut Fixture) {
     }
 }
 
-/// A registration for both sides, both of which have reported, and neither of which was rearmed.
+/// A socket registered for both sides. Both have reported, and neither was rearmed.
 fn unanswered(fixture: &mut Fixture) -> (Socket, Socket) {
     let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");

@@ -1,4 +1,4 @@
-//! The example of `evcore-serve`: the same echo, by worker processes or threads.
+//! The example of `evcore-serve`: an echo server of worker processes or threads.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use super::{LENGTH, bytes, connect, read_back, send_without_reading, sends_befor
 
 const WORKERS: usize = 4;
 
-/// Waits until all workers serve: from then on signals are handled.
+/// Starts the server, and waits until all workers serve, because then signals are handled.
 fn start() -> Server {
     start_with(&[])
 }
@@ -89,7 +89,7 @@ fn prefork_echo_reloads_without_losing_a_byte_or_a_client() {
     eventually("the new workers serve", || {
         count(&server, " serves") == 2 * WORKERS
     });
-    // The old workers without a client have gone; new ones serve.
+    // The old workers without a client have ended, and new ones serve.
     eventually("three old workers have ended", || {
         count(&server, " ended: exit status: 0") == WORKERS - 1
     });
@@ -117,7 +117,7 @@ fn prefork_echo_replaces_a_killed_worker() {
         count(&server, " serves") == WORKERS + 1
     });
     assert_eq!(count(&server, "ended unexpectedly: signal: 9 (SIGKILL)"), 1);
-    // The lock and the leadership of the dead worker hold no client up.
+    // The dead worker's lock and leadership do not delay clients.
     for _ in 0..10 {
         drop(served(&server));
     }

@@ -2,7 +2,7 @@
 
 use evcore_tests::{Client, Server, Status};
 
-/// Servers of one worker with this `--connections`.
+/// Starts servers with one worker and this `--connections`.
 fn servers(connections: &str) -> Vec<Server> {
     let setups: [&[&str]; 3] = [
         &["--accept", "off"],

@@ -96,7 +96,7 @@ impl Server {
         let lines = server.keep_log(stderr);
         let deadline = Instant::now() + PATIENCE;
         while server.addresses.len() < listeners {
-            // Of all lines: a server whose workers end logs more and more.
+            // The deadline is for all lines, because a server whose workers end keeps logging.
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
                     let address = line.strip_prefix("listening on ");

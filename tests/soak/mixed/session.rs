@@ -24,21 +24,21 @@ pub(super) struct Target {
     pub(super) ledger: Ledger,
 }
 
-/// A stopping worker waits for a second for the next request of a connection. A client that pauses for
-/// longer than this may find the connection closed.
+/// The longest pause after which a connection must still be open. A stopping worker waits for a
+/// second for the next request.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The longest of the requests that are pipelined, in bytes.
+/// The most bytes of a pipelined request.
 const PIPELINED_MAX: usize = 8 * 1024;
 
-/// Why a session ends before its client is done.
+/// The reason why a session ends before its client is done.
 #[derive(Debug)]
 enum End {
     /// The connection failed, before or within a response.
     Io(io::Error),
     /// The server has announced the end.
     Announced,
-    /// Never allowed.
+    /// A failure that is never allowed.
     Wrong(String),
 }
 
@@ -48,7 +48,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// A connection, and what its client remembers for the case that it fails.
+/// A connection, and the data with which its client judges a failure.
 struct Session<'a> {
     wire: Wire,
     target: &'a Target,
@@ -56,15 +56,15 @@ struct Session<'a> {
     /// The process id, if a response named it.
     worker: Option<u32>,
     responses: u64,
-    /// Requests sent, or begun, without a response.
+    /// Number of requests that were sent or begun, and have no response.
     open: u64,
-    /// Moments of the connect.
+    /// The moments, for kills and for turnovers, at which the client connected.
     kills: u64,
     turnovers: u64,
-    /// The last response, or the connect.
+    /// The time of the last response, or of the connect.
     answered: Instant,
     turnovers_when_answered: u64,
-    /// From the last response to the next request.
+    /// The time from the last response to the next request.
     paused: Duration,
     begun: Instant,
     doing: &'static str,
@@ -157,8 +157,8 @@ impl Session<'_> {
     fn pipelined(&mut self) -> Result<(), End> {
         self.doing = "pipelined requests";
         self.exchange(&Exchange::worker())?;
-        // All are sent before the first response is read. So they must fit into the socket's buffers: a
-        // server does not read while its responses are not taken.
+        // All requests are sent before the first response is read. They must fit into the socket's
+        // buffers, because a server does not read while its responses wait.
         let exchanges: Vec<_> = (0..self.random.within(2..12))
             .map(|_| self.choose())
             .filter(|exchange| exchange.request.len() <= PIPELINED_MAX)
@@ -215,7 +215,7 @@ impl Session<'_> {
         Ok(self.wire.end()?)
     }
 
-    /// The server counts no request.
+    /// Resets before the request is complete, so the server does not count it.
     fn reset_within_request(&mut self) -> Result<(), End> {
         self.doing = "a reset within a request";
         self.exchange(&Exchange::worker())?;
@@ -226,7 +226,7 @@ impl Session<'_> {
         Ok(self.wire.reset_on_close()?)
     }
 
-    /// The server counts the request: its response has begun.
+    /// Resets after the response has begun, so the server counts the request.
     fn reset_within_response(&mut self) -> Result<(), End> {
         self.doing = "a reset within a response";
         let exchange = Exchange::bytes(self.random.within(100_000..1_000_000));
@@ -285,7 +285,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A stopping worker has announced the end. Pipelined requests after that are not served.
+    /// Handles the end that a stopping worker has announced. Later pipelined requests are not
+    /// served.
     fn end_announced(&mut self) -> Result<(), String> {
         if !self.target.ledger.turnovers.overlap_since(self.turnovers) {
             return Err(self.report("an end was announced without a reload or an upgrade"));
@@ -294,7 +295,8 @@ impl Session<'_> {
         self.wire.end().or_else(|error| self.lost(&error))
     }
 
-    /// The connection failed: right if its worker was killed, or had stopped while the client paused.
+    /// Judges a failed connection. The failure is allowed if the worker was killed, or stopped
+    /// while the client paused.
     fn lost(&mut self, error: &io::Error) -> Result<(), String> {
         let ledger = &self.target.ledger;
         if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
