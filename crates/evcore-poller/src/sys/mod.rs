@@ -1,4 +1,4 @@
-//! The backends: only they call the operating system to wait.
+//! The backends. Only they call the operating system to wait.
 
 use crate::{
     backend::Backend,
@@ -14,7 +14,7 @@ mod fork_guard;
 mod io_uring;
 // Its tests run on every system, over a model of the kernel.
 mod chunked_wait;
-// Its tests run on Linux, as those of event ports.
+// Its tests run on Linux, like those of event ports.
 #[cfg(any(
     target_os = "illumos",
     target_os = "solaris",

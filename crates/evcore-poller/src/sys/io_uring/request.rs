@@ -10,7 +10,7 @@ use rustix::{
     },
 };
 
-/// Work of the kernel for the backend.
+/// A request to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     /// `IORING_OP_POLL_ADD`.
@@ -23,7 +23,7 @@ pub(super) enum Request {
         name: u64,
     },
     /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
-    /// `ECANCELED`. This one completes only if there is no such request.
+    /// `ECANCELED`. The cancellation itself completes only if there is no such request.
     Cancel { name: u64, target: u64 },
 }
 
@@ -67,7 +67,7 @@ impl From<Request> for io_uring_sqe {
                     },
                 },
                 op_flags: op_flags_union {
-                    // The kernel's two halves are those of a little-endian number.
+                    // The kernel expects the two halves of a little-endian number.
                     poll32_events: if cfg!(target_endian = "big") {
                         flags.rotate_left(16)
                     } else {
