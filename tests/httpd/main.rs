@@ -28,6 +28,7 @@ mod refused_syscalls;
 mod request_bodies;
 mod requests;
 mod send_buffer;
+mod service_manager;
 mod socket_activation;
 mod split_requests;
 mod status_pages;

@@ -98,6 +98,7 @@ mod upgrade;
 
 mod children;
 mod hooks;
+mod interval;
 mod lifecycle;
 mod master;
 

@@ -8,13 +8,14 @@ use crate::{
     exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo},
     foreground,
     hooks::Hooks,
+    interval::Interval,
     lifecycle::{Action, Config, Lifecycle},
     self_pipe::SelfPipe,
     signals::{self, Command, Handlers},
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
-    upgrade::{Binary, Upgrade},
+    upgrade::{self, Binary, Upgrade},
 };
 
 /// Performs what the [`Lifecycle`] decides, for either kind of worker.
@@ -32,6 +33,8 @@ pub(crate) struct Master<'a, S: Spawn> {
     binary: Option<Binary>,
     /// Number of reopen signals that were handled.
     reopen_count: u32,
+    /// The stop that was handled.
+    stop: Option<Stop>,
     started_any: bool,
 }
 
@@ -56,6 +59,7 @@ impl<'a, S: Spawn> Master<'a, S> {
             hooks,
             binary,
             reopen_count: 0,
+            stop: None,
             started_any: false,
         })
     }
@@ -70,10 +74,7 @@ impl<'a, S: Spawn> Master<'a, S> {
                     Ok(Spawned::Forked(forked)) => self.become_worker(slot, forked),
                     Err(error) => self.start_failed(slot, error)?,
                 },
-                Action::Stop(row, stop) => {
-                    let children = self.children.in_row(row);
-                    children.for_each(|(_, child)| child.stop(stop));
-                }
+                Action::Stop(row, stop) => self.stop(row, stop),
                 Action::Kill(row) => {
                     let children = self.children.in_row(row);
                     children.for_each(|(_, child)| child.kill());
@@ -82,6 +83,8 @@ impl<'a, S: Spawn> Master<'a, S> {
                 Action::Abandon(row) => self.abandon(row),
                 Action::Report(reload) => (self.hooks.on_reload)(reload),
                 Action::Wait(until) => {
+                    let interval = self.hooks.interval.as_ref().map(Interval::due);
+                    let until = until.into_iter().chain(interval).min();
                     self.self_pipe.wait(until, self.children.ready_fds())?;
                     self.handle_events();
                 }
@@ -122,6 +125,9 @@ impl<'a, S: Spawn> Master<'a, S> {
         self.handle_reopen();
         self.handle_commands();
         self.handle_stop();
+        if let Some(interval) = &mut self.hooks.interval {
+            interval.call_if_due(Instant::now());
+        }
     }
 
     fn handle_ready(&mut self) {
@@ -167,6 +173,19 @@ impl<'a, S: Spawn> Master<'a, S> {
             cause,
             stop,
         });
+    }
+
+    fn stop(&mut self, row: usize, stop: Stop) {
+        let others_serve = self.lifecycle.serves()
+            || self.binary.as_ref().is_some_and(Binary::has_newer)
+            || upgrade::parent_binary_alive();
+        for (_, child) in self.children.in_row(row) {
+            if others_serve {
+                // First: a worker looks when it has got the stop.
+                child.replace();
+            }
+            child.stop(stop);
+        }
     }
 
     fn report_stuck(&mut self, row: usize) {
@@ -228,6 +247,9 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     fn handle_stop(&mut self) {
         if let Some(stop) = Stop::from_severity(signals::state().severity()) {
+            if self.stop.replace(stop) != Some(stop) {
+                (self.hooks.on_stop)(stop);
+            }
             self.lifecycle.stop(stop, Instant::now());
             // This drops the captured values, above all listeners, which would otherwise accept
             // clients that no worker will serve.

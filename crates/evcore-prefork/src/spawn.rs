@@ -42,6 +42,9 @@ pub(crate) trait Child {
 
     fn stop(&self, stop: Stop);
 
+    /// Reports to the worker that another one serves in its place from now on. A stop follows.
+    fn replace(&self);
+
     /// Ends the worker at once. A thread gets a fast stop instead.
     fn kill(&self);
 

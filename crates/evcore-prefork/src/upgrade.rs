@@ -226,6 +226,11 @@ impl Binary {
         }
     }
 
+    /// Returns whether the new binary runs.
+    pub(crate) fn has_newer(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Returns whether the new binary has just ended.
     pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&Upgrade)) -> bool {
         let ended = self.child.as_mut().map(Child::try_wait);
@@ -270,6 +275,9 @@ impl Binary {
             false => command.env(MAILBOXES, list(&mailboxes)),
         };
         numbers.extend(mailboxes);
+        // It names this process, whose place the new binary takes: without it, the variables of a
+        // service manager's watchdog are for any process of the service.
+        command.env_remove("WATCHDOG_PID");
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
         // The first binary decides whether the variables are removed. A newer binary has them only
         // if it left them.
