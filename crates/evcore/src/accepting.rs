@@ -1,4 +1,4 @@
-//! The listeners' side of a turn: when to listen, and accepting clients.
+//! The listeners' side of a turn: it starts and stops listening, and accepts clients.
 //!
 //! Listeners are level-triggered, so a client that is left in the backlog is not lost: the kernel
 //! reports it again, to this worker or to another.
@@ -168,7 +168,7 @@ impl<L: Acceptor> Accepting<L> {
         budget.min(self.allowed)
     }
 
-    /// The kernel may still have an event to report, of a listener or of the notifier.
+    /// Records that the kernel may have left out an event of a listener or of the notifier.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_full_batch(&mut self) {
@@ -178,7 +178,7 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.on_full_batch();
     }
 
-    /// Another worker has notified this one. Returns false if there is no group.
+    /// Records that another worker has notified this one. Returns false if there is no group.
     pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
         // The poller also reports this if the kernel has refused or dropped the registration.
         self.coordinator.on_notified(ready.is_error())
@@ -350,7 +350,7 @@ impl<L: Acceptor> Accepting<L> {
     }
 }
 
-/// The same worker without a free slot.
+/// The load of the same worker without a free slot.
 fn full(load: Load) -> Load {
     Load {
         active: load.capacity,

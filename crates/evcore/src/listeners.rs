@@ -161,7 +161,8 @@ impl<L: Acceptor> Listeners<L> {
         self.resumes_at_ms
     }
 
-    /// The kernel may have dropped the registration of this listener, so it is made anew.
+    /// Records that the kernel may have dropped the registration of this listener, so that it is
+    /// made again.
     pub(crate) fn doubt(&mut self, id: u32) {
         self.entry(id).doubted = true;
         self.changed = true;
@@ -235,7 +236,7 @@ impl<L> Entry<L> {
 }
 
 impl<L: Acceptor> Entry<L> {
-    /// Registers it if it is not suspended, and takes it out if it is.
+    /// Registers the listener, or takes it out if it is suspended.
     fn update(&mut self, key: u64, plan: &Plan, poller: &mut Poller) -> Result<()> {
         if self.is_suspended() || self.doubted {
             self.deregister(key, poller)?;
@@ -253,7 +254,7 @@ impl<L: Acceptor> Entry<L> {
         Ok(())
     }
 
-    /// Takes it out. Afterwards it is not registered, even if the poller refuses.
+    /// Takes the listener out. Afterwards it is not registered, even if the poller refuses.
     fn deregister(&mut self, key: u64, poller: &mut Poller) -> Result<()> {
         self.doubted = false;
         if mem::take(&mut self.registered) {

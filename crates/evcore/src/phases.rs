@@ -122,7 +122,7 @@ impl<L: Acceptor> EventLoop<L> {
         client.map(Step::Accepted)
     }
 
-    /// A phase without steps.
+    /// A phase without steps, which releases the accept lock.
     pub(crate) fn release_lock(&mut self) -> Option<Step<L::Stream>> {
         self.unlock();
         None

@@ -52,7 +52,7 @@ impl Remote {
         Arc::clone(&self.requests)
     }
 
-    /// A waker has ended a wait: takes the requests.
+    /// Takes the requests, after a waker has ended a wait.
     #[inline(never)]
     pub(crate) fn on_woken(&mut self) {
         self.pending |= POSTS;
@@ -158,7 +158,7 @@ pub(crate) struct RemoteRequests {
     pub(crate) posts: MergingInbox<Ready>,
 }
 
-/// No shutdown was requested. The longest timeout is one less.
+/// The value for no requested shutdown. The longest timeout is one less.
 pub(crate) const NO_SHUTDOWN: u64 = u64::MAX;
 
 impl RemoteRequests {
@@ -173,13 +173,15 @@ impl RemoteRequests {
 
     /// Makes the wake-up that follows a step.
     pub(crate) fn request_wake(&self) {
-        // Not a store: it would hide from the loop what another thread released by the same word.
+        // This is not a store, which would hide from the loop what another thread released by the
+        // same word.
         self.wake_requested.swap(true, Release);
     }
 
     /// From now on, a wake-up without a request may be a write to the descriptor.
     pub(crate) fn expose_fd(&self) {
-        // Before any write to the descriptor, and so before the wait that the write ends.
+        // This comes before any write to the descriptor, and so before the wait that the write
+        // ends.
         self.fd_exposed.store(true, Release);
     }
 
@@ -190,7 +192,7 @@ impl RemoteRequests {
 
     /// Takes the wake-up. Returns true if one was requested, or may have been.
     pub(crate) fn take_wake(&self) -> bool {
-        // A read-modify-write and no short cut: both words must be read.
+        // This is a read-modify-write without a short cut, because both words must be read.
         self.wake_requested.swap(false, AcqRel) | self.fd_exposed.load(Acquire)
     }
 

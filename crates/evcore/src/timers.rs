@@ -42,7 +42,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Over an empty queue, with a clock that may be behind by `lag_ns`.
+    /// Creates the timers over an empty queue. The clock may be behind by `lag_ns`.
     pub(crate) fn new(
         mut queue: Box<dyn TimerQueue>,
         per_token: u8,
@@ -85,7 +85,7 @@ impl Timers {
         ready_at_ns(now_ns, after, self.added_ns) / NS_PER_MS
     }
 
-    /// Arms a timer, or moves it. A token has this timer.
+    /// Arms a timer, or moves it. Each token must have this timer.
     #[inline]
     pub(crate) fn arm_known(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let due_ns = ready_at_ns(now_ns, after, self.added_ns);
@@ -230,7 +230,7 @@ impl Timers {
 /// list nodes or inserted sixteen timers again, which takes as long as a few handlers.
 const PAUSE_COST: usize = 16;
 
-/// Added before rounding down, so as to round up.
+/// A summand before rounding down, which makes it rounding up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
 /// A time within the first millisecond at which `after` has passed. `added_ns` includes what rounds

@@ -10,7 +10,7 @@ use crate::{
     time::time_to,
 };
 
-/// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
+/// The way to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Sleep<'a> {
@@ -148,8 +148,8 @@ impl<L: Acceptor> EventLoop<L> {
         self.wait_within(limit)
     }
 
-    /// How long the wait may still last after its first half: the caller may have posted, armed a timer or
-    /// slept since.
+    /// The time that the wait may still last after its first half. The caller may have posted,
+    /// armed a timer or slept since.
     fn rest_of_wait(&mut self) -> Option<Duration> {
         if self.has_work() || self.shutdown_evicts() {
             self.slots.begin_turn();

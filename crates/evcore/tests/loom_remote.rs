@@ -1,9 +1,9 @@
 //! Every interleaving of handles with the loop's side of them: `src/remote.rs` and the `MergingInbox` of
 //! `evcore-posted` over loom's atomics and lock.
 //!
-//! Threads write a request and notify the loop; the loop sleeps until it is notified, and looks. If
-//! a request is lost the loop sleeps for ever, which loom reports as a deadlock. Each mutant gets
-//! one step wrong, and must be caught.
+//! Threads write a request and notify the loop. The loop sleeps until it is notified, and takes the
+//! requests. If a request is lost, the loop sleeps for ever, which loom reports as a deadlock. Each
+//! mutant has one wrong step, which loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -13,7 +13,8 @@ mod remote;
 #[path = "../src/sync.rs"]
 mod sync;
 
-// The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
+// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
+// which aborts.
 use std::{
     num::NonZeroU32,
     sync::{
@@ -33,7 +34,7 @@ use loom::{
 };
 use remote::{NO_SHUTDOWN, Remote, RemoteRequests};
 
-/// The wake-up that the loop sleeps on: pending until a wait has seen it.
+/// The wake-up for which the loop sleeps. It is pending until a wait has seen it.
 #[derive(Default)]
 struct Doorbell {
     pending: Mutex<bool>,
@@ -55,7 +56,7 @@ impl Doorbell {
     }
 }
 
-/// The steps of handles and loop: as they ship, or with one of them wrong.
+/// The steps of handles and loop. A mutant has one wrong step.
 #[derive(Clone, Copy)]
 struct Steps {
     wake: fn(&RemoteRequests, &Doorbell),
@@ -100,7 +101,7 @@ fn nothing_done() -> Done {
     Arc::new([AtomicBool::new(false), AtomicBool::new(false)])
 }
 
-/// Two threads wake the loop; after its wake-up it sees what each of them had done.
+/// Checks that two threads wake the loop, and that it then sees the work of each.
 fn every_wake_is_seen(steps: Steps, by: [fn(Steps, &RemoteRequests, &Doorbell); 2]) {
     check(move || {
         let (doorbell, done) = (Arc::new(Doorbell::default()), nothing_done());
@@ -131,7 +132,8 @@ fn exposes_fd(steps: Steps, requests: &RemoteRequests, doorbell: &Doorbell) {
     (steps.expose_fd)(requests, doorbell);
 }
 
-/// Two threads request a shutdown; the loop gets the shorter, and sees what each had done.
+/// Checks that of two requested shutdowns the loop gets the shorter, and sees the work of both
+/// threads.
 fn the_shortest_shutdown_is_seen(steps: Steps) {
     check(move || {
         let (doorbell, done) = (Arc::new(Doorbell::default()), nothing_done());
@@ -172,7 +174,7 @@ fn no_shutdown_is_lost_and_the_shortest_counts() {
     the_shortest_shutdown_is_seen(SOUND);
 }
 
-/// As a handle posts.
+/// Posts like a handle.
 fn post(posts: &MergingInbox<Ready>, doorbell: &Doorbell, index: u32, ready: Ready) {
     match posts.post(index, NonZeroU32::MIN, ready) {
         Posted::First => doorbell.notify(),
@@ -181,7 +183,7 @@ fn post(posts: &MergingInbox<Ready>, doorbell: &Doorbell, index: u32, ready: Rea
     }
 }
 
-/// Two threads post one token; the loop gets the readiness of both, whether they merge or not.
+/// If two threads post one token, the loop gets the readiness of both, merged or not.
 #[test]
 fn no_readiness_of_merged_posts_is_lost() {
     check(|| {
@@ -201,7 +203,8 @@ fn no_readiness_of_merged_posts_is_lost() {
     });
 }
 
-/// The loop's side as it ships: one thread wakes and requests a shutdown, the other posts twice.
+/// The loop's side is the shipped one. One thread wakes and requests a shutdown, the other posts
+/// twice.
 #[test]
 fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
     check(|| {

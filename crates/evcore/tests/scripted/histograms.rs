@@ -26,7 +26,7 @@ fn assert_about(figure: u64, expected: u64) {
 }
 
 #[test]
-fn without_asking_there_are_no_histograms() {
+fn without_the_option_there_are_no_histograms() {
     let mut fixture = Fixture::with_instruments(0, InstrumentOptions::new().watchdog(MS));
     fixture.turn();
     assert!(fixture.ev.instruments().histograms().is_none());

@@ -1,4 +1,4 @@
-//! Posting and taking back.
+//! Posting and cancelling posts.
 
 use evcore::{Interest, Ready, Timer};
 

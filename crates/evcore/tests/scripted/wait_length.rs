@@ -57,7 +57,7 @@ fn the_time_of_the_handlers_shortens_the_wait() {
     fixture.arm_ms(token, Timer::READ, 40);
     fixture.time.advance(30 * MS + NS);
     assert_eq!(timeout(&mut fixture), Some(10 * MS - NS));
-    // And where they took longer than that, it does not wait at all.
+    // If the handlers took longer than that, the loop does not wait.
     fixture.arm_ms(token, Timer::READ, 40);
     fixture.time.advance(50 * MS);
     assert_eq!(timeout(&mut fixture), Some(Duration::ZERO));
@@ -86,7 +86,7 @@ fn work_after_a_failed_wait_shortens_the_next_wait() {
 
 #[test]
 fn a_timer_is_never_early_by_so_much_as_a_nanosecond() {
-    // Within a millisecond, at its edges, and across one.
+    // The turn begins within a millisecond or at its edges.
     for begun_ns in [0, 1, 500_000, 999_999] {
         for after in [NS, MS - NS, MS, MS + NS, 5 * MS + 999_999 * NS] {
             let mut fixture = Fixture::new();
@@ -228,7 +228,7 @@ fn a_limit_shortens_a_wait_and_never_lengthens_it() {
 }
 
 #[test]
-fn posts_timers_and_time_since_a_prepare_shorten_its_second_half() {
+fn posts_timers_and_time_shorten_the_second_half_of_a_wait() {
     let second_half = |change: fn(&mut Fixture)| {
         let mut fixture = Fixture::new();
         let token = fixture.join();
@@ -282,7 +282,7 @@ fn halves_of_a_wait_in_any_order_lose_nothing() {
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
     assert_eq!(fixture.rest(), [], "the turn has not begun");
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
-    // A whole wait plans again, and what was prepared is used up.
+    // A whole wait plans again, and ends the prepared one.
     fixture.wait();
     assert_eq!(fixture.rest(), [readable(token)]);
     fixture.arm_ms(token, Timer::READ, 40);
