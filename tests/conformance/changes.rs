@@ -199,8 +199,8 @@ fn refused_changes_do_not_starve_ready_descriptors(fixture: &mut Fixture) {
     }
 }
 
-/// As above, with descriptors that were watched. Backends differ: some refuse such a change, others
-/// report it in the wait.
+/// The same as above, with descriptors that were watched. Backends differ: some refuse such a
+/// change, others report it in the wait.
 fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
     for capacity in 1..4 {
         let (_near, good) = fixture.pair();

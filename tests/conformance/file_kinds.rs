@@ -119,7 +119,7 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(fixture: &mut Fixture) {
 /// A terminal that has hung up is always ready, and no later event can wake it.
 fn a_terminal_that_has_hung_up_is_an_edge_once(fixture: &mut Fixture) {
     let Some(terminal) = kernel::hung_up_terminal() else {
-        return not_run("how a terminal hangs up was not tried on this system");
+        return not_run("the hang-up of a terminal was not tried on this system");
     };
     fixture.add(&terminal, 1, Interest::READ, Mode::Edge);
     for _ in 0..2 {

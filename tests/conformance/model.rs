@@ -35,8 +35,8 @@ pub(crate) enum Step {
     Remove(u64),
     /// Calls `remove_before_close`, closes both ends and opens a new pair, often under the same number.
     Replace(u64),
-    /// As `Replace`, but a duplicate stays open, so that epoll goes on reporting it (if sockets have
-    /// duplicates).
+    /// The same as `Replace`, but a duplicate stays open, so that epoll goes on reporting it (if
+    /// sockets have duplicates).
     LeaveBehind(u64),
     /// Drains until `WouldBlock` and rearms reading.
     RearmRead(u64),
@@ -101,11 +101,11 @@ struct Registered {
     wanted: Interest,
     /// The value of `wanted` at the last wait.
     settled: Interest,
-    /// For `Edge`: the sides that must be reported when they are ready.
+    /// The sides of an `Edge` that must be reported when they are ready.
     due: Interest,
-    /// For `Edge`: the ends that were reported.
+    /// The ends of an `Edge` that were reported.
     ended: Ready,
-    /// For `Oneshot`: no report has come yet.
+    /// True for a `Oneshot` without a report.
     armed: bool,
 }
 

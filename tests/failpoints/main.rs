@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             return two_workers::serve(Config::named(config), Phase::named(phase), fatal);
         }
     }
-    // As in the usual harness, a word selects the tests that contain it in their names.
+    // As in the usual harness, a word selects the tests whose names contain it.
     let word = arguments.iter().find(|argument| !argument.starts_with('-'));
     run_tests(word.map_or("", String::as_str))
 }

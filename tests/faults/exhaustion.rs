@@ -1,4 +1,4 @@
-//! Out of descriptors: no worker spins or crashes, and every client is served.
+//! A lack of descriptors: no worker spins or crashes, and every client is served.
 
 use std::time::{Duration, Instant};
 

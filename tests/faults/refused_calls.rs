@@ -12,7 +12,7 @@ use evcore_tests::{Client, Server, Strace, assert_within, eventually, not_run, s
 /// The policies under which workers register their listeners repeatedly.
 const POLICIES: [&str; 3] = ["least-loaded", "mutex", "exclusive"];
 
-/// Out of memory, and out of watches (`fs.epoll.max_user_watches`).
+/// The errors for a lack of memory, and of watches (`fs.epoll.max_user_watches`).
 const ERRORS: [&str; 2] = ["ENOMEM", "ENOSPC"];
 
 const CLIENTS: usize = 60;

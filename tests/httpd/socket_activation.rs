@@ -176,7 +176,7 @@ fn bad_activation_is_an_error_of_one_line() {
 }
 
 #[test]
-fn a_passed_file_that_is_no_socket_is_an_error_of_one_line() {
+fn a_passed_file_other_than_a_socket_is_an_error_of_one_line() {
     let file = File::open("/dev/null").expect("it is there");
     assert_refused(passing(file, ""), &["LISTEN_FDS", "descriptor 3"]);
     let (listener, _) = any_port();

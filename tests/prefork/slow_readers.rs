@@ -36,7 +36,7 @@ const STOPS: [(Signal, u32); 4] = [
 fn start(listen: &str, accept: &str) -> Server {
     let mut command = Command::new(httpd());
     command.args(["--listen", listen, "--workers", "1", "--accept", accept]);
-    // Otherwise HUP closes no connection.
+    // With a handover, HUP would close no connection.
     command.args(["--handover", "off"]);
     Server::from_command(command, 1)
 }

@@ -72,7 +72,8 @@ fn quit_closes_at_once_what_was_idle_for_over_a_second() {
             server.signal(Signal::QUIT);
             assert!(long_idle.iter_mut().all(Client::is_closed));
             assert!(silent.iter_mut().all(Client::is_closed));
-            // So the connections share one second: otherwise the second of `recent` would be over.
+            // So the connections share one second. Without this, the second of `recent` would be
+            // over.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();

@@ -59,12 +59,12 @@ pub(crate) struct LineServer {
     mode: Mode,
     /// Number of connections that were added, from which each gets its serial number.
     added: u64,
-    /// The loop's count of posted steps at the step before.
+    /// The loop's count of posted steps, at the step before.
     posted: u64,
     is_shutting_down: bool,
-    /// The shutdown may time out before its clients have ended.
+    /// True if the shutdown may time out before its clients have ended.
     may_time_out: bool,
-    /// When the shutdown began, by the loop's clock.
+    /// The time at which the shutdown began, by the loop's clock.
     shutdown_ns: u64,
 }
 
@@ -77,9 +77,9 @@ struct Connection {
     output: Vec<u8>,
     /// The request that is being answered.
     request: Option<Request>,
-    /// More bytes may be ready to read.
+    /// True if more bytes may be ready to read.
     readable: bool,
-    /// The client has ended its stream.
+    /// True if the client has ended its stream.
     is_at_eof: bool,
     /// The last registered interest (`Level`).
     interest: Interest,

@@ -166,8 +166,8 @@ fn all_invariants_hold_under_every_fault() {
         }
     });
     if seeds >= 100 {
-        // Otherwise the run does not test anything. Two thirds are enough, because the servers are
-        // small and full.
+        // Without this, the run tests nothing. Two thirds are enough, because the servers are small
+        // and full.
         assert!(
             answered * 5 > stayed * 3,
             "only {answered} of {stayed} that stayed were answered"

@@ -271,7 +271,7 @@ fn start_driver(directory: &Path) -> (Child, SocketAddr) {
     started.expect("just waited for")
 }
 
-/// `None` if it ends before it listens.
+/// Returns `None` if the driver ends before it listens.
 fn try_start_driver(directory: &Path) -> Option<(Child, SocketAddr)> {
     let mut command = Command::new("chromedriver");
     command.arg("--port=0").stdin(Stdio::null());

@@ -30,7 +30,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
     ("evcore-sim", "evcore"),
-    // Not published.
+    // These are not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
                       serde_json signal-hook tracing"),
 ];

@@ -20,7 +20,7 @@ type Rule = (fn(&str) -> bool, &'static str, &'static str);
 
 const RULES: &[Rule] = &[
     (
-        // Where people and build machines keep their checkouts.
+        // The places where people and build machines keep their checkouts.
         |_| true,
         r"(?:^|[^\w.}-])/(?:root|work|home|Users)/",
         "a path of one machine; make it relative",

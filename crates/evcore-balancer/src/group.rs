@@ -344,8 +344,8 @@ impl<N: Notify> Shared<N> {
         words.load.store(0, Ordering::Relaxed);
         let notified = words.answer();
         let was_member = replace(&words.joined, 1, 0, Ordering::Relaxed);
-        // As in `sync`: the caller looks for a member to notify, and one that has just got room looks
-        // for a leader. At least one of them must find the other.
+        // The caller looks for a member to notify, and a member that has just got room looks for a
+        // leader, as in `sync`. At least one of them must find the other.
         fence(Ordering::SeqCst);
         (was_member, notified)
     }

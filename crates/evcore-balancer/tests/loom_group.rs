@@ -1,15 +1,15 @@
 //! The workers of a group that listen in turn, in every interleaving: they join, take over, fill up,
 //! get room, leave, and die after any of their operations.
 //!
-//! A worker is the [`Member`](group::Member) and the [`Balancer`](balancer::Balancer) that ship, with
-//! the policy [`LeastLoaded`](policy::Policy::LeastLoaded). The models include the files of `src`,
-//! over loom's atomics. The kernel (`loom/kernel.rs`) and what `evcore` does with a plan
-//! (`loom/worker.rs`) belong to the models.
+//! A worker is the [`Member`](group::Member) and the [`Balancer`](balancer::Balancer) that ship,
+//! with the policy [`LeastLoaded`](policy::Policy::LeastLoaded). The models include the files of
+//! `src`, over loom's atomics. The kernel (`loom/kernel.rs`) and the part of `evcore` that follows
+//! a plan (`loom/worker.rs`) belong to the models.
 //!
-//! At the end of a model each worker is woken for what has happened, until all sleep. Then a client
-//! connects, which a worker with room must accept. No delay passes meanwhile, except for a worker that
-//! the lock was refused. So a lost notification is found, whatever it was for. While no worker fills
-//! up, leaves or dies, one must listen at any time.
+//! At the end of a model each worker is woken for its events, until all sleep. Then a client
+//! connects, which a worker with room must accept. No delay passes meanwhile, except for a worker
+//! that was refused the lock. So every lost notification is found. While no worker fills up, leaves
+//! or dies, one must listen at any time.
 //!
 //! The work of two workers before they lead or notify is modelled by a cell that is not atomic,
 //! which the other one reads. loom fails if the two are not ordered. Each mutant is a model over
@@ -246,7 +246,7 @@ fn a_worker_that_is_handed_the_lock_listens_at_once() {
 }
 
 #[test]
-fn a_worker_that_the_lock_is_refused_listens_after_its_delay() {
+fn a_worker_that_is_refused_the_lock_listens_after_its_delay() {
     for first in [Has(30), Has(CAPACITY), Later] {
         pairs_with_lock(
             first,

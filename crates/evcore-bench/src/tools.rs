@@ -15,7 +15,8 @@ use crate::run::{Run, shell};
 pub(crate) enum Tool {
     /// `Ir`: instructions in user mode.
     Callgrind,
-    /// Also `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. Takes twice as long.
+    /// Also `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. The run takes twice as
+    /// long.
     CacheSim,
     /// `allocs`: allocations.
     Memcheck,

@@ -72,7 +72,7 @@ fn rounds(
     report: &mut Report,
     mut round: impl FnMut(&[Server], &mut Report),
 ) {
-    // Only now, because the peers are built on all CPUs.
+    // This comes only now, because the peers are built on all CPUs.
     become_client();
     run.rounds(what, || {
         let servers = peers.iter();

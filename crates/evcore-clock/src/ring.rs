@@ -52,7 +52,7 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
     /// Claims the right to publish; `None` if another writer holds it.
     pub(crate) fn claim(&self) -> Option<Claim<'_, SLOTS, WORDS, O>> {
         let last = O::claim(&self.sequence.0);
-        // Created only if the claim succeeded, because dropping a claim ends it.
+        // The value is created only if the claim succeeded, because dropping it ends the claim.
         is_even(last).then(|| Claim {
             ring: self,
             last,
@@ -71,14 +71,14 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
         }
     }
 
-    /// The first half of a read: the current sequence.
+    /// Runs the first half of a read: loads the current sequence.
     #[inline]
     pub(crate) fn load_sequence(&self) -> u64 {
         self.sequence.0.load(O::LOAD)
     }
 
-    /// The second half: words of the last publication at `sequence`; `None` if its slot may have been
-    /// overwritten.
+    /// Runs the second half of a read: returns words of the last publication at `sequence`, or
+    /// `None` if its slot may have been overwritten.
     #[inline]
     pub(crate) fn words_at<const FIRST: usize, const N: usize>(
         &self,
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_read_survives_63_publications_and_no_more() {
         let ring = Ring::<64, 2>::new([1_000, 1_000]);
-        // From an even sequence as well as from an odd one, and from every slot.
+        // The reads begin at an even sequence as well as at an odd one, and at every slot.
         for n in 0..130 {
             let at_rest = ring.load_sequence();
             let claim = ring.claim().unwrap();

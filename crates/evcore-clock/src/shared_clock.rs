@@ -163,7 +163,8 @@ impl SharedClock {
         let Some(claim) = self.ring.claim() else {
             return false;
         };
-        // Read after the claim: a writer that is suspended in between must not publish an old time.
+        // The time is read after the claim. Otherwise a writer that is suspended in between could
+        // publish an old time.
         let (monotonic_ns, wall) = (self.source.monotonic_ns(), self.source.wall_time());
         let last = Snapshot::from_words(claim.last());
         let offset = choose(last.known_offset(), wall.unix_seconds);

@@ -344,7 +344,7 @@ mod tests {
             iso8601(LAST_SECOND, HOUR).as_str(),
             "9999-12-31T23:59:59+01:00"
         );
-        // Out of the range as an instant, within it as a local time.
+        // The instant is out of the range, and the local time is within it.
         assert_eq!(iso8601(-1, HOUR).as_str(), "1970-01-01T00:59:59+01:00");
         assert_eq!(
             iso8601(LAST_SECOND + 1, -HOUR).as_str(),

@@ -7,7 +7,7 @@ use crate::wire::STATE_BYTES_MAX;
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of this crate failed.
+/// The reason why a call of this crate failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

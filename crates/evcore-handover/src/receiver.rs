@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Receiver {
     channel: OwnedFd,
-    /// Readable if the sender has taken its connections back.
+    /// The descriptor is readable if the sender has taken its connections back.
     revocation: OwnedFd,
     /// Set when this side ends the channel. After that, the kernel reports a closed channel even if
     /// the sender lives.

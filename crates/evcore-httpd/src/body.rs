@@ -12,7 +12,7 @@ pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// The memory that a chunked body reserves first, in bytes.
 const FIRST_CHUNKED_RESERVATION: usize = 4096;
 
-/// How a body is delimited.
+/// The way in which a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// A length in bytes.

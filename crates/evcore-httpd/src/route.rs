@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_its_limit_is_no_route() {
+    fn a_number_beyond_its_limit_has_no_route() {
         assert_eq!(
             route("/bytes/18446744073709551615"),
             Some(Route::Bytes(u64::MAX))

@@ -264,7 +264,7 @@ pub fn jain(shares: impl Iterator<Item = u64>) -> f64 {
     if squares == 0.0 {
         return 1.0;
     }
-    // Rounding may give slightly more.
+    // Rounding may give slightly more than 1.
     f64::min(sum * sum / (n * squares), 1.0)
 }
 

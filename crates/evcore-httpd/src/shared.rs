@@ -213,8 +213,8 @@ impl Shared {
         Rest::Nothing
     }
 
-    /// Responds to a request for a file, whose head has these bytes. Returns what to send after the
-    /// output buffer.
+    /// Responds to a request for a file, whose head has these bytes. Returns the part of the file
+    /// to send after the output buffer.
     pub fn respond_with_file(
         &mut self,
         request: &Request,

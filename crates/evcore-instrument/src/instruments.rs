@@ -36,7 +36,7 @@ struct Set<R> {
     histograms: Option<Histograms>,
     watchdog: Option<Watchdog<R>>,
     recorder: Option<FlightRecorder<R>>,
-    /// When the current turn began, if it is measured.
+    /// The time at which the current turn began, if it is measured.
     began_ns: Option<u64>,
 }
 

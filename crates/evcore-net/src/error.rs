@@ -88,7 +88,7 @@ pub enum Error {
         address: Address,
         /// The option, by the name of its method.
         option: &'static str,
-        /// Where the option is not available, such as `for Unix sockets`.
+        /// The place where the option is not available, such as `for Unix sockets`.
         place: &'static str,
     },
 

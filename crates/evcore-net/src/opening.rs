@@ -172,7 +172,7 @@ fn settings(options: &ListenerOptions, address: &Address) -> [Setting<'static>; 
             (!address.is_unix()).then(|| flag(reuse_address)),
         ),
         (&REUSE_PORT, if_on(*reuse_port)),
-        // For all other addresses it is always on.
+        // For all other addresses the option is always on.
         (&V6_ONLY, (is_v6 || !v6_only).then(|| flag(v6_only))),
         (&DEFER_ACCEPT, whole(*defer_accept, Duration::from_secs(1))),
         (&FAST_OPEN, (*fast_open > 0).then(|| number(*fast_open))),

@@ -45,9 +45,9 @@ enum Addresses {
 
 #[derive(Clone, Copy, Debug)]
 enum Support {
-    /// By setsockopt(2).
+    /// The option is set by setsockopt(2).
     Number { level: c_int, number: c_int },
-    /// By another call, which is up to the code that opens the socket.
+    /// The option is set by another call, which is up to the code that opens the socket.
     OtherCall,
     /// This system lacks the option.
     Missing,

@@ -137,7 +137,7 @@ impl Ready {
         Interest::from_ready_bits(self.0)
     }
 
-    /// From the flags of Linux's epoll, without those that have no meaning here.
+    /// Makes the readiness of epoll's flags, without those that have no meaning here.
     #[inline]
     pub(crate) const fn from_flags(flags: u32) -> Self {
         Self((flags & Self::ALL_FLAGS) as u16)

@@ -52,7 +52,7 @@ pub(crate) struct Registry {
     /// Readiness that a wait must complete before it returns. These are errors and hang-ups. It is
     /// all readiness if this table emulates a mode, has one-shots to mark as fired, or has
     /// registrations that may report more than their interest.
-    // As wide as epoll's flags, with which it is compared.
+    // The field is as wide as epoll's flags, with which it is compared.
     to_complete: u32,
     /// Ids whose row may differ from the backend's registration.
     // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.

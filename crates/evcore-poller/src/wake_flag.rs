@@ -93,7 +93,7 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
 
     /// Returns whether there may be a wake to [`take`](Self::take). Costs one relaxed load.
     ///
-    /// After a wake it is true until that wake is reported.
+    /// After a wake this is true until that wake is reported.
     pub(crate) fn is_pending(&self) -> bool {
         // Relaxed is enough, because `take` makes the work before the wake visible.
         self.pending.load(Relaxed)

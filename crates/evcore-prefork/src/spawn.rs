@@ -9,8 +9,8 @@ use crate::{exit::ExitCause, slot::Slot, stop::Stop};
 pub(crate) trait Spawn {
     type Child: Child;
 
-    /// What a worker needs that continues in this very function, after a fork. [`Infallible`] for
-    /// threads.
+    /// The values that a worker needs to continue in this very function, after a fork.
+    /// [`Infallible`] for threads.
     ///
     /// [`Infallible`]: std::convert::Infallible
     type Forked;

@@ -133,7 +133,7 @@ impl<'a> Supervisor<'a> {
     /// The descriptor is duplicated. The master closes its duplicate when a stop begins, and a
     /// worker process at its start.
     ///
-    /// Processes only: [`run_threads`](Self::run_threads) returns an error.
+    /// This is for processes: [`run_threads`](Self::run_threads) returns an error.
     ///
     /// # Errors
     ///
@@ -160,7 +160,8 @@ impl<'a> Supervisor<'a> {
     /// A new binary that USR2 starts inherits the mailboxes for successors. They take ten descriptors
     /// for each worker of a generation in the master, and five in each worker.
     ///
-    /// Linux only: on other systems `run` and `run_threads` return [`Error::NoMailboxes`].
+    /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
+    /// [`Error::NoMailboxes`].
     pub fn mailboxes(mut self) -> Self {
         self.mailboxes = true;
         self
@@ -241,16 +242,17 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Called when a stop of the server begins, and again when a graceful one becomes fast. The workers
-    /// get it afterwards.
+    /// Sets the hook for a stop of the server. It is called when a stop begins, and again when a
+    /// graceful one becomes fast. The workers get the stop afterwards.
     pub fn on_stop(mut self, hook: impl FnMut(Stop) + 'a) -> Self {
         self.hooks.on_stop = Box::new(hook);
         self
     }
 
-    /// Called when this much time has passed since this call, and since the hook was called. It wakes the
-    /// master, which otherwise sleeps until something happens. The next call of this method replaces the
-    /// hook. More than a year counts as a year.
+    /// Sets the hook for regular work. It is called when the interval has passed since this call or
+    /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
+    /// event comes. The next call of this method replaces the hook. More than a year counts as a
+    /// year.
     ///
     /// # Panics
     ///
@@ -319,8 +321,8 @@ impl<'a> Supervisor<'a> {
     /// Runs the workers as threads of this process, and returns after they have been stopped. The
     /// calling thread is the master.
     ///
-    /// Each worker calls `work`. What `work` owns is dropped when the last worker has ended and none
-    /// is started any more.
+    /// Each worker calls `work`. The values that `work` owns are dropped when the last worker has
+    /// ended and no other is started.
     ///
     /// Everything is as for [processes](Self::run), except:
     ///

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use evcore_timer::{TimerHeap, TimerQueue};
 
-/// When a job runs, in ticks.
+/// The time at which a job runs, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schedule {
     Once(u64),

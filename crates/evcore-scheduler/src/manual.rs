@@ -18,7 +18,7 @@ pub struct ManualTime {
     report: Option<Box<Report>>,
 }
 
-/// Called with a job that panicked, and with its panic payload.
+/// The report, which is called with a job that panicked, and with its panic payload.
 type Report = dyn FnMut(&Job, Box<dyn Any + Send>) + Send;
 
 impl ManualTime {

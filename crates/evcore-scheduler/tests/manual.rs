@@ -109,7 +109,7 @@ fn a_job_that_sets_its_own_period_keeps_it() {
         period *= 2;
         assert!(job.set_period(period));
     });
-    // After 1, 3, 7, 15 and 31 seconds.
+    // The runs come after 1, 3, 7, 15 and 31 seconds.
     time.advance(40 * SECOND);
     assert_eq!(ran.try_iter().count(), 5);
 }

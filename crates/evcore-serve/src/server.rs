@@ -55,7 +55,7 @@ pub struct Server {
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
-    /// `None` if no service manager expects reports.
+    /// The service manager; `None` if none expects reports.
     service_manager: Option<ServiceManager>,
 }
 
@@ -447,7 +447,7 @@ impl Loops {
         }
     }
 
-    /// `None` if connections do not move.
+    /// Makes the handover of a worker, or `None` if connections do not move.
     fn handover(
         &self,
         ev: &mut EventLoop,

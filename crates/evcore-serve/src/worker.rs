@@ -20,9 +20,9 @@ pub struct Worker {
     supervised: evcore_prefork::Worker,
     stop_timeout: Duration,
     on_event: OnEvent,
-    /// `None` if connections do not move.
+    /// The handover; `None` if connections do not move.
     handover: Option<Box<Handover>>,
-    /// `None` if no load balancer sends headers.
+    /// The clients without a header; `None` if no load balancer sends headers.
     awaited_headers: Option<Box<AwaitedHeaders>>,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,

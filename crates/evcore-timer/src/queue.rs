@@ -112,9 +112,9 @@ pub trait TimerQueue: Debug + Send {
     /// The tick at which to call [`pop_expired`](Self::pop_expired) next; `None` if no timer is
     /// armed.
     ///
-    /// Never later than the earliest deadline. Some queues document that it may be earlier: the call
-    /// at that tick may then yield nothing, but the next tick is later, unless the phase is
-    /// [paused](Self::has_more). The call may tidy up what disarmed timers have left.
+    /// The result is never later than the earliest deadline. Some queues document that it may be
+    /// earlier: the call at that tick may then yield no timer, but the next tick is later, unless
+    /// the phase is [paused](Self::has_more). The call may tidy up what disarmed timers have left.
     #[must_use]
     fn next_deadline(&mut self) -> Option<u64>;
 

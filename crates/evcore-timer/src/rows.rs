@@ -27,9 +27,9 @@ pub(crate) struct Rows {
     /// The ids below this number are their own rows.
     // Invariant: a multiple of `RUN`.
     own: u32,
-    /// By run, the first row of each run that is not its own row.
+    /// The first row of each run that is not its own row, by run.
     firsts: SparseBlocks<u32, BLOCK>,
-    /// By `row / RUN`, the first id of each run.
+    /// The first id of each run, by `row / RUN`.
     ids: Vec<u32>,
 }
 

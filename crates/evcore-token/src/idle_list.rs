@@ -45,11 +45,11 @@ pub struct IdleList {
     marks: u32,
     grace_ns: u64,
     period_ns: u64,
-    /// When each mark was set.
+    /// The time at which each mark was set.
     set_at_ns: [u64; MARKS as usize],
     /// The mark that was set last.
     newest: u32,
-    /// When the next mark is due.
+    /// The time at which the next mark is due.
     next_mark_ns: u64,
     // Invariant: both marks are listed.
     waiting: Option<Waiting>,

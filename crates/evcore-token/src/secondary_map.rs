@@ -29,7 +29,7 @@ use crate::{growth, token::Token};
 /// ```
 #[derive(Clone)]
 pub struct SecondaryMap<T> {
-    /// By index: the generation of the value's token; `None` if there is no value.
+    /// The generation of each value's token, by index; `None` for an index without a value.
     generations: Vec<Option<NonZeroU32>>,
     // Invariant: as long as `generations`, with a value exactly where there is a generation.
     values: Vec<Option<T>>,

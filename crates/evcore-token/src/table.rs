@@ -159,7 +159,7 @@ impl<T> Table<T> {
 
     /// The token of the value in slot `index`; `None` if there is no value.
     ///
-    /// For side tables that keep only the index, such as [`LruList`](crate::LruList).
+    /// This is for side tables that keep only the index, such as [`LruList`](crate::LruList).
     #[inline]
     #[must_use]
     pub fn token_at(&self, index: u32) -> Option<Token> {

@@ -10,7 +10,8 @@ use evcore::{EventLoop, Interest, Mode, Step};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{env, error::Error, io, io::ErrorKind};
 
-/// The longest message over UDP, in bytes. A longer one shows by one byte more.
+/// The longest message over UDP, in bytes. The buffer has one byte more, so that a longer message
+/// is noticed.
 const LONGEST: usize = 512;
 const HEADER: usize = 12;
 const NAME_MAX: usize = 255;

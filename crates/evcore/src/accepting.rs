@@ -208,8 +208,8 @@ impl<L: Acceptor> Accepting<L> {
 
     /// The next client, from the listeners by turns, so that none starves another.
     ///
-    /// `None` if no client waits or `left` is used up. The listeners that are still queued come
-    /// first next time.
+    /// Returns `None` if no client waits or `left` is used up. The listeners that are still queued
+    /// come first next time.
     pub(crate) fn next(
         &mut self,
         left: &mut usize,
@@ -313,7 +313,8 @@ impl<L: Acceptor> Accepting<L> {
         let closed = self.listeners.close(poller);
         self.coordinator.release_lock();
         let others = self.coordinator.mark_full();
-        // Also if this worker did not lead: the kernel may have woken no other worker for a client.
+        // This comes even if this worker did not lead, because the kernel may have woken no other
+        // worker for a client.
         if listened || others.notified {
             let has_notified = self.coordinator.notify_instead(others.least_loaded);
             stats.notifications += u64::from(has_notified);

@@ -55,8 +55,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// As [`Read`](std::io::Read) and [`Write`](std::io::Write), for a library that calls these
-/// ([`io`](evcore_net::EdgeStream::io)):
+/// The stream as [`Read`](std::io::Read) and [`Write`](std::io::Write), for a library that calls
+/// these ([`io`](evcore_net::EdgeStream::io)):
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};

@@ -31,7 +31,7 @@ impl Evictions {
     pub(crate) fn new(connections: u32, grace: Duration, lag_ns: u64) -> Self {
         let grace_ns = match whole_ns(grace) {
             0 => 0,
-            // As for timers: the clock may be behind.
+            // The clock may be behind, as for timers.
             grace_ns => grace_ns.saturating_add(lag_ns),
         };
         Self {

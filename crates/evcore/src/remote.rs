@@ -72,7 +72,8 @@ impl Remote {
     /// Takes the oldest posts, at most `budget` of them. If none is left, the next one wakes the
     /// poller. [`keep`](Self::keep) takes the emptied memory back.
     pub(crate) fn take_posts(&mut self, budget: usize) -> Vec<(Token, Ready)> {
-        // Out of the lock before the loop looks at them: a subscriber of `tracing` may post as well.
+        // The posts are taken out of the lock before the loop looks at them, because a subscriber
+        // of `tracing` may post as well.
         let mut taken = mem::take(&mut self.taken);
         let posts = &self.requests.posts;
         let is_left = posts.take(budget, |index, generation, ready| {

@@ -79,7 +79,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// assert_eq!(ev.stats().turns, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    // Not inlined, so that the caller's loop keeps its registers for the steps.
+    // This is not inlined, so that the caller's loop keeps its registers for the steps.
     #[inline(never)]
     pub fn wait(&mut self) -> Result<bool> {
         if self.is_shut_down() {
@@ -88,7 +88,7 @@ impl<L: Acceptor> EventLoop<L> {
         if self.instruments.is_on() {
             return self.wait_within(None);
         }
-        // The same as one function, which costs less than a call for each half.
+        // This does both halves in one function, which costs less than a call for each half.
         let timeout = self.plan_turn(None);
         self.wait_for_events(timeout)?;
         self.begin_turn();
@@ -134,7 +134,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.wait_limited(limit.into())
     }
 
-    /// Not generic and not inlined, so that no wait is built into the caller.
+    /// This is not generic and not inlined, so that no wait is built into the caller.
     #[inline(never)]
     fn wait_limited(&mut self, limit: Option<Duration>) -> Result<bool> {
         if self.is_shut_down() {
@@ -161,8 +161,9 @@ impl<L: Acceptor> EventLoop<L> {
         time_to(ends_ns, self.clock.monotonic_ns_now())
     }
 
-    /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns how to
-    /// sleep instead of waiting here. [`wait_at_most`](Self::wait_at_most) is the second half.
+    /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns
+    /// the way to sleep instead of waiting here. [`wait_at_most`](Self::wait_at_most) is the second
+    /// half.
     ///
     /// With it a program drives several loops from one thread, for example in a simulator, or runs this
     /// loop inside another one. The accept lock may be held from here until the accepts are done, as in
@@ -239,7 +240,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.wait_planned([planned, limit].into_iter().flatten().min())
     }
 
-    /// Does what comes before the wait, and returns its timeout (`None`: without limit).
+    /// Does the work before the wait, and returns its timeout (`None`: without limit).
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {

@@ -80,7 +80,7 @@ impl Visit for Line {
     }
 }
 
-/// Held while a loop of this program runs.
+/// The lock that is held while a loop of this program runs.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The events of the script, for a subscriber of this level.

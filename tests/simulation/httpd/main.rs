@@ -187,7 +187,7 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
         assert!(stopped(0) && stopped(1));
         stop(&mut server, 3);
     });
-    // Otherwise the run does not test anything.
+    // Without this, the run tests nothing.
     assert!(
         seeds < 100 || moved > 100,
         "only {moved} clients went to another worker"
@@ -237,7 +237,7 @@ fn under_all_faults_no_request_gets_a_wrong_answer() {
             .count();
         all += browsers.len();
     });
-    // Otherwise the run does not test anything.
+    // Without this, the run tests nothing.
     assert!(
         seeds < 100 || answered * 4 > all,
         "only {answered} of {all} were answered"

@@ -50,7 +50,7 @@ impl Death {
         }
     }
 
-    /// Called after each step.
+    /// Runs after each step.
     fn after(&mut self, step: &str) {
         if self.step == step {
             self.left -= 1;

@@ -5,10 +5,10 @@ use std::mem;
 use super::Abort;
 use crate::{request::MAX_HEAD_BYTES, shared::Shared};
 
-/// Received bytes that are not served yet.
+/// The bytes that were received and are not served yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    /// Empty, and not allocated, between requests.
+    /// Between requests this is empty, and not allocated.
     bytes: Vec<u8>,
     /// True if `bytes` was parsed and holds an incomplete request.
     pub(super) is_partial: bool,

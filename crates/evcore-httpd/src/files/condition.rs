@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_are_none_are_ignored() {
+    fn malformed_dates_are_ignored() {
         for date in [
             "",
             "0",

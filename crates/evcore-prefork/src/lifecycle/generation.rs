@@ -33,9 +33,9 @@ pub(crate) struct Generation {
 pub(crate) enum Takeover {
     /// Each of its workers serves, has served, or has refused; and not all have refused.
     Now,
-    /// At this time, if nothing happens before.
+    /// At this time, unless an event comes before.
     At(Instant),
-    /// Not before something happens.
+    /// Not before an event comes.
     NotYet,
 }
 

@@ -18,7 +18,7 @@ use rustix::process::{
 /// Marks the argument after it as the name of a child main.
 pub(crate) const MAIN_FLAG: &str = "--child-main";
 
-/// Far longer than any step takes on a busy machine.
+/// The timeout, which is far longer than any step takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server, its workers and whatever else it started: one process group, killed on drop.
@@ -129,7 +129,7 @@ impl Server {
 
     /// Waits until the master has ended. A new binary that it has started may go on.
     pub(crate) fn wait_for_master(&mut self) {
-        // Without reaping: `drop` still uses its number.
+        // The process is not reaped, because `drop` still uses its number.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.pid()), ended).unwrap();
     }

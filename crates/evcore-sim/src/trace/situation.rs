@@ -99,7 +99,7 @@ pub(crate) struct Process {
     pub(crate) activity: Activity,
 }
 
-/// What a process does.
+/// The activity of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Activity {
     #[default]

@@ -258,7 +258,7 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
     woken
 }
 
-/// As in `epoll_wait`: an event that another worker has taken does not end a wait.
+/// An event that another worker has taken does not end a wait, as in `epoll_wait`.
 #[test]
 fn a_worker_woken_for_nothing_sleeps_on() {
     let turns = |count| {

@@ -106,7 +106,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         let Some((&first, _)) = self.far.0.first_key_value() else {
             return false;
         };
-        // So at most about half of the list is in no use.
+        // So at most about half of the list is unused.
         if first > self.admitted * 2 + APPENDED_MAX {
             return false;
         }

@@ -27,7 +27,7 @@ pub(crate) enum Recorded {
     Remove(RawFd),
     Forget(RawFd),
     Wait(Option<Duration>),
-    /// The loop yielded a step: a client of the listener with this number,
+    /// The loop yielded a step: a client of the listener with this number. The other steps follow.
     Accepted(usize),
     Ready(Token, Ready),
     Expired(Token, Timer),
@@ -147,7 +147,7 @@ impl FakeBackend {
         self.shared().keys.contains_key(&fd)
     }
 
-    /// The log since the last call.
+    /// Takes the record since the last call.
     pub(crate) fn record(&self) -> Vec<Recorded> {
         std::mem::take(&mut self.shared().record)
     }

@@ -102,7 +102,7 @@ impl Poller {
     /// # Errors
     ///
     /// For a key of `usize::MAX`, a source that is watched already, and a mode that the backend
-    /// lacks. Also the kernel's error.
+    /// lacks. It also returns the kernel's error.
     pub unsafe fn add_with_mode(
         &self,
         source: impl AsRawSource,
@@ -144,7 +144,7 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// For a source that is not watched. Also the kernel's error.
+    /// For a source that is not watched. It also returns the kernel's error.
     pub fn delete(&self, source: impl AsSource) -> io::Result<()> {
         self.change(|watch| watch.delete(source.source()))
     }
