@@ -14,7 +14,7 @@ crate::scenarios! {
     an_empty_interest_and_back_across_waits,
     an_id_is_registered_once,
     a_descriptor_under_two_keys_is_refused,
-    what_is_not_registered_cannot_be_removed,
+    an_unregistered_key_cannot_be_removed,
     ids_above_the_limit_are_refused,
     a_key_removed_inside_a_batch_is_not_reported_again,
     a_descriptor_reused_in_a_batch_reports_under_its_new_key,
@@ -81,7 +81,7 @@ fn a_descriptor_under_two_keys_is_refused(fixture: &mut Fixture) {
     fixture.expect(&[(2, WRITABLE)]);
 }
 
-fn what_is_not_registered_cannot_be_removed(fixture: &mut Fixture) {
+fn an_unregistered_key_cannot_be_removed(fixture: &mut Fixture) {
     let (_near, far) = fixture.pair();
     let key = (1 << 32) | 7;
     fixture.add(&far, key, Interest::WRITE, Mode::Level);

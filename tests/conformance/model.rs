@@ -3,8 +3,9 @@
 //! The model has the interests of the caller, the reports so far, and the acts of the peer. The
 //! platform supplies the true readiness of a socket: a kernel by a bare `poll`, a simulation by a
 //! poller that has never seen it. So `Level` and `Oneshot` are predicted to the bit, on every
-//! backend. For `Edge` the model has what must be reported: a side that is due, and each end once.
-//! It also has what may be reported, which for masked edges is nothing else.
+//! backend. For `Edge` the model has the readiness that must be reported: a side that is due, and
+//! each end once. It also has the readiness that may be reported. For masked edges that is the
+//! same.
 //!
 //! A second model has a buffer that is too small, and changes that are refused in each turn. It
 //! checks that no wake comes late, and that no readiness waits for long.

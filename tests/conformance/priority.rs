@@ -14,14 +14,14 @@ use crate::{
 };
 
 crate::scenarios! {
-    a_hang_up_is_no_priority_data,
-    a_refused_change_is_no_priority_data;
+    a_hang_up_is_not_priority_data,
+    a_refused_change_is_not_priority_data;
     of kernels alone:
     priority_data_before_the_first_wait_is_reported,
     priority_data_after_a_wait_is_reported,
     priority_data_behind_unread_data_is_reported,
     priority_data_is_reported_to_a_writer_without_room,
-    data_is_no_priority_data,
+    data_is_not_priority_data,
 }
 
 const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
@@ -159,7 +159,7 @@ fn priority_data_is_reported_to_a_writer_without_room(fixture: &mut Fixture) {
     }
 }
 
-fn data_is_no_priority_data(fixture: &mut Fixture) {
+fn data_is_not_priority_data(fixture: &mut Fixture) {
     let interest = Interest::READ | Interest::PRIORITY;
     for mode in MODES {
         let (mut near, far) = tcp_pair();
@@ -175,7 +175,7 @@ fn data_is_no_priority_data(fixture: &mut Fixture) {
 }
 
 /// Backends differ: select does not report a hang-up without an interest in a side.
-fn a_hang_up_is_no_priority_data(fixture: &mut Fixture) {
+fn a_hang_up_is_not_priority_data(fixture: &mut Fixture) {
     let everything = Interest::BOTH | Interest::PRIORITY;
     for mode in MODES {
         for (interest, expected) in [
@@ -201,7 +201,7 @@ fn a_hang_up_is_no_priority_data(fixture: &mut Fixture) {
     }
 }
 
-fn a_refused_change_is_no_priority_data(fixture: &mut Fixture) {
+fn a_refused_change_is_not_priority_data(fixture: &mut Fixture) {
     for (interest, expected) in [
         (Interest::PRIORITY, ERROR),
         (Interest::READ | Interest::PRIORITY, ERROR | READABLE),

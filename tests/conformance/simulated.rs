@@ -48,7 +48,8 @@ impl Shape {
     }
 }
 
-/// Number of bytes that fit into a socket: enough for what scenarios write before anything is read.
+/// Number of bytes that fit into a socket: enough for the bytes that scenarios write before any are
+/// read.
 const BUFFER: usize = 16 * 1024;
 
 /// The time at which something happens during a wait: later than any turn, and earlier than any

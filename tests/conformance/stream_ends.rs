@@ -24,7 +24,7 @@ crate::scenarios! {
     exactly_one_buffer_and_then_the_end,
     everything_that_fits_and_then_the_end,
     an_empty_interest_reports_no_end,
-    the_users_own_shutdown_is_no_hang_up,
+    the_users_own_shutdown_is_not_a_hang_up,
     edge_reports_a_half_close_behind_an_unanswered_report_once,
     edge_reports_a_hang_up_behind_an_unanswered_report_once,
     edge_reports_a_hang_up_behind_a_half_close;
@@ -199,7 +199,7 @@ fn an_empty_interest_reports_no_end(fixture: &mut Fixture) {
     fixture.expect_nothing();
 }
 
-fn the_users_own_shutdown_is_no_hang_up(fixture: &mut Fixture) {
+fn the_users_own_shutdown_is_not_a_hang_up(fixture: &mut Fixture) {
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge), (3, Mode::Oneshot)] {
         for interest in [Interest::WRITE, Interest::BOTH] {
             let (near, far) = fixture.pair();

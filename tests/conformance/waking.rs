@@ -17,7 +17,7 @@ crate::scenarios! {
     a_buffer_of_one_starves_neither_wakes_nor_events,
     a_wake_is_reported_once,
     a_wake_comes_with_the_first_wait_among_hundreds_of_events,
-    a_wake_comes_with_the_first_wait_beside_closed_descriptors,
+    a_wake_comes_with_the_first_wait_despite_closed_descriptors,
     a_waker_outlives_its_poller;
     of kernels alone:
     eight_bytes_written_by_hand_wake_too,
@@ -120,7 +120,7 @@ fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixtu
 
 /// A closed descriptor is reported once, as an error, or not at all. In either case the wake is not
 /// delayed.
-fn a_wake_comes_with_the_first_wait_beside_closed_descriptors(fixture: &mut Fixture) {
+fn a_wake_comes_with_the_first_wait_despite_closed_descriptors(fixture: &mut Fixture) {
     fixture.add_closed(10, 0..4, Interest::READ);
     fixture.events = Events::bounded(1);
     fixture.poller.waker().wake();

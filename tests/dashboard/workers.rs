@@ -141,7 +141,7 @@ fn a_reload_is_a_mark_and_brings_new_bars() {
 }
 
 #[test]
-fn a_thread_that_drains_has_a_bar_beside_its_successor_s() {
+fn a_thread_that_drains_has_a_bar_next_to_its_successor_s() {
     let server = Server::start(&["--threads", "2"]);
     let Some(mut page) = Page::open(&server) else {
         return;

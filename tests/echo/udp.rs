@@ -112,7 +112,7 @@ fn a_question_for_something_else_gets_no_record() {
 }
 
 #[test]
-fn what_is_malformed_gets_formerr() {
+fn a_malformed_question_gets_formerr() {
     let server = start("127.0.0.1:0");
     let client = connect(server.address());
     let good = question(NAME, A);
@@ -161,7 +161,7 @@ fn other_opcodes_and_classes_are_refused_by_their_codes() {
 }
 
 #[test]
-fn what_is_too_short_or_a_response_gets_no_answer() {
+fn a_short_message_or_a_response_gets_no_answer() {
     let server = start("127.0.0.1:0");
     let client = connect(server.address());
     let response = answer([0x12, 0x34], NAME);

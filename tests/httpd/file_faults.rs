@@ -210,7 +210,7 @@ fn a_file_is_not_copied_through_the_process() {
 
 #[test]
 #[cfg(target_os = "linux")] // elsewhere the loop reads
-fn what_is_not_in_memory_is_read_by_another_thread() {
+fn a_chunk_not_in_memory_is_read_by_another_thread() {
     use evcore_tests::pages_in_memory;
     use rustix::fs::{Advice, fadvise};
 

@@ -158,7 +158,7 @@ fn without_openat2_no_link_is_followed() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_not_found() {
+fn only_regular_files_are_found() {
     let site = Site::start(&[]);
     let fifo = Command::new("mkfifo").arg(site.path("fifo")).status();
     assert!(fifo.expect("it runs").success());

@@ -9,9 +9,7 @@ use std::{
 use evcore_tests::{Scratch, Server, eventually, httpd, not_run};
 
 /// The command of a server whose directory `disk` is a file system with these mount options. The
-/// shell commands `before` run there first.
-///
-/// Runs the test on a disk. Returns `None` if this user may not mount a file system.
+/// shell commands `before` run there first. `None` if this user may not mount a file system.
 fn on_disk(disk: &Path, options: &str, before: &str) -> Option<Command> {
     let unshare = |script: &str| {
         let mut command = Command::new("unshare");

@@ -128,7 +128,7 @@ impl TestClient {
         self.client.is_done()
     }
 
-    /// Checks that the client received a prefix of what it should receive.
+    /// Checks that the client received a prefix of the expected bytes.
     pub(crate) fn check(&self) {
         let received = self.client.received();
         assert!(

@@ -156,7 +156,7 @@ fn installed(program: &str) -> Option<Command> {
     Some(Command::new(program))
 }
 
-/// Runs a command, and sends what it has printed, parsed.
+/// Runs a command, and sends its parsed output.
 fn report<T: Send + 'static>(
     mut command: Command,
     parse: impl FnOnce(&str) -> T + Send + 'static,

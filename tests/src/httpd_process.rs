@@ -309,8 +309,8 @@ pub fn httpd_limited(descriptors: u32) -> Command {
 
 /// The command of a program with a limit on its descriptors.
 ///
-/// Descriptors that the program inherits from this process do not count. The shell counts them, since
-/// tests beside this one open and close some.
+/// Descriptors that the program inherits from this process do not count. The shell counts them,
+/// since other tests open and close some meanwhile.
 #[must_use]
 pub fn limited(descriptors: u32, program: &Path) -> Command {
     let limit = format!(

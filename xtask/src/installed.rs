@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lacks_an_installed_program_is_contradicted() {
+    fn a_skip_for_an_installed_program_is_contradicted() {
         let lines = [
             "requests: strace is not installed, or may not trace",
             "load: ab is not installed",

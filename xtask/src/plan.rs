@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_listed_by_name() {
+    fn a_step_that_is_left_out_is_listed_by_name() {
         let all = Plan::default().command("fmt", "").command("docs", "");
         let all = all.command("mutant: a", "").command("mutant: b", "");
         let some = Plan::default().command("fmt", "");

@@ -1,9 +1,10 @@
 //! Everything that a change must pass; `ci` adds what needs the network or more than the Rust
 //! toolchain, and `quick` leaves out what finds few faults.
 //!
-//! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the whole
-//! workspace. Such a build unifies features, and hides that a crate depends on the features of
-//! another, so each published crate is also checked alone. `nightly.rs` has what takes long.
+//! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the
+//! whole workspace. Such a build unifies features, and hides that a crate depends on the features
+//! of another, so each published crate is also checked alone. `nightly.rs` has the steps that take
+//! long.
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
@@ -19,7 +20,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
 }
 
 /// All steps except the mutants. Steps that build in the common directory run in this order, and
-/// the others beside them.
+/// the others next to them.
 fn most(workspace: &Workspace) -> Plan {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
     first()

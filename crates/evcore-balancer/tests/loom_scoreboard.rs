@@ -206,7 +206,7 @@ fn mutant_a_replacement_that_begins_at_zero_is_caught() {
 
 #[test]
 #[should_panic(expected = "not published, or before")]
-fn mutant_a_number_that_is_cleared_before_it_is_stored_is_caught() {
+fn mutant_a_number_is_cleared_before_it_is_stored() {
     Steps {
         publish: |board, numbers| {
             board.publish(me(), &[0, 0]);

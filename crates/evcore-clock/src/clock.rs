@@ -118,8 +118,8 @@ impl Clock {
     ///
     /// Two results are as far apart as the two values of [`monotonic_ns`](Self::monotonic_ns), also
     /// with a source of virtual time. With the system's source the result is never after
-    /// `Instant::now()`. It is behind the clock's time by what passed between the two readings of
-    /// the first call: less than a microsecond, unless the thread was interrupted. (On some systems
+    /// `Instant::now()`. It is behind the clock's time by the time between the two readings of the
+    /// first call: less than a microsecond, unless the thread was interrupted. (On some systems
     /// only one of `Instant` and the monotonic clock counts the time of a suspended machine, so the
     /// two drift apart by that time. On Linux they are one clock.)
     ///

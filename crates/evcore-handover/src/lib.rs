@@ -11,7 +11,7 @@
 //! | the batch is refused or dropped, its acknowledgement cannot be sent, or the receiver is dropped or dies before it accepts | the sender, by [`Sender::next_answer`] or [`Sender::take_back`] |
 //! | the sender dies or is dropped | the receiver, when it accepts |
 //! | [`Sender::take_back`], at the same time as [`Batch::accept`] | one of the two; the other one finds that out by the result |
-//! | both die | nobody: the connection is closed |
+//! | both die | no process: the connection is closed |
 //!
 //! A receiver registers the connections of a batch with its poller, accepts the batch, and only
 //! then reads. So a connection that goes back is untouched.
@@ -30,7 +30,7 @@
 //! the sender has taken its connections back, and 0 if the sender has died.
 //!
 //! Until the receiver takes the channel out of the mailbox and sends a greeting, the sender keeps a
-//! duplicate of the other end. So it can empty a channel that nobody has taken. Otherwise the
+//! duplicate of the other end. So it can empty a channel that no process has taken. Otherwise the
 //! connections in the channel would stay open.
 
 #![forbid(unsafe_code)]

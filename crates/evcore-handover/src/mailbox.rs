@@ -12,7 +12,7 @@ use crate::{
 /// Hands out a [`Receiver`] for each [`Sender`](crate::Sender) that was opened.
 ///
 /// It is the receiving end of a socket pair, which outlives the processes at both sides if their
-/// parent keeps it. Only one living process should read it. A channel that nobody has taken out
+/// parent keeps it. Only one living process should read it. A channel that no process has taken out
 /// waits for the next reader. Watch it for readability.
 ///
 /// ```

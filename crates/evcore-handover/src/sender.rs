@@ -278,7 +278,7 @@ impl Sender {
         back
     }
 
-    /// Drops the copies in a channel that nobody has taken.
+    /// Drops the copies in a channel that no process has taken.
     fn empty_unclaimed(&self) {
         if let Some(unclaimed) = &self.unclaimed {
             let more = || socket::receive_bytes(unclaimed.as_fd(), &mut [0]);

@@ -234,7 +234,7 @@ fn has_event(fd: BorrowedFd<'_>, events: PollFlags) -> bool {
     polled.is_ok() && entry[0].revents().intersects(events)
 }
 
-/// Makes the other side unable to send. What it has sent stays readable.
+/// Makes the other side unable to send. The bytes that it has sent stay readable.
 pub(crate) fn stop_receiving(socket: impl AsFd) {
     // It fails only if the other side is gone.
     let _ = shutdown(socket, Shutdown::Read);

@@ -167,7 +167,7 @@ pub(crate) fn batch_number(bytes: &[u8]) -> Option<u64> {
     (header.kind == Kind::Batch as u8).then_some(header.number)
 }
 
-/// Parses a whole message, or returns what is wrong with it.
+/// Parses a whole message, or returns its fault.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
     let (header, rest) = split_header(bytes)?;
     let Header {

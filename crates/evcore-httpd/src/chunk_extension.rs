@@ -98,7 +98,7 @@ mod tests {
         read.is_some_and(Extension::may_end)
     }
 
-    /// The oracle: the grammar, rule by rule. Each function returns what is left.
+    /// The oracle: the grammar, rule by rule. Each function returns the rest.
     mod grammar {
         use super::super::{is_text, is_token};
 

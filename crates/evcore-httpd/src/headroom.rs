@@ -124,7 +124,7 @@ fn is_available(bytes: usize, table: usize) -> bool {
     let sizes = std::iter::once(table).chain([bytes / PIECES; PIECES]);
     let mut pieces = trial.iter_mut().zip(sizes);
     let is_available = pieces.all(|(piece, size)| piece.try_reserve_exact(size).is_ok());
-    // Allocations that nobody uses may be optimized away.
+    // Unused allocations may be optimized away.
     black_box(&trial);
     is_available
 }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_available_is_allowed() {
+    fn available_memory_is_allowed() {
         let mut headroom = Headroom {
             is_limited: true,
             spare: 1024,

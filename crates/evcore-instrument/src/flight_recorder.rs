@@ -1,9 +1,9 @@
 //! The last records of a loop, in memory that never grows.
 
-/// A ring of the last records of what a loop did, to be read after something went wrong.
+/// A ring of the last records of a loop's actions, which is read after something went wrong.
 ///
-/// A record is a value of yours, for example an enum of what the loop does. Keep it small and without
-/// memory of its own: one is stored for each thing that happens.
+/// A record is a value of yours, for example an enum of the loop's actions. Keep it small and
+/// without memory of its own: one is stored for each thing that happens.
 ///
 /// ```
 /// use evcore_instrument::FlightRecorder;

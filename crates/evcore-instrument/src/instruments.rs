@@ -185,7 +185,7 @@ impl<R> Instruments<R> {
         watchdog.map_or(0, Watchdog::slow_turns)
     }
 
-    /// The last records of what the loop did, the oldest first, for the log after something went
+    /// The last records of the loop's actions, the oldest first, for the log after something went
     /// wrong. Empty without a [flight recorder](InstrumentOptions::flight_recorder).
     ///
     /// After a panic of a handler, read them where the unwinding ends, or in a destructor. (A loop

@@ -58,7 +58,7 @@ impl InstrumentOptions {
         self
     }
 
-    /// Keeps the last `records` of what the loop does, for the time after something went wrong; 0
+    /// Keeps the last `records` of the loop's actions, for the time after something went wrong; 0
     /// keeps none. They are allocated when the instruments are created.
     ///
     /// [`flight_records`](crate::Instruments::flight_records) returns them. In `evcore` they are turns

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_whose_peer_has_left_is_no_error() {
+    fn a_stream_whose_peer_has_left_is_not_an_error() {
         let (stream, client) = connected_pair();
         drop(client);
         stream.is_delivered().unwrap();

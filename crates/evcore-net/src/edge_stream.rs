@@ -317,7 +317,7 @@ impl<S, T: Copy> EdgeStream<S, T> {
         }
     }
 
-    /// Takes note of what the poller reports.
+    /// Takes note of the readiness that the poller reports.
     ///
     /// False readiness does no harm, because a call that fails with `WouldBlock` corrects it. So
     /// you can report the stream as readable to receive in any case, for example before an

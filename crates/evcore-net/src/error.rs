@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_forbids_accepting_is_not_mended_by_another_listener() {
+    fn another_listener_does_not_help_if_a_policy_forbids_accepting() {
         let failed_with = |errno: Errno| {
             let address = SocketAddr::from(([127, 0, 0, 1], 8080)).into();
             let source = errno.into();

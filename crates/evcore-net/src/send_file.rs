@@ -23,7 +23,7 @@ impl Stream {
     /// On Linux it is one call of sendfile(2), which copies nothing in memory. On other systems,
     /// and if the kernel refuses it for this file, at most 16 KiB are read and then sent. That
     /// takes two system calls and one copy more. Like every read of a file, it blocks while the
-    /// disk reads what is not in the page cache.
+    /// disk reads the parts that are not in the page cache.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_is_no_file_is_an_error() {
+    fn a_descriptor_other_than_a_file_is_an_error() {
         let (stream, _client) = connected_pair();
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
         let error = stream.send_file(&reader, 0, 10).unwrap_err();

@@ -11,7 +11,7 @@
 //!   interest, and watches only its [ends](Registration::ends).
 //! - `add` and `remove` take effect at once. `modify` is called just before a wait.
 //! - A wait reports at most as many events as there is room, and each key at most once. A later
-//!   wait reports what does not fit, so that no key starves.
+//!   wait reports the events that do not fit, so that no key starves.
 //! - A wait that reports nothing never ends before its timeout. A wait that fails has reported nothing.
 //!
 //! A simulator implements this without a kernel, and sets [`simulated`](Capabilities::simulated).

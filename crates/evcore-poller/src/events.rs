@@ -31,7 +31,7 @@ pub struct Events {
 
 impl Events {
     /// Makes a buffer for at most `capacity` events per wait: at least 1, at most 2^27. The next
-    /// wait reports what does not fit.
+    /// wait reports the events that do not fit.
     ///
     /// Allocates now: 12 bytes per event on x86-64, otherwise 16.
     #[must_use]

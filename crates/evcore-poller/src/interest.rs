@@ -142,11 +142,11 @@ pub enum Mode {
     /// [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) has not been reported: data and the end of
     /// the stream may come in one event.
     ///
-    /// An end is reported once even before the answer: the end of what the peer sends, if the
-    /// interest includes reading, and a hang-up or an error. This holds if the backend reports them
-    /// by bits of their own ([the table](crate#what-each-backend-does); select has no such bits).
-    /// The affected sides are reported together with the end. After a hang-up or an error, nothing
-    /// more is reported until `rearm`.
+    /// An end is reported once even before the answer: the end of the peer's bytes, if the interest
+    /// includes reading, and a hang-up or an error. This holds if the backend reports them by bits
+    /// of their own ([the table](crate#what-each-backend-does); select has no such bits). The
+    /// affected sides are reported together with the end. After a hang-up or an error, nothing more
+    /// is reported until `rearm`.
     ///
     /// Backends differ in what else they report before the answer. A kernel that has `Edge` itself
     /// (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat everything else

@@ -35,8 +35,8 @@ impl Ready {
     pub const ERROR: Self = Self(0x0008);
     /// The stream is hung up: written bytes do not reach the peer.
     pub const WRITE_CLOSED: Self = Self(0x0010);
-    /// The peer sends no more. What it has sent before can still be read; then a read returns 0
-    /// bytes, also on backends that do not report this bit.
+    /// The peer sends no more. The bytes that it has sent before can still be read; then a read
+    /// returns 0 bytes, also on backends that do not report this bit.
     pub const READ_CLOSED: Self = Self(0x2000);
 
     /// Every bit that has a meaning.

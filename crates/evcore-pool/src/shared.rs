@@ -50,7 +50,7 @@ pub(crate) struct State<Id, T> {
     /// No job starts any more.
     // Invariant: once it is set, `jobs` is empty.
     pub(crate) closed: bool,
-    /// The pool was dropped, so that nobody takes results.
+    /// True if the pool was dropped, so that no loop takes results.
     // Invariant: once it is set, `results` is empty.
     pub(crate) abandoned: bool,
     /// The threads that have not finished.

@@ -12,8 +12,8 @@
 //!
 //! A sender may wait for a place. It sets a flag and then looks for a place once more. The receiver
 //! frees places, and looks at the flag when its drain ends. A fence on both sides makes sure that
-//! at least one of them sees what the other has done. So while no sender waits, a drain costs a
-//! fence but no further lock, and a value costs nothing.
+//! at least one of them sees the other's change. So while no sender waits, a drain costs a fence
+//! but no further lock, and a value costs nothing.
 //!
 //! This file uses only `send_error.rs` and `sync.rs` of the crate, because `tests/loom_inbox.rs`
 //! includes these files. It runs them over loom's lock, and replaces single steps by wrong ones to

@@ -2,9 +2,9 @@
 //! ended.
 //!
 //! The lifecycle is pure: it starts no process or thread, sends no signal and reads no clock, so a
-//! test can try every order of events. The master reports what happened
-//! ([`started`](Lifecycle::started), [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and
-//! so on), and performs what [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
+//! test can try every order of events. The master reports events ([`started`](Lifecycle::started),
+//! [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and so on), and performs what
+//! [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
 //!
 //! All workers that were started for the same reason are a generation. A reload adds a generation.
 //! Once the newest one [can take over](Takeover), all older ones get a stop. So at each

@@ -42,8 +42,8 @@ impl SignalState {
     #[must_use]
     pub(crate) fn set_wake_fd(&self, fd: RawFd) -> bool {
         self.wake_fd.store(fd, Ordering::Release);
-        // Together with the fence in `wake_fd`: the side that fences second sees what the first has
-        // stored.
+        // Together with the fence in `wake_fd`: the side that fences second sees all that the first
+        // has stored.
         fence(Ordering::SeqCst);
         self.severity() != 0 || self.reopen_count() != 0
     }

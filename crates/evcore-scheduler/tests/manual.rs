@@ -44,7 +44,7 @@ fn jobs_run_when_the_time_is_moved_in_the_order_of_their_times() {
 }
 
 #[test]
-fn jobs_with_equal_times_run_in_the_order_in_which_they_got_them() {
+fn jobs_with_equal_times_run_in_the_order_of_the_calls() {
     let (scheduler, mut time) = Scheduler::manual();
     let (job, ran) = recorder();
     scheduler.every(5 * SECOND, job("often"));

@@ -33,9 +33,9 @@ const NOT_REPEATABLE: &str = "A second run of the seed is another one, so nothin
 /// `test` is the test's name, for the command in the failure report.
 ///
 /// If the test panics, [`check`] looks for a smaller run that panics at the same place: with fewer
-/// of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter time. It prints a
-/// [report](FailureReport) of that run to standard error, writes its [page](FailureReport::page) into
-/// the folder `evcore-sim` beside the test program's, and resumes the panic.
+/// of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter time. It prints
+/// a [report](FailureReport) of that run to standard error, writes its [page](FailureReport::page)
+/// into the folder `evcore-sim` next to the test program's, and resumes the panic.
 ///
 /// The commands in the report set environment variables. With `EVCORE_SIM_SEED`, only that seed runs,
 /// as it is, and the report begins with the last 200 lines of its trace. `EVCORE_SIM_CLIENTS`,
@@ -90,8 +90,8 @@ pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&Sim)) -> u64 {
     seeds.end.saturating_sub(seeds.start)
 }
 
-/// Runs a test with one seed. If it panics, looks for a smaller run that panics at the same place, and
-/// returns what [`check`] would print of it.
+/// Runs a test with one seed. If it panics, looks for a smaller run that panics at the same place,
+/// and returns the text that [`check`] would print.
 ///
 /// ```
 /// use evcore_sim::explain;
@@ -117,8 +117,8 @@ pub fn explain(test: &str, seed: u64, mut run: impl FnMut(&Sim)) -> Option<Failu
 
 /// A failure of a test with a seed. [`explain`] returns it, and [`check`] prints it.
 ///
-/// The text has the smallest run that fails at the same place: its open connections with what each end
-/// waits for, the last turns of the workers that hold them, and the command that repeats it.
+/// The text has the smallest run that fails at the same place: its open connections with the wait
+/// of each end, the last turns of the workers that hold them, and the command that repeats it.
 #[derive(Clone, Debug)]
 pub struct FailureReport {
     text: String,

@@ -51,8 +51,8 @@ pub enum Fault {
     Exhausted,
     /// A step takes up to 200 ms longer. (Under [`Workers`](crate::Workers).)
     SlowStep,
-    /// A worker pauses between two steps for up to 2 s (SIGSTOP) and keeps what it holds. (Under
-    /// [`Workers`](crate::Workers).)
+    /// A worker pauses between two steps for up to 2 s (SIGSTOP) and keeps all that it holds.
+    /// (Under [`Workers`](crate::Workers).)
     Pause,
     /// A worker is killed between two steps. Its successor starts when the parent has noticed.
     /// (Under [`Workers`](crate::Workers).)

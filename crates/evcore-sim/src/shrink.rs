@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_failure_does_not_need_is_left_out() {
+    fn parts_that_the_failure_does_not_need_are_left_out() {
         // Three clients are needed with an odd seed, and a short write at 1,000 ns.
         let fails = |candidate: &Candidate| {
             let failure = run(candidate, 1_000);

@@ -160,7 +160,7 @@ impl Sim {
         self.state().backlog_len(address)
     }
 
-    /// Lets time pass while no loop runs. The next wait of each loop reports what has happened.
+    /// Lets time pass while no loop runs. The next wait of each loop reports the events.
     pub fn run_for(&self, time: Duration) {
         let mut state = self.state();
         let until_ns = state.now_ns().saturating_add(whole_ns(time));

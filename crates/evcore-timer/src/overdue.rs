@@ -5,8 +5,9 @@
 //! timer armed now waits on one heap, and those that the phase may fire are on another. When a phase
 //! begins after one that was completed, the two heaps change roles, which moves no timer.
 //!
-//! If a phase was left early, timers of both heaps are due in the next. Then a third heap takes what
-//! is armed meanwhile, and the timers of the second are moved to the first, some in each call.
+//! If a phase was left early, timers of both heaps are due in the next. Then a third heap takes the
+//! timers that are armed meanwhile, and the timers of the second are moved to the first, some in
+//! each call.
 
 use crate::sorted::{Entry, Heap, Place, Places};
 
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_inserted_into_a_phase_goes_behind_its_equals_before_it() {
+    fn a_timer_inserted_in_a_phase_goes_behind_its_equals() {
         let (mut overdue, mut places) = paused();
         insert(&mut overdue, &mut places, &[(3, 40)]);
         overdue.insert_in_phase(4, 40, &mut places);

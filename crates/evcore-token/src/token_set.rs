@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_that_are_no_tokens_find_none() {
+    fn invalid_bits_find_no_token() {
         let mut set = set();
         let [ended, current] = [(); 2].map(|()| begin(&mut set));
         set.end(ended);

@@ -121,7 +121,7 @@ impl<L: Acceptor> Accepting<L> {
         plan
     }
 
-    /// Registers the listeners, or takes them out, if the plan differs from what is registered, and
+    /// Registers the listeners, or takes them out, if the plan differs from the registrations, and
     /// notifies the other workers in the order that the plan asks for. A listener that the poller
     /// refuses is suspended.
     ///

@@ -40,7 +40,7 @@ pub(crate) struct Listeners<L> {
     /// The end of the next suspension.
     // Invariant: the least of their times; `None` if none is suspended.
     resumes_at_ms: Option<u64>,
-    /// Set if the registrations differ from what they should be.
+    /// True if the registrations differ from the plan.
     changed: bool,
     /// Failures that the application has not taken.
     // Invariant: at most one for each listener, the latest.

@@ -119,8 +119,8 @@ impl Checks {
         Ok(())
     }
 
-    /// Checks that the server's counters equal the clients'. They may differ by what a kill has
-    /// interrupted.
+    /// Checks that the server's counters equal the clients'. They may differ by the requests that a
+    /// kill has interrupted.
     fn check_counts(&mut self, site: &Site, target: &Target) -> Result<(), String> {
         let mut page = Value::Null;
         let mut asked = Ok(());

@@ -45,7 +45,7 @@ pub(super) struct Pattern {
 }
 
 /// All patterns; those that need one worker come first.
-#[rustfmt::skip] // One line for what is short.
+#[rustfmt::skip] // One line for each short item.
 pub(super) const PATTERNS: &[Pattern] = &[
     Pattern { name: "idle", title: "idle before each step", least_workers: 1, run: idle },
     Pattern { name: "single", title: "one at a time", least_workers: 1, run: single },
@@ -211,7 +211,7 @@ mod tests {
     use super::jain;
 
     #[test]
-    fn the_index_is_one_if_all_have_the_same_and_a_share_if_one_has_all() {
+    fn the_index_is_one_for_equal_loads_and_less_for_others() {
         assert!((jain(&[2, 2], 2) - 1.0).abs() < 1e-9);
         assert!((jain(&[2, 2], 4) - 0.5).abs() < 1e-9);
         assert!((jain(&[3], 8) - 0.125).abs() < 1e-9);

@@ -85,10 +85,10 @@ impl Queue for BTree {
 
 /// tokio-util's `DelayQueue`, its keys, and the runtime that it needs, whose clock stands still.
 ///
-/// It takes deadlines as instants, so arming reads no clock. While it expires, it goes from one
-/// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. Setting
-/// its time to each millisecond would need a turn of the runtime each time, which is not a part of
-/// it. So it is left out of serving.
+/// It takes deadlines as instants, so arming reads no clock. While timers expire, it goes from one
+/// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. To set its
+/// time to each millisecond would need a turn of the runtime, which is not a part of its cost. So
+/// it is left out of serving.
 pub(super) struct Delayed {
     queue: DelayQueue<u32>,
     keys: Vec<Option<Key>>,

@@ -214,7 +214,7 @@ fn the_batches_of_a_dead_sender_belong_to_the_receiver() {
 }
 
 #[test]
-fn what_is_taken_back_cannot_be_accepted_any_more() {
+fn a_batch_taken_back_cannot_be_accepted_any_more() {
     let _alone = alone();
     let (mut sender, mut receiver) = channel();
     let _clients: Vec<_> = (0..3).map(|n| send(&mut sender, n..n + 1)).collect();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn a_state_that_is_cut_off_is_refused() {
         for bytes in [&b""[..], &[4, 1, 2, 3], &[16], &[5, 1, 2, 3, 4, 5]] {
             assert_eq!(parse_peer(bytes), None);
         }

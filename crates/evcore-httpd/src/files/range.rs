@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_range_is_ignored() {
+    fn a_value_other_than_one_range_is_ignored() {
         let many = format!("bytes={}0-1", "0-1,".repeat(500));
         for value in [
             "",

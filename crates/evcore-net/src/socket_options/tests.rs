@@ -290,7 +290,7 @@ fn every_option_is_refused_for_unix_sockets() {
 }
 
 #[test]
-fn the_longest_durations_and_the_largest_numbers_do_not_overflow() {
+fn the_greatest_durations_and_numbers_do_not_overflow() {
     let options = SocketOptions::new().keepalive(Duration::MAX);
     assert!(both_ends(&options, LOCALHOST).is_ok() || cfg!(target_os = "openbsd"));
     let options = SocketOptions::new().user_timeout(Duration::MAX);

@@ -4,7 +4,7 @@
 //! events are read from memory. The backend relies on these facts, from the kernel's sources
 //! (`io_uring/poll.c` and `io_uring/io_uring.c`) and from tests:
 //!
-//! - A request without `IORING_POLL_ADD_MULTI` completes once: with what is ready when it is
+//! - A request without `IORING_POLL_ADD_MULTI` completes once: with the readiness when it is
 //!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests. The wait after
 //!   its report makes the request of a `Level` again, which completes at once if the descriptor is
 //!   still ready. (`IORING_POLL_ADD_LEVEL` is only in the kernel's header: a request with it is
@@ -15,12 +15,12 @@
 //! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
 //!   wake-up for priority data has `EPOLLIN` too. So a request for priority data asks for data, and
 //!   data that is not watched for is nothing to report, as the end of the peer's side.
-//! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
-//!   without another call. It ends when the completion queue is full, or when the wake-up comes from
-//!   another ring, and is then made again. It also ends if nothing can wake the file, because its
-//!   `poll` names no wait queue: each such request completes while it is submitted. All others complete
-//!   by deferred work. So if the request that is made again has completed by a call that does no such
-//!   work, the file is reported no more.
+//! - A multishot request is `Edge`: it completes with the present readiness, and then with each
+//!   wake-up, without another call. It ends when the completion queue is full, or when the wake-up
+//!   comes from another ring, and is then made again. It also ends if nothing can wake the file,
+//!   because its `poll` names no wait queue: each such request completes while it is submitted. All
+//!   others complete by deferred work. So if the request that is made again has completed by a call
+//!   that does no such work, the file is reported no more.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
 //!   data claims priority data too. One `poll` checks all completions that may be stale, except those
@@ -36,10 +36,11 @@
 //! - A request lets go of its file when its work is done, even if the completion queue is full: what
 //!   then waits outside of the queue is a copy of the completion. It moves into the queue after others
 //!   were taken, in a later call. So a removal does not call for it.
-//! - Completions keep the order in which they were made, also through the overflow. A call makes those
-//!   of new requests first, and then does deferred work. So a wait with a full batch does the work that
-//!   is left: otherwise the next wait's requests for what is still ready would come before wake-ups that
-//!   nothing has reported, and the next removal would do all of that work.
+//! - Completions keep the order in which they were made, also through the overflow. A call makes
+//!   those of new requests first, and then does deferred work. So a wait with a full batch does the
+//!   work that is left: otherwise the next wait's requests for sources that are still ready would
+//!   come before wake-ups that nothing has reported, and the next removal would do all of that
+//!   work.
 //! - A cancellation by `IORING_ASYNC_CANCEL_ALL` looks from the start for each request. So a poller that
 //!   is dropped cancels each by its name.
 //! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.

@@ -143,7 +143,7 @@ impl Endpoint {
         self.free_space() >= self.capacity.div_ceil(3)
     }
 
-    /// Reads at most `limit` bytes of what has arrived.
+    /// Reads at most `limit` of the bytes that have arrived.
     pub(crate) fn read(&mut self, buffer: &mut [u8], limit: usize) -> io::Result<usize> {
         let count = limit.min(buffer.len()).min(self.recv_buffer.len());
         if count > 0 {

@@ -238,7 +238,7 @@ fn a_crowded_worker_gives_way_and_does_not_ask_for_the_lock() {
 }
 
 #[test]
-fn what_is_accepted_can_be_served() {
+fn an_accepted_client_can_be_served() {
     let mut fixture = Fixture::listening(1);
     fixture.connect(0, 1);
     fixture.report_listeners(&[0]);

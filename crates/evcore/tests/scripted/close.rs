@@ -85,7 +85,7 @@ fn an_index_reused_within_a_batch_gets_no_stale_event() {
 }
 
 #[test]
-fn what_was_armed_and_posted_ends_with_the_token() {
+fn timers_and_posts_end_with_the_token() {
     for mut fixture in fixtures() {
         let [token, other] = [fixture.join(), fixture.join()];
         for side in [Timer::READ, Timer::WRITE] {

@@ -139,7 +139,7 @@ fn a_full_loop_of_idle_connections_makes_room_for_the_backlog() {
 }
 
 #[test]
-fn where_all_are_busy_a_client_waits_until_one_is_idle() {
+fn if_all_are_busy_a_client_waits_until_one_is_idle() {
     for mut fixture in room_for(2) {
         let [a, b] = [fixture.join(), fixture.join()];
         fixture.connect(0, 1);

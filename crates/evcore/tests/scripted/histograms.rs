@@ -55,7 +55,7 @@ fn a_turn_goes_to_the_next_wait_with_what_comes_after_its_steps() {
 }
 
 #[test]
-fn what_a_wait_takes_is_in_no_turn() {
+fn the_time_of_a_wait_is_in_no_turn() {
     let mut fixture = measured();
     fixture.turn();
     let timeout = fixture.ev.prepare().unwrap().timeout;

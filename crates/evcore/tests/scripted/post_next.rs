@@ -52,7 +52,7 @@ fn so_does_what_is_posted_between_turns() {
 }
 
 #[test]
-fn what_the_kernel_has_to_say_comes_first() {
+fn events_of_the_kernel_come_first() {
     let (mut fixture, token) = in_a_turn();
     let other = fixture.join();
     fixture.ev.post_next(token, Ready::WRITABLE);

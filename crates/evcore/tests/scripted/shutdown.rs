@@ -316,7 +316,7 @@ fn a_connection_with_background_timers_keeps_the_loop_alive() {
 }
 
 #[test]
-fn what_is_posted_is_delivered_before_the_end() {
+fn a_post_is_delivered_before_the_end() {
     let mut fixture = Fixture::new();
     let job = fixture.begin();
     fixture.ev.shutdown(ms(1000));

@@ -162,7 +162,7 @@ impl Flooded {
 }
 
 #[test]
-fn no_source_of_steps_starves_beside_any_flood() {
+fn no_source_of_steps_starves_in_any_flood() {
     for hog in HOGS {
         for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut trough = Flooded::new(&[hog], locks);
@@ -175,7 +175,7 @@ fn no_source_of_steps_starves_beside_any_flood() {
 }
 
 #[test]
-fn nor_beside_all_of_them_at_once() {
+fn no_source_of_steps_starves_in_all_floods_at_once() {
     for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut trough = Flooded::new(&HOGS, locks);
         let (missing, reported) = trough.last_of_all(shuts_down);

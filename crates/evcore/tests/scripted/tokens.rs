@@ -108,7 +108,7 @@ fn a_registration_that_the_kernel_refuses_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_token_without_a_descriptor_is_no_connection() {
+fn a_token_without_a_descriptor_is_not_a_connection() {
     let mut fixture = Fixture::new();
     let token = fixture.ev.add_unwatched().unwrap();
     assert_eq!(fixture.ev.stats().active, 0);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_put_into_theirs() {
+    fn an_event_is_translated_into_theirs() {
         let reported = |ready| Event::reported(3, ready);
         assert_eq!(reported(Ready::READABLE), Event::readable(3));
         assert_eq!(reported(Ready::WRITABLE), Event::writable(3));

@@ -99,7 +99,7 @@ fn a_source_added_during_a_wait_ends_it_when_ready() {
 }
 
 #[test]
-fn what_is_deleted_while_another_waits_may_be_closed_at_once() {
+fn a_source_deleted_during_a_wait_may_be_closed_at_once() {
     for poller in pollers() {
         for round in 0..200 {
             let came = while_another_waits(&poller, || {

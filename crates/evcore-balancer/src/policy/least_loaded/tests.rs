@@ -25,8 +25,7 @@ fn at(now_ms: u64, active: u32) -> Inputs {
     }
 }
 
-/// Makes the inputs after a turn that accepted this many clients. So this worker does not look at
-/// the group as after a sleep.
+/// Makes the inputs after a turn that accepted this many clients, so the worker has not slept.
 fn accepted(accepted: u32, now: Inputs) -> Inputs {
     Inputs { accepted, ..now }
 }

@@ -1,4 +1,4 @@
-//! Errors of a ring, with what to do about them.
+//! Errors of a ring, with advice.
 
 use rustix::io::Errno;
 

@@ -159,7 +159,7 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }
 
-/// Here and there the flags have the same values.
+/// The flags of this backend have the values of the system's.
 #[allow(
     clippy::unnecessary_cast,
     reason = "the widths differ between the systems"
