@@ -48,8 +48,8 @@ pub(crate) enum Step {
     /// The peer reads all.
     PeerReads(u64),
     PeerShutsDown(u64),
-    /// The peer reads all, and the own side is shut down, which with the peer's is a hang-up.
-    /// (select does not report a hang-up of a full socket.)
+    /// The peer reads all, and the socket's own side is shut down. If both sides are shut, that is
+    /// a hang-up. (select does not report a hang-up of a full socket.)
     ShutsDown(u64),
     PeerCloses(u64),
     /// Reads one byte, if there is one.

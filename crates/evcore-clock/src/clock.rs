@@ -40,7 +40,7 @@ pub struct Clock {
     monotonic_ns: u64,
     /// An instant and the monotonic time that was read right after it.
     instant: Cell<Option<(Instant, u64)>>,
-    /// Wall time was read since the last update.
+    /// True if wall time was read since the last update.
     has_wall_time: Cell<bool>,
     unix_seconds: Cell<i64>,
     unix_ms: Cell<i64>,
@@ -270,7 +270,7 @@ impl Clock {
         }
     }
 
-    /// It is not inlined, so that the code inlined into each reader is short.
+    /// This is not inlined, so that the code that is inlined into each reader is short.
     #[inline(never)]
     fn read_wall_time(&self) {
         let wall = self.source.wall_time();

@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn seconds_of_an_offset_count_and_are_not_shown() {
-        // Liberia, until 1972.
+        // This was the offset of Liberia until 1972.
         assert_eq!(
             iso8601(86_400, -2_670).as_str(),
             "1970-01-01T23:15:30-00:44"

@@ -29,7 +29,8 @@ impl Cpus {
     /// # Errors
     ///
     /// [`Error::NoAffinity`](crate::Error::NoAffinity) if the system has no CPU affinity (Linux and
-    /// FreeBSD have it; not run on FreeBSD), [`Error::Os`](crate::Error::Os) if the call fails.
+    /// FreeBSD have it; this was not run on FreeBSD), [`Error::Os`](crate::Error::Os) if the call
+    /// fails.
     ///
     /// ```
     /// use evcore_prefork::{Cpus, Error};

@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A worker: serves until it has to stop. An error means that its loop cannot go on.
+/// Serves as a worker until it has to stop. An error means that its loop cannot go on.
 fn work(mut worker: Worker) -> evcore::Result<()> {
     let mut clients = Connections::new();
     while worker.next_turn()? {

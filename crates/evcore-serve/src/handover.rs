@@ -58,7 +58,8 @@ pub(crate) struct Handover {
 
 #[derive(Debug)]
 enum Source {
-    /// No descriptor: the timer, and the post that makes a turn which does not wait.
+    /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
+    /// does not wait.
     Own,
     Mailbox(Mailbox),
     Receiver(Receiver),
@@ -150,7 +151,7 @@ impl Handover {
     ) {
         let stop_by = now.checked_add(timeout).unwrap_or(now + FOREVER);
         self.phase = Phase::Over { stop_by };
-        // Otherwise this worker would be its own successor.
+        // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
         if !has_successor || ev.stats().active == 0 {
             return;

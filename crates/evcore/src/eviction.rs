@@ -100,8 +100,8 @@ impl Evictions {
         }
     }
 
-    /// Returns whether the oldest was chosen. A connection that was chosen before it, and is not the
-    /// oldest any more, has become busy or is closed.
+    /// Returns whether `oldest` was chosen. Drops chosen connections before it, because they have
+    /// become busy or are closed.
     pub(crate) fn has_chosen(&mut self, oldest: Token) -> bool {
         while let Some(chosen) = self.chosen.pop() {
             if chosen == oldest {

@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl<L: Acceptor> EventLoop<L> {
-    /// The next event of a current token. Inlined into the caller's loop: most steps are these.
+    /// The next event of a current token. This is inlined into the caller's loop, because most
+    /// steps are events.
     #[inline]
     pub(crate) fn next_event(&mut self) -> Option<Step<L::Stream>> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {

@@ -159,7 +159,7 @@ fn sorted(mut numbers: Vec<usize>) -> Vec<usize> {
 /// Lets some time pass, from nothing to milliseconds; short times are as frequent as long ones.
 /// Each run has the same times.
 fn random_moment(seed: &mut u64) {
-    // An LCG of Knuth's.
+    // This is an LCG of Knuth's.
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);

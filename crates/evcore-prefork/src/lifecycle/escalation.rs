@@ -12,11 +12,11 @@ const KILL_AFTER: Duration = Duration::from_secs(1);
 /// that the kernel does not release.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// A stop that is under way. It only ever gets harder.
+/// A stop that is under way. It can only get harder.
 #[derive(Debug)]
 pub(crate) struct Escalation {
     stage: Stage,
-    /// The time at which the next stage begins by itself. None for never.
+    /// The time at which the next stage begins by itself. `None` if it never does.
     next_at: Option<Instant>,
     /// True if this stage's step was returned.
     is_taken: bool,

@@ -155,7 +155,7 @@ fn closing_between_turns_drops_what_was_left_over() {
 }
 
 #[test]
-fn closing_removes_and_closing_with_the_descriptor_forgets() {
+fn a_removal_calls_remove_and_a_close_calls_forget() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     let fd = fixture.fd(token);

@@ -1,5 +1,5 @@
-//! The table of watched descriptors, by number, like the device's own, and what of it is still to be
-//! written. This file makes no system call.
+//! The table of watched descriptors, by number, like the device's own, and the rows of it that must
+//! be written. This file makes no system call.
 
 use std::{ffi::c_short, os::fd::RawFd};
 
@@ -15,7 +15,7 @@ pub(super) struct Watch {
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// By the descriptor's number.
+    /// The rows, by the number of the descriptor.
     rows: Vec<Row>,
     /// The numbers of the rows that must be written.
     // Invariant: exactly those that are `is_pending`, each once.
@@ -27,9 +27,9 @@ pub(super) struct Watches {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     key: u64,
-    /// `None`: it is not watched.
+    /// The flags; `None` if the descriptor is not watched.
     flags: Option<c_short>,
-    /// The device may have an entry.
+    /// True if the device may have an entry.
     is_written: bool,
     is_pending: bool,
 }
@@ -85,7 +85,8 @@ impl Watches {
         self.count
     }
 
-    /// Returns the number of pending rows to write next, at most `limit`. `None`: none is pending.
+    /// Returns the number of pending rows to write next, at most `limit`. Returns `None` if none is
+    /// pending.
     pub(super) fn pending(&self, limit: usize) -> Option<usize> {
         (!self.pending.is_empty()).then(|| self.pending.len().min(limit))
     }
@@ -112,7 +113,7 @@ impl Watches {
 
     /// Ends the watch of the last pending row, because the device has refused it. Returns its key.
     ///
-    /// `None`: it is a removal, which stays pending.
+    /// Returns `None` if the row is a removal, which stays pending.
     pub(super) fn drop_refused(&mut self) -> Option<u64> {
         let fd = *self.pending.last()?;
         let row = &mut self.rows[index(fd)];

@@ -84,7 +84,7 @@ fn a_worker_that_stops_has_a_successor_if_another_serves() {
         "{lines:#?}"
     );
 
-    // Back to the old binary.
+    // This upgrade goes back to the old binary.
     let mut server = Server::start("upgrade");
     let new_master = upgrade(&mut server);
     kill_process(new_master, Signal::QUIT).unwrap();
