@@ -46,7 +46,7 @@ fn try_page(server: &Server) -> io::Result<String> {
 }
 
 #[test]
-fn metrics_count_what_status_counts() {
+fn metrics_have_the_counts_of_the_status_page() {
     for option in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
         let server = Server::start(&option);
         let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();

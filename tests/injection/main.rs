@@ -100,8 +100,8 @@ fn recorded() -> &'static [Recorded; 3] {
     RECORDED.get_or_init(|| PHASES.map(|phase| Stage::new().record(phase)))
 }
 
-/// The runs of all rows, by the place of the error and of the occurrence. A run is left out if the
-/// server does not make its call often enough.
+/// The runs of all rows, by the places of the error and the occurrence in their lists. A run is
+/// left out if the server does not make its call often enough.
 fn runs(is_chosen: impl Fn(usize, usize) -> bool) -> Vec<Run> {
     let choice = env::var(CHOICE).unwrap_or_default();
     let mut runs = Vec::new();

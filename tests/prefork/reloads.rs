@@ -249,7 +249,7 @@ fn a_reload_waits_for_a_worker_that_starts_slowly() {
 }
 
 #[test]
-fn an_old_worker_finishes_what_is_under_way() {
+fn an_old_worker_finishes_requests_under_way() {
     let server = Server::start(&["--workers", "1"]);
     let old = all_new(&server, &[], 1);
     let mut sleeper = server.connect();

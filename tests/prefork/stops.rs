@@ -46,7 +46,7 @@ fn sleeper(server: &Server, ms: u32) -> Client {
 }
 
 #[test]
-fn quit_finishes_what_is_under_way() {
+fn quit_finishes_requests_under_way() {
     for setup in SETUPS {
         let mut server = Server::start(setup);
         let mut sleeper = sleeper(&server, 1000);
@@ -60,7 +60,7 @@ fn quit_finishes_what_is_under_way() {
 }
 
 #[test]
-fn quit_closes_at_once_what_was_idle_for_over_a_second() {
+fn quit_closes_at_once_clients_idle_for_over_a_second() {
     for setup in SETUPS {
         in_time(LAST_REQUEST, || {
             let mut server = Server::start(setup);

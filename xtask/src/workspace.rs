@@ -91,7 +91,7 @@ pub(crate) fn target_dir(workspace: &Workspace, task: &str) -> String {
 }
 
 #[test]
-fn files_are_listed_without_what_is_ignored() {
+fn files_are_listed_without_ignored_ones() {
     load().unwrap();
     let files = files().unwrap();
     assert!(files.contains(&"Cargo.toml".to_owned()));

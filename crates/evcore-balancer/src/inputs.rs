@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn crowded_is_what_nginx_computes(active: u32, capacity: u32) {
+        fn crowded_agrees_with_nginx(active: u32, capacity: u32) {
             let load = Load { active, capacity };
             let accept_disabled = i64::from(capacity / 8) - i64::from(load.free());
             prop_assert_eq!(load.is_crowded(), accept_disabled > 0);

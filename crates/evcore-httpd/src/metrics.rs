@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_are_what_was_earlier_and_what_the_loop_has_counted() {
+    fn totals_are_the_sums_of_earlier_counts_and_the_loops() {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let ev = EventLoop::builder().clock(clock).build();

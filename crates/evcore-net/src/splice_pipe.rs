@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "it holds 5 bytes")]
-    fn filling_what_is_not_empty_is_a_mistake() {
+    fn filling_a_pipe_that_is_not_empty_is_a_mistake() {
         let mut pipe = in_kernel();
         let (from, mut client) = connected_pair();
         client.write_all(b"hello").unwrap();

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_says_what_a_restriction_is() {
+    fn the_environment_sets_a_restriction() {
         let restriction = Restriction {
             clients: Some(2),
             faults_until_ns: Some(3_200_000_017),

@@ -3,8 +3,8 @@
 //! This is a primary table: it decides which token begins. A [`SecondaryMap`](crate::SecondaryMap)
 //! keeps values under tokens that were given out here.
 //!
-//! Deliberately not over slab: an index takes one word, and an event is looked up by one comparison
-//! (decision 0014).
+//! The set is deliberately not over slab: an index takes one word, and an event is looked up by one
+//! comparison (decision 0014).
 
 use std::num::NonZeroU32;
 
@@ -282,7 +282,7 @@ mod tests {
     proptest! {
         /// `Some(nth)` ends a token that was given out before, and `None` gives out another.
         #[test]
-        fn the_set_agrees_with_a_list_of_what_is_current(
+        fn the_set_agrees_with_a_list_of_current_tokens(
             (first_index, room) in (0..5u32, 1..9u32),
             operations in prop::collection::vec(prop::option::of(any::<usize>()), 0..100),
         ) {

@@ -1,5 +1,6 @@
-//! `/dev/poll`: illumos and Solaris. Not run there: no such kernel was at hand. Everything above the
-//! calls themselves was run on Linux, over a model of the device (`devpoll/fake_kernel.rs`).
+//! `/dev/poll`: illumos and Solaris. The backend was not run there, because no such kernel was at
+//! hand. Everything above the calls was run on Linux, over a model of the device
+//! (`devpoll/fake_kernel.rs`).
 //!
 //! The device is a poll whose array the kernel keeps: a `write` changes it, and `ioctl(DP_POLL)`
 //! returns the entries that are ready. It is level-triggered. The poller emulates `Edge` and
@@ -69,11 +70,11 @@ mod tests;
 use kernel::{Kernel, entry};
 use watches::Watches;
 
-/// Limit of the descriptors that one write changes, with two entries each: less than a usual limit
-/// of descriptors (256), which limits a write too.
+/// The most descriptors that one write changes, with two entries each. A limit on descriptors, of
+/// which 256 is usual, limits a write too.
 const AT_ONCE: usize = 64;
 
-/// Flags that poll reports without a request.
+/// The flags that poll reports without a request.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 pub(super) struct DevPoll<K> {
@@ -83,7 +84,7 @@ pub(super) struct DevPoll<K> {
     /// Keys that the device refused, and that no wait has reported yet.
     // Invariant: none of these keys is in `watches`.
     lost: Vec<u64>,
-    /// True if the last wait that had lost keys put them behind what was ready.
+    /// True if the last wait that had lost keys put them behind the ready descriptors.
     ready_was_first: bool,
     /// The entries of one write; kept for its allocation.
     changes: Vec<libc::pollfd>,
@@ -159,7 +160,8 @@ impl<K: Kernel> DevPoll<K> {
             };
             match written {
                 Ok(()) => self.watches.mark_written(1),
-                // A signal's handler has run, or this is a forked child: not about the descriptor.
+                // A signal's handler has run, or this is a forked child. The error does not concern
+                // the descriptor.
                 Err(errno @ (Errno::INTR | Errno::ACCESS)) => return Err(errno),
                 Err(errno) => match self.watches.drop_refused() {
                     Some(key) => self.lost.push(key),
@@ -181,7 +183,7 @@ impl<K: Kernel> DevPoll<K> {
         self.lost.retain(|lost| *lost != key);
     }
 
-    /// Waits, and reports what the device has found.
+    /// Waits, and reports the entries that the device has found.
     fn poll(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         if events.remaining() == 0 {
             return Ok(());
@@ -193,15 +195,16 @@ impl<K: Kernel> DevPoll<K> {
         if self.poll_past_strays(events)? || timeout == Some(Duration::ZERO) {
             return Ok(());
         }
-        // The poller measures how much time is left.
+        // The poller measures the time that is left.
         Err(Error::Interrupted)
     }
 
-    /// Reports what is ready behind strays: entries with nothing to report, which a call has found
-    /// alone. Returns whether there was anything to report.
+    /// Reports the ready entries behind strays. A stray is an entry that has nothing to report
+    /// although a call has found it. Returns whether an event was reported.
     #[cold]
     fn poll_past_strays(&mut self, events: &mut EventSink<'_>) -> Result<bool> {
-        // At most once around the entries, because a file may go on reporting what was not requested.
+        // The loop goes at most once around the entries, because a file may go on reporting flags
+        // that were not requested.
         for _ in 0..=self.watches.len() {
             self.flush().map_err(write_error)?;
             let count = self.call(events.remaining(), Some(Duration::ZERO))?;
@@ -218,8 +221,8 @@ impl<K: Kernel> DevPoll<K> {
     /// Waits until an entry is ready, and returns how many of the first `limit` places of `found` it
     /// has filled.
     fn call(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize> {
-        // No more than there are entries, one of which is the waker's: the kernel refuses a list that
-        // is longer than the limit of descriptors.
+        // The list has no more places than entries exist, one of which is the waker's. The kernel
+        // refuses a list that is longer than the limit of descriptors.
         let room = limit.min(self.watches.len() + 1);
         if self.found.len() < room {
             self.found.resize(room, entry(-1, 0));
@@ -234,7 +237,7 @@ impl<K: Kernel> DevPoll<K> {
         })
     }
 
-    /// Reports the first `count` of the found entries. Returns whether there was anything to report.
+    /// Reports the first `count` of the found entries. Returns whether an event was reported.
     fn report(&mut self, count: usize, events: &mut EventSink<'_>) -> bool {
         let mut has_news = false;
         for index in 0..count {
@@ -256,7 +259,7 @@ impl<K: Kernel> DevPoll<K> {
                 self.watches.renew(fd);
             }
             if reported & libc::POLLNVAL != 0 {
-                // It was closed without being removed.
+                // The descriptor was closed without being removed.
                 self.watches.leave(fd, watch.key);
             }
             if reported != 0 {
@@ -300,7 +303,7 @@ impl<K: Kernel> Backend for DevPoll<K> {
         Ok(())
     }
 
-    /// A close does not remove the entry, so it is removed as any other.
+    /// Removes the entry like any other, because a close does not remove it.
     fn remove_before_close(&mut self, old: &Registration) {
         self.unlist(old.key);
         self.watches.leave(old.fd, old.key);
@@ -313,13 +316,13 @@ impl<K: Kernel> Backend for DevPoll<K> {
         if self.lost.is_empty() {
             return self.poll(&mut events, timeout);
         }
-        // Lost keys and ready descriptors take turns in coming first. Otherwise, if each wait had as
-        // many lost keys as there is room, nothing else would ever be reported.
+        // Lost keys and ready descriptors take turns in coming first. Otherwise, if each wait had
+        // as many lost keys as there is room, no ready descriptor would ever be reported.
         self.ready_was_first = !self.ready_was_first;
         if !self.ready_was_first {
             self.report_lost(&mut events);
         }
-        // An error here would lose what is reported. If it lasts, the next wait returns it.
+        // An error here would lose the reported keys. If it lasts, the next wait returns it.
         let _ = self.poll(&mut events, Some(Duration::ZERO));
         self.report_lost(&mut events);
         Ok(())

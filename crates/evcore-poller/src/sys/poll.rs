@@ -3,11 +3,11 @@
 //! `POLLHUP` and `POLLERR` cannot be masked: every entry of the array reports them, even one that
 //! asks for no readiness. When one of them was reported, the poller removes the entry until its
 //! registration watches something again. (macOS' poll is made of kqueue's filters, and has none for
-//! an entry that asks for no readiness. There, an end behind an unanswered `Edge` is silent. Not run
-//! there.)
+//! an entry that asks for no readiness. There, an end behind an unanswered `Edge` is silent. The
+//! backend was not run there.)
 //!
 //! The kernel gets a dense array, and a table by id holds the places in it. Adding and removing
-//! (swap-remove) are O(1), a wait is O(registered), as poll itself is.
+//! (swap-remove) are O(1). A wait is O(registered), as poll itself is.
 
 use std::{
     ffi::c_short,
@@ -47,7 +47,8 @@ pub(super) struct Poll {
     keys: Vec<u64>,
     // Invariant: `slots[id]` is the place of the id in the two lists above, or `ABSENT`.
     slots: Vec<u32>,
-    /// Where the next scan for readiness begins, so that no entry starves with a small event buffer.
+    /// The place where the next scan for readiness begins, so that no entry starves with a small
+    /// event buffer.
     scan_from: usize,
 }
 
@@ -87,7 +88,8 @@ impl Poll {
         }
     }
 
-    /// Reports what the last call found: as many of the `ready` entries as there is room for.
+    /// Reports the entries that the last call found: as many of the `ready` ones as the buffer has
+    /// room for.
     fn collect(&mut self, mut ready: usize, events: &mut EventSink<'_>) {
         if self.fds[WAKE].revents != 0 {
             self.wake.drain();
@@ -95,7 +97,8 @@ impl Poll {
             ready -= 1;
         }
         let mut slot = self.scan_from;
-        // It ends: `ready` entries have something to report, and each is reported once.
+        // The loop ends, because `ready` entries have something to report, and each is reported
+        // once.
         while ready > 0 && events.remaining() > 0 {
             if slot >= self.fds.len() {
                 slot = WAKE + 1;
@@ -108,14 +111,14 @@ impl Poll {
             ready -= 1;
             events.push(self.keys[slot], readiness(found));
             if found & libc::POLLNVAL != 0 {
-                // It was closed without being removed: reported once, then dropped. The last entry
-                // takes its place, and comes next.
+                // The descriptor was closed without being removed. It is reported once, and then
+                // dropped. The last entry takes its place, and comes next.
                 self.remove_slot(slot);
             } else {
                 slot += 1;
             }
         }
-        // Later registrations take the places past the end: they come last.
+        // Later registrations take the places past the end, and come last.
         self.scan_from = if slot < self.fds.len() {
             slot
         } else {
@@ -135,13 +138,14 @@ impl Backend for Poll {
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
         if registration.fd == self.wake.as_fd().as_raw_fd() {
-            // As on the other backends, where this would end the watch of the waker.
+            // This is refused as on the other backends, where it would end the watch of the waker.
             return Err(Error::AlreadyWatched {
                 fd: registration.fd,
             });
         }
-        // Only a check: poll would report a closed descriptor as an event of the wait, while it is
-        // an error of `add` on every other backend. The call is cheaper than that of epoll's `add`.
+        // This is only a check: poll would report a closed descriptor as an event of the wait,
+        // while it is an error of `add` on every other backend. The call is cheaper than that of
+        // epoll's `add`.
         is_open(registration.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         self.push(registration);
         Ok(())
@@ -152,7 +156,8 @@ impl Backend for Poll {
             Some(slot) => {
                 self.fds[slot] = entry(registration.fd, flags(registration));
             }
-            // It was dropped as closed. If it still is, the next wait reports that again.
+            // The entry was dropped because its descriptor was closed. If it still is, the next
+            // wait reports that again.
             None => self.push(registration),
         }
         Ok(())
@@ -314,7 +319,7 @@ mod tests {
     fn a_closed_descriptor_is_reported_once() {
         let mut poll = Poll::new().expect("poll");
         let eventfd = WakeChannel::new().expect("a channel");
-        // A number without a file, as if each of these had been closed. (Another test could reuse
+        // The number has no file, as if each of these had been closed. (Another test could reuse
         // the number of a descriptor that really was closed.)
         let closed = Registration {
             fd: RawFd::MAX,
@@ -327,7 +332,8 @@ mod tests {
                 poll.add(&registration(&eventfd, key)).expect("add");
             }
         }
-        // In the middle, so that an entry that was already reported takes another's place.
+        // The scan begins in the middle, so that an entry that was already reported takes another's
+        // place.
         poll.scan_from = 4;
         let mut found = wait(&mut poll, 6);
         found.sort_unstable_by_key(|event| event.0);

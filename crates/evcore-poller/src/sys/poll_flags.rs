@@ -16,7 +16,7 @@ pub(super) fn asking(interest: Interest) -> c_short {
     .fold(0, |flags, (_, flag)| flags | flag)
 }
 
-/// The readiness of what poll has found.
+/// The readiness of the flags that poll has found.
 pub(super) fn readiness(found: impl Into<c_int>) -> Ready {
     let found = found.into();
     [

@@ -1,5 +1,5 @@
-//! Event ports: illumos and Solaris. Not run there: no such kernel was at hand. Everything above the
-//! calls themselves was run on Linux, over a model of them (`port/fake_kernel.rs`).
+//! Event ports: illumos and Solaris. The backend was not run there, because no such kernel was at
+//! hand. Everything above the calls was run on Linux, over a model of them (`port/fake_kernel.rs`).
 //!
 //! An association is one-shot: it ends when its event is delivered. So a descriptor that has
 //! reported is associated again just before the next wait. If it is ready then, the kernel queues an
@@ -17,14 +17,15 @@
 //! - Associating an associated descriptor replaces its flags, drops the queued event, and evaluates
 //!   the descriptor afresh.
 //! - Events come in the order in which they were queued, so nothing starves with a small buffer.
-//! - An event is what was true when it was queued. It is reported even if others have read the data
-//!   since. The next event reports a hang-up that came later.
+//! - An event has the readiness of the time when it was queued. It is reported even if others have
+//!   read the data since. The next event reports a hang-up that came later.
 //! - A `port_getn` that ends by its timeout or by a signal may still have taken events, and may or may
 //!   not have updated its count. The first entry of the list shows it.
 //!
-//! A half-close is not reported: a read returns 0 bytes. The waker is the usual pair of sockets, not
-//! `port_send`: a plain `write` cannot do that, which [`Waker`] promises, it fails when the port's
-//! queue is full, and a waker may outlive the port, whose number may then be another file's.
+//! A half-close is not reported: a read returns 0 bytes. The waker is the usual pair of sockets,
+//! not `port_send`. [`Waker`] promises that a plain `write` wakes, which cannot do that.
+//! `port_send` also fails when the port's queue is full. And a waker may outlive the port, whose
+//! number may then be another file's.
 
 use std::{
     fmt,
@@ -64,10 +65,10 @@ use watches::Watches;
 pub(super) struct EventPorts<K> {
     kernel: K,
     wake: WakeChannel,
-    /// The waker has reported, and must be associated again.
+    /// True if the waker has reported, and must be associated again.
     wake_is_spent: bool,
     watches: Watches,
-    /// Keys that the kernel refused to associate again, and that no wait has reported yet.
+    /// The keys that the kernel refused to associate again, and that no wait has reported yet.
     // Invariant: none of these keys is in `watches`.
     lost: Vec<u64>,
     // Invariant: as long as the largest event buffer of a wait so far.
@@ -152,7 +153,7 @@ impl<K: Kernel> EventPorts<K> {
         self.lost.retain(|lost| *lost != key);
     }
 
-    /// Waits for at least one event, and takes at most `limit` into `batch`. Returns how many.
+    /// Waits for at least one event, and takes at most `limit` into `batch`. Returns their number.
     fn take(&mut self, limit: usize, timeout: Option<Duration>) -> Result<usize, Errno> {
         if self.batch.len() < limit {
             self.batch.resize(limit, PortEvent::default());
@@ -177,7 +178,7 @@ impl<K: Kernel> EventPorts<K> {
         })
     }
 
-    /// Reports the first `taken` of `batch`. Returns whether there was anything to report.
+    /// Reports the first `taken` of `batch`. Returns whether an event was reported.
     fn report(&mut self, taken: usize, events: &mut EventSink<'_>) -> bool {
         let mut news = false;
         for index in 0..taken {
@@ -221,11 +222,12 @@ impl<K: Kernel> Backend for EventPorts<K> {
     fn remove(&mut self, old: &Registration) -> Result<()> {
         self.unlist(old.key);
         if !self.watches.leave(old.fd, old.key) {
-            // It is not associated: it has just reported, or the kernel has refused it.
+            // The descriptor is not associated, because it has just reported or the kernel has
+            // refused it.
             return Ok(());
         }
         match self.kernel.dissociate(old.fd) {
-            // It was closed, and its number is another file's.
+            // The descriptor was closed, and its number is another file's.
             Err(Errno::NOENT) => Ok(()),
             // No file is open under this number.
             Err(Errno::BADFD) => Err(Error::NotOpen { fd: old.fd }),
@@ -233,7 +235,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
         }
     }
 
-    /// The kernel drops the association of a descriptor that is closed.
+    /// Makes no call: the kernel drops the association of a descriptor that is closed.
     fn remove_before_close(&mut self, old: &Registration) {
         self.unlist(old.key);
         self.watches.leave(old.fd, old.key);
@@ -251,7 +253,8 @@ impl<K: Kernel> Backend for EventPorts<K> {
         };
         let mut is_cut_short = false;
         while events.remaining() > 0 {
-            // Each time: its event may not have been a wake, and without it no wake ends the wait.
+            // This comes each time, because the event may not have been a wake. Without an
+            // association no wake ends the wait.
             match self.watch_waker() {
                 Err(_) if has_news => break,
                 result => result?,
@@ -263,8 +266,9 @@ impl<K: Kernel> Backend for EventPorts<K> {
                         is_cut_short = false;
                         break;
                     }
-                    // Only strays: removed before a close, but not closed. Each comes once, so this
-                    // ends. They may have used up the timeout, so only what is there is taken now.
+                    // The events are only of strays, which were removed before a close, but not
+                    // closed. Each comes once, so the loop ends. They may have used up the timeout,
+                    // so only present events are taken now.
                     is_cut_short |= left.is_some_and(|left| !left.is_zero());
                     left = left.map(|_| Duration::ZERO);
                 }
@@ -278,7 +282,7 @@ impl<K: Kernel> Backend for EventPorts<K> {
         #[cfg(test)]
         self.verify();
         if is_cut_short {
-            // The poller measures how much time is left.
+            // The poller measures the time that is left.
             return Err(Error::Interrupted);
         }
         Ok(())

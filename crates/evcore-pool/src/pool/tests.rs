@@ -237,7 +237,7 @@ fn a_dropped_pool_drops_the_result_of_the_job_that_runs() {
 }
 
 #[test]
-fn a_dropped_pool_drops_the_results_that_nobody_took() {
+fn a_dropped_pool_drops_the_results_that_were_not_taken() {
     let (mut pool, _woken) = pool(1, 10);
     let result = Arc::new(());
     let held = Arc::clone(&result);

@@ -62,7 +62,7 @@ fn a_listeners_event_that_comes_after_its_end_is_stale() {
 }
 
 #[test]
-fn it_is_counted_once_that_all_places_are_taken() {
+fn a_full_loop_is_counted_once() {
     let mut fixture = Fixture::built(1, |builder, _| builder.connections(2));
     let first = fixture.join();
     fixture.turn();

@@ -80,7 +80,7 @@ fn remote_posts_come_after_carried_work_and_before_new_posts() {
 }
 
 #[test]
-fn posts_merge_with_each_other_and_with_what_is_posted_within() {
+fn posts_merge_with_each_other_and_with_the_loops_own() {
     let mut fixture = Fixture::new();
     let [a, b] = [fixture.join(), fixture.join()];
     let handle = fixture.ev.handle();

@@ -199,7 +199,7 @@ fn with_a_resolution_a_watchdog_measures_every_turn() {
 }
 
 #[test]
-fn cleared_histograms_record_only_what_follows() {
+fn cleared_histograms_record_only_later_values() {
     let mut fixture = measured();
     let token = fixture.join();
     fixture.arm_ms(token, Timer::READ, 1);

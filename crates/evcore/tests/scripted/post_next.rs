@@ -43,7 +43,7 @@ fn work_put_off_comes_after_one_wait_of_zero() {
 }
 
 #[test]
-fn so_does_what_is_posted_between_turns() {
+fn work_put_off_between_turns_comes_after_a_wait_of_zero() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.ev.post_next(token, Ready::WRITABLE);

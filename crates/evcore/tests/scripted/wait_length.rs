@@ -25,14 +25,14 @@ fn timeout_of(fixture: &mut Fixture, steps: &mut usize) -> Option<Duration> {
 }
 
 #[test]
-fn with_nothing_to_do_it_waits_without_limit() {
+fn a_loop_without_work_waits_without_limit() {
     let mut fixture = Fixture::new();
     fixture.join();
     assert_eq!(timeout(&mut fixture), None);
 }
 
 #[test]
-fn it_waits_for_the_earliest_timer_and_not_after_that() {
+fn a_loop_waits_for_the_earliest_timer_and_not_after_that() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.arm_ms(token, Timer::READ, 40);
@@ -292,7 +292,7 @@ fn halves_of_a_wait_in_any_order_lose_nothing() {
 }
 
 #[test]
-fn a_failed_second_half_uses_up_what_was_prepared() {
+fn a_failed_second_half_uses_up_the_prepared_turn() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.ev.prepare().unwrap();

@@ -1,7 +1,7 @@
 //! A model of `/dev/poll`, for tests.
 //!
-//! It follows illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and `dpioctl`)
-//! and, for closes, `sonode_fini` of its sockets:
+//! The model follows illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and
+//! `dpioctl`) and, for closes, `sonode_fini` of its sockets:
 //!
 //! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of all
 //!   its writes, and a mark if the next call must look at it.
@@ -17,11 +17,11 @@
 //! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
 //!   shortens the list). `EACCES` for another process than that of the first call.
 //!
-//! It does not model threads, files that forget to mark, and the memory that the kernel needs.
+//! It has no threads, no files that forget to mark, and no limit on the kernel's memory.
 //!
 //! Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
-//! looks at in every call: so a real waker works. There is no time: a wait without an event ends at
-//! once, and is recorded, unless something becomes ready [in a wait](Device::set_in_wait).
+//! looks at in every call: so a real waker works. Time does not pass: a wait without an event ends
+//! at once, and is recorded, unless something becomes ready [in a wait](Device::set_in_wait).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -44,10 +44,11 @@ use super::{
 /// The first number of the model's own files.
 pub(super) const FIRST: RawFd = 5_000;
 
-/// Flags that are reported without being requested.
+/// The flags that are reported without a request.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
 
-/// Each real file. They are looked at in every call, so they need not be distinguished.
+/// The file of each real number. Real files are looked at in every call, so they need not be
+/// distinguished.
 const REAL: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,23 +59,24 @@ pub(super) enum Call {
     Poll(usize, c_int),
 }
 
-/// The end of a call of `ioctl`, if not as usual.
+/// An unusual end of a call of `ioctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// A signal.
+    /// A signal ends the call.
     Interrupted,
-    /// Another error.
+    /// The call fails with another error.
     Broken,
 }
 
 /// An entry of the kernel's array.
 #[derive(Debug, Default)]
 struct Entry {
-    /// `None`: it was removed, or its number was not open when it was written.
+    /// The file; `None` if the entry was removed, or if its number was not open when it was
+    /// written.
     file: Option<u64>,
     flags: c_short,
     is_marked: bool,
-    /// The file that marks it.
+    /// The file that marks the entry.
     marked_by: Option<u64>,
 }
 
@@ -86,21 +88,21 @@ pub(super) struct Device {
     files: BTreeMap<u64, c_short>,
     last_file: u64,
     entries: BTreeMap<RawFd, Entry>,
-    /// Where the next call begins to look.
+    /// The number at which the next call begins to look.
     scan_from: RawFd,
     /// The ends of the next calls of `ioctl`.
     pub(super) ends: VecDeque<End>,
-    /// Numbers whose files refuse to be watched.
+    /// The numbers whose files refuse to be watched.
     pub(super) refuses: Vec<RawFd>,
-    /// Number of the next writes that fail, and apply nothing.
+    /// The number of the next writes that fail, and apply nothing.
     pub(super) failing_writes: usize,
-    /// The last close of an idle file does not mark its entries.
+    /// True if the last close of an idle file does not mark its entries.
     pub(super) closes_silently: bool,
-    /// The calls come from a forked child.
+    /// True if the calls come from a forked child.
     pub(super) is_in_child: bool,
-    /// Limit of the descriptors of the process; `None`: more than any test has.
+    /// The limit on descriptors of the process; `None` if it is higher than any test needs.
     pub(super) limit: Option<usize>,
-    /// The file that becomes ready in the next call that waits, and after which time.
+    /// The file that becomes ready in the next call that waits, and the time after which it does.
     change: Option<(Duration, RawFd, c_short)>,
     calls: Vec<Call>,
 }
@@ -129,7 +131,7 @@ impl Device {
         assert!(fd >= FIRST && self.numbers.insert(fd, file).is_none());
     }
 
-    /// Closes a number: no entry is removed.
+    /// Closes a number. No entry is removed.
     pub(super) fn close(&mut self, fd: RawFd) {
         let file = self.numbers.remove(&fd).expect("it is open");
         if self.numbers.values().any(|other| *other == file) {
@@ -153,8 +155,8 @@ impl Device {
         }
     }
 
-    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`: real time,
-    /// which is what the poller measures by.
+    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`, in real
+    /// time, by which the poller measures.
     pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
         self.change = Some((after, fd, ready));
     }
@@ -256,7 +258,7 @@ impl Device {
         Ok(())
     }
 
-    /// Returns the flags that a marked entry has to report; 0: nothing.
+    /// Returns the flags that a marked entry has to report, or 0 if it has none.
     fn look(&mut self, fd: RawFd) -> c_short {
         if self.entries[&fd].file.is_none() {
             return 0;
@@ -275,7 +277,7 @@ impl Device {
         found
     }
 
-    /// Fills the list, in a circle, and returns how many places.
+    /// Fills the list, in a circle, and returns the number of filled places.
     fn scan(&mut self, list: &mut [libc::pollfd]) -> usize {
         let first = self.scan_from;
         let behind = self.entries.range(first..);
@@ -289,7 +291,7 @@ impl Device {
             }
             let found = self.look(fd);
             if found != 0 {
-                // Of a closed descriptor, the flags are not written.
+                // The flags of a closed descriptor are not written.
                 (list[count].fd, list[count].revents) = (fd, found);
                 count += 1;
             }
@@ -325,7 +327,7 @@ impl Device {
     }
 }
 
-/// The device as the backend sees it, and as its test does.
+/// The device, as the backend and its test see it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeKernel {
     device: Arc<Mutex<Device>>,

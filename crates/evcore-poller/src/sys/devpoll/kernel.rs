@@ -1,7 +1,7 @@
 //! The kernel as the backend uses it.
 //!
-//! It needs no header of illumos. So everything above the calls is compiled and tested on Linux, over
-//! a model of the device (`fake_kernel.rs`), and the real calls are in `system.rs`.
+//! The trait needs no header of illumos. So everything above the calls is compiled and tested on
+//! Linux, over a model of the device (`fake_kernel.rs`), and the real calls are in `system.rs`.
 
 use std::{
     ffi::{c_int, c_short},
@@ -15,20 +15,20 @@ use rustix::io::Errno;
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     /// Returns whether a file is open under `fd`, which is not -1.
     ///
-    /// [`Errno::BADF`]: there is none.
+    /// [`Errno::BADF`] if no file is open.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;
 
     /// `write`: applies changes in their order. The flags of each are added to the descriptor's
     /// entry, which is made if it does not exist; [`REMOVE`] alone removes the entry.
     ///
     /// The first change that is refused ends the call with its error; those before it are applied.
-    /// [`Errno::INVAL`]: there are more changes than the process may have descriptors.
+    /// [`Errno::INVAL`] if the changes are more than the process may have descriptors.
     /// [`Errno::ACCESS`]: another process made the first call.
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno>;
 
-    /// `ioctl(DP_POLL)`: waits until an entry has something to report, and returns how many of `list`
-    /// it has filled, with a descriptor and what was found. The rest of the list is undefined. 0: the
-    /// timeout has passed.
+    /// `ioctl(DP_POLL)`: waits until an entry has something to report, and returns how many of
+    /// `list` it has filled, with a descriptor and its flags. The rest of the list is undefined.
+    /// The result is 0 if the timeout has passed.
     ///
     /// `timeout` is in milliseconds; -1 waits without limit. A timeout that is not 0 lasts a clock
     /// tick at least.

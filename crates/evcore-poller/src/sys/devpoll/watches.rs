@@ -20,7 +20,7 @@ pub(super) struct Watches {
     /// The numbers of the rows that must be written.
     // Invariant: exactly those that are `is_pending`, each once.
     pending: Vec<RawFd>,
-    /// Number of descriptors that are watched.
+    /// The number of descriptors that are watched.
     count: usize,
 }
 
@@ -91,7 +91,7 @@ impl Watches {
         (!self.pending.is_empty()).then(|| self.pending.len().min(limit))
     }
 
-    /// Adds what must be written for the last `count` pending rows.
+    /// Adds the entries that must be written for the last `count` pending rows.
     pub(super) fn changes(&self, count: usize, changes: &mut Vec<libc::pollfd>) {
         for fd in &self.pending[self.pending.len() - count..] {
             let row = &self.rows[index(*fd)];
@@ -118,7 +118,7 @@ impl Watches {
         let fd = *self.pending.last()?;
         let row = &mut self.rows[index(fd)];
         row.flags.take()?;
-        // The device may have kept it all the same. If it reports it, it is removed.
+        // The device may have kept the entry all the same. If the device reports it, it is removed.
         (row.is_written, row.is_pending) = (true, false);
         let key = row.key;
         self.count -= 1;

@@ -98,7 +98,7 @@ fn an_overflow_of_the_completion_queue_loses_nothing() {
     }
 }
 
-/// More changes than the submission queue holds.
+/// The changes are more than the submission queue holds.
 #[test]
 fn a_full_submission_queue_is_submitted_early() {
     let Some(mut poller) = poller(4096) else {

@@ -80,20 +80,20 @@ impl Kernel for FakeKernel {
 #[derive(Debug, Default)]
 pub(super) struct Model {
     files: BTreeMap<RawFd, File>,
-    /// In the order in which they are collected.
+    /// The knotes, in the order in which they are collected.
     knotes: Vec<Knote>,
     calls: Vec<Call>,
-    /// Additions that are refused.
+    /// The additions that are refused.
     pub(super) refuses: Vec<Refusal>,
     /// The errors of the next calls, which then do nothing.
     pub(super) failures: VecDeque<Option<Errno>>,
-    /// Events are collected behind receipts, as far as there is room.
+    /// True if events are collected behind receipts, as far as the list has room.
     pub(super) collects_behind_receipts: bool,
-    /// Number of waits that a signal will end.
+    /// The number of waits that a signal will end.
     pub(super) signals: usize,
-    /// Time that calls have waited without an event.
+    /// The time that calls have waited without an event.
     pub(super) waited: Duration,
-    /// The event that arrives in the next call that waits, and after which time.
+    /// The event that arrives in the next call that waits, and the time after which it does.
     arrival: Option<(Duration, RawFd)>,
     waker: Option<RawFd>,
 }
@@ -110,7 +110,7 @@ pub(super) struct Refusal {
     pub(super) fd: RawFd,
     pub(super) filter: Filter,
     pub(super) errno: Errno,
-    /// The knote is made all the same, as macOS was seen to do for a pipe without a reader.
+    /// True if the knote is made all the same, as macOS was seen to do for a pipe without a reader.
     pub(super) made: bool,
 }
 
@@ -123,7 +123,7 @@ struct File {
     room: i64,
     hung_up: bool,
     error: u32,
-    /// Its own side was shut for writing.
+    /// True if its own side was shut for writing.
     is_shut: bool,
 }
 
@@ -134,19 +134,20 @@ struct Knote {
     /// The mode.
     flags: u16,
     id: u32,
-    /// The event that it will report, as it was when it was last evaluated; `None`: it is not active.
+    /// The event that it will report, as it was at the last evaluation; `None` if the knote is not
+    /// active.
     active: Option<Event>,
 }
 
 /// The files, as the test moves them.
 impl Model {
-    /// A file with nothing to read and no room to write.
+    /// Opens a file with nothing to read and no room to write.
     pub(super) fn open(&mut self, fd: RawFd) {
         let before = self.files.insert(fd, File::default());
         assert!(before.is_none(), "{fd} is open");
     }
 
-    /// The writing end of a pipe that has a reader and no room. It is never readable.
+    /// Opens the writing end of a pipe that has a reader and no room. It is never readable.
     pub(super) fn open_pipe(&mut self, fd: RawFd) {
         self.open(fd);
         self.file(fd).is_pipe = true;
@@ -162,8 +163,8 @@ impl Model {
         self.activate(fd, Filter::Read);
     }
 
-    /// A byte arrives when the next call that waits has waited for `after`: real time, which is what
-    /// the poller measures by.
+    /// Lets a byte arrive when the next call that waits has waited for `after`, in real time, by
+    /// which the poller measures.
     pub(super) fn arrive_in_wait(&mut self, after: Duration, fd: RawFd) {
         self.arrival = Some((after, fd));
     }
@@ -172,7 +173,7 @@ impl Model {
         self.file(fd).incoming = 0;
     }
 
-    /// The peer sends no more.
+    /// Ends the bytes of the peer.
     pub(super) fn end(&mut self, fd: RawFd) {
         self.file(fd).ended = true;
         self.activate(fd, Filter::Read);
@@ -187,7 +188,7 @@ impl Model {
         self.file(fd).room = 0;
     }
 
-    /// The peer is gone, with an error or with none; or the reader of a pipe, which has no errors.
+    /// Lets the peer go, with an error or with none, or the reader of a pipe, which has no errors.
     pub(super) fn hang_up(&mut self, fd: RawFd, error: u32) {
         let file = self.file(fd);
         let is_pipe = file.is_pipe;
@@ -200,13 +201,13 @@ impl Model {
         }
     }
 
-    /// The pipe has a reader again, as a FIFO may.
+    /// Gives the pipe a reader again, as a FIFO may get one.
     pub(super) fn open_reader(&mut self, fd: RawFd) {
         let file = self.file(fd);
         (file.ended, file.hung_up) = (false, false);
     }
 
-    /// The socket's own side is shut for writing.
+    /// Shuts the socket's own side for writing.
     pub(super) fn shut(&mut self, fd: RawFd) {
         self.file(fd).is_shut = true;
         self.activate(fd, Filter::Write);
@@ -258,7 +259,7 @@ impl Model {
             let result = self.register(change);
             if result.is_err() || change.flags & flag::RECEIPT != 0 {
                 if events.len() == limit {
-                    // What it has written is not counted.
+                    // The events that it has written are not counted.
                     events.clear();
                     return result;
                 }
@@ -369,7 +370,7 @@ impl Model {
         knotes.position(|knote| (knote.fd, knote.filter) == (fd, filter))
     }
 
-    /// The open descriptor that an identifier names, if it names one.
+    /// The open descriptor that an identifier names, if any.
     fn descriptor(&self, ident: Ident) -> Option<RawFd> {
         let fd = RawFd::try_from(ident.0).ok()?;
         (self.files.contains_key(&fd) || self.waker == Some(fd)).then_some(fd)

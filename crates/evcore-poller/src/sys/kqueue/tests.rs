@@ -17,7 +17,7 @@ mod modes;
 mod refusals;
 mod waits;
 
-/// The descriptors of the tests; above those that the test's own process may have.
+/// The descriptors of the tests. They are above those that the test's own process may have.
 const A: RawFd = 5001;
 const B: RawFd = 5002;
 const C: RawFd = 5003;
@@ -30,7 +30,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// With the three files open, of which nothing can be read or written.
+    /// Makes a fixture with the three files open, of which no byte can be read or written.
     fn new() -> Self {
         let kernel = FakeKernel::default();
         let backend = Kqueue::over(kernel.clone()).expect("a kqueue");

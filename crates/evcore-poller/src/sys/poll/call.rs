@@ -1,4 +1,4 @@
-//! The call itself.
+//! The system call of poll.
 //!
 //! It does not go through rustix, whose array holds borrowed descriptors. This array is kept between
 //! waits, and holds numbers.
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// Waits until an entry has something to report, and returns how many have. `timeout` is 24 days at
-/// most; `None` waits without limit.
+/// Waits until an entry has something to report, and returns the number of such entries. `timeout`
+/// is 24 days at most; `None` waits without limit.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(in crate::sys) fn poll(
     fds: &mut [libc::pollfd],
@@ -32,7 +32,7 @@ pub(in crate::sys) fn poll(
     usize::try_from(ready).map_err(|_| last_errno())
 }
 
-/// As above, in milliseconds: not every system has `ppoll`.
+/// Does the same in milliseconds, because not every system has `ppoll`.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(in crate::sys) fn poll(
     fds: &mut [libc::pollfd],

@@ -1,6 +1,6 @@
 //! A model of a port, for tests.
 //!
-//! It models, as illumos' sources have it:
+//! The model has these rules, from illumos' sources:
 //!
 //! - an association for each descriptor's number, which is one-shot: the delivery of its event ends
 //!   it; it ends too, with its queued event, by `port_dissociate` and when the number is closed;
@@ -14,12 +14,11 @@
 //! - EBADFD for a number that is not open, ENOENT for an association that is not there, EINVAL for
 //!   a list that is shorter than the count.
 //!
-//! It does not model other processes, other sources, and limits.
+//! The model has no other processes, no other sources, and no limits.
 //!
 //! Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
-//! looks at in every call: so a real waker works. There is no time: a wait without
-//! an event ends at once, and is recorded, unless something becomes ready [in a
-//! wait](Port::set_in_wait).
+//! looks at in every call: so a real waker works. Time does not pass: a wait without an event ends
+//! at once, and is recorded, unless something becomes ready [in a wait](Port::set_in_wait).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -42,7 +41,7 @@ use super::{
 /// The first number of the model's own files.
 pub(super) const FIRST: RawFd = 5_000;
 
-/// Flags that are reported without being requested.
+/// The flags that are reported without a request.
 const UNREQUESTED: c_int = (libc::POLLERR | libc::POLLHUP) as c_int;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +52,14 @@ pub(super) enum Call {
     Getn(usize, Option<Duration>),
 }
 
-/// The end of a `port_getn`, if not as usual.
+/// An unusual end of a `port_getn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// A signal, before anything was taken; the count is unchanged.
+    /// A signal ends the call before any event was taken. The count is unchanged.
     Interrupted,
-    /// A signal or the timeout, after events were taken and counted.
+    /// A signal or the timeout ends the call after events were taken and counted.
     Late(Errno),
-    /// Another error.
+    /// The call fails with another error.
     Broken,
 }
 
@@ -70,15 +69,15 @@ pub(super) struct Port {
     files: BTreeMap<RawFd, c_int>,
     /// The flags of each association.
     associations: BTreeMap<RawFd, c_int>,
-    /// Events to be delivered. Those of an association stand here once.
+    /// The events that wait for delivery. An association has at most one.
     queue: VecDeque<(RawFd, c_int)>,
     /// The ends of the next calls of `port_getn`.
     pub(super) ends: VecDeque<End>,
-    /// Numbers whose association fails with ENOMEM.
+    /// The numbers whose association fails with ENOMEM.
     pub(super) refuses: Vec<RawFd>,
-    /// The file that becomes ready in the next call that waits, and after which time.
+    /// The file that becomes ready in the next call that waits, and the time after which it does.
     change: Option<(Duration, RawFd, c_int)>,
-    /// On ETIME the count is set to 0; otherwise it is unchanged.
+    /// True if ETIME sets the count to 0. Otherwise ETIME leaves the count alone.
     pub(super) counts_none: bool,
     calls: Vec<Call>,
 }
@@ -101,8 +100,8 @@ impl Port {
         self.look(fd);
     }
 
-    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`: real time,
-    /// which is what the poller measures by.
+    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`, in real
+    /// time, by which the poller measures.
     pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_int) {
         self.change = Some((after, fd, ready));
     }
@@ -117,7 +116,7 @@ impl Port {
         calls.into_iter().filter(is_ours).collect()
     }
 
-    /// Returns the readiness; `None`: it is not open.
+    /// Returns the readiness, or `None` if the file is not open.
     fn ready(&self, fd: RawFd) -> Option<c_int> {
         if fd >= FIRST {
             return self.files.get(&fd).copied();
@@ -238,7 +237,7 @@ impl Port {
     }
 }
 
-/// The port as the backend sees it, and as its test does.
+/// The port, as the backend and its test see it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeKernel {
     port: Arc<Mutex<Port>>,

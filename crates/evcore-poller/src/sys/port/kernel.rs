@@ -1,6 +1,6 @@
 //! The kernel as the backend uses it, in types of our own.
 //!
-//! They need no header of illumos. So everything above the calls is compiled and tested on any
+//! The types need no header of illumos. So everything above the calls is compiled and tested on any
 //! system, over the real calls (`system.rs`) or over a model of them (`fake_kernel.rs`).
 
 use std::{
@@ -19,21 +19,21 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     /// `port_associate`: queues one event when one of its `flags`, an error or a hang-up is
     /// true; at once if it already is. Replaces an existing association.
     ///
-    /// [`Errno::BADFD`]: no file is open under `fd`.
+    /// [`Errno::BADFD`] if no file is open under `fd`.
     fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno>;
 
     /// `port_dissociate`: ends an association, and drops its queued event.
     ///
-    /// [`Errno::NOENT`]: there is none, or its event was delivered. [`Errno::BADFD`]: no file is
-    /// open under `fd`.
+    /// [`Errno::NOENT`] if `fd` has no association, or if its event was delivered. [`Errno::BADFD`]
+    /// if no file is open under `fd`.
     fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno>;
 
-    /// `port_getn`: waits until `count` events are queued, and takes as many as there are, at most
-    /// the length of `list` (which is at least `count`). Sets `count` to their number. Their
+    /// `port_getn`: waits until `count` events are queued, and takes all queued events, at most the
+    /// length of `list` (which is at least `count`). Sets `count` to their number. Their
     /// associations end.
     ///
-    /// [`Errno::TIME`]: the timeout has passed. [`Errno::INTR`]: a signal came. In both cases events
-    /// may have been taken, and `count` may be unchanged.
+    /// [`Errno::TIME`] if the timeout has passed. [`Errno::INTR`] if a signal came. In both cases
+    /// events may have been taken, and `count` may be unchanged.
     ///
     /// `timeout` is at most a few weeks; `None` waits without limit.
     fn getn(
@@ -55,7 +55,7 @@ pub(in crate::sys) struct PortEvent {
     pub(super) pad: c_ushort,
     /// The descriptor.
     pub(super) object: usize,
-    /// The cookie of the association; not used.
+    /// The cookie of the association, which is not used.
     pub(super) user: usize,
 }
 

@@ -49,7 +49,7 @@ impl Fixture {
         Self::with_room(8)
     }
 
-    /// With the files [`A`] and [`B`] open.
+    /// Makes a fixture in which the files [`A`] and [`B`] are open.
     fn with_room(capacity: usize) -> Self {
         let kernel = FakeKernel::default();
         kernel.port().open(A);

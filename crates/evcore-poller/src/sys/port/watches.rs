@@ -14,9 +14,9 @@ pub(super) struct Spent {
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// By the descriptor's number.
+    /// The rows, by the number of the descriptor.
     rows: Vec<Row>,
-    /// Descriptors that have reported since the last wait began. Some may be removed by now, or
+    /// The descriptors that have reported since the last wait began. Some may be removed by now, or
     /// associated again.
     // Invariant: each row that is `Spent` is here.
     spent: Vec<RawFd>,
@@ -25,18 +25,18 @@ pub(super) struct Watches {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     key: u64,
-    /// In the flags of poll.
+    /// The flags, as those of poll.
     flags: c_int,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not watched.
+    /// The descriptor is not watched.
     Vacant,
-    /// Associated, unless it was closed.
+    /// The descriptor is associated, unless it was closed.
     Associated,
-    /// Its event was delivered, which has ended its association.
+    /// The descriptor's event was delivered, which has ended its association.
     Spent,
 }
 

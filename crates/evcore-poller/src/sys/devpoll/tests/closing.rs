@@ -49,7 +49,7 @@ fn a_reused_number_reports_under_its_new_key() {
         assert_eq!(fixture.wait(), [(old, Ready::READABLE)]);
         fixture.remove_before_close(old);
         fixture.close(B + 1);
-        // In one turn, so that the device has not been written meanwhile.
+        // Both happen in one turn, so that the device is not written meanwhile.
         match in_place {
             true => fixture.kernel.device().open_in_place(B + 1),
             false => fixture.open(B + 1),

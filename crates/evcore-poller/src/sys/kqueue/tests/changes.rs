@@ -76,7 +76,7 @@ fn a_removed_empty_interest_leaves_nothing_behind() {
     fixture.modify(7, Interest::NONE);
     assert_eq!(fixture.wait(), []);
     fixture.poller.remove_before_close(7).expect("forget");
-    // The same key and the same number, but it is another registration.
+    // This is another registration, with the same key and the same number.
     fixture.add(A, 7, Interest::NONE, Mode::Edge).expect("add");
     fixture.kernel().arrive(A, 1);
     fixture.modify(7, Interest::READ);

@@ -51,7 +51,7 @@ fn a_stray_does_not_make_the_loop_spin() {
         .wait(&mut events, Some(SECOND))
         .expect("a wait");
     assert!(events.is_empty());
-    // The poller measures how much of the timeout the stray has used up.
+    // The poller measures the part of the timeout that the stray has used up.
     assert_eq!(fixture.changes(), [0, 1, 0], "reported, dropped, waited on");
     assert_eq!(fixture.kernel().knotes(), []);
 }
@@ -62,7 +62,7 @@ fn a_stray_is_reported_under_no_key() {
     fixture.kernel().arrive(A, 1);
     fixture.add(A, 1, Interest::READ, Mode::Level).expect("add");
     fixture.poller.remove_before_close(1).expect("forget");
-    // The same id for another descriptor, while the knote of the first is still there.
+    // Another descriptor gets the same id, while the knote of the first still exists.
     fixture.add(B, 1, Interest::READ, Mode::Level).expect("add");
     assert_eq!(fixture.wait(), []);
     fixture.kernel().arrive(B, 1);
@@ -71,7 +71,7 @@ fn a_stray_is_reported_under_no_key() {
 
 #[test]
 fn a_stray_that_cannot_be_dropped_is_no_refusal() {
-    // Another thread may close it between its report and its drop.
+    // Another thread may close the descriptor between its report and its drop.
     let mut table = Table::default();
     table.enter(&Registration {
         fd: B,

@@ -4,7 +4,7 @@ use super::*;
 
 const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
 
-/// With [`A`] the writing end of a pipe.
+/// Makes a fixture in which [`A`] is the writing end of a pipe.
 fn with_a_pipe() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.kernel().close(A);
@@ -12,12 +12,12 @@ fn with_a_pipe() -> Fixture {
     fixture
 }
 
-/// The pipe has lost its reader.
+/// The readiness of a pipe that has lost its reader.
 fn broken() -> Ready {
     Ready::WRITABLE | Ready::WRITE_CLOSED
 }
 
-/// Number of reports under the key 7 in each of three waits.
+/// Asserts the number of reports under the key 7 in each of three waits.
 fn expect_broken_pipe(fixture: &mut Fixture, mode: Mode) {
     let reported = [(7, broken())];
     let later: &[_] = if mode == Mode::Level { &reported } else { &[] };
@@ -83,7 +83,7 @@ fn a_pipe_that_loses_its_reader_reports_as_its_mode_says() {
 
 #[test]
 fn a_pipe_with_a_new_reader_is_writable_again() {
-    // As the end of a FIFO.
+    // The end is like that of a FIFO.
     let mut fixture = with_a_pipe();
     fixture.kernel().hang_up(A, 0);
     fixture
@@ -159,7 +159,7 @@ fn unreported_news_of_a_side_out_of_the_interest_is_dropped() {
             fixture.kernel().arrive(B, 1);
             fixture.add(B, 2, Interest::READ, Mode::Level).expect("add");
             for _ in 0..waits {
-                assert_eq!(fixture.wait_with(1).len(), 1); // no room for the other one
+                assert_eq!(fixture.wait_with(1).len(), 1); // the buffer has no room for the other one
             }
             fixture.modify(1, interest);
             for _ in 0..3 {

@@ -76,7 +76,7 @@ fn a_bad_change_hides_neither_changes_nor_events() {
 
 #[test]
 fn a_refused_registration_is_silent_until_modified() {
-    // To what it was before, to what was refused, and to something else.
+    // The next interest is the one before, the refused one, and a third one.
     for next in [Interest::READ, Interest::BOTH, Interest::WRITE] {
         let mut fixture = Fixture::new();
         fixture.add(A, 7, Interest::READ, Mode::Level).expect("add");
@@ -116,7 +116,7 @@ fn refusals_that_do_not_fit_come_with_later_waits() {
     assert_eq!(fixture.wait(), []);
 }
 
-/// Each turn as many changes are refused as there is room for.
+/// In each turn as many changes are refused as the buffer has room for.
 #[test]
 fn refused_changes_do_not_starve_ready_descriptors() {
     for capacity in [1, 2] {
@@ -167,7 +167,7 @@ fn dropping_a_missing_knote_reports_nothing() {
     fixture.add(B, 2, Interest::BOTH, Mode::Level).expect("add");
     fixture.modify(1, Interest::READ);
     fixture.modify(2, Interest::READ);
-    // One is closed, the other closed and its number given to another file.
+    // One descriptor is closed. The other one is closed, and another file gets its number.
     fixture.kernel().close(A);
     fixture.kernel().close(B);
     fixture.kernel().open(B);

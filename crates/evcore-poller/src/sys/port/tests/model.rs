@@ -14,9 +14,9 @@ enum Step {
     Modify(u64, Interest),
     Rearm(u64, Interest),
     Remove(u64),
-    /// Removed before the close.
+    /// Removes the registration before the close.
     Close(u64),
-    /// Closed without being removed.
+    /// Closes the descriptor without a removal.
     Lose(RawFd),
     Set(RawFd, c_int),
     Wait(usize),
@@ -30,15 +30,15 @@ struct Row {
     mode: Mode,
     /// The interest when the last wait began.
     settled: Interest,
-    /// Of an `Edge`: the sides that have reported and were not rearmed.
+    /// The sides of an `Edge` that have reported and were not rearmed.
     masked: Interest,
-    /// Of an `Edge`: a hang-up or an error has been reported, and no side was rearmed since.
+    /// True if a hang-up or an error of an `Edge` was reported, and no side was rearmed since.
     is_over: bool,
-    /// Not a `Oneshot` that has reported.
+    /// False for a `Oneshot` that has reported.
     armed: bool,
-    /// Its file was closed without removal.
+    /// True if the file was closed without a removal.
     lost: bool,
-    /// All flags that were set since it was last reported: what an event may report.
+    /// All flags that were set since the last report. An event may report any of them.
     seen: c_int,
 }
 
@@ -51,7 +51,7 @@ impl Row {
         super::super::asking(open) | ERR | HUP
     }
 
-    /// A wait begins.
+    /// Begins a wait.
     fn settle(&mut self) {
         if self.interest != self.settled {
             self.settled = self.interest;
@@ -62,12 +62,12 @@ impl Row {
     fn rearm(&mut self, interest: Interest) {
         let answered = interest - (interest - self.interest);
         if self.mode == Mode::Edge {
-            // Also of a side outside of the present interest.
+            // A side outside of the present interest is unmasked too.
             self.masked = self.masked - interest;
         }
         if self.mode == Mode::Edge && !answered.is_empty() {
             self.is_over = false;
-            // A refused one is registered again.
+            // A refused registration is made again.
             self.armed = true;
         }
     }
@@ -120,7 +120,7 @@ impl Oracle {
         row.armed = row.mode != Mode::Oneshot;
         row.mask(ready);
         row.seen = files.get(&row.fd).copied().unwrap_or(0);
-        // A lost one is reported once, and may not be again.
+        // A lost registration is reported once, and need not be reported again.
         row.armed &= !row.lost;
     }
 }
@@ -203,7 +203,7 @@ impl Run {
                 }
             }
             Step::Lose(fd) => {
-                // Only what is watched: that the number is not reused meanwhile is left to others.
+                // Only watched descriptors are closed. Other tests reuse a number meanwhile.
                 let mut rows = self.oracle.rows.values_mut();
                 if let Some(row) = rows.find(|row| row.fd == fd && !row.lost) {
                     row.lost = true;
@@ -264,7 +264,7 @@ impl Run {
         }
     }
 
-    /// Another file under the same number.
+    /// Opens another file under the same number.
     fn renew(&mut self, fd: RawFd) {
         self.fixture.close(fd);
         self.fixture.open(fd);
@@ -286,10 +286,10 @@ impl Run {
         reported.into_iter().map(|event| event.0).collect()
     }
 
-    /// Nothing starves, however small the buffer.
+    /// Checks that no registration starves, however small the buffer.
     fn settle(&mut self, room: usize) {
         let mut owed = self.oracle.owed();
-        // What was lost, or is not true any more, may come before.
+        // Lost registrations, and reports that do not hold any more, may come first.
         for _ in 0..2 * FILES {
             let reported = self.wait(room);
             owed.retain(|key| !reported.contains(key));

@@ -164,7 +164,7 @@ fn a_wake_hides_no_event_and_no_event_a_wake() {
     }
 }
 
-/// The event of the waker is behind another, and is delivered when its wake was reported.
+/// The event of the waker is queued behind another one, and delivered after its wake was reported.
 #[test]
 fn the_event_of_a_reported_wake_ends_no_other_wait() {
     let mut fixture = Fixture::with_room(1);
