@@ -90,7 +90,9 @@ impl Events {
                 log(format_args!("httpd: worker cannot start: {error}"));
             }
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
-            // The server does not log its own stop: an operator has asked for it.
+            // The server logs these itself, with its numbers and the time.
+            Event::Shortage(..) => {}
+            // A stop was requested, so it needs no line.
             Event::Stopping(_) => {}
             event => log(format_args!("httpd: {event}")),
         }

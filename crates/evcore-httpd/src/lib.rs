@@ -53,6 +53,7 @@ mod host;
 mod listeners;
 mod log;
 mod log_entry;
+mod measures;
 mod metrics;
 pub mod options;
 mod pid_file;

@@ -1,6 +1,6 @@
 //! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. The backend was not run there, because no such
 //! kernel was at hand. Everything above the call was run on Linux, over a model of the call
-//! (`kqueue/fake_kernel.rs`).
+//! (`sys/fake_kernel/kqueue.rs`).
 //!
 //! A registration has one knote per filter: one for reading and one for writing, whose events are
 //! merged into one. The backend relies on these facts, from the manual pages and the kernels'
@@ -21,11 +21,11 @@
 //!   interest should.
 //! - `Oneshot` is `EV_CLEAR` too. The next wait drops the knotes of a registration that has
 //!   reported, or arms them again, before the kernel looks for events. `EV_ONESHOT` is not used: it
-//!   ends only one filter, and FreeBSD, NetBSD and OpenBSD report it without evaluating it again, so
-//!   that data that was drained before the wait would be reported, and would use up the registration.
-//! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is no
-//!   hang-up. If no error explains the end, `getpeername` distinguishes the two: one more call for
-//!   each such event.
+//!   ends only one filter, and FreeBSD, NetBSD and OpenBSD report it without evaluating it again.
+//!   So data that was drained before the wait would be reported, and would use up the registration.
+//! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is
+//!   not a hang-up. If no error explains the end, `getpeername` distinguishes the two: one more
+//!   call for each such event.
 //! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`), and
 //!   FreeBSD drops a knote whose pipe has lost its reader once it has reported. Both are reported as
 //!   a hang-up. A `Level` registration tries again in each wait, which costs a second call; if the
@@ -62,7 +62,7 @@ use crate::{
     waker::{WakeChannel, Waker},
 };
 
-mod kernel;
+pub(super) mod kernel;
 mod registrations;
 
 #[cfg(any(
@@ -73,9 +73,7 @@ mod registrations;
 ))]
 mod system;
 
-#[cfg(test)]
-mod fake_kernel;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use kernel::{Change, Kernel, flag};
@@ -107,7 +105,7 @@ impl Kqueue<system::System> {
 }
 
 impl<K: Kernel> Kqueue<K> {
-    fn over(kernel: K) -> Result<Self> {
+    pub(super) fn over(kernel: K) -> Result<Self> {
         let mut kqueue = Self {
             kernel,
             wake: WakeChannel::new()?,
@@ -173,11 +171,7 @@ impl<K: Kernel> Kqueue<K> {
             }
             result
         });
-        let count = count.map_err(|errno| match errno {
-            // A signal's handler has run.
-            Errno::INTR => Error::Interrupted,
-            other => Error::os("kevent")(other),
-        })?;
+        let count = count.map_err(|errno| Error::of_wait("kevent", errno))?;
         let mut collected = Collected::default();
         for index in 0..count {
             let mut event = self.kernel.event(index);

@@ -139,8 +139,8 @@ impl Select {
 
     /// Reports closed descriptors, and others that are ready now, without waiting.
     ///
-    /// The two take turns in coming first. Otherwise, if each wait found as many closed descriptors as
-    /// there is room, nothing else would ever be reported.
+    /// The two take turns in coming first. Otherwise, if each wait found as many closed descriptors
+    /// as there is room, no ready descriptor would ever be reported.
     fn report_beside_closed(&mut self, events: &mut EventSink<'_>) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
@@ -237,8 +237,6 @@ impl Backend for Select {
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         match self.call(&mut events, timeout) {
             Ok(()) => self.report(&mut events),
-            // The handler of a signal has run.
-            Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(Errno::BADF) => {
                 self.report_beside_closed(&mut events);
                 if events.events().is_empty() && !events.events().was_woken() {
@@ -247,7 +245,7 @@ impl Backend for Select {
                     return Err(Error::os("select")(Errno::BADF));
                 }
             }
-            Err(errno) => return Err(Error::os("select")(errno)),
+            Err(errno) => return Err(Error::of_wait("select", errno)),
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(super) enum Request {
     /// `IORING_OP_POLL_ADD`.
     Watch {
         fd: RawFd,
-        /// In the flags of poll.
+        /// The flags, as those of poll.
         flags: u32,
         /// Each wake-up makes a completion, until one has no `more`.
         multishot: bool,
