@@ -80,11 +80,11 @@ fn say(text: &str, from: Token, ev: &mut EventLoop, clients: &mut Connections<Cl
     text.format(&mut frame).expect("a vector takes it");
     let room = clients.get(from).map(|(_, client)| client.room.clone());
     let mut lost = Vec::new();
-    for (stream, client) in clients.iter_mut() {
-        if Some(&client.room) == room.as_ref() && stream.token() != from {
+    for (token, (stream, client)) in clients.iter_mut() {
+        if Some(&client.room) == room.as_ref() && token != from {
             client.unsent.extend_from_slice(&frame);
             if client.flush(stream, ev).is_err() {
-                lost.push(stream.token());
+                lost.push(token);
             }
         }
     }
