@@ -33,7 +33,8 @@ impl AnyBackend {
         }
     }
 
-    /// `old` makes the registration, which epoll does not need.
+    /// Removes a registration before its descriptor is closed. `old` makes the registration, which
+    /// epoll does not need.
     #[inline(always)]
     pub(crate) fn remove_before_close(&mut self, old: impl FnOnce() -> Registration) {
         match self {

@@ -1,7 +1,7 @@
 //! A model of a kernel that has event ports, `/dev/poll`, kqueue and poll, for tests.
 //!
 //! This file has what the interfaces share: files, time, and the calls that were made. [`port`],
-//! [`devpoll`] and [`kqueue`] have what the kernel keeps for each; for poll it keeps nothing.
+//! [`devpoll`] and [`kqueue`] have the kernel's state for each. For poll the kernel has no state.
 //!
 //! - A file has one or more numbers. Its readiness is what the test has set.
 //! - Errors and hang-ups are reported without being requested.
@@ -10,7 +10,7 @@
 //! - Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
 //!   looks at in every call: so a real waker works.
 //!
-//! It does not model other processes, threads, and the memory that the kernel needs.
+//! The model has no other processes, no threads, and no limit on the kernel's memory.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -64,11 +64,11 @@ pub(super) struct Machine {
     pub(super) queue: kqueue::Queue,
     /// The array of the last call of poll.
     array: Vec<libc::pollfd>,
-    /// Numbers that the kernel refuses to watch.
+    /// The numbers that the kernel refuses to watch.
     pub(super) refuses: Vec<RawFd>,
     /// The errors of the next waits, which then do nothing.
     pub(super) ends: VecDeque<Option<Errno>>,
-    /// Time that calls have waited in vain. (It is only counted.)
+    /// The time that calls have waited in vain. (It is only counted.)
     pub(super) waited: Duration,
     /// The file that becomes ready in the next call that waits, and the time after which it does.
     change: Option<(Duration, RawFd, c_short)>,
@@ -185,7 +185,7 @@ impl Machine {
         })
     }
 
-    /// A call that waits: `scan` looks for what is ready.
+    /// Makes a call that waits. `scan` looks for ready files.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -223,7 +223,7 @@ impl Machine {
     }
 }
 
-/// The kernel as the backend sees it, and as its test does.
+/// The kernel, as the backend and its test see it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeKernel {
     machine: Arc<Mutex<Machine>>,

@@ -34,7 +34,7 @@ fn call(array: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
     unsafe { libc::ppoll(array.as_mut_ptr(), count(array), timeout, std::ptr::null()) }
 }
 
-/// In milliseconds: not every system has `ppoll`.
+/// The timeout is in milliseconds here, because not every system has `ppoll`.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 fn call(array: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
     let timeout = crate::sys::chunked_wait::in_ms(timeout);

@@ -15,7 +15,7 @@
 //! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
 //!   shortens the list). `EACCES` for another process than that of the first call.
 //!
-//! It does not model files that forget to mark.
+//! The model has no files that forget to mark.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub(in crate::sys) struct Device {
 }
 
 impl Device {
-    /// The last close of a file: no entry is removed.
+    /// Handles the last close of a file. No entry is removed.
     pub(super) fn close(&mut self, file: u64) {
         for entry in self.entries.values_mut() {
             if entry.marked_by == Some(file) {

@@ -19,18 +19,18 @@
 //!   makes it a one-shot.
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
-//! It has no threads, and flags and filters that the backend does not use.
+//! The model has no threads, and no flags and filters that the backend does not use.
 
 use super::{
     super::kqueue::kernel::{Change, Event, Filter, Ident, Kernel, flag},
     Call, Duration, Errno, FIRST, FakeKernel, Machine, RawFd, c_short,
 };
 
-/// Of the writing end of a pipe.
+/// The mark of the writing end of a pipe.
 const PIPE: c_short = 0x4000;
-/// A socket's own side was shut for writing.
+/// The mark of a socket whose own side was shut for writing.
 const SHUT: c_short = 0x1000;
-/// The peer is gone; or the reader of a pipe.
+/// The flags of a file whose peer is gone, or the reader of a pipe.
 const HANG_UP: c_short = libc::POLLHUP | libc::POLLRDHUP;
 
 #[derive(Debug, Default)]
@@ -61,8 +61,8 @@ struct Knote {
     /// The mode.
     flags: u16,
     id: u32,
-    /// The event that it will report, as it was at the last evaluation; `None` if the knote is not
-    /// active.
+    /// The event that the knote will report, as it was at the last evaluation; `None` if the knote
+    /// is not active.
     active: Option<Event>,
 }
 
@@ -214,7 +214,7 @@ impl Machine {
             None if adds => self.queue.knotes.push(Knote {
                 fd,
                 filter: change.filter,
-                // As in FreeBSD, its events have the flag too, and are no receipts.
+                // Its events have the flag too, as in FreeBSD, and are not receipts.
                 flags: change.flags & (flag::CLEAR | flag::ONESHOT | flag::RECEIPT),
                 id: change.id,
                 active: None,

@@ -34,11 +34,11 @@ struct Row {
     masked: Interest,
     /// True if a hang-up or an error of an `Edge` was reported, and no side was rearmed since.
     is_over: bool,
-    /// Not a `Oneshot` that has reported, nor one whose file was lost and that has reported it.
+    /// False for a `Oneshot` that has reported, and for one that has reported the loss of its file.
     armed: bool,
     /// True if the file was closed without a removal.
     lost: bool,
-    /// All flags that were set since it was last reported: what the event of a port may report.
+    /// All flags that were set since the last report. The event of a port may report any of them.
     seen: c_short,
 }
 
@@ -74,7 +74,7 @@ impl Row {
         // A side outside of the present interest is unmasked too.
         self.masked = self.masked - interest;
         self.is_over &= answered.is_empty();
-        // A lost one is watched again, and found lost again.
+        // A lost registration is watched again, and found lost again.
         self.armed |= !answered.is_empty();
     }
 
