@@ -47,16 +47,16 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// Its methods are of four kinds. They are called in this order, once for each step of the loop:
 ///
 /// 1. `handle_*` takes an event: [`handle_accepted`](Self::handle_accepted),
-///   [`handle_timer`](Self::handle_timer), [`handle_body_room`](Self::handle_body_room),
-///   [`handle_disk_read`](Self::handle_disk_read). Readiness of the stream concerns the caller
-///   alone.
+///    [`handle_timer`](Self::handle_timer), [`handle_body_room`](Self::handle_body_room),
+///    [`handle_disk_read`](Self::handle_disk_read). Readiness of the stream concerns the caller
+///    alone.
 /// 2. [`poll_task`](Self::poll_task) returns the next task for the stream. The result goes to
-///   [`handle_input`](Self::handle_input), [`handle_sent`](Self::handle_sent),
-///   [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The
-///   two alternate until the task is to wait, or the stream has nothing.
+///    [`handle_input`](Self::handle_input), [`handle_sent`](Self::handle_sent),
+///    [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The
+///    two alternate until the task is to wait, or the stream has nothing.
 /// 3. [`poll_changes`](Self::poll_changes) returns the changes for the loop: those of the timers,
-///   and of whether the connection is idle. Until then a response may be in the buffer that all
-///   connections share.
+///    and of whether the connection is idle. Until then a response may be in the buffer that all
+///    connections share.
 /// 4. [`release`](Self::release), at the end, gives back what the connection holds.
 ///
 /// [`handle_eviction`](Self::handle_eviction) is for after 3, because a request may have just arrived.

@@ -58,7 +58,7 @@ pub struct Edges {
 ///
 /// 1. Pass what the poller reports of the stream to [`on_edges`](Self::on_edges).
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or
-///   nothing is left to do. Another report comes only after `WouldBlock`.
+///    nothing is left to do. Another report comes only after `WouldBlock`.
 ///
 /// If you did not receive because sending blocked, do both after the next report. Data that arrived
 /// meanwhile has no report of its own.
