@@ -5,12 +5,15 @@
 //! `slow` has the slow ones. It is for Linux alone, because other systems have no file with the CPU
 //! time of a process.
 //!
+//! `replayed` records a server with the corpus, and runs it again on its recording.
+//!
 //! The fuzz targets in `tests/fuzz/` have the same parsers, without sockets.
 
 mod broken;
 // Each case has a line, so that cases can be compared.
 #[rustfmt::skip]
 mod corpus;
+mod replayed;
 #[cfg(target_os = "linux")]
 mod slow;
 mod smuggling;

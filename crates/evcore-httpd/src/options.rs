@@ -12,7 +12,10 @@ use evcore_serve::{
 };
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
+use crate::{
+    accept_option::AcceptOption, body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat,
+    option_error::OptionError,
+};
 
 /// The text of `--help`.
 pub const HELP: &str = "\
@@ -209,22 +212,6 @@ pub struct Options {
     pub pid_file: Option<PathBuf>,
 }
 
-/// A bad command line: one line that names the option and the allowed values.
-#[derive(Debug)]
-pub struct OptionError(String);
-
-impl fmt::Display for OptionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl From<lexopt::Error> for OptionError {
-    fn from(error: lexopt::Error) -> Self {
-        Self(format!("{error}; --help lists the options"))
-    }
-}
-
 /// Parses the arguments, without the name of the program.
 ///
 /// # Errors
@@ -393,48 +380,6 @@ impl Default for Options {
             open_files: 1000,
             delay_endpoints: true,
             pid_file: None,
-        }
-    }
-}
-
-/// A value of `--accept`.
-#[derive(Clone, Copy)]
-enum AcceptOption {
-    Off,
-    Mutex,
-    Exclusive,
-    ReusePort,
-    LeastLoaded,
-}
-
-impl AcceptOption {
-    /// A single worker shares its listeners with no other, so it needs no policy (as in nginx).
-    fn policy(self, delay: Duration, workers: usize) -> Policy {
-        let policy = match self {
-            _ if workers <= 1 => Policy::Off,
-            // With `reuseport`, no listener is shared.
-            Self::Off | Self::ReusePort => Policy::Off,
-            Self::Mutex => Policy::mutex(),
-            Self::Exclusive => Policy::exclusive(),
-            Self::LeastLoaded => Policy::least_loaded(),
-        };
-        policy.with_delay(delay)
-    }
-}
-
-impl FromStr for AcceptOption {
-    type Err = OptionError;
-
-    fn from_str(value: &str) -> Result<Self, OptionError> {
-        match value {
-            "off" => Ok(Self::Off),
-            "mutex" => Ok(Self::Mutex),
-            "exclusive" => Ok(Self::Exclusive),
-            "reuseport" => Ok(Self::ReusePort),
-            "least-loaded" => Ok(Self::LeastLoaded),
-            _ => Err(OptionError(format!(
-                "--accept {value:?}: expected off, mutex, exclusive, reuseport or least-loaded"
-            ))),
         }
     }
 }
