@@ -36,7 +36,7 @@ pub enum Event<'a> {
     NotNotified(&'a io::Error),
     /// In the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
-    /// In the worker: it lacks what another client needs, or does no more.
+    /// In the worker: it lacks a resource that another client needs, or the shortage has ended.
     Shortage(WorkerIndex, Shortage),
     /// In the worker: a connection of a load balancer, from this address, was closed, because it
     /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). This is

@@ -136,7 +136,7 @@ fn a_slots_pause_does_not_delay_other_slots() {
 }
 
 #[test]
-fn when_all_workers_have_refused_it_is_over() {
+fn the_server_ends_after_all_workers_have_refused() {
     let mut server = Fixture::serving(2);
     server.refuse(0, 0);
     assert_eq!(server.next(), Action::Wait(None));
@@ -145,7 +145,7 @@ fn when_all_workers_have_refused_it_is_over() {
 }
 
 #[test]
-fn if_no_worker_can_start_it_is_over() {
+fn the_server_ends_if_no_worker_can_start() {
     let mut server = Fixture::with_workers(3);
     server.start(0, 3);
     server.cannot_start(0, 0);

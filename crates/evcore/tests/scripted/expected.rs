@@ -46,7 +46,7 @@ pub(crate) struct Expected {
     pub(crate) chosen: Option<VecDeque<Token>>,
     /// Number of further evictions that this turn may yield.
     pub(crate) evictions_left: usize,
-    /// A listener was reported, and was not yet tried.
+    /// `true`: a listener was reported, and was not yet tried.
     pub(crate) knocked: bool,
     pub(crate) shutdown_from_outside: Option<Duration>,
     /// The end of the shutdown, by the clock that the loop shows.
