@@ -16,9 +16,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The most bytes of a registration: a row of 16, 4 for a waiting change, a bit for its descriptor,
-/// and a quarter more.
-const BYTES_MAX: usize = 26;
+/// The most bytes of a registration: a row of 12, a key of 8, 4 for a waiting change, a bit for its
+/// descriptor, and a quarter more.
+const BYTES_MAX: usize = 31;
 /// An entry of 8 bytes for the kernel, its place, a row of 16 bytes and 4 for a change that waits more.
 const BYTES_MAX_POLL: usize = BYTES_MAX + 40;
 
