@@ -1,11 +1,11 @@
-//! Builds the peers that are written in C, where their headers are installed. One needs none.
+//! Builds the peers in C whose headers are installed. One of them needs no headers.
 //!
-//! Compiling a peer's file decides whether the peer is here. Missing headers, or no C compiler at
-//! all, mean that it is absent; they are not a failure.
+//! A peer is absent if its file cannot be compiled, because headers or a C compiler are missing.
+//! That is not a failure.
 
 /// The files of `c/`, with the library that each needs.
 ///
-/// libevent before libev, which has functions of the same names for compatibility: the
+/// libevent comes before libev, which has compatible functions of the same names, because the
 /// loader takes the first.
 const PEERS: [(&str, Option<&str>); 4] = [
     ("libevent", Some("event_core")),
@@ -20,7 +20,7 @@ fn main() {
         println!("cargo::rustc-check-cfg=cfg(peer_{peer})");
         let mut build = cc::Build::new();
         build.file(format!("c/{peer}.c"));
-        // As fast as it can be, also in a debug build of ours.
+        // The peers are optimised, also in a debug build.
         build.opt_level(2).cargo_warnings(false);
         if build.try_compile(&format!("peer_{peer}")).is_ok() {
             println!("cargo::rustc-cfg=peer_{peer}");

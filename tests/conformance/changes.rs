@@ -14,7 +14,7 @@ crate::scenarios! {
     an_empty_interest_and_back_across_waits,
     an_id_is_registered_once,
     a_descriptor_under_two_keys_is_refused,
-    what_is_not_registered_cannot_be_removed,
+    an_unregistered_key_cannot_be_removed,
     ids_above_the_limit_are_refused,
     a_key_removed_inside_a_batch_is_not_reported_again,
     a_descriptor_reused_in_a_batch_reports_under_its_new_key,
@@ -81,7 +81,7 @@ fn a_descriptor_under_two_keys_is_refused(fixture: &mut Fixture) {
     fixture.expect(&[(2, WRITABLE)]);
 }
 
-fn what_is_not_registered_cannot_be_removed(fixture: &mut Fixture) {
+fn an_unregistered_key_cannot_be_removed(fixture: &mut Fixture) {
     let (_near, far) = fixture.pair();
     let key = (1 << 32) | 7;
     fixture.add(&far, key, Interest::WRITE, Mode::Level);
@@ -143,7 +143,8 @@ fn a_descriptor_reused_in_a_batch_reports_under_its_new_key(fixture: &mut Fixtur
     fixture.add(&far, old, Interest::READ, Mode::Level);
     fixture.expect(&[(old, READABLE)]);
 
-    // It is closed, and another socket gets its number at once: same id, same number.
+    // The descriptor is closed, and another socket gets its number at once. Id and number are the
+    // same.
     fixture.poller.remove_before_close(old).expect("registered");
     let (_quiet, far) = fixture.platform.succeed(far);
     fixture.add(&far, new, Interest::READ, Mode::Level);
@@ -172,7 +173,7 @@ fn a_change_that_the_kernel_refuses_is_an_error_event(fixture: &mut Fixture) {
     fixture.add(&good, 2, Interest::WRITE, Mode::Level);
     drop(lost);
     fixture.modify(1, Interest::READ);
-    // The wait returns at once, and the others are reported too.
+    // The wait returns at once, and reports the others too.
     assert_eq!(
         fixture.wait(None),
         [(1, READABLE | ERROR), (2, WRITABLE)],
@@ -183,7 +184,8 @@ fn a_change_that_the_kernel_refuses_is_an_error_event(fixture: &mut Fixture) {
     fixture.remove(1);
 }
 
-/// Each turn, as many changes are refused as the buffer holds, and each refused change is made again.
+/// In each turn, as many changes are refused as the buffer holds, and each refused change is
+/// repeated.
 fn refused_changes_do_not_starve_ready_descriptors(fixture: &mut Fixture) {
     for capacity in 1..4 {
         let (_near, good) = fixture.pair();
@@ -197,8 +199,8 @@ fn refused_changes_do_not_starve_ready_descriptors(fixture: &mut Fixture) {
     }
 }
 
-/// As above, with descriptors that were watched. Here backends differ: some refuse such a change,
-/// others report it in the wait.
+/// The same as above, with descriptors that were watched. Backends differ: some refuse such a
+/// change, others report it in the wait.
 fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
     for capacity in 1..4 {
         let (_near, good) = fixture.pair();
@@ -215,8 +217,9 @@ fn closed_descriptors_do_not_starve_ready_ones(fixture: &mut Fixture) {
     }
 }
 
-/// Waits many times with a small buffer, after a `change` each time: of any two waits one reports
-/// what is ready, which is key 0, and of as many as there are keys, one reports each of the others.
+/// Waits many times with a small buffer, with a `change` before each wait. One of any two waits
+/// must report key 0, which is ready. In as many waits as there are keys, each other key must be
+/// reported once.
 fn expect_neither_to_starve(
     fixture: &mut Fixture,
     capacity: u64,

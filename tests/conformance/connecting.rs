@@ -20,8 +20,8 @@ crate::scenarios! {
     a_socket_registered_before_a_refused_connect_reports_it,
 }
 
-/// A socket that does not block and has no peer, registered for both sides; what a wait reports of
-/// such a one (Linux: a hang-up) was reported.
+/// A non-blocking socket without a peer, registered for both sides. The report of such a socket (on
+/// Linux a hang-up) has been taken.
 fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     ioctl_fionbio(&socket, true).expect("non-blocking");
@@ -31,8 +31,8 @@ fn unconnected(fixture: &mut Fixture) -> OwnedFd {
     socket
 }
 
-/// Begins to connect, and rearms as the documentation says. Returns the result of `connect`: not
-/// every system reports a connection to its own address as in progress.
+/// Begins to connect, and rearms as the documentation says. Returns the result of `connect`,
+/// because not every system reports a connection to its own address as in progress.
 fn begin(fixture: &mut Fixture, socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
     let begun = connect(socket, &address);
     fixture.rearm(1, Interest::BOTH);
@@ -62,7 +62,7 @@ fn a_socket_registered_before_connect_reports_it(fixture: &mut Fixture) {
 }
 
 fn a_socket_registered_before_a_refused_connect_reports_it(fixture: &mut Fixture) {
-    // Bound and not listening: no other socket gets the port.
+    // This socket is bound and does not listen, so no other one gets the port.
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     bind(&taken, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("bind");
     let address = TcpStream::from(taken.try_clone().expect("a duplicate")).local_addr();

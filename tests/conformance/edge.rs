@@ -1,4 +1,4 @@
-//! `Mode::Edge`: once per side, until it has met `WouldBlock` and was rearmed.
+//! `Mode::Edge`: one report per side, until a call fails with `WouldBlock` and the side is rearmed.
 
 use std::io::{Read, Write};
 
@@ -16,7 +16,7 @@ crate::scenarios! {
     room_is_reported_again_after_it_was_used_up,
     one_side_that_was_not_rearmed_does_not_silence_the_other,
     a_change_of_interest_starts_afresh,
-    a_change_that_is_taken_back_is_no_change,
+    a_change_that_is_taken_back_has_no_effect,
     rearm_before_anything_was_reported_changes_nothing,
 }
 
@@ -77,7 +77,7 @@ fn one_side_that_was_not_rearmed_does_not_silence_the_other(fixture: &mut Fixtur
     fixture.expect(&[(1, WRITABLE)]);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
-        // A kernel that has `Edge` reports the room again.
+        // A kernel with edges reports the room again.
         let trace = fixture.now();
         assert!(
             matches!(trace[..], [(1, ready)] if ready.is_readable()),
@@ -104,7 +104,7 @@ fn a_change_of_interest_starts_afresh(fixture: &mut Fixture) {
     fixture.expect_nothing();
 }
 
-fn a_change_that_is_taken_back_is_no_change(fixture: &mut Fixture) {
+fn a_change_that_is_taken_back_has_no_effect(fixture: &mut Fixture) {
     let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
     fixture.add(&far, 1, Interest::READ, Mode::Edge);

@@ -1,4 +1,4 @@
-//! Pollers that share a listener so that one of them is woken, if the kernel can do it; otherwise the
+//! Pollers that share a listener so that one of them is woken. If the kernel lacks this, the
 //! refusal.
 
 use std::io::Write;
@@ -19,7 +19,7 @@ crate::scenarios! {
     a_reregistered_exclusive_is_woken_last_or_it_is_refused,
 }
 
-/// Here backends differ: only epoll has exclusive wake-ups.
+/// Returns whether the backend has exclusive wake-ups. Only epoll has them.
 fn can(fixture: &mut Fixture) -> bool {
     let can = fixture.poller.backend().capabilities().exclusive;
     assert_eq!(can, fixture.platform.has_exclusive(), "{}", fixture.name);
@@ -51,9 +51,11 @@ fn a_reregistered_exclusive_is_woken_last_or_it_is_refused(fixture: &mut Fixture
     }
 }
 
-/// Returns which of two workers that watch a listener is woken. The first reregisters it, or not.
+/// Returns which of two workers that watch a listener is woken. If `reregistered`, the first one
+/// has registered it again.
 ///
-/// Only a thread that sleeps in its wait can be left asleep, so the test first checks that both do.
+/// A thread can be left asleep only if it sleeps, so the test first checks that both sleep in their
+/// waits.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn first_woken_of_two(reregistered: bool) -> usize {
     use std::{
@@ -81,7 +83,7 @@ fn first_woken_of_two(reregistered: bool) -> usize {
             threads.spawn(move || {
                 sleeping.send(rustix::thread::gettid()).expect("a listener");
                 let trace = fixture.wait(None);
-                // It stays ready until it is accepted.
+                // The listener stays ready until the client is accepted.
                 assert_eq!(fixture.now(), trace, "{}", fixture.name);
                 reporting.send((worker, trace)).expect("a listener");
             });
@@ -105,7 +107,7 @@ fn until_asleep(thread: rustix::thread::Pid) {
     let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
     loop {
         let stat = std::fs::read_to_string(&path).expect("the thread lives");
-        // After the name, which is in parentheses.
+        // The state follows the name, which is in parentheses.
         if stat
             .rsplit(") ")
             .next()

@@ -1,15 +1,15 @@
-//! The backends under test, and what each of them reports where they differ.
+//! The backends under test, and the reports in which they differ.
 //!
-//! Only this file names them. Each `match` lists all of them, so that a backend without an
-//! expectation does not compile; and a [`BackendKind`] that has no arm in [`Backend::of`] fails the first
-//! scenario that is made for it.
+//! Only this file names backends. Each `match` lists all of them, so that a backend without an
+//! expectation does not compile. A [`BackendKind`] without an arm in [`Backend::of`] fails its
+//! first scenario.
 //!
-//! Run so far: epoll (also with masked edges), `io_uring`, poll and select on Linux, and the simulator's
-//! backend. **Not run:** the
-//! expectations of kqueue, of event ports, of `/dev/poll`, and of poll and select on systems other than
-//! Linux. They come from the manual pages and the kernels' sources, as do the models of the first three
-//! (`crates/evcore-poller/src/sys/fake_kernel/`). Those of poll on macOS are
-//! incomplete: there, `POLLHUP` is reported for the end of either side, even the user's own.
+//! Run so far: epoll (also with masked edges), `io_uring`, poll and select on Linux, and the
+//! simulator's backend. **Not run:** the expectations of kqueue, of event ports, of `/dev/poll`,
+//! and of poll and select on systems other than Linux. They come from the manual pages and the
+//! kernels' sources, as do the models of the first three
+//! (`crates/evcore-poller/src/sys/fake_kernel/`). The expectations of poll on macOS are incomplete:
+//! there, `POLLHUP` is reported for the end of either side, even of the own one.
 
 use evcore_poller::{BackendKind, Interest, Ready};
 
@@ -45,7 +45,7 @@ pub(crate) use each_kernel;
 /// A backend under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
-    /// Also if it masks `Edge`.
+    /// epoll, also with masked edges.
     Epoll,
     IoUring,
     Kqueue,
@@ -53,11 +53,11 @@ pub(crate) enum Backend {
     DevPoll,
     Poll,
     Select,
-    /// The simulator's, whatever it does by itself.
+    /// The simulator's backend, in any of its shapes.
     Simulated,
 }
 
-/// Its poll reports a half-close by a flag of its own, and a broken pipe as an error.
+/// True on Linux, whose poll has a flag for a half-close, and reports a broken pipe as an error.
 const LINUX: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl Backend {
@@ -74,63 +74,64 @@ impl Backend {
         }
     }
 
-    /// The readiness that it reports to `interest` if `holds` is true of a socket.
+    /// The readiness that the backend reports to `interest` if `holds` is true of a socket.
     pub(crate) fn reported(self, holds: Ready, interest: Interest) -> Ready {
         let sides = READABLE | WRITABLE | Ready::PRIORITY;
         let no_half_close = sides | WRITE_CLOSED | ERROR;
         match self {
             Self::Epoll | Self::IoUring | Self::Simulated => holds,
-            // A filter reports the end of its own side.
+            // Each filter reports the end of its own side.
             Self::Kqueue if interest.contains(Interest::WRITE) => holds,
             Self::Kqueue => holds & (sides | READ_CLOSED | ERROR),
             Self::Poll if LINUX => holds,
             Self::Poll | Self::EventPorts | Self::DevPoll => holds & no_half_close,
-            // The end of a stream, a hang-up and an error make a side ready, and nothing else is reported.
+            // A side is ready at the end of a stream, after a hang-up and after an error. Nothing
+            // else is reported.
             Self::Select => holds & sides,
         }
     }
 
-    /// The ends that it reports of an `Edge` that has reported and was not rearmed.
+    /// The ends that the backend reports for an `Edge` that has reported and was not rearmed.
     pub(crate) fn ends_behind_a_report(self) -> Ready {
         match self {
             Self::Epoll | Self::IoUring | Self::Kqueue | Self::Simulated => {
                 READ_CLOSED | WRITE_CLOSED | ERROR
             }
             Self::Poll if LINUX => READ_CLOSED | WRITE_CLOSED | ERROR,
-            // macOS' poll watches for nothing for an entry that asks for no readiness.
+            // poll on macOS reports nothing for an entry without requested readiness.
             Self::Poll if cfg!(target_vendor = "apple") => Ready::NONE,
             Self::Poll | Self::EventPorts | Self::DevPoll => WRITE_CLOSED | ERROR,
             Self::Select => Ready::NONE,
         }
     }
 
-    /// The readiness that it reports of the reading end of a pipe without a writer.
+    /// The readiness that the backend reports for the reading end of a pipe without a writer.
     pub(crate) fn pipe_without_a_writer(self) -> Ready {
         match self {
             Self::Epoll | Self::IoUring | Self::EventPorts | Self::DevPoll | Self::Poll => {
                 READABLE | WRITE_CLOSED
             }
-            // The end of the side that is read, as of a socket.
+            // This is the end of the side that is read, as for a socket.
             Self::Kqueue => READABLE | READ_CLOSED,
             Self::Select => READABLE,
             Self::Simulated => unreachable!("a world has no pipes"),
         }
     }
 
-    /// The readiness that it reports of the writing end of a pipe without a reader.
+    /// The readiness that the backend reports for the writing end of a pipe without a reader.
     pub(crate) fn pipe_without_a_reader(self) -> Ready {
         match self {
             Self::Epoll | Self::IoUring => WRITABLE | ERROR,
             Self::Poll if LINUX => WRITABLE | ERROR,
-            // POLLHUP, and the end of the side that is written.
+            // This is POLLHUP, and the end of the side that is written.
             Self::Poll | Self::EventPorts | Self::DevPoll | Self::Kqueue => WRITABLE | WRITE_CLOSED,
             Self::Select => WRITABLE,
             Self::Simulated => unreachable!("a world has no pipes"),
         }
     }
 
-    /// Returns whether a pipe without a reader can be registered. (NetBSD's kqueue answers as for a
-    /// closed descriptor.)
+    /// Returns whether a pipe without a reader can be registered. (NetBSD's kqueue returns the
+    /// error of a closed descriptor.)
     pub(crate) fn takes_a_pipe_without_a_reader(self) -> bool {
         match self {
             Self::Kqueue => !cfg!(target_os = "netbsd"),
@@ -139,31 +140,31 @@ impl Backend {
         }
     }
 
-    /// Returns whether it reports priority data, or refuses the interest.
+    /// Returns whether the backend reports priority data. Otherwise it refuses the interest.
     pub(crate) fn has_priority(self) -> bool {
         match self {
             Self::Epoll | Self::IoUring | Self::EventPorts | Self::DevPoll => true,
             Self::Poll | Self::Select => true,
-            // Not every system has a filter for it.
+            // Not every system has a filter for priority data.
             Self::Kqueue => false,
             Self::Simulated => unreachable!("in a world there are plain bytes alone"),
         }
     }
 
-    /// Returns whether it may have exclusive registrations: always, except for the simulator's,
-    /// which has them in some shapes.
+    /// Returns whether the backend has exclusive registrations. The simulator's has them in some
+    /// shapes.
     pub(crate) fn has_exclusive(self) -> bool {
         match self {
             Self::Epoll | Self::Simulated => true,
-            // An exclusive request takes a wake-up even if its worker is busy.
+            // An exclusive request would take a wake-up even if its worker is busy.
             Self::IoUring => false,
             Self::Kqueue | Self::EventPorts | Self::DevPoll => false,
             Self::Poll | Self::Select => false,
         }
     }
 
-    /// Returns whether it has a descriptor that another poller can watch. (An event port has one
-    /// that is not lent, and `/dev/poll` cannot be polled.)
+    /// Returns whether the backend has a descriptor that another poller can watch. (An event port
+    /// has one that is not lent, and `/dev/poll` cannot be polled.)
     pub(crate) fn has_descriptor(self) -> bool {
         match self {
             Self::Epoll | Self::Kqueue => true,
@@ -182,9 +183,9 @@ impl Backend {
         }
     }
 
-    /// Returns whether a reused number is taken for its previous file. Others identify files
-    /// (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll` is silent if the
-    /// close does not mark the entry. The close of a socket does.)
+    /// Returns whether the backend takes a reused number for its previous file. Other backends
+    /// identify files (epoll), or drop a number with its file (kqueue, event ports). (`/dev/poll`
+    /// is silent if the close does not mark the entry. The close of a socket does.)
     pub(crate) fn knows_numbers_alone(self) -> bool {
         match self {
             Self::Poll | Self::Select | Self::DevPoll => true,
@@ -194,7 +195,7 @@ impl Backend {
         }
     }
 
-    /// Returns whether it watches only low numbers.
+    /// Returns whether the backend watches only low numbers.
     pub(crate) fn has_sets(self) -> bool {
         match self {
             Self::Select => true,

@@ -20,7 +20,7 @@ crate::scenarios! {
     a_terminal_that_has_hung_up_is_an_edge_once,
 }
 
-/// Here backends differ: epoll accepts only files with readiness; a kqueue or a port may
+/// Backends differ: epoll accepts only files with readiness, and a kqueue or an event port may
 /// refuse a device.
 fn a_file_without_readiness_is_refused_or_always_ready(fixture: &mut Fixture) {
     let program = std::env::current_exe().expect("this program");
@@ -35,7 +35,7 @@ fn a_file_without_readiness_is_refused_or_always_ready(fixture: &mut Fixture) {
                 let message = error.to_string();
                 let expected = format!("{} cannot watch", fixture.poller.backend().name());
                 assert!(message.starts_with(&expected), "{message}");
-                // It is true of each of them.
+                // All three kinds of file are always ready.
                 let why = "a file of its kind (such as a regular file, a directory or /dev/null) \
                            is always ready";
                 assert!(message.contains(why), "{}: {message}", fixture.name);
@@ -51,7 +51,7 @@ fn a_file_without_readiness_is_refused_or_always_ready(fixture: &mut Fixture) {
     }
 }
 
-/// Here backends differ: epoll drops a closed descriptor, poll reports it once.
+/// Backends differ: epoll drops a closed descriptor, poll reports it once.
 fn a_closed_descriptor_hides_none_of_a_hundred(fixture: &mut Fixture) {
     let good: Vec<_> = (0..100).map(|_| fixture.pair()).collect();
     let lost = fixture
@@ -77,7 +77,7 @@ fn a_closed_descriptor_hides_none_of_a_hundred(fixture: &mut Fixture) {
     for _ in 0..3 {
         fixture.expect(&all_good);
     }
-    // Removing it is an error on some backends. Even then it is not registered any more.
+    // Removing a closed descriptor is an error on some backends. It is unregistered in any case.
     let _ = fixture.poller.remove(1000);
     assert!(fixture.poller.remove(1000).is_err());
     fixture.expect(&all_good);
@@ -93,7 +93,7 @@ fn a_descriptor_removed_before_close_is_silent(fixture: &mut Fixture) {
     fixture.expect(&[(2, WRITABLE)]);
 }
 
-/// Here backends differ: select's sets end at 1024.
+/// Backends differ: select's sets end at 1024.
 fn a_descriptor_beyond_the_sets_is_refused_or_watched(fixture: &mut Fixture) {
     let ((_near, far), (_other, good)) = (kernel::pair(), kernel::pair());
     fixture.add(&good, 1, Interest::WRITE, Mode::Level);
@@ -116,10 +116,10 @@ fn a_descriptor_beyond_the_sets_is_refused_or_watched(fixture: &mut Fixture) {
     }
 }
 
-/// Nothing can wake such a file, and it is always ready.
+/// A terminal that has hung up is always ready, and no later event can wake it.
 fn a_terminal_that_has_hung_up_is_an_edge_once(fixture: &mut Fixture) {
     let Some(terminal) = kernel::hung_up_terminal() else {
-        return not_run("how a terminal hangs up was not tried on this system");
+        return not_run("the hang-up of a terminal was not tried on this system");
     };
     fixture.add(&terminal, 1, Interest::READ, Mode::Edge);
     for _ in 0..2 {

@@ -36,17 +36,18 @@ pub(crate) struct Fixture {
     pub(crate) name: String,
     /// The last interest under each key.
     interests: BTreeMap<u64, Interest>,
-    // `None` in a simulation, which a fork does not affect.
+    // It is `None` in a simulation, which a fork does not affect.
     present: Option<Running>,
 }
 
-/// The events of a wait, by rising keys.
+/// The events of a wait, sorted by key.
 pub(crate) type Trace = Vec<(u64, Ready)>;
 
 impl Fixture {
-    /// `None` if the running kernel refuses the backend; then the scenario is reported as not run.
+    /// Creates a fixture. If the running kernel refuses the backend, reports the scenario as not
+    /// run, and returns `None`.
     pub(crate) fn if_permitted(kind: BackendKind, scenario: &str) -> Option<Self> {
-        // Every other one is always permitted.
+        // Every other backend is always permitted.
         let runs = kind != BackendKind::IoUring || is_permitted(kind);
         runs.then(|| Self::of_kernel(kind, scenario))
     }
@@ -78,8 +79,8 @@ impl Fixture {
         self.platform.pair()
     }
 
-    /// Waits until the other scenarios are over, for a scenario that forks. None begins while the guard
-    /// lives.
+    /// Waits until the other scenarios are over, for a scenario that forks. No other one begins
+    /// while the guard lives.
     pub(crate) fn alone(&mut self) -> MutexGuard<'static, usize> {
         self.present = None;
         alone()
@@ -98,8 +99,8 @@ impl Fixture {
         added.unwrap_or_else(|error| panic!("{}: add {key}: {error}", self.name));
     }
 
-    /// Registers a descriptor for each key, and then closes them all. Each has a
-    /// [number of its own](Platform::with_a_number_of_its_own), from the `first` on.
+    /// Registers a descriptor for each key, and then closes all of them. Each has a [number of its
+    /// own](Platform::with_a_number_of_its_own), counted from `first`.
     #[track_caller]
     pub(crate) fn add_closed(&mut self, first: i32, keys: Range<u64>, interest: Interest) {
         let mut closed = Vec::new();
@@ -146,13 +147,14 @@ impl Fixture {
         trace
     }
 
-    /// The present readiness. (One end of a pair sees at once what the other end does.)
+    /// Polls, and returns the present readiness. (One end of a pair sees at once what the other end
+    /// does.)
     #[track_caller]
     pub(crate) fn now(&mut self) -> Trace {
         self.wait(Some(Duration::ZERO))
     }
 
-    /// Polls, and compares with what is true, as far as this backend reports it.
+    /// Polls, and compares the reports with the true readiness, as far as this backend reports it.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(u64, Ready)]) {
         let reported = expected
@@ -162,8 +164,8 @@ impl Fixture {
         assert_eq!(self.now(), reported, "{}", self.name);
     }
 
-    /// Polls for the end of an `Edge` that has reported and was not rearmed. If the backend reports it
-    /// at all, `end` is due, perhaps with the bits of `perhaps`.
+    /// Polls for the end of an `Edge` that has reported and was not rearmed. A backend that reports
+    /// ends in this case must report `end`, and may report the bits of `perhaps`.
     #[track_caller]
     pub(crate) fn expect_end(&mut self, key: u64, end: Ready, perhaps: Ready) {
         let trace = self.now();
@@ -205,7 +207,7 @@ impl Fixture {
         self.expect(&[]);
     }
 
-    /// Checks by waits that nothing is left to report, and that nothing ends them early.
+    /// Checks by waits that nothing is left to report, and that no wait ends early.
     #[track_caller]
     pub(crate) fn expect_silence(&mut self) {
         let timeout = Duration::from_millis(5);

@@ -1,4 +1,4 @@
-//! A poller in a forked child: an error, and the parent's registrations stay as they are.
+//! A poller in a forked child: calls fail, and the parent's registrations stay as they are.
 
 #![allow(unsafe_code, reason = "this process is forked")]
 
@@ -29,10 +29,10 @@ fn a_forked_child_is_refused_and_the_parent_goes_on(fixture: &mut Fixture) {
         let waited = poller.wait(&mut fixture.events, None).map(drop);
         let added = poller.add(&unknown, 2, Interest::WRITE, Mode::Level);
         let exclusive = poller.add(&unknown, 2, Interest::READ, Mode::Exclusive);
-        // If it can be exclusive at all, the fork is the reason for the refusal.
+        // If the backend has exclusive registrations, the fork is the reason for the refusal.
         let exclusive = !poller.backend().capabilities().exclusive || is_refused(exclusive);
         let removed = poller.remove(1);
-        // No call reached the kernel, but the child's table does not have it any more.
+        // No call reached the kernel, but the child's table has lost the registration.
         let is_removed = poller.modify(1, Interest::READ).is_err();
         is_refused(waited) && is_refused(added) && is_refused(removed) && is_removed && exclusive
     });
@@ -56,7 +56,7 @@ fn a_child_wakes_its_parent_through_a_wakers_descriptor(fixture: &mut Fixture) {
     }
 }
 
-/// Runs `claim` in a forked child, and returns what it did.
+/// Runs `claim` in a forked child, and returns its result.
 ///
 /// Threads that do not exist in the child may have held any lock: `claim` must not allocate.
 fn in_a_child(claim: impl FnOnce() -> bool) -> bool {
@@ -64,7 +64,7 @@ fn in_a_child(claim: impl FnOnce() -> bool) -> bool {
     match unsafe { libc::fork() } {
         0 => {
             let code = i32::from(!claim());
-            // SAFETY: it has no preconditions.
+            // SAFETY: the call has no preconditions.
             unsafe { libc::_exit(code) }
         }
         child => {

@@ -29,14 +29,14 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     pub(crate) fn new(kind: BackendKind) -> Self {
-        // The tests run in parallel, and some need thousands.
+        // The tests run in parallel, and some need thousands of descriptors.
         allow_many_descriptors();
         let since = Instant::now();
         Self { kind, since }
     }
 
-    /// `nth` of the numbers that only these scenarios use: at the end of those that the process may
-    /// have, or that select can watch.
+    /// The `nth` of the descriptor numbers that only these scenarios use. They are the highest that
+    /// the process may have, or that select can watch.
     fn own_number(&self, nth: i32) -> i32 {
         if self.backend().has_sets() {
             return 1000 + nth;
@@ -97,8 +97,7 @@ impl Platform for Kernel {
 
     /// Duplicates of one socket.
     fn many_sockets(&self, count: u64) -> ManySockets {
-        // The other descriptors of the tests stay below this, where select, whose sets end at 1024,
-        // can watch them too.
+        // All other descriptors of the tests stay below this number.
         const CROWDED: i32 = 2000;
         let lowest = if self.backend().has_sets() {
             0
@@ -114,7 +113,7 @@ impl Platform for Kernel {
         ManySockets::new(vec![(Socket::Real(near), Socket::Real(far))], twins)
     }
 
-    /// A bare `poll` of the one descriptor.
+    /// Calls `poll` for the one descriptor.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let Socket::Real(socket) = socket else {
             panic!("a socket of a world")
@@ -137,7 +136,7 @@ impl Platform for Kernel {
     }
 }
 
-/// Two connected stream sockets that do not block: for what only a kernel can do with them.
+/// Two connected non-blocking stream sockets, for scenarios that need a kernel.
 pub(crate) fn pair() -> (UnixStream, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair of sockets");
     for end in [&near, &far] {
@@ -146,7 +145,7 @@ pub(crate) fn pair() -> (UnixStream, UnixStream) {
     (near, far)
 }
 
-/// A terminal whose other side has been closed. `None` where nobody has tried what that does.
+/// A terminal whose other side has been closed. `None` on systems on which that was not tried.
 #[cfg(target_os = "linux")]
 pub(crate) fn hung_up_terminal() -> Option<OwnedFd> {
     use rustix::{

@@ -1,4 +1,4 @@
-//! `Mode::Level`: reported in every wait while it lasts.
+//! `Mode::Level`: readiness is reported in every wait while it lasts.
 
 use std::io::{Read, Write};
 

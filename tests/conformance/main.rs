@@ -1,10 +1,10 @@
-//! One contract over every backend: each scenario is a test for each backend of this system, and for
+//! One contract for all backends. Each scenario is a test for each backend of this system, and for
 //! the simulator's in each of its shapes. It has the exact traces that each of them must report.
 //!
-//! A failure names the backend and the scenario by the path of the test: `edge::poll::...`.
-//! Where backends may differ, `expectations.rs` has the expectations of each, and which of them were
-//! never run. `no_equivalent.rs` lists what the simulator has no equivalent of, with the reason;
-//! nothing else is left out there.
+//! A failure names the backend and the scenario by the path of the test: `edge::poll::...`. If
+//! backends may differ, `expectations.rs` has the expectations of each, and lists those that were
+//! never run. `no_equivalent.rs` lists the features without an equivalent in the simulator, with
+//! the reasons. No other scenario is left out there.
 
 mod exclusive_run;
 mod expectations;
@@ -53,8 +53,8 @@ mod refused;
 
 mod model;
 
-/// Makes a `#[test]` of each scenario (a function of a [`Fixture`](fixture::Fixture)) for each backend;
-/// of those behind `of kernels alone:`, for each backend but the simulator's.
+/// Makes a `#[test]` of each scenario (a function of a [`Fixture`](fixture::Fixture)) for each
+/// backend. Scenarios after `of kernels alone:` are not for the simulator's.
 macro_rules! scenarios {
     (@tests $fixture:expr, $($scenario:ident),*) => {
         $(

@@ -1,4 +1,4 @@
-//! Many descriptors, and buffers that are too small for them.
+//! Many descriptors, and event buffers that are too small for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ crate::scenarios! {
     sources_are_removed_in_any_order,
 }
 
-/// `count` of them, registered for writing under the keys from 0.
+/// Creates `count` sockets, and registers them for writing under the keys from 0.
 fn many_sockets(fixture: &mut Fixture, count: u64, mode: Mode) -> ManySockets {
     let sockets = fixture.platform.many_sockets(count);
     for (member, key) in sockets.members().into_iter().zip(0..) {
@@ -33,7 +33,8 @@ fn many_sockets(fixture: &mut Fixture, count: u64, mode: Mode) -> ManySockets {
     sockets
 }
 
-/// `count`, or as many as select can watch in addition to the descriptors of the other tests.
+/// Returns `count`, or the lower number that select can watch in addition to the descriptors of the
+/// other tests.
 fn at_most(count: u64, fixture: &Fixture) -> u64 {
     if fixture.platform.backend().has_sets() {
         count.min(200)
@@ -48,7 +49,7 @@ fn all_report(fixture: &mut Fixture, count: u64) {
     fixture.events = Events::bounded(usize::try_from(count).expect("thousands"));
     let all: Vec<_> = (0..count).map(|key| (key, WRITABLE)).collect();
     for _ in 0..2 {
-        // Compared before it is printed: it is long.
+        // `assert_eq!` would print both long lists.
         assert!(fixture.now() == all, "{}", fixture.name);
         sockets.fill();
         fixture.expect_nothing();
@@ -98,7 +99,7 @@ fn nothing_starves_with_a_small_buffer(fixture: &mut Fixture) {
     );
 }
 
-/// Readiness that lasts is reported after readiness that was not reported yet.
+/// Readiness that is new is reported before readiness that lasts.
 fn all_are_seen_soon_if_all_become_ready_at_once(fixture: &mut Fixture) {
     const ROOM: u32 = 100;
     let count = at_most(1000, fixture);
@@ -143,7 +144,7 @@ fn a_buffer_of_one_serves_all_in_turn(fixture: &mut Fixture) {
 fn sources_are_removed_in_any_order(fixture: &mut Fixture) {
     let _crowd = many_sockets(fixture, 60, Mode::Level);
     let mut present: Vec<_> = (0..60).map(|key| (key, WRITABLE)).collect();
-    // 37 and 61 have no common divisor: a permutation of the places.
+    // 37 and 61 have no common divisor, so this is a permutation of the places.
     for step in 0..60 {
         let (key, _) = present.remove(step * 37 % present.len());
         fixture.remove(key);

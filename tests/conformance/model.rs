@@ -1,13 +1,14 @@
 //! Every backend against a model, step by step, over random histories.
 //!
-//! The model has the interests of the caller, the reports so far, and what the peer did. The platform
-//! supplies what else is true of a socket: a kernel by a bare `poll`, a simulation by a poller that
-//! has never seen it. So `Level` and `Oneshot` are predicted to the bit, on every backend. For `Edge`
-//! the model has what must be reported (a side that is due, and an end once, whether a side is due or
-//! not), what may be, and for masked edges that nothing else is.
+//! The model has the interests of the caller, the reports so far, and the acts of the peer. The
+//! platform supplies the true readiness of a socket: a kernel by a bare `poll`, a simulation by a
+//! poller that has never seen it. So `Level` and `Oneshot` are predicted to the bit, on every
+//! backend. For `Edge` the model has the readiness that must be reported: a side that is due, and
+//! each end once. It also has the readiness that may be reported. For masked edges that is the
+//! same.
 //!
-//! A second model has a buffer that is too small, and changes that are refused in each turn: no wake
-//! comes late, and nothing that is ready waits for long.
+//! A second model has a buffer that is too small, and changes that are refused in each turn. It
+//! checks that no wake comes late, and that no readiness waits for long.
 
 use std::{
     io::{Read, Write},
@@ -24,10 +25,10 @@ use crate::{
     socket::{Drained, Socket, drain, fill},
 };
 
-/// The ids of a program are below this.
+/// Number of ids of a program.
 pub(crate) const IDS: u64 = 4;
 
-/// A step of a program. `tests/fuzz/` makes programs of bytes.
+/// A step of a program. `tests/fuzz/` makes programs from bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Add(u64, Interest, Mode),
@@ -35,8 +36,8 @@ pub(crate) enum Step {
     Remove(u64),
     /// Calls `remove_before_close`, closes both ends and opens a new pair, often under the same number.
     Replace(u64),
-    /// As `Replace`, but a duplicate stays open, so that epoll goes on reporting it (if sockets have
-    /// duplicates).
+    /// The same as `Replace`, but a duplicate stays open, so that epoll goes on reporting it (if
+    /// sockets have duplicates).
     LeaveBehind(u64),
     /// Drains until `WouldBlock` and rearms reading.
     RearmRead(u64),
@@ -47,15 +48,15 @@ pub(crate) enum Step {
     /// The peer reads all.
     PeerReads(u64),
     PeerShutsDown(u64),
-    /// The peer reads all, and the own side is shut: with the peer's, that is a hang-up. (select does
-    /// not report that of a socket that is full.)
+    /// The peer reads all, and the socket's own side is shut down. If both sides are shut, that is
+    /// a hang-up. (select does not report a hang-up of a full socket.)
     ShutsDown(u64),
     PeerCloses(u64),
-    /// One byte is read, if there is one.
+    /// Reads one byte, if there is one.
     Read(u64),
-    /// The poller is woken.
+    /// Wakes the poller.
     Wake,
-    /// A write to the descriptor of its waker wakes it (if there is one).
+    /// Wakes the poller by a write to the descriptor of its waker, if there is one.
     WakeByHand,
     Wait,
 }
@@ -99,13 +100,13 @@ struct Registered {
     key: u64,
     mode: Mode,
     wanted: Interest,
-    /// `wanted` as it was at the last wait.
+    /// The value of `wanted` at the last wait.
     settled: Interest,
-    /// `Edge`: the sides that must be reported when they are ready.
+    /// The sides of an `Edge` that must be reported when they are ready.
     due: Interest,
-    /// `Edge`: the ends that were reported.
+    /// The ends of an `Edge` that were reported.
     ended: Ready,
-    /// `Oneshot`: it has not reported yet.
+    /// True for a `Oneshot` without a report.
     armed: bool,
 }
 
@@ -122,7 +123,7 @@ struct Course {
     pairs: Vec<(Socket, Socket)>,
     peers: Vec<Peer>,
     registered: Vec<Option<Registered>>,
-    /// Nothing can be written any more.
+    /// The sockets to which nothing can be written any more.
     is_shut: Vec<bool>,
     generation: u64,
     /// Duplicates of sockets that were replaced.
@@ -178,7 +179,7 @@ impl Course {
                 }
             }
             Step::PeerWrites(id) => {
-                // It may have shut its side, or be full.
+                // The peer may have shut its side, or the socket may be full.
                 let _ = (&self.pairs[at(id)].1).write(b"a");
             }
             Step::PeerReads(id) => {
@@ -191,7 +192,7 @@ impl Course {
                 }
             }
             Step::PeerCloses(id) => {
-                // Data that it has not read would be an error of the other end.
+                // Unread data would be an error of the other end.
                 drain(&self.pairs[at(id)].1);
                 self.pairs[at(id)].1 = self.fixture.pair().0;
                 self.peers[at(id)] = Peer::Closed;
@@ -278,7 +279,7 @@ impl Course {
         }
     }
 
-    /// Waits twice: by the second time, nothing has changed.
+    /// Waits twice, without a change before the second wait.
     fn wait(&mut self) {
         self.wait_once();
         let edges: Vec<_> = self
@@ -294,7 +295,7 @@ impl Course {
             self.fixture.name
         );
         if !self.left_behind.is_empty() {
-            // To drop a stale registration, a poller may register all others anew.
+            // A poller may register all descriptors again to drop a stale registration.
             return;
         }
         for registered in edges {
@@ -322,13 +323,13 @@ impl Course {
             let reported = reported.map_or(Ready::NONE, |event| event.1);
             let mut holds = platform.truth(near, registered.wanted);
             if registered.wanted.contains(Interest::READ) && self.peers[place] != Peer::Open {
-                // Not every kernel has a flag for it.
+                // Not every kernel has a flag for this end.
                 holds |= READ_CLOSED;
             }
             let holds = backend.reported(holds, registered.wanted);
             let ends = holds & backend.ends_behind_a_report();
             let possible = if backend.has_late_edges() {
-                // Priority data is checked: the wake-up for other data claims it too.
+                // Priority data is checked, because the wake-up for other data reports it too.
                 let late = registered.wanted - Interest::PRIORITY;
                 holds | Ready::from_bits_truncate(u16::from(late.bits()))
             } else {
@@ -346,7 +347,8 @@ impl Course {
 }
 
 impl Registered {
-    /// Checks what a wait has `reported` against what is true, and what an `Edge` may report.
+    /// Checks what a wait has `reported` against the true readiness, and against what an `Edge` may
+    /// report.
     fn check(&mut self, reported: Ready, holds: Ready, possible: Ready, name: &str) {
         match self.mode {
             Mode::Level | Mode::Exclusive => assert_eq!(reported, holds, "{name}: {self:?}"),
@@ -363,8 +365,8 @@ impl Registered {
         }
     }
 
-    /// Checks that what is due is reported, and that nothing else is if edges are masked. `ends` are
-    /// those that are true and are reported even if no side is due.
+    /// Checks that due sides are reported, and for masked edges that nothing else is. `ends` are
+    /// the true ends that are reported even if no side is due.
     fn check_edge(&mut self, reported: Ready, holds: Ready, ends: Ready, masks: bool, name: &str) {
         if self.wanted != self.settled {
             (self.due, self.ended) = (self.wanted, Ready::NONE);
@@ -384,7 +386,7 @@ impl Registered {
         self.ended |= reported & (READ_CLOSED | WRITE_CLOSED | ERROR);
     }
 
-    /// Each end is due once; after a hang-up or an error, none is.
+    /// The ends that are due. Each is due once, and none after a hang-up or an error.
     fn due_ends(&self, ends: Ready) -> Ready {
         if self.ended.is_write_closed() || self.ended.is_error() {
             return Ready::NONE;
@@ -398,18 +400,18 @@ impl Registered {
 
 #[derive(Clone, Copy, Debug)]
 enum Scarcity {
-    /// The peer writes a byte, and what it wrote stays there.
+    /// The peer writes a byte, which stays there.
     Ready(usize),
     Drained(usize),
-    /// A change is refused from here on, in each turn.
+    /// From here on, this change is refused in each turn.
     Refused(usize),
-    /// Its interest is empty from here on.
+    /// From here on, the interest of this key is empty.
     Dropped(usize),
     Wake,
     Wait,
 }
 
-/// Number of descriptors that can be ready, and of changes that can be refused.
+/// Number of descriptors that can be ready, and number of changes that can be refused.
 const CROWD: usize = 5;
 
 fn scarcity() -> impl Strategy<Value = Scarcity> {
@@ -424,14 +426,15 @@ fn scarcity() -> impl Strategy<Value = Scarcity> {
     ]
 }
 
-/// The keys below `CROWD` are sockets; those from there on are closed descriptors.
+/// Many descriptors in a small buffer. Keys below `CROWD` are sockets, and higher ones are closed
+/// descriptors.
 struct Scarce {
     fixture: Fixture,
     pairs: Vec<(Socket, Socket)>,
     is_ready: [bool; CROWD],
     is_refused: [bool; CROWD],
     is_woken: bool,
-    /// Number of waits in a row that have not reported it, though it was ready.
+    /// Number of waits in a row that have not reported each socket although it was ready.
     waits_without: [usize; CROWD],
     capacity: usize,
 }
@@ -486,7 +489,8 @@ impl Scarce {
         let trace = self.fixture.now();
         let name = &self.fixture.name;
         let is_woken = mem::take(&mut self.is_woken);
-        // A simulation's backend keeps its wakes, and a wait full of refusals does not call it.
+        // A simulation's backend keeps its wakes, and a wait that is full of refusals does not call
+        // it.
         if matches!(self.pairs[0].0, Socket::Real(_)) {
             assert_eq!(self.fixture.events.was_woken(), is_woken, "{name}: woken");
         }
@@ -497,11 +501,11 @@ impl Scarce {
             let waits = &mut self.waits_without[nth];
             *waits = match (is_reported, self.is_ready[nth]) {
                 (false, true) if !is_woken => *waits + 1,
-                // The wake may have taken its place, in the one wait of two that was for it.
+                // In one of two waits, the wake may have taken the place of a report.
                 (false, true) => waits.saturating_sub(1),
                 _ => 0,
             };
-            // Of any two waits, one serves what is ready before what is refused.
+            // One of any two waits reports readiness before refusals.
             let limit = 2 * CROWD.div_ceil(self.capacity);
             assert!(
                 *waits <= limit,

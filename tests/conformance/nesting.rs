@@ -26,7 +26,7 @@ fn a_nested_poller_is_readable_while_it_has_something_to_report(fixture: &mut Fi
     let (mut near, far) = fixture.pair();
     fixture.add(&far, 1, Interest::NONE, Mode::Level);
     fixture.modify(1, Interest::READ);
-    fixture.expect_nothing(); // passes the change on
+    fixture.expect_nothing(); // passes the change to the kernel
 
     let Some(nested) = fixture.poller.backend().descriptor() else {
         return;

@@ -7,7 +7,7 @@ use crate::{
     oneshot, priority, reregistering, signals, stale, stream_ends, wait_timeouts, waking,
 };
 
-/// Features without an equivalent in a simulation, and the scenarios about them.
+/// Reasons why features have no equivalent in a simulation, and the scenarios about these features.
 const NO_EQUIVALENT: &[(&str, &[&str])] = &[
     (
         "duplicates of a descriptor: a simulated socket has one number",
@@ -46,7 +46,7 @@ const NO_EQUIVALENT: &[(&str, &[&str])] = &[
             "priority_data_after_a_wait_is_reported",
             "priority_data_behind_unread_data_is_reported",
             "priority_data_is_reported_to_a_writer_without_room",
-            "data_is_no_priority_data",
+            "data_is_not_priority_data",
         ],
     ),
     (

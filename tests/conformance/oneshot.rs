@@ -1,4 +1,4 @@
-//! `Mode::Oneshot`: once, and then nothing until `modify`.
+//! `Mode::Oneshot`: one report, and then none until `modify`.
 
 use std::io::Write;
 

@@ -1,7 +1,7 @@
 //! The platform of a scenario: this system's kernel, or a simulation.
 //!
-//! It has everything that the two do differently: sockets, reused numbers, many sockets, time, and
-//! what happens while a poller waits.
+//! It has everything in which the two differ: sockets, reused numbers, many sockets, time, and
+//! events during a wait.
 
 use std::{fmt, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 
 /// A kernel with one of its interfaces, or a simulation with a poller of some shape.
 pub(crate) trait Platform: fmt::Debug + Send + Sync {
-    /// For messages of panics.
+    /// The name, for messages of panics.
     fn name(&self) -> String;
 
     /// The expectations of the poller under test.
@@ -23,13 +23,13 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// A poller of the kind that is under test.
     fn poller(&self) -> Poller;
 
-    /// Returns whether that poller should have exclusive registrations.
+    /// Returns whether the poller should have exclusive registrations.
     fn has_exclusive(&self) -> bool;
 
     /// The clock of that poller's waits.
     fn time(&self) -> Duration;
 
-    /// Two connected stream sockets that do not block. One sees at once what the other does.
+    /// Two connected non-blocking stream sockets. One sees at once what the other does.
     fn pair(&self) -> (Socket, Socket);
 
     /// Two such sockets, the first for [`write_during`](Self::write_during).
@@ -43,7 +43,7 @@ pub(crate) trait Platform: fmt::Debug + Send + Sync {
     /// The same socket under a number that is not reused after its close: the `nth` such number.
     fn with_a_number_of_its_own(&self, socket: Socket, nth: i32) -> Socket;
 
-    /// Many sockets, which are full and empty together.
+    /// Many sockets, which become full and empty together.
     fn many_sockets(&self, count: u64) -> ManySockets;
 
     /// The true readiness of a socket, as far as `interest` includes it, found without the poller
@@ -81,14 +81,14 @@ impl ManySockets {
         self.members.iter().map(AsRef::as_ref).collect()
     }
 
-    /// None of them has room from here on.
+    /// Fills all sockets, so that none has room.
     pub(crate) fn fill(&self) {
         for (_, far) in &self.pairs {
             fill(far);
         }
     }
 
-    /// All of them have room again.
+    /// Drains all sockets, so that all have room again.
     pub(crate) fn drain(&self) {
         for (near, _) in &self.pairs {
             drain(near);

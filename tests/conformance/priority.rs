@@ -1,4 +1,4 @@
-//! `Interest::PRIORITY`: urgent data, and nothing that only resembles it.
+//! `Interest::PRIORITY`: urgent data is reported, and nothing that resembles it.
 
 use std::{
     io::Write,
@@ -14,19 +14,20 @@ use crate::{
 };
 
 crate::scenarios! {
-    a_hang_up_is_no_priority_data,
-    a_refused_change_is_no_priority_data;
+    a_hang_up_is_not_priority_data,
+    a_refused_change_is_not_priority_data;
     of kernels alone:
     priority_data_before_the_first_wait_is_reported,
     priority_data_after_a_wait_is_reported,
     priority_data_behind_unread_data_is_reported,
     priority_data_is_reported_to_a_writer_without_room,
-    data_is_no_priority_data,
+    data_is_not_priority_data,
 }
 
 const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
 
-/// Two connected TCP sockets that do not block: a Unix socket has urgent data only on some systems.
+/// Two connected non-blocking TCP sockets, because Unix sockets have urgent data only on some
+/// systems.
 fn tcp_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("an address");
@@ -49,8 +50,8 @@ fn take_urgent(far: &TcpStream) {
     assert_eq!(&byte, b"!");
 }
 
-/// Registers `source` under key 1. Returns whether the backend takes such an interest: kqueue refuses
-/// it.
+/// Registers `source` under key 1. Returns whether the backend takes this interest, which kqueue
+/// refuses.
 fn can_watch(fixture: &mut Fixture, source: &impl Source, interest: Interest, mode: Mode) -> bool {
     match fixture.poller.add(source, 1, interest, mode) {
         Err(Error::NoPriority { .. }) => {
@@ -65,7 +66,8 @@ fn can_watch(fixture: &mut Fixture, source: &impl Source, interest: Interest, mo
     }
 }
 
-/// The urgent byte is reported; then again, or once, by the mode; and after it was taken, no more.
+/// Expects the urgent byte to be reported: once or again, depending on the mode, and not after it
+/// was taken.
 fn expect_urgent(fixture: &mut Fixture, far: &TcpStream, mode: Mode) {
     let expected = [(1, Ready::PRIORITY)];
     let first = fixture.wait(Some(DEADLINE));
@@ -116,7 +118,7 @@ fn priority_data_after_a_wait_is_reported(fixture: &mut Fixture) {
     }
 }
 
-/// Other data is not reported, ends no wait, and hides nothing.
+/// Other data is not reported, does not end a wait, and does not hide priority data.
 fn priority_data_behind_unread_data_is_reported(fixture: &mut Fixture) {
     for mode in MODES {
         let (mut near, far) = tcp_pair();
@@ -157,7 +159,7 @@ fn priority_data_is_reported_to_a_writer_without_room(fixture: &mut Fixture) {
     }
 }
 
-fn data_is_no_priority_data(fixture: &mut Fixture) {
+fn data_is_not_priority_data(fixture: &mut Fixture) {
     let interest = Interest::READ | Interest::PRIORITY;
     for mode in MODES {
         let (mut near, far) = tcp_pair();
@@ -172,8 +174,8 @@ fn data_is_no_priority_data(fixture: &mut Fixture) {
     }
 }
 
-/// Here backends differ: select does not report a hang-up without an interest in a side.
-fn a_hang_up_is_no_priority_data(fixture: &mut Fixture) {
+/// Backends differ: select does not report a hang-up without an interest in a side.
+fn a_hang_up_is_not_priority_data(fixture: &mut Fixture) {
     let everything = Interest::BOTH | Interest::PRIORITY;
     for mode in MODES {
         for (interest, expected) in [
@@ -199,7 +201,7 @@ fn a_hang_up_is_no_priority_data(fixture: &mut Fixture) {
     }
 }
 
-fn a_refused_change_is_no_priority_data(fixture: &mut Fixture) {
+fn a_refused_change_is_not_priority_data(fixture: &mut Fixture) {
     for (interest, expected) in [
         (Interest::PRIORITY, ERROR),
         (Interest::READ | Interest::PRIORITY, ERROR | READABLE),

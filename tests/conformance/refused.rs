@@ -1,4 +1,4 @@
-//! Kernels (here: sandboxes) that refuse a call: Linux, by a filter on one thread.
+//! Kernels that refuse a call: sandboxes of Linux, by a filter on one thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 
@@ -13,7 +13,7 @@ use evcore_tests::{is_permitted, without};
 
 use crate::kernel::pair;
 
-/// A poller by epoll with a descriptor that is not readable yet, and the other end.
+/// A poller over epoll that watches a descriptor without data, and its other end.
 fn watching() -> (UnixStream, UnixStream, Poller) {
     let (near, far) = pair();
     let mut poller = Poller::with(BackendKind::Epoll).expect("epoll");
@@ -61,7 +61,7 @@ fn a_refused_ring_is_an_error_with_a_reason() {
             libc::EINVAL,
             "Linux 6.1 or later is needed",
         ),
-        // A sandbox may permit the ring and deny its use.
+        // A sandbox may permit to create a ring, and deny its use.
         (
             libc::SYS_io_uring_enter,
             "io_uring_enter",

@@ -1,7 +1,7 @@
 //! Signals that arrive during a wait.
 //!
-//! A thread sends SIGUSR1 to the thread that waits, over and over until the wait is over. The
-//! handler does nothing, and is installed without `SA_RESTART`, so each one interrupts.
+//! A thread sends SIGUSR1 to the waiting thread repeatedly until the wait is over. The handler does
+//! nothing, and is installed without `SA_RESTART`, so each signal interrupts the wait.
 
 #![allow(
     unsafe_code,
@@ -51,14 +51,14 @@ fn install_handler() {
     });
 }
 
-/// Runs `wait` while signals arrive at the calling thread, the first of them before it.
+/// Runs `wait` while signals arrive at the calling thread. The first one arrives before the wait.
 fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
     install_handler();
-    // SAFETY: it has no preconditions.
+    // SAFETY: the call has no preconditions.
     let waiting = unsafe { libc::pthread_self() };
     let (over, caught_before) = (AtomicBool::new(false), CAUGHT.load(Ordering::Relaxed));
     std::thread::scope(|threads| {
-        // Even if `wait` panics.
+        // The flag is set even if `wait` panics.
         let _over = SetOnDrop(&over);
         threads.spawn(|| {
             let start = Instant::now();
@@ -67,7 +67,8 @@ fn under_signals<T>(wait: impl FnOnce() -> T) -> T {
                     start.elapsed() < DEADLINE,
                     "the wait is begun anew for ever"
                 );
-                // SAFETY: the thread lives: it waits at the end of this scope for this loop.
+                // SAFETY: the thread lives, because it waits at the end of this scope for this
+                // loop.
                 let result = unsafe { libc::pthread_kill(waiting, libc::SIGUSR1) };
                 assert_eq!(result, 0, "pthread_kill");
                 std::thread::yield_now();
@@ -92,7 +93,7 @@ fn until_caught(count: u32) {
     }
 }
 
-/// Waits without a timeout, under signals; does `last` after a hundred of them.
+/// Waits without a timeout under signals, and does `last` after a hundred of them.
 fn wait_until(fixture: &mut Fixture, last: impl FnOnce() + Send) -> Trace {
     under_signals(|| {
         std::thread::scope(|threads| {
@@ -135,7 +136,7 @@ fn a_wait_returns_on_a_signal_if_asked_to(fixture: &mut Fixture) {
     fixture.events = Events::raw(64);
     let (_near, far) = pair();
     fixture.add(&far, 1, Interest::READ, Mode::Level);
-    // Some backends pass the changes on in the call that waits.
+    // Some backends pass changes to the kernel in the call that waits.
     for (interest, timeout) in [
         (Interest::READ, None),
         (Interest::NONE, Some(DEADLINE)),

@@ -21,9 +21,9 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Everything, like epoll.
+    /// The shape with all features, like epoll.
     pub(crate) const NATIVE: Self = Self::new("native", true, true, true);
-    /// Nothing, like poll and select.
+    /// The shape without features, like poll and select.
     pub(crate) const MASKED: Self = Self::new("masked", false, false, false);
     pub(crate) const EDGES: Self = Self::new("edges alone", true, false, false);
     pub(crate) const ONESHOTS: Self = Self::new("one-shots alone", false, true, false);
@@ -48,10 +48,12 @@ impl Shape {
     }
 }
 
-/// Bytes that fit into a socket: enough for what scenarios write before anything is read.
+/// Number of bytes that fit into a socket: enough for the bytes that scenarios write before any are
+/// read.
 const BUFFER: usize = 16 * 1024;
 
-/// When something happens during a wait: later than any turn, earlier than any timeout.
+/// The time at which something happens during a wait: later than any turn, and earlier than any
+/// timeout.
 const MEANWHILE: Duration = Duration::from_millis(1);
 
 /// A process in a simulation of its own, without faults.
@@ -69,7 +71,7 @@ impl Simulated {
         platform
     }
 
-    /// Sets the bytes that fit into sockets made from now on.
+    /// Sets the number of bytes that fit into later sockets.
     fn set_buffer(&self, buffer: usize) {
         self.process.sim().set_config(SimConfig {
             socket_buffer: buffer,
@@ -106,7 +108,7 @@ impl Platform for Simulated {
         (Socket::Simulated(near), Socket::Simulated(far))
     }
 
-    /// Between hosts, so that data is in flight for a while.
+    /// The two are on different hosts, so that data is in flight for a while.
     fn late_pair(&self) -> (Socket, Socket) {
         let (near, far) = self.process.tcp_pair();
         (Socket::Simulated(near), Socket::Simulated(far))
@@ -121,7 +123,7 @@ impl Platform for Simulated {
         (near, new)
     }
 
-    /// Its own number: nothing else is opened in this simulation.
+    /// The socket keeps its number, because nothing else is opened in this simulation.
     fn with_a_number_of_its_own(&self, socket: Socket, _nth: i32) -> Socket {
         socket
     }
@@ -133,7 +135,7 @@ impl Platform for Simulated {
         ManySockets::new(pairs, Vec::new())
     }
 
-    /// Read by a poller that has never seen the socket.
+    /// The readiness is read by a poller that has never seen the socket.
     fn truth(&self, socket: &Socket, interest: Interest) -> Ready {
         let backend = self.process.backend_with(Capabilities::default());
         let mut poller = Poller::from(backend);

@@ -16,7 +16,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Says that no more will be written.
+    /// Shuts down the writing side.
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self {
             Self::Real(stream) => stream.shutdown(std::net::Shutdown::Write),

@@ -1,4 +1,5 @@
-//! Descriptors that were closed without a word, whose numbers come back, or whose duplicates live.
+//! Descriptors that were closed without being removed, whose numbers are reused, or whose
+//! duplicates live.
 
 use std::{
     io::Write,
@@ -54,7 +55,7 @@ fn a_reused_number_is_silent_or_watched_by_mistake(fixture: &mut Fixture) {
     } else {
         fixture.expect_nothing();
     }
-    // The kernel may report an error; the key is gone all the same.
+    // The kernel may report an error, but the key is removed in any case.
     let _ = fixture.poller.remove(1);
     fixture.expect_nothing();
 }
@@ -69,7 +70,7 @@ fn removing_the_old_key_leaves_the_new_registration(fixture: &mut Fixture) {
     fixture.expect(&[(2, WRITABLE)]);
 }
 
-/// A readable socket, registered under key 1, and a duplicate of it that is not.
+/// A readable socket that is registered under key 1, and its duplicate, which is not registered.
 fn readable(fixture: &mut Fixture) -> (UnixStream, [UnixStream; 2]) {
     let (mut near, far) = kernel::pair();
     near.write_all(b"a").expect("write");
@@ -148,7 +149,7 @@ fn a_reported_wake_is_not_repeated_by_a_rebuilt_set(fixture: &mut Fixture) {
     }
 }
 
-/// A thread notes and wakes, while each wait has something to be rid of.
+/// A thread counts and wakes, while each wait has to drop a stale registration.
 fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     const WAKES: u32 = 20_000;
     let (noted, waker) = (AtomicU32::new(0), fixture.poller.waker());
@@ -157,7 +158,7 @@ fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             for _ in 0..WAKES {
-                // Relaxed: that it is seen after the wait is up to the waker.
+                // Relaxed is enough, because the waker must order this before the end of the wait.
                 noted.fetch_add(1, Ordering::Relaxed);
                 waker.wake();
             }
@@ -177,7 +178,8 @@ fn no_wake_is_lost_while_the_set_is_rebuilt(fixture: &mut Fixture) {
     });
 }
 
-/// Closed, and opened again as a duplicate of itself: number and file are the same as before.
+/// The descriptor is closed, and opened again as a duplicate of itself, so number and file are the
+/// same as before.
 fn a_descriptor_not_closed_after_all_can_be_added_again(fixture: &mut Fixture) {
     let (near, far) = kernel::pair();
     let mut fd = OwnedFd::from(far);

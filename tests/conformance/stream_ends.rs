@@ -1,4 +1,4 @@
-//! The ends of streams: half-closed, closed, broken; with data still to be read and without.
+//! The ends of streams: half-closed, closed and broken, with unread data and without.
 
 use std::{
     io::{Read, Write},
@@ -24,7 +24,7 @@ crate::scenarios! {
     exactly_one_buffer_and_then_the_end,
     everything_that_fits_and_then_the_end,
     an_empty_interest_reports_no_end,
-    the_users_own_shutdown_is_no_hang_up,
+    the_users_own_shutdown_is_not_a_hang_up,
     edge_reports_a_half_close_behind_an_unanswered_report_once,
     edge_reports_a_hang_up_behind_an_unanswered_report_once,
     edge_reports_a_hang_up_behind_a_half_close;
@@ -35,7 +35,7 @@ crate::scenarios! {
     edge_reports_an_error_once,
 }
 
-/// The peer has written a byte and shut its side before the other end is registered for reading.
+/// Registers a socket for reading after its peer has written a byte and shut its side.
 fn half_close(fixture: &mut Fixture, mode: Mode) -> [Socket; 2] {
     let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");
@@ -122,7 +122,7 @@ fn exactly_one_buffer_and_then_the_end(fixture: &mut Fixture) {
         drop(near);
         fixture.add(&far, key, Interest::READ, mode);
         fixture.expect(&[(key, READABLE | READ_CLOSED | WRITE_CLOSED)]);
-        // A read that fills the buffer does not show what comes after: read again.
+        // A read that fills the buffer does not show the end, so read again.
         let mut buffer = [0; BUFFER];
         assert_eq!(far.read(&mut buffer).expect("the data"), BUFFER);
         assert_eq!(far.read(&mut buffer).expect("the end"), 0);
@@ -199,7 +199,7 @@ fn an_empty_interest_reports_no_end(fixture: &mut Fixture) {
     fixture.expect_nothing();
 }
 
-fn the_users_own_shutdown_is_no_hang_up(fixture: &mut Fixture) {
+fn the_users_own_shutdown_is_not_a_hang_up(fixture: &mut Fixture) {
     for (key, mode) in [(1, Mode::Level), (2, Mode::Edge), (3, Mode::Oneshot)] {
         for interest in [Interest::WRITE, Interest::BOTH] {
             let (near, far) = fixture.pair();
@@ -212,7 +212,7 @@ fn the_users_own_shutdown_is_no_hang_up(fixture: &mut Fixture) {
     }
 }
 
-/// A registration for both sides, both of which have reported, and neither of which was rearmed.
+/// A socket registered for both sides. Both have reported, and neither was rearmed.
 fn unanswered(fixture: &mut Fixture) -> (Socket, Socket) {
     let (mut near, far) = fixture.pair();
     near.write_all(b"a").expect("write");

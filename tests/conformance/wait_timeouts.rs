@@ -1,4 +1,4 @@
-//! Timeouts: never early, whatever their size. How late they are is the kernel's affair.
+//! Timeouts: a wait never ends early, whatever its timeout. The kernel decides how late it ends.
 
 use std::{io::Write, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The waker: kept for the next wait, merged, never lost.
+//! The waker: wakes are kept for the next wait, merged, and never lost.
 
 use std::{
     os::fd::BorrowedFd,
@@ -17,7 +17,7 @@ crate::scenarios! {
     a_buffer_of_one_starves_neither_wakes_nor_events,
     a_wake_is_reported_once,
     a_wake_comes_with_the_first_wait_among_hundreds_of_events,
-    a_wake_comes_with_the_first_wait_beside_closed_descriptors,
+    a_wake_comes_with_the_first_wait_despite_closed_descriptors,
     a_waker_outlives_its_poller;
     of kernels alone:
     eight_bytes_written_by_hand_wake_too,
@@ -88,7 +88,7 @@ fn a_wake_is_reported_once(fixture: &mut Fixture) {
     }
 }
 
-/// A kernel that lists the waker behind all that is ready would come to it only after 100 waits.
+/// A kernel that lists the waker behind all ready descriptors would report it only after 100 waits.
 fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixture) {
     let count = if fixture.platform.backend().has_sets() {
         200
@@ -109,7 +109,7 @@ fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixtu
             "{}: it comes late",
             fixture.name
         );
-        // As many waits as it takes the kernel to go through the whole list.
+        // This many waits go through the kernel's whole list.
         for wait in 0..count / 4 + 2 {
             assert_eq!(fixture.now().len(), 4, "{}: all are ready", fixture.name);
             let again = fixture.events.was_woken();
@@ -118,8 +118,9 @@ fn a_wake_comes_with_the_first_wait_among_hundreds_of_events(fixture: &mut Fixtu
     }
 }
 
-/// Each is reported once, as an error, or is silent; in either case the wake is not held up.
-fn a_wake_comes_with_the_first_wait_beside_closed_descriptors(fixture: &mut Fixture) {
+/// A closed descriptor is reported once, as an error, or not at all. In either case the wake is not
+/// delayed.
+fn a_wake_comes_with_the_first_wait_despite_closed_descriptors(fixture: &mut Fixture) {
     fixture.add_closed(10, 0..4, Interest::READ);
     fixture.events = Events::bounded(1);
     fixture.poller.waker().wake();
@@ -158,7 +159,8 @@ fn a_million_wakes_from_four_threads(fixture: &mut Fixture) {
         for _ in 0..THREADS {
             threads.spawn(|| {
                 for _ in 0..EACH {
-                    // Relaxed: that it is seen after the wait is the waker's to see to.
+                    // Relaxed is enough, because the waker must order this before the end of the
+                    // wait.
                     noted.fetch_add(1, Ordering::Relaxed);
                     waker.wake();
                 }
@@ -189,8 +191,8 @@ fn a_waker_outlives_its_poller(fixture: &mut Fixture) {
     );
 }
 
-/// Where it is one descriptor. (Where it is a pair of sockets, the end that is had here is not the
-/// one that is watched, and can be as any other.)
+/// This holds for a waker of one descriptor. (If it is a pair of sockets, this end is not the
+/// watched one, and can be registered.)
 fn a_pollers_own_waker_cannot_be_registered(fixture: &mut Fixture) {
     let waker = fixture.poller.waker();
     if cfg!(any(target_os = "linux", target_os = "android")) {

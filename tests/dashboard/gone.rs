@@ -1,4 +1,4 @@
-//! When the page asks, and what it shows while nothing answers.
+//! The page while no server answers, and the times of its requests.
 
 use std::{net::TcpListener, process::Command};
 
@@ -46,7 +46,7 @@ fn the_page_goes_on_when_the_server_is_back() {
     ] {
         assert!(events.contains(event), "{events}");
     }
-    // The browser itself reports each failed request, and nothing else went wrong.
+    // The browser reports each failed request as an error. No other error is expected.
     for error in page.browser.take_console_errors() {
         assert!(
             error.contains("status.json") && error.contains("net::ERR_"),

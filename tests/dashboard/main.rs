@@ -1,6 +1,6 @@
 //! The dashboard in a real browser, while workers are killed and replaced.
 //!
-//! Where Chromium is not installed, nothing is tested, and each test prints that.
+//! Without Chromium nothing is tested, and each test reports that.
 
 mod gone;
 mod page;

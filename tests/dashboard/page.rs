@@ -63,7 +63,7 @@ impl Page {
     }
 }
 
-/// Connects clients, and takes most of those away that one worker serves. Returns the others, each
+/// Connects clients, and disconnects most of those that one worker serves. Returns the others, each
 /// with the process id of its worker.
 pub(crate) fn uneven_clients(server: &Server) -> Vec<(Client, u32)> {
     let clients = (0..40).map(|_| {

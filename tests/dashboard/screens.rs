@@ -41,7 +41,7 @@ fn both_schemes_fit_a_phone_and_have_contrast() {
             let width = format!("innerWidth === {}", screen.width);
             page.wait_for("the window has its size", &width);
             page.wait_for("no horizontal scroll", fits);
-            // It was drawn again for this width.
+            // The chart was drawn again for this width.
             page.wait_for(
                 "the plots fit",
                 "$$('.plot').every((plot) => plot.querySelector('.base')?.getAttribute('x2') == plot.clientWidth)",

@@ -26,7 +26,7 @@ fn shows(page: &mut Page, status: &Value) -> bool {
     ]
     .iter()
     .all(|name| sum(page, name) == number(status, name));
-    // The request that fetched `status` is counted there.
+    // The page counts the request that fetched `status`.
     let are_requests = sum(page, "requests") + 1 == number(status, "requests");
     let workers = status["workers"].as_array().expect("a list");
     let mut ahead = 0;
@@ -85,8 +85,8 @@ fn a_killed_worker_s_bar_leaves_and_its_replacement_s_grows() {
     page.wait_for("the worker's bar", &stands(killed));
     signal_to(killed, Signal::KILL);
     clients.retain(|(_, worker)| *worker != killed);
-    // The restart is counted before or after the dead worker leaves the list. A page that was fetched
-    // in between does not show which worker it was.
+    // The restart is counted before or after the dead worker leaves the list. A page that was
+    // fetched in between does not show which worker restarted.
     page.wait_for(
         "another bar in its place, and a mark",
         &format!(
@@ -116,7 +116,7 @@ fn a_reload_is_a_mark_and_brings_new_bars() {
     let Some(mut page) = Page::open(&server) else {
         return;
     };
-    // It keeps its worker until the request is complete.
+    // This client keeps its worker until the request is complete.
     let mut busy = server.connect();
     let old = busy.worker();
     busy.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\n");
@@ -141,7 +141,7 @@ fn a_reload_is_a_mark_and_brings_new_bars() {
 }
 
 #[test]
-fn a_thread_that_drains_has_a_bar_beside_its_successor_s() {
+fn a_thread_that_drains_has_a_bar_next_to_its_successor_s() {
     let server = Server::start(&["--threads", "2"]);
     let Some(mut page) = Page::open(&server) else {
         return;
@@ -152,7 +152,7 @@ fn a_thread_that_drains_has_a_bar_beside_its_successor_s() {
     server.wait_for_status("the request has begun", |status| status.reading == 1);
     let pid = server.pid();
     server.signal(Signal::HUP);
-    // All threads have the process id of the server.
+    // All threads show the process id of the server.
     page.wait_for(
         "three bars, one of them of a thread that drains",
         &format!(

@@ -72,7 +72,7 @@ pub(super) fn run_to_an_error(server: impl Display, timeout: &str) -> String {
     printed.errors
 }
 
-/// Runs a client with one connection at a time, and what the server does with its connections.
+/// Runs a client with one connection at a time against a server that does `serve`.
 fn run_with(options: &[&str], serve: impl FnOnce(TcpListener) + Send) -> Printed {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -164,7 +164,7 @@ fn a_response_in_pieces_is_one_response() {
     assert_eq!(printed.requests_and_errors(), (10.0, 0.0), "{printed:?}");
 }
 
-/// Runs a client whose first request fails. The others have responses, on another connection.
+/// Runs a client whose first request fails. The other requests get responses on another connection.
 fn run_with_one_failure(fail: impl FnOnce(TcpStream) + Send) -> String {
     let options = [&TEN[..], &["--timeout", "60"]].concat();
     let printed = run_with(&options, |listener| {
@@ -193,7 +193,7 @@ fn the_client_reconnects_if_the_server_resets_the_connection() {
 }
 
 #[test]
-fn a_response_that_is_no_success_is_an_error() {
+fn a_response_other_than_success_is_an_error() {
     const BUSY: &str = "HTTP/1.1 503 Service Unavailable";
     let errors = run_with_one_failure(|mut stream| {
         let response = format!("{BUSY}\r\nContent-Length: 0\r\n\r\n");
@@ -203,7 +203,7 @@ fn a_response_that_is_no_success_is_an_error() {
 }
 
 #[test]
-fn the_client_reconnects_if_the_server_closes_an_idle_connection() {
+fn the_client_reconnects_after_the_server_closes_an_idle_one() {
     let options = ["--rate", "2", "--seconds", "0.6", "--timeout", "60"];
     let printed = run_with(&options, |listener| {
         let mut first = accept(&listener);
@@ -212,7 +212,8 @@ fn the_client_reconnects_if_the_server_closes_an_idle_connection() {
         drop(first);
         respond(&accept(&listener));
     });
-    // The end is an error, or if this machine is slow, the second request.
+    // The client counts one error: the end of the connection, or the second request if the machine
+    // is slow.
     let (requests, errors) = printed.requests_and_errors();
     assert!(requests >= 1.0 && errors == 1.0, "{printed:?}");
 }

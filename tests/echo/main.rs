@@ -1,4 +1,4 @@
-//! The README's program, as a process: it sends back everything, to clients of any manners.
+//! The README's program as a process: it sends back everything, to clients of every kind.
 
 mod client;
 #[cfg(target_os = "linux")]
@@ -27,7 +27,7 @@ use rustix::net::sockopt;
 /// More than the kernel takes from a client for a server that does not read.
 const LENGTH: usize = 16 << 20;
 
-/// A server that takes no more for so long waits for its client to read.
+/// Time after which a server that takes no more counts as waiting for its client to read.
 const STALLED: Duration = Duration::from_millis(200);
 
 fn start(idle_seconds: &str) -> Server {
@@ -36,7 +36,7 @@ fn start(idle_seconds: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// Bytes that are recognised if they come in another order, or twice.
+/// Bytes in which another order, or a repeated piece, shows.
 fn bytes(count: usize) -> Vec<u8> {
     (0..=u8::MAX)
         .filter(|byte| *byte != b'\n')
@@ -118,7 +118,8 @@ fn a_hundred_clients_that_read_late_get_all_of_it_back() {
     thread::scope(|scope| {
         for _ in 0..100 {
             let stream = connect(server.address());
-            // So that what all of them have on its way takes little of the kernel's memory.
+            // With small buffers, the clients' bytes on their way take little of the kernel's
+            // memory.
             sockopt::set_socket_recv_buffer_size(&stream, 64 * 1024).expect("a size");
             sockopt::set_socket_send_buffer_size(&stream, 64 * 1024).expect("a size");
             let bytes = &bytes;
@@ -134,7 +135,7 @@ fn a_reset_client_ends_no_other() {
     for _ in 0..20 {
         let stream = connect(server.address());
         send_without_reading(&stream, &bytes(100_000)).expect("some of it");
-        // With bytes that were not read, so that the kernel sends a reset.
+        // The stream has unread bytes, so the kernel sends a reset.
         drop(stream);
     }
     for _ in 0..20 {
@@ -152,7 +153,7 @@ fn an_idle_client_is_closed_after_the_timeout_not_before() {
     let began = Instant::now();
     let (idle, mut busy) = (connect(server.address()), connect(server.address()));
     let (mut last, mut pings) = (began, 0);
-    // The idle one is closed; meanwhile the other is not, unless this thread was held up.
+    // The idle client is closed. The other one is not, unless this thread was held up.
     thread::scope(|scope| {
         let closed = scope.spawn(move || (read_back(&idle, &[]), Instant::now()));
         while !closed.is_finished() {

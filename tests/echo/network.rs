@@ -1,5 +1,5 @@
-//! Faults that a machine's settings cause, each in a network of its own: no local port is left, no
-//! host is there, no answer comes.
+//! Faults of a network, each in a network namespace of its own: no local port is left, the host
+//! does not exist, or no answer comes.
 
 use std::{
     io::{self, ErrorKind},
@@ -18,7 +18,7 @@ use super::{
     proxy::{accept, pass, proxy, read_end},
 };
 
-/// Another host of a network whose only host is this one. It is missing soon.
+/// Commands for a network whose only host is this one. Any other host is soon found missing.
 const NO_HOST: &str = "
     ip link add near type veth peer name far
     ip link set far up
@@ -46,7 +46,7 @@ fn reset(stream: TcpStream) {
 fn without_a_local_port_connecting_fails_until_one_is_free() {
     let test = "network::without_a_local_port_connecting_fails_until_one_is_free";
     in_own_network(test, &ports(40003), || {
-        // It has one of the four ports.
+        // The listener has one of the four ports.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
         let mut clients = [(); 3].map(|()| connect(address)).into_iter();
@@ -71,10 +71,10 @@ fn connect_from(host: u8, server: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn without_a_local_port_the_proxy_closes_clients_and_serves_others() {
-    let test = "network::without_a_local_port_the_proxy_closes_clients_and_serves_others";
+fn without_a_local_port_the_proxy_closes_new_clients() {
+    let test = "network::without_a_local_port_the_proxy_closes_new_clients";
     in_own_network(test, &ports(40003), || {
-        // It and the proxy's listener have two of the four ports.
+        // This listener and the proxy's have two of the four ports.
         let upstream = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let proxy = proxy(upstream.local_addr().expect("an address"), &[]);
         let open = |host| {
@@ -113,7 +113,7 @@ fn the_kernel_gives_up_connecting_before_a_long_timeout() {
         let address = listener.local_addr().tcp().expect("an address of TCP");
         let _fills_the_backlog = connect(address);
         let error = run_to_an_error(address, "60");
-        // The client's own timeout has no number.
+        // The client's own timeout has no error number.
         let number = rustix::io::Errno::TIMEDOUT.raw_os_error();
         assert!(error.contains(&format!("os error {number}")), "{error}");
     });

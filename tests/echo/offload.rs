@@ -20,10 +20,10 @@ fn start(threads: &str, limit: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// A pipe with a name: to open it for reading blocks until it is opened for writing.
+/// A named pipe. Opening it for reading blocks until it is opened for writing.
 fn fifo(scratch: &Scratch) -> PathBuf {
     let path = scratch.file("fifo");
-    // The command, because rustix has no `mkfifo` and not everywhere a `mknodat`.
+    // The command makes it, because rustix has no `mkfifo`, and `mknodat` only on some systems.
     let made = std::process::Command::new("mkfifo").arg(&path).status();
     assert!(made.expect("mkfifo").success());
     path

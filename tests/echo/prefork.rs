@@ -1,4 +1,4 @@
-//! The example of `evcore-serve`: the same echo, by worker processes or threads.
+//! The example of `evcore-serve`: an echo server of worker processes or threads.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use super::{LENGTH, bytes, connect, read_back, send_without_reading, sends_befor
 
 const WORKERS: usize = 4;
 
-/// Waits until all workers serve: from then on signals are handled.
+/// Starts the server, and waits until all workers serve, because then signals are handled.
 fn start() -> Server {
     start_with(&[])
 }
@@ -89,7 +89,7 @@ fn prefork_echo_gives_its_clients_to_the_new_workers() {
     eventually("the new workers serve", || {
         count(&server, " serves") == 2 * WORKERS
     });
-    // Also the one with a client that has not read yet.
+    // This includes the worker with a client that has not read yet.
     eventually("the old workers have ended", || {
         count(&server, " ended: exit status: 0") == WORKERS
     });
@@ -115,7 +115,7 @@ fn prefork_echo_replaces_a_killed_worker() {
         count(&server, " serves") == WORKERS + 1
     });
     assert_eq!(count(&server, "ended unexpectedly: signal: 9 (SIGKILL)"), 1);
-    // The lock and the leadership of the dead worker hold no client up.
+    // The dead worker's lock and leadership do not delay clients.
     for _ in 0..10 {
         drop(served(&server));
     }

@@ -1,4 +1,4 @@
-//! The example of signals and child processes as steps: real processes, which are killed.
+//! The example of signals and child processes as steps, with real processes that are killed.
 
 use std::{
     io::{BufRead, BufReader},
@@ -10,7 +10,8 @@ use std::{
 use evcore_tests::{PATIENCE, example, signal_to};
 use rustix::process::Signal;
 
-/// A child's end is a step by its pidfd, where there is one, or by SIGCHLD.
+/// The two ways in which a child's end becomes a step: by its pidfd if the system has one, or by
+/// SIGCHLD.
 const WAYS: [&[&str]; 2] = [&[], &["--sigchld"]];
 
 /// The example, which runs commands.
@@ -38,7 +39,7 @@ impl Runner {
         self.lines.recv_timeout(PATIENCE).expect("a line")
     }
 
-    /// The process ids of its commands, when all have started.
+    /// Waits until all commands have started, and returns their process ids.
     fn started(&self, commands: usize) -> Vec<u32> {
         let lines = (0..commands).map(|_| self.line());
         lines.map(|line| pid_of(&line)).collect()
@@ -49,7 +50,7 @@ impl Runner {
     }
 
     fn wait(mut self) -> ExitStatus {
-        // Its lines end when it and its commands have ended.
+        // The lines end when the example and its commands have ended.
         assert_eq!(self.lines.recv_timeout(PATIENCE).ok(), None);
         self.child.wait().expect("it is a child")
     }
@@ -63,7 +64,7 @@ fn pid_of(line: &str) -> u32 {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // TERM, so that it stops its commands.
+        // At TERM the example stops its commands.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::TERM);
         }
@@ -117,7 +118,7 @@ fn a_child_that_ignores_term_is_killed_after_the_timeout() {
         let command = "trap '' TERM; echo ready; exec sleep 60";
         let runner = Runner::start(way, "0.2", &[command]);
         let (line, other) = (runner.line(), runner.line());
-        // Two processes print them.
+        // Two processes print these lines.
         let pid = pid_of(if line == "ready" { &other } else { &line });
         runner.signal(Signal::TERM);
         let ended = format!("{pid} ended, signal: 9 (SIGKILL): {command}");

@@ -1,4 +1,4 @@
-//! The example `proxy`: it forwards everything in both directions, and the ends, and the timeouts.
+//! The example `proxy`: it forwards bytes and ends in both directions, and has timeouts.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -26,7 +26,7 @@ fn started(mut command: Command, to: SocketAddr, options: &[&str]) -> Server {
     Server::from_command(command, 1)
 }
 
-/// A server of this test, and a proxy to it.
+/// A server in this test, and a proxy in front of it.
 fn with_upstream(options: &[&str]) -> (TcpListener, Server) {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let proxy = proxy(upstream.local_addr().expect("an address"), options);
@@ -48,7 +48,7 @@ pub(super) fn pass(mut from: &TcpStream, mut to: &TcpStream) {
     assert_eq!(&received, b"ping");
 }
 
-/// The end, or the reset that a close with unread bytes causes.
+/// Reads the end, or the reset that a close with unread bytes causes.
 pub(super) fn read_end(mut stream: &TcpStream) {
     match stream.read(&mut [0]) {
         Ok(0) => {}
@@ -86,7 +86,7 @@ fn the_proxy_begins_a_connection_with_the_address_of_its_client() {
 }
 
 #[test]
-fn more_sessions_are_served_than_a_loop_has_connections_by_default() {
+fn more_sessions_are_served_than_the_default_of_a_loop() {
     let (sessions, limit) = (600, getrlimit(Resource::Nofile));
     let raised = setrlimit(
         Resource::Nofile,
@@ -156,7 +156,7 @@ fn a_client_that_does_not_read_stops_the_server_from_sending() {
 
 #[test]
 fn a_refused_upstream_closes_the_client() {
-    // Its port is free again, and the test's other sockets are bound to others.
+    // The port is free again, and no other socket of the test can get it.
     let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = closed.local_addr().expect("an address");
     let proxy = proxy(address, &[]);
@@ -179,7 +179,7 @@ fn an_unreachable_upstream_closes_the_client() {
 }
 
 /// Returns whether the server behind the proxy returns a message: false if the proxy has closed the
-/// client, `None` if neither has happened yet.
+/// client, and `None` if neither has happened yet.
 fn is_answered(mut client: &TcpStream) -> Option<bool> {
     let mut received = [0; 4];
     let answered = client
@@ -195,7 +195,7 @@ fn is_answered(mut client: &TcpStream) -> Option<bool> {
 /// Without a descriptor for the upstream, a client is accepted and closed. Without one for the
 /// client itself, it waits in the backlog.
 #[test]
-fn without_a_descriptor_a_client_waits_or_is_closed_and_others_are_served() {
+fn without_a_descriptor_a_client_waits_or_is_closed() {
     let server = start("60");
     let command = limited(24, &example("evcore-serve", "proxy"));
     let proxy = started(command, server.address(), &[]);
@@ -239,7 +239,7 @@ fn worker_of(proxy: &Server) -> u32 {
     children.trim().parse().expect("one worker")
 }
 
-/// The memory of a process that is in use, in KiB.
+/// The resident memory of a process, in KiB.
 #[cfg(target_os = "linux")]
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
@@ -255,7 +255,7 @@ fn descriptors(pid: u32) -> u64 {
     all.count() as u64
 }
 
-/// Sessions whose two ends send until the proxy takes no more, and do not read.
+/// Starts sessions whose two ends send until the proxy takes no more, and do not read.
 #[cfg(target_os = "linux")]
 fn stalled_sessions(
     count: u64,
@@ -286,7 +286,7 @@ fn stalled_sessions(
 #[test]
 fn a_session_takes_the_memory_of_its_two_buffers() {
     const SESSIONS: u64 = 16;
-    const BUFFERS_KIB: u64 = 2 * 16; // of its two `SplicePipe`s
+    const BUFFERS_KIB: u64 = 2 * 16; // of the session's two `SplicePipe`s
     const REST_KIB: u64 = 8;
     let (upstream, proxy) = with_upstream(&[]);
     let _first = stalled_sessions(1, &upstream, &proxy);
@@ -361,7 +361,7 @@ fn quit_ends_the_proxy_when_its_sessions_have_ended() {
     eventually("it listens no more", || {
         TcpStream::connect(proxy.address()).is_err()
     });
-    drop(upstream); // which resets the sessions of clients that came before that
+    drop(upstream); // which resets the sessions of earlier clients
     pass(&server, &client);
     drop(client);
     read_end(&server);

@@ -67,11 +67,11 @@ fn a_busy_client_outlives_the_timeout_of_one_request() {
     let began = Instant::now();
     let mut last = began;
     while began.elapsed() < 2 * REQUEST {
-        // The end of one request and the begin of the next come together.
+        // The end of one request and the beginning of the next come together.
         let sent = stream.write_all(b"a\nb");
         let mut back = [0; 2];
         let answered = sent.and_then(|()| stream.read_exact(&mut back));
-        // Unless this thread was held up.
+        // The time does not count if this thread was held up.
         assert!(
             answered.is_ok() || last.elapsed() >= REQUEST,
             "{answered:?}"

@@ -93,8 +93,8 @@ fn fill(client: &mut Client, bytes: &[u8]) -> io::Result<usize> {
     Ok(taken)
 }
 
-/// Sends the rest of the bytes, and receives this many, or until the end. Returns them, and the longest
-/// time in which none came.
+/// Sends the rest of the bytes, and receives `length` bytes, or all until the end. Returns the
+/// received bytes, and the longest pause between two of them.
 fn exchange(client: &mut Client, mut rest: &[u8], length: usize) -> (Vec<u8>, Duration) {
     client.sock.set_nonblocking(true).expect("a socket");
     let (mut received, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
@@ -181,7 +181,7 @@ fn a_handshake_in_small_pieces_does_not_last_longer() {
     let pause = Some(Duration::from_millis(10));
     stream.set_read_timeout(pause).expect("a time");
     let began = Instant::now();
-    // The head of a record of 16 KiB, of which a byte comes now and then.
+    // The head of a record of 16 KiB, and then its body, a byte at a time.
     for byte in [0x16, 3, 1, 0x40, 0].iter().chain([1].iter().cycle()) {
         assert!(began.elapsed() < PATIENCE, "it is never closed");
         let sent = stream.write_all(&[*byte]);
@@ -293,7 +293,7 @@ fn quit_lets_a_client_that_is_not_quiet_finish() {
     const QUIET: Duration = Duration::from_secs(1);
     let mut server = start("60");
     let mut client = client(&server);
-    // So that the server is blocked while the client has sent a part.
+    // With small buffers, the server is blocked when the client has sent a part.
     sockopt::set_socket_recv_buffer_size(&client.sock, 32 * 1024).expect("a size");
     sockopt::set_socket_send_buffer_size(&client.sock, 32 * 1024).expect("a size");
     ping(&mut client);
@@ -305,7 +305,7 @@ fn quit_lets_a_client_that_is_not_quiet_finish() {
         TcpStream::connect(server.address()).is_err()
     });
     let (received, longest_pause) = exchange(&mut client, &bytes[taken..], bytes.len());
-    // Unless this thread was held up.
+    // The pause may be longer if this thread was held up; then the result does not count.
     if longest_pause < QUIET {
         assert!(received == bytes, "{} bytes", received.len());
         read_end(&mut client);

@@ -1,4 +1,4 @@
-//! The example `udp`: answers of DNS, byte by byte, and malformed datagrams.
+//! The example `udp`: its DNS answers byte by byte, and malformed datagrams.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -11,7 +11,7 @@ use evcore_tests::{PATIENCE, Server, Strace, example, not_run, strace_works};
 const HEADER: [u8; 12] = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
 const NAME: &[u8] = b"\x07example\x03org\0";
 const A: [u8; 4] = [0, 1, 0, 1];
-/// The name, A, of the internet, 60 seconds, 192.0.2.1.
+/// A record: the name, type A, class IN, 60 seconds, 192.0.2.1.
 const RECORD: [u8; 16] = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1];
 
 const FORMERR: u8 = 1;
@@ -40,7 +40,7 @@ fn question(name: &[u8], kind: [u8; 4]) -> Vec<u8> {
     [&HEADER, name, &kind].concat()
 }
 
-/// The answer to a question for an address: the question, with other flags, and a record.
+/// The answer to a question for an address: the question with other flags, and a record.
 fn answer(id: [u8; 2], name: &[u8]) -> Vec<u8> {
     let header = [id[0], id[1], 0x85, 0, 0, 1, 0, 1, 0, 0, 0, 0];
     [&header, name, &A, &RECORD].concat()
@@ -57,13 +57,13 @@ fn ask(client: &UdpSocket, question: &[u8]) -> Vec<u8> {
     receive(client)
 }
 
-/// Sends a good question, and receives its answer and nothing before it.
+/// Sends a good question, and asserts that the next datagram is its answer.
 fn assert_answered(client: &UdpSocket) {
     let answered = ask(client, &question(NAME, A));
     assert_eq!(answered, answer([0x12, 0x34], NAME));
 }
 
-/// A header alone, with the question's id and the bit that it desires recursion.
+/// A header with this code, the question's id, and the bit of desired recursion.
 fn refusal(code: u8) -> Vec<u8> {
     vec![0x12, 0x34, 0x81, code, 0, 0, 0, 0, 0, 0, 0, 0]
 }
@@ -73,7 +73,8 @@ fn a_question_for_an_address_is_answered_with_a_record() {
     let server = start("127.0.0.1:0");
     let client = connect(server.address());
     assert_answered(&client);
-    // Of any type, of any class; the root's name; a name of 255 bytes; upper case is kept.
+    // The questions have any type and any class, the root's name, a name of 255 bytes, and upper
+    // case, which is kept.
     for kind in [[0, 255, 0, 1], [0, 1, 0, 255]] {
         let answered = ask(&client, &question(NAME, kind));
         let header = &answer([0x12, 0x34], NAME)[..12];
@@ -111,7 +112,7 @@ fn a_question_for_something_else_gets_no_record() {
 }
 
 #[test]
-fn what_is_malformed_gets_formerr() {
+fn a_malformed_question_gets_formerr() {
     let server = start("127.0.0.1:0");
     let client = connect(server.address());
     let good = question(NAME, A);
@@ -139,7 +140,7 @@ fn what_is_malformed_gets_formerr() {
         assert_eq!(ask(&client, &bytes), refusal(FORMERR), "{bytes:?}");
         assert_answered(&client);
     }
-    // The longest is not too long.
+    // The longest datagram is accepted.
     let longest = [&good[..], &[0; 512][good.len()..]].concat();
     assert_eq!(ask(&client, &longest), answer([0x12, 0x34], NAME));
 }
@@ -160,7 +161,7 @@ fn other_opcodes_and_classes_are_refused_by_their_codes() {
 }
 
 #[test]
-fn what_is_too_short_or_a_response_gets_no_answer() {
+fn a_short_message_or_a_response_gets_no_answer() {
     let server = start("127.0.0.1:0");
     let client = connect(server.address());
     let response = answer([0x12, 0x34], NAME);
@@ -206,7 +207,7 @@ fn a_client_of_ipv6_is_answered() {
     assert_answered(&connect(server.address()));
 }
 
-/// The first send of the server has no room, and the second fails for its client alone.
+/// The server's first send finds no room, and the second fails for its client alone.
 #[test]
 fn an_answer_without_room_is_sent_later() {
     if !strace_works() {

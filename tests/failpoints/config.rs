@@ -20,7 +20,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 pub(crate) enum Config {
     Off,
     Mutex,
-    /// In a group, whose members hand the lock over.
+    /// The accept lock in a group, whose members hand it over.
     MutexHandoff,
     Exclusive,
     /// Each worker has a listener of its own, and the kernel spreads the clients over them.
@@ -29,20 +29,21 @@ pub(crate) enum Config {
     /// The delay is so long that no worker probes. After a death, only the notification of the parent
     /// makes another worker listen.
     LeastLoadedNoProbe,
-    /// On a poller without exclusive wake-ups, so workers near the least load share the lock.
+    /// A poller without exclusive wake-ups, so that workers near the least load share the lock.
     LeastLoadedLock,
-    /// The same, without probes. A worker that is refused the lock tries again only when notified.
+    /// Like `LeastLoadedLock`, without probes. A worker that is refused the lock tries again only
+    /// when notified.
     LeastLoadedLockNoProbe,
 }
 
-/// When in its life a worker dies.
+/// The phase of its life in which a worker dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Phase {
-    /// From its start on.
+    /// The worker dies after its start.
     Serving,
-    /// During its graceful shutdown.
+    /// The worker dies during its graceful shutdown.
     Leaving,
-    /// While it stops at once.
+    /// The worker dies while it stops at once.
     Stopping,
 }
 
@@ -129,7 +130,7 @@ impl Config {
         kinds.map(|(kind, _)| kind).collect()
     }
 
-    /// Returns whether the workers have what a kind of failpoint needs.
+    /// Returns whether the workers have the means for a kind of failpoint.
     fn has(self, needs: Needs) -> bool {
         let least_loaded = matches!(self.policy(), Policy::LeastLoaded { .. });
         match needs {

@@ -1,8 +1,8 @@
 //! The failpoints of a worker: the points at which it can die.
 //!
-//! A failpoint is before and after each call by which a worker affects the others. Failpoints inside
-//! these calls, before each operation on a shared word and each call of a notifier, need a hook in
-//! the balancer. `tests/mutants/fail_points.mutant` adds it to a copy of the tree.
+//! There is a failpoint before and after each call by which a worker affects the others. Failpoints
+//! inside these calls, before each operation on a shared word and each call of a notifier, need a
+//! hook in the balancer. `tests/mutants/fail_points.mutant` adds it to a copy of the tree.
 
 use std::{
     mem,
@@ -70,7 +70,7 @@ impl Failpoints {
         Self(state)
     }
 
-    /// Sets whether failpoints count and kill from now on.
+    /// Sets whether failpoints count and kill.
     pub(crate) fn enable(&self, on: bool) {
         self.0.enabled.store(on, Relaxed);
     }

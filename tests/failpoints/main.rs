@@ -1,18 +1,17 @@
 //! A worker kills itself at every failpoint, under each policy, and the remaining worker serves all
 //! clients.
 //!
-//! A failpoint is before and after each call to the lock, to the group or to the listener, and
-//! between the phases of a turn. `tests/mutants/fail_points.mutant` adds failpoints inside these calls,
-//! before each operation on what the workers share (see [`failpoint`]).
+//! There is a failpoint before and after each call to the lock, to the group or to the listener,
+//! and between the phases of a turn. `tests/mutants/fail_points.mutant` adds failpoints inside
+//! these calls, before each operation on what the workers share (see [`failpoint`]).
 //!
 //! In run `k`, the first worker that hits its `k`-th failpoint dies there, by SIGKILL, and is not
-//! replaced. The runs go on with `k` = 0, 1, 2 and so on. Then, for each kind of failpoint, there is
-//! a run in which the first worker that hits one of that kind dies, so that no kind is left out by
-//! chance. All of this is done for a worker that serves, from its start on, for one that shuts down
-//! gracefully, and for one that stops at once.
+//! replaced. The runs go on with `k` = 0, 1, 2 and so on. Further runs cover each kind of
+//! failpoint: the first worker that hits one of that kind dies. All runs are made for a worker that
+//! serves, for one that shuts down gracefully, and for one that stops at once.
 //!
-//! Without arguments this program is the tests. They start it again as the server of each run, in a
-//! process with a single thread.
+//! Without arguments this program runs the tests. They start it again as the server of each run, in
+//! a process with a single thread.
 
 mod config;
 mod failpoint;
@@ -34,8 +33,8 @@ use config::{Config, Phase};
 use failpoint::Fatal;
 use run::Run;
 
-/// The number of failpoints at which a serving worker dies, because these have no end. It covers
-/// the start of a worker, its first clients, and its turns when it is full.
+/// The number of failpoints at which a serving worker dies. It would hit them without end. It
+/// covers the start of a worker, its first clients, and its turns when it is full.
 const SERVING_MAX: u32 = if failpoint::INSIDE { 240 } else { 120 };
 
 /// The number of concurrent runs. A run mostly waits.
@@ -49,7 +48,7 @@ fn main() -> ExitCode {
             return two_workers::serve(Config::named(config), Phase::named(phase), fatal);
         }
     }
-    // As in the usual harness, a word selects the tests that contain it in their names.
+    // As in the usual harness, a word selects the tests whose names contain it.
     let word = arguments.iter().find(|argument| !argument.starts_with('-'));
     run_tests(word.map_or("", String::as_str))
 }

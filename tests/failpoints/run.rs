@@ -20,14 +20,14 @@ use crate::{
     two_workers,
 };
 
-/// No client waits longer for an answer, on any machine.
+/// The longest time that a client waits for an answer.
 const PATIENCE_OF_CLIENTS: Duration = DELAY.saturating_add(SLICES_MAX);
 
-/// The number of clients that connect at most until a worker has died or left.
+/// The most clients that connect until a worker has died or left.
 const CLIENTS_MAX: usize = 1000;
 
-/// The number of clients that connect after that, one after the other. It is more than one worker
-/// has room for.
+/// The number of clients that connect one after the other after that. One worker does not have room
+/// for all of them.
 const CLIENTS_AFTER: usize = 4;
 
 /// The parameters of a run. The first worker that hits the failpoint `fatal` in this phase dies.
@@ -48,7 +48,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs, and returns whether a worker died.
+/// Makes the run, and returns whether a worker died.
 ///
 /// Panics if a client is not served in time.
 pub(crate) fn run(run: Run<'_>) -> bool {
@@ -83,8 +83,8 @@ enum Event {
     Left,
 }
 
-/// Connects until a worker serves. A client loses its connection if its worker dies. The guarantee of
-/// the balancer: another worker accepts within the delay and one turn.
+/// Connects until a worker serves the client. A client loses its connection if its worker dies. The
+/// balancer guarantees that another worker accepts within the delay and one turn.
 fn served_client(server: &mut Server) -> Result<TcpStream, String> {
     let came = Instant::now();
     let deadline = came + PATIENCE_OF_CLIENTS;

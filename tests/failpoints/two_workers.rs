@@ -21,7 +21,8 @@ pub(crate) const FLAG: &str = "--serve";
 /// The line that a worker prints after it has left the group in order.
 pub(crate) const LEFT: &str = "left";
 
-/// The timeout of a graceful shutdown. If each worker has a listener of its own, clients wait for it.
+/// The timeout of a graceful shutdown. If each worker has a listener of its own, clients wait this
+/// long.
 const SHUTDOWN: Duration = Duration::from_millis(100);
 
 /// The values that the workers share.
@@ -62,7 +63,7 @@ pub(crate) fn serve(config: Config, phase: Phase, fatal: Fatal<'static>) -> Exit
     ExitCode::from(u8::from(!stopped))
 }
 
-/// Releases a dead worker, and checks that nothing is left of it.
+/// Releases a dead worker, and checks that none of its state is left.
 fn release(exit: &WorkerExit, group: &WorkerGroup, board: &Board) {
     let id = WorkerId::from_slot(exit.worker.slot);
     group.release_dead(id);

@@ -1,4 +1,4 @@
-//! Out of descriptors: no worker spins or crashes, and every client is served.
+//! A lack of descriptors: no worker spins or crashes, and every client is served.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use rustix::process::Signal;
 const LIMIT: u32 = 64;
 const CLIENTS: usize = 500;
 
-/// More than two workers have descriptors for.
+/// Number of idle clients, for which two workers do not have enough descriptors.
 const IDLE_CLIENTS: usize = 150;
 
 /// The default of `--accept-delay`: a worker with room accepts within this time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// More turns a second than pauses, delays and notifications make. A loop that spins makes thousands
-/// of times as many.
+/// An upper bound on turns per second by pauses, delays and notifications. A loop that spins makes
+/// thousands of times as many.
 const TURNS_A_SECOND: f64 = 100.0;
 
 const SETUPS: [&[&str]; 8] = [
@@ -40,7 +40,7 @@ fn without_descriptors_clients_wait_until_others_leave() {
         for client in &mut clients {
             client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
         }
-        // All clients wait at the same time. One that is answered leaves, and makes room.
+        // All clients wait at the same time. A client that is answered leaves, and makes room.
         std::thread::scope(|scope| {
             for mut client in clients {
                 scope.spawn(move || match client.try_response() {
@@ -68,7 +68,7 @@ fn without_descriptors_idle_clients_make_room_for_new_ones() {
 fn idle_clients_make_room(setup: &[&str]) {
     let server = Server::start_limited(LIMIT, setup);
     let mut clients: Vec<Client> = Vec::new();
-    // More than have room. Each is served, and stays.
+    // More clients come than have room. Each is served, and stays.
     for number in 0..IDLE_CLIENTS {
         let mut client = server.connect();
         match client.try_get("/") {
@@ -213,7 +213,8 @@ fn quit_ends_a_worker_without_descriptors() {
     for setup in SETUPS {
         let mut server = Server::start_limited(LIMIT, setup);
         let mut sleeper = server.connect();
-        // It must be accepted: under `reuseport`, closing a listener resets its backlog.
+        // The client must be accepted, because under `reuseport` closing a listener resets its
+        // backlog.
         assert_eq!(sleeper.get("/").status, 200);
         sleeper.send("GET /sleep/1000 HTTP/1.1\r\nHost: test\r\n\r\n");
         let _others: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();

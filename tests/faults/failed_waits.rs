@@ -1,4 +1,4 @@
-//! The kernel refuses to wait for events. A worker cannot go on without it, so it ends, and its last
+//! A kernel that refuses to wait for events. The worker cannot continue, so it ends, and its last
 //! line names the call.
 
 use evcore_tests::{Client, Server, Strace, eventually, not_run, strace_works};
@@ -9,8 +9,8 @@ const WAITS: [(&str, &str, &str); 2] = [
     ("poll", "poll,ppoll", "poll"),
 ];
 
-/// Ends a wait that has begun before it could fail. If there was none, the server has ended, and
-/// refuses the client.
+/// Ends a wait that began before it could fail, by connecting. If no wait was left, the server has
+/// ended, and refuses the client.
 fn wake(server: &Server) {
     let _ = Client::try_connect(server.address());
 }

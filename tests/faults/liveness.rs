@@ -1,7 +1,7 @@
-//! The worker that would accept is killed or stopped again and again, and clients are still served.
+//! Kills and stops of the worker that would accept next. Clients are still served.
 //!
-//! The guarantee of the balancer: another worker accepts within the delay and one turn. A client that
-//! is not served by then is a failure. There is no second try.
+//! The balancer guarantees that another worker accepts within the delay and one turn. The test
+//! fails if a client is not served by then. It does not try again.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 /// The ways in which the workers of httpd share listeners.
 const POLICIES: [&str; 5] = ["off", "mutex", "exclusive", "reuseport", "least-loaded"];
 
-/// After this time a worker that has not been allowed to accept tries again.
+/// The time after which a worker that was not allowed to accept tries again.
 const DELAY: Duration = Duration::from_millis(50);
 
 const KILLS: usize = 20;
@@ -25,7 +25,8 @@ fn start(policy: &str) -> Server {
     Server::start(&[workers.as_slice(), accept.as_slice()].concat())
 }
 
-/// A stopped worker. It continues when this is dropped, so a failing test does not leave it behind.
+/// A stopped worker. It continues when this value is dropped, so a failing test does not leave it
+/// stopped.
 struct Stopped(u32);
 
 impl Stopped {
@@ -55,7 +56,7 @@ fn when_the_accepting_worker_is_killed_another_accepts() {
                 server.connect().try_worker().is_ok()
             });
             assert_within(policy, DELAY, killed_at);
-            // On a busy machine the worker dies late, and may accept other clients until then.
+            // On a busy machine the worker dies late, and may still accept other clients.
             eventually("the worker is dead", || {
                 !server.worker_pids().contains(&killed)
             });

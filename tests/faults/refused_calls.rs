@@ -1,5 +1,5 @@
-//! The kernel refuses to register a listener, or to accept a client. Connections are still served,
-//! and the listener is tried again.
+//! A kernel that refuses to register a listener, or to accept a client. Connections are still
+//! served, and the listener is tried again.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use evcore_tests::{Client, Server, Strace, assert_within, eventually, not_run, s
 /// The policies under which workers register their listeners repeatedly.
 const POLICIES: [&str; 3] = ["least-loaded", "mutex", "exclusive"];
 
-/// Out of memory, and out of watches (`fs.epoll.max_user_watches`).
+/// The errors for a lack of memory, and of watches (`fs.epoll.max_user_watches`).
 const ERRORS: [&str; 2] = ["ENOMEM", "ENOSPC"];
 
 const CLIENTS: usize = 60;
@@ -28,7 +28,7 @@ fn a_refused_listener_ends_no_worker_and_no_connection() {
     }
     for policy in POLICIES {
         for error in ERRORS {
-            // The call that is refused is epoll's.
+            // The refused call belongs to epoll.
             let options = ["--workers", "2", "--poller", "epoll", "--accept", policy];
             let server = Server::start(&options);
             let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -82,7 +82,8 @@ fn a_forbidden_client_does_not_suspend_the_listener() {
     }
 }
 
-/// The kernel has no memory for a request for now, or wants completions to be taken first.
+/// The kernel has no memory for a request at the moment, or requires that completions are taken
+/// first.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {

@@ -1,4 +1,4 @@
-//! The ticker of a timer resolution cannot be read (Linux): the wait fails, and loses no event.
+//! A ticker of a timer resolution that cannot be read (Linux). The wait fails, and loses no event.
 
 use std::{io::Write, os::unix::net::UnixStream, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The examples of single crates, as processes, in a loop that is not ours: echo servers, and a pool.
+//! The examples of single crates in loops of other libraries: echo servers and a pool, as
+//! processes.
 
 use std::{
     io::{self, BufRead, Read, Write},
@@ -19,7 +20,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("evcore-balancer", "foreign_loop"),
 ];
 
-/// More than the kernel takes from a client while the server does not read.
+/// More bytes than the kernel takes from a client while the server does not read.
 const LENGTH: usize = 8 << 20;
 
 /// A limit that leaves an example a few descriptors for clients.
@@ -91,14 +92,14 @@ fn an_example_without_descriptors_serves_when_one_is_free() {
             client.write_all(b"?").unwrap();
             clients.push(client);
         }
-        // None leaves before that, however slow the server is.
+        // No client leaves before that, however slow the server is.
         eventually("the log reports that descriptors ran out", || {
             let log = server.log();
             ["out of descriptors", "Too many open files"]
                 .iter()
                 .any(|message| log.contains(message))
         });
-        // Each one that is served leaves, and so makes room for another.
+        // Each client that is served leaves, and so makes room for another.
         for mut client in clients {
             client.read_exact(&mut [0]).unwrap();
         }
@@ -109,7 +110,7 @@ fn an_example_without_descriptors_serves_when_one_is_free() {
 #[test]
 fn a_pool_beside_mio_resolves_all_names_and_ends() {
     let mut command = Command::new(example("evcore-pool", "resolve_with_mio"));
-    // More than the pool has threads. None of them needs a name server.
+    // There are more names than the pool has threads. None of them needs a name server.
     let names: Vec<String> = (1..=20).map(|n| format!("127.0.0.{n}:0")).collect();
     let output = command.args(&names).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -130,7 +131,7 @@ fn a_server_of_mio_moves_its_clients_to_a_new_process_twice() {
     let mut first = command
         .arg("127.0.0.1:0")
         .stdout(Stdio::piped())
-        // All processes can be ended, whatever fails.
+        // In a group of its own, all processes can be killed whatever fails.
         .process_group(0)
         .spawn()
         .unwrap();
@@ -145,7 +146,7 @@ fn a_server_of_mio_moves_its_clients_to_a_new_process_twice() {
         .unwrap()
         .parse()
         .unwrap();
-    // Half a line is the state that moves.
+    // The state that moves is half a line.
     let mut clients: Vec<_> = (0..300).map(|_| connect(address).unwrap()).collect();
     for client in &mut clients {
         client.write_all(b"he").unwrap();
@@ -177,7 +178,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// The words of a line: the process, and what it got.
+/// The words of an answer: the process, and the line that it got.
 #[cfg(target_os = "linux")]
 fn answer(client: &mut io::BufReader<TcpStream>) -> Vec<String> {
     let mut line = String::new();

@@ -39,7 +39,7 @@ struct Settings<'a> {
     workers: usize,
     connections: usize,
     poller: BackendKind,
-    /// Of the first binary, and of later ones.
+    /// The versions of the first binary, and of later ones.
     versions: [u32; 2],
 }
 

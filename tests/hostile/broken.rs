@@ -1,8 +1,8 @@
-//! Clients that end a connection in the middle, and bytes of no request at all.
+//! Clients that end a connection in the middle of an exchange, and bytes that are not a request.
 
 use evcore_tests::{Client, Server};
 
-/// The starts of exchanges. The first of them need more from the client, and the last one is a
+/// The beginnings of exchanges. The first ones need more from the client. The last one is a
 /// response that waits for its timer.
 const MIDDLES: [&str; 6] = [
     "GET / HT",
@@ -30,7 +30,7 @@ fn server(poller: &str) -> Server {
     Server::start(&["--workers", "1", "--poller", poller, "--bodies", &bodies])
 }
 
-/// Clients that have stopped at each of these points, and that the server has read.
+/// Clients that have stopped at each of these points. The server has read what they sent.
 fn in_the_middle(server: &Server, middles: &[&str]) -> Vec<Client> {
     let stop_at = |start: &str| {
         let mut client = server.connect();
@@ -45,7 +45,7 @@ fn in_the_middle(server: &Server, middles: &[&str]) -> Vec<Client> {
     clients
 }
 
-/// Checks that nothing is left of the clients: no connection, and no memory of their bodies.
+/// Checks that no connection of the clients is left, and no memory of their bodies.
 fn assert_nothing_is_left(server: &Server) {
     server.wait_for_status("their connections are closed", |status| status.active == 1);
     let mut clients: Vec<_> = (0..BODIES).map(|_| server.connect()).collect();
@@ -53,7 +53,7 @@ fn assert_nothing_is_left(server: &Server) {
         client.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1048576\r\n\r\n");
     }
     server.wait_for_status("all have begun", |status| status.reading == BODIES as u64);
-    // The last one is served first, so all of them have memory at the same time.
+    // The last client is served first, so all of them have memory at the same time.
     for client in clients.iter_mut().rev() {
         client.send(vec![b'x'; MIB]);
         assert_eq!(client.response().body.len(), MIB);
@@ -77,7 +77,8 @@ fn a_reset_in_the_middle_leaves_nothing_behind() {
     }
 }
 
-/// It gets no response. (A complete one does: see `a_half_closed_client_gets_its_responses`.)
+/// An incomplete request gets no response. (For a complete one see
+/// `a_half_closed_client_gets_its_responses`.)
 #[test]
 fn a_half_close_in_the_middle_ends_an_incomplete_request() {
     for poller in ["epoll", "poll", "select"] {
@@ -90,7 +91,7 @@ fn a_half_close_in_the_middle_ends_an_incomplete_request() {
     }
 }
 
-/// It needs no end of a line, which other protocols may not send, and no timeout.
+/// The refusal needs no timeout, and no end of a line, which other protocols may not send.
 #[test]
 fn a_first_byte_of_no_request_is_refused_at_once() {
     let server = Server::start(&["--workers", "1", "--header-timeout", "3600000"]);

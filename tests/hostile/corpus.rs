@@ -1,15 +1,15 @@
 //! Requests that two programs could read in two ways, and how this server must respond to each.
 //!
 //! A request is smuggled if a proxy and the server disagree about where the request before it ends.
-//! So what is ambiguous is refused, and nothing behind it on the connection is interpreted. RFC 9112
-//! and RFC 9110 decide what is ambiguous; the sections are given. Where an RFC leaves a choice, or the
-//! server deviates, a comment has the reason.
+//! So ambiguous requests are refused, and nothing behind them on the connection is interpreted. RFC
+//! 9112 and RFC 9110 define what is ambiguous; the sections are given. If an RFC leaves a choice,
+//! or the server deviates, a comment has the reason.
 
 /// A request, and the response that it must get.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// The bytes are `start` and `rest`.
+    /// The first bytes, before `rest`.
     pub(crate) start: &'static str,
     pub(crate) rest: &'static [u8],
     pub(crate) expected: Expected,
@@ -18,11 +18,13 @@ pub(crate) struct Case {
 /// The expected fate of a request, and of the one behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
-    /// It gets this error, and the connection ends. What is behind it is not interpreted.
+    /// The request gets this error, and the connection ends. The bytes behind it are not
+    /// interpreted.
     Refused(u16),
-    /// It is valid, gets this status, and the connection ends because the client wants that.
+    /// The request is valid and gets this status. The connection ends because the client requests
+    /// that.
     Last(u16),
-    /// It gets this status, and the request behind it is served too.
+    /// The request gets this status, and the request behind it is served too.
     Served(u16),
 }
 
@@ -42,9 +44,9 @@ const fn case(
     }
 }
 
-/// A request with a body, which is sent back.
+/// The start of a request with a body, which is sent back.
 const ECHO: &str = "POST /echo HTTP/1.1\r\nHost: t\r\n";
-/// The same with a chunked body.
+/// The start of a request with a chunked body, which is sent back.
 const CHUNKED: &str = "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
 const GET: &str = "GET / HTTP/1.1\r\nHost: t\r\n";
 
@@ -62,7 +64,7 @@ pub(crate) const CASES: [&[Case]; 7] = [
 const CONTENT_LENGTH: &[Case] = &[
     case("a length", ECHO, b"Content-Length: 5\r\n\r\nhello", Served(200)),
     case("a length of 0", ECHO, b"Content-Length: 0\r\n\r\n", Served(200)),
-    // `1*DIGIT`, so leading zeros are allowed, and it is not octal.
+    // The length is `1*DIGIT`, so leading zeros are allowed, and the number is not octal.
     case("a length with zeros in front", ECHO, b"Content-Length: 00010\r\n\r\nhello hell", Served(200)),
     case("white space around a length", ECHO, b"Content-Length: \t 5 \t\r\n\r\nhello", Served(200)),
     case("a length without white space", ECHO, b"content-LENGTH:5\r\n\r\nhello", Served(200)),
@@ -151,7 +153,7 @@ const TRANSFER_ENCODING: &[Case] = &[
     case("a space before the colon of the coding", ECHO, b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", Refused(400)),
     case("a line end before the colon of the coding", ECHO, b"Transfer-Encoding\r\n: chunked\r\n\r\n0\r\n\r\n", Refused(400)),
     case("a bare CR before the coding", ECHO, b"X: x\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Refused(400)),
-    // Codings that are not registered for this server: the end is known, but not the content.
+    // The server does not have these codings: the end of the body is known, but not the content.
     case("gzip, chunked", ECHO, b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", Refused(501)),
     case("gzip and chunked in two lines", ECHO, b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Refused(501)),
     case("identity, chunked", ECHO, b"Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n", Refused(501)),
@@ -166,8 +168,8 @@ const CHUNKS: &[Case] = &[
     case("two chunks", CHUNKED, b"5\r\nhello\r\nA\r\n world, wo\r\n0\r\n\r\n", Served(200)),
     case("a size with zeros in front", CHUNKED, b"0005\r\nhello\r\n000\r\n\r\n", Served(200)),
     case("extensions", CHUNKED, b"5;a;b=c;d=\"e;f\"\r\nhello\r\n0;g\r\n\r\n", Served(200)),
-    // Section 7.1.1 has white space (BWS) there, which a recipient must accept (RFC 9110, section
-    // 5.6.3). An extension with a name has to follow.
+    // Section 7.1.1 allows white space (BWS) there, which a recipient must accept (RFC 9110,
+    // section 5.6.3). An extension with a name has to follow.
     case("white space before an extension", CHUNKED, b"5 \t;a=b\r\nhello\r\n0 ;a\r\n\r\n", Served(200)),
     case("white space within an extension", CHUNKED, b"5; a\t= \tb ;\tc ;d=\t\"e\" ; f\r\nhello\r\n0\r\n\r\n", Served(200)),
     case("a quoted extension with escapes", CHUNKED, b"5;a=\"\\\"\\\\;\xff\";b=\"\"\r\nhello\r\n0\r\n\r\n", Served(200)),
@@ -195,7 +197,7 @@ const CHUNKS: &[Case] = &[
     case("a quote within a value of an extension", CHUNKED, b"5;a=b\"c\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
     case("an escaped NUL in an extension", CHUNKED, b"5;a=\"\\\0\"\r\nhello\r\n0\r\n\r\n", Refused(400)),
     case("a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nA: b\r\n\r\n", Served(200)),
-    // Trailers are discarded, so they frame nothing (RFC 9110, section 6.5.1).
+    // Trailers are discarded, so they do not affect the end of the body (RFC 9110, section 6.5.1).
     case("a length as a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nContent-Length: 500\r\n\r\n", Served(200)),
     case("a coding as a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nTransfer-Encoding: gzip\r\n\r\n", Served(200)),
     case("a host as a trailer", CHUNKED, b"5\r\nhello\r\n0\r\nHost: other\r\n\r\n", Served(200)),
@@ -245,7 +247,8 @@ const CHUNKS: &[Case] = &[
 
 /// RFC 9112, sections 2.2 and 5, and RFC 9110, section 5.5.
 const FIELDS: &[Case] = &[
-    // A recipient may take a single LF for the end of a line of the head. As in nginx, it does.
+    // A recipient may accept a single LF as the end of a line of the head. This server does, like
+    // nginx.
     case("bare LF line ends", "GET / HTTP/1.1\nHost: t\n", b"\n", Served(200)),
     case("a length in a line with a bare LF", ECHO, b"Content-Length: 5\nX: y\r\n\r\nhello", Served(200)),
     case("an empty line first", "\r\nGET / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(200)),
@@ -278,7 +281,7 @@ const FIELDS: &[Case] = &[
 
 /// RFC 9112, section 3.2, and RFC 9110, section 7.2.
 const HOSTS_AND_TARGETS: &[Case] = &[
-    // The host of the target counts, and no route depends on it.
+    // The host of the target counts, but no route depends on it.
     case("a target with another host", "GET http://other/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(200)),
     case("a target with a host, and an empty one", "GET http://other/ HTTP/1.1\r\nHost:\r\n", b"\r\n", Served(200)),
     case("an empty host", "GET / HTTP/1.1\r\nHost:\r\n", b"\r\n", Served(200)),
@@ -295,7 +298,7 @@ const HOSTS_AND_TARGETS: &[Case] = &[
     case("a host with a NUL", "GET / HTTP/1.1\r\nHost: t\0\r\n", b"\r\n", Refused(400)),
     case("a space before the colon of a host", "GET / HTTP/1.1\r\nHost : t\r\n", b"\r\n", Refused(400)),
     case("a folded host", "GET / HTTP/1.1\r\nHost:\r\n t\r\n", b"\r\n", Refused(400)),
-    // These name nothing here.
+    // These targets do not exist on this server.
     case("a target of another scheme", "GET https://t/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target without its host", "GET http:/// HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
     case("a target that is a host", "GET t:80 HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
@@ -304,7 +307,8 @@ const HOSTS_AND_TARGETS: &[Case] = &[
     case("a tunnel to a path", "CONNECT / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(405)),
     case("a tunnel with a body", "CONNECT t:80 HTTP/1.1\r\nHost: t:80\r\n", b"Content-Length: 5\r\n\r\nhello", Refused(405)),
     case("a target with two slashes", "GET //other/ HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
-    // The server as a whole (RFC 9110, section 9.3.7). For other methods it names nothing.
+    // An asterisk is the server as a whole (RFC 9110, section 9.3.7). For other methods it is
+    // invalid.
     case("an asterisk", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(200)),
     case("an asterisk with a body", "OPTIONS * HTTP/1.1\r\nHost: t\r\n", b"Content-Length: 5\r\n\r\nhello", Served(200)),
     case("an asterisk for another method", "GET * HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(404)),
@@ -323,7 +327,7 @@ const REQUEST_LINES: &[Case] = &[
     case("HTTP/0.9 with fields", "GET /\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("a request line of one word", "GARBAGE\r\n", b"\r\n", Refused(400)),
     case("HTTP/0.9 with its version", "GET / HTTP/0.9\r\n", b"\r\n", Refused(505)),
-    // A later minor version is served as the one that the server has (RFC 9110, section 2.5).
+    // A later minor version is served as the server's own version (RFC 9110, section 2.5).
     case("HTTP/1.2", "GET / HTTP/1.2\r\nHost: t\r\n", b"\r\n", Served(200)),
     case("HTTP/1.9 after an empty line", "\r\nGET /bytes/1 HTTP/1.9\r\nHost: t\r\n", b"\r\n", Served(200)),
     case("HTTP/1.2 with a body", "POST /echo HTTP/1.2\r\nHost: t\r\n", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", Served(200)),
@@ -350,14 +354,14 @@ const REQUEST_LINES: &[Case] = &[
     case("a method with a NUL", "GET\0 / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("a method with a colon", "GET: / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Refused(400)),
     case("a bare CR after the version", "GET / HTTP/1.1\rHost: t\r\n", b"\r\n", Refused(400)),
-    // Methods are case-sensitive (RFC 9110, section 9.1), and any other is not allowed here.
+    // Methods are case-sensitive (RFC 9110, section 9.1), and other methods are not allowed here.
     case("a method in small letters", "get / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(405)),
     case("an unknown method", "BREW / HTTP/1.1\r\nHost: t\r\n", b"\r\n", Served(405)),
 ];
 
 const OTHER_PROTOCOLS: &[Case] = &[
     case("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0\0\0\x04\0\0\0\0\0", Refused(505)),
-    // The record, a client hello of TLS 1.2, a random, and no more.
+    // The bytes are a record with a client hello of TLS 1.2, up to its random.
     case("a hello of TLS", "", b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03abcdefghijklmnopqrstuvwxyz012345\x00\x00\x02\x13\x01\x01\x00", Refused(400)),
     case("a hello of SSL 2", "", b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10\r\n\r\n", Refused(400)),
     case("a hello of SOCKS 5", "", b"\x05\x01\x00\r\n\r\n", Refused(400)),

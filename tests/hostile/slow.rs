@@ -1,22 +1,23 @@
-//! 2,000 clients that are slow, and what they cost the others: delay, and time of the worker.
+//! 2,000 slow clients, and their cost for other clients: delay, and CPU time of the worker.
 //!
-//! The delay is counted in turns. All slow clients act while the worker is stopped, and then a request
-//! comes. The worker, when it continues, must answer it as soon as all that came before is handled once.
+//! The delay is counted in turns. All slow clients act while the worker is stopped, and then a
+//! request comes. When the worker continues, it must answer the request as soon as it has handled
+//! each earlier event once.
 //!
-//! The time is measured. A server with the slow clients and one without them get the same requests, in alternating rounds.
-//! Before each request, to whichever server, one slow client sends a byte, or reads a little. So what
-//! that does to the machine's caches and sleeps is the same in all rounds.
+//! The time is measured. A server with the slow clients and one without them get the same requests,
+//! in alternating rounds. Before each request to either server, one slow client sends a byte, or
+//! reads a little. So the effect on the machine's caches and sleeps is the same in all rounds.
 //!
-//! What is compared is the time that the worker runs from one response to the next. A worker has one
-//! thread, so a request waits for nothing else in the server; and other processes of the machine do not
-//! change it. The time on the clock does depend on them: on a busy machine, its 99th percentile was 50
-//! times as long with the slow clients in one round, and a tenth in another.
+//! The test compares the time that the worker runs from one response to the next. A worker has one
+//! thread, so a request waits for nothing else in the server; and other processes of the machine do
+//! not change it. The time on the clock does depend on them: on a busy machine, its 99th percentile
+//! was 50 times as long with the slow clients in one round, and a tenth in another.
 //!
-//! All of it runs on one CPU. A wake-up across two takes 20 µs, a request 10, and the kernel may place
-//! one server at the same time as the client, and the other one not.
+//! Everything runs on one CPU. A wake-up across two CPUs takes 20 µs and a request 10 µs, and the
+//! kernel might place only one of the servers on the client's CPU.
 //!
-//! The rule: of the mean and of the 99th percentile, the median of the ratios of five rounds is at most
-//! [`RATIO_MAX`]. There is no second try.
+//! The rule: over five rounds, the median ratio of the means, and that of the 99th percentiles, is
+//! at most [`RATIO_MAX`]. The test does not try again.
 
 use std::{
     fs::{self, File},
@@ -35,30 +36,30 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 const SLOW: usize = 2000;
 
-/// The descriptors of this process: the slow clients, and the descriptors of tests that run at the
-/// same time.
+/// Limit on the descriptors of this process: enough for the slow clients, and for tests that run at
+/// the same time.
 const DESCRIPTORS: u64 = SLOW as u64 + 1000;
 
 const ROUNDS: usize = 5;
 
-/// The requests of a round.
+/// Number of requests in a round.
 const REQUESTS: usize = 1000;
 
-/// The requests of a kept connection, before the next one is opened.
+/// Number of requests on a connection before the next one is opened.
 const KEPT: usize = 50;
 
-/// A slow client costs at most as much as a request: the server reads or writes once for it. The other
-/// 1,999 cost nothing meanwhile.
+/// The highest allowed ratio. A slow client costs at most as much as a request, because the server
+/// reads or writes once for it. The other 1,999 cost nothing meanwhile.
 const RATIO_MAX: f64 = 4.0;
 
-/// Longer than the test, because a slow client must stay.
+/// A timeout longer than the test, because slow clients must stay.
 const TIMEOUT_MS: &str = "3600000";
 
 /// The most events of a turn, by default.
 const EVENTS_MAX: u64 = 256;
 
-/// The most turns for what 2,000 slow clients do at once, and the request: as many as have their
-/// events, and one more at each end.
+/// The most turns for the events of 2,000 slow clients at once, and the request. There is one more
+/// turn at each end.
 const TURNS_MAX: u64 = (SLOW as u64).div_ceil(EVENTS_MAX) + 2;
 
 #[test]
@@ -86,7 +87,7 @@ fn slow_clients_delay_a_request_by_few_turns() {
         let took = turns(client.response().text()) - before;
         println!("{kind:?}: {took} turns");
         assert!(took <= TURNS_MAX, "{kind:?}: {took} of {TURNS_MAX} turns");
-        // All of them were there, and have moved the worker.
+        // The worker has handled the events of all slow clients.
         assert!(took * EVENTS_MAX >= SLOW as u64, "{kind:?}: {took} turns");
         let status = server.status();
         assert!(held(&status), "{kind:?}: a slow client is lost: {status:?}");
@@ -133,7 +134,8 @@ impl Kind {
             Self::Heads => "GET / HTTP/1.1\r\nX: ",
             Self::Bodies => "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 10000\r\n\r\n",
             Self::Readers => {
-                // The kernel keeps some MB for each TCP connection to this machine, and less for these.
+                // The kernel keeps some MB for each TCP connection to this machine, and less for a
+                // Unix socket.
                 let mut stream = UnixStream::connect(socket).expect("the server listens");
                 let request = b"GET /bytes/1000000000 HTTP/1.1\r\nHost: t\r\n\r\n";
                 stream.write_all(request).expect("there is room");
@@ -165,7 +167,7 @@ impl Slow {
         }
     }
 
-    /// Sends a byte, or reads all that is there, so that the server can send.
+    /// Sends a byte, or reads all that has arrived, so that the server can send.
     fn act_much(&mut self) {
         let Self::Reader(stream) = self else {
             return self.act();
@@ -265,13 +267,13 @@ impl Round {
 struct Running(File);
 
 impl Running {
-    /// Of a process with one thread.
+    /// Opens the file of a process with one thread.
     fn of(pid: u32) -> Self {
         let path = format!("/proc/{pid}/schedstat");
         Self(File::open(path).expect("it lives"))
     }
 
-    /// In ns, up to when it last began to wait.
+    /// The time in nanoseconds, up to the beginning of its last wait.
     fn ns(&self) -> f64 {
         let mut bytes = [0; 64];
         let n = self.0.read_at(&mut bytes, 0).expect("it lives");
@@ -286,7 +288,7 @@ fn median(mut ratios: Vec<f64>) -> f64 {
     ratios[ratios.len() / 2]
 }
 
-/// Keeps this thread on one CPU, and what it starts from now on.
+/// Keeps this thread, and the processes that it starts, on one CPU.
 fn stay_on_one_cpu() {
     let usable = sched_getaffinity(None).expect("a thread may look where it may run");
     let first = (0..CpuSet::MAX_CPU).find(|cpu| usable.is_set(*cpu));

@@ -1,4 +1,4 @@
-//! Each case of the corpus, at once and a byte at a time, with a request behind it.
+//! Each case of the corpus, sent at once and a byte at a time, with a request behind it.
 //!
 //! The request behind a case shows whether the connection is still in step. After a refusal it must
 //! not be interpreted.
@@ -7,7 +7,7 @@ use evcore_tests::{Client, Server};
 
 use crate::corpus::{CASES, Case, Expected};
 
-/// No case has the status of this request.
+/// The request behind each case. No case has its status.
 const FOLLOWER: &str = "DELETE /sleep/0 HTTP/1.1\r\nHost: follower\r\n\r\n";
 const FOLLOWER_STATUS: u16 = 405;
 
@@ -28,7 +28,7 @@ fn an_ambiguous_request_is_refused_and_ends_the_connection() {
     }
 }
 
-/// Reads the responses up to the end of the connection.
+/// Reads the responses up to the end of the connection, and checks them.
 fn check(case: &Case, how: &str, mut client: Client) {
     let (statuses, is_kept) = match case.expected {
         Expected::Served(status) => (vec![status, FOLLOWER_STATUS], true),

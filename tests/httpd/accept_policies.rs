@@ -3,7 +3,7 @@
 use crate::permitted_pollers::permitted;
 use evcore_tests::Server;
 
-/// Enough clients at a time to reveal a worker that does not accept.
+/// Number of clients at a time, enough to reveal a worker that does not accept.
 const CLIENTS: usize = 16;
 
 fn serves_all_clients(accept: &str) {
@@ -11,7 +11,7 @@ fn serves_all_clients(accept: &str) {
         for workers in ["--workers", "--threads"] {
             let options = [workers, "2", "--poller", poller, "--accept", accept];
             let server = Server::start(&[&options[..], &["--accept-delay", "50"]].concat());
-            // Twice: new clients are served after others have gone.
+            // In the second round, new clients are served after others have gone.
             for _ in 0..2 {
                 let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
                 for client in &mut clients {

@@ -297,7 +297,7 @@ fn a_dash_logs_to_standard_output() {
     );
 }
 
-/// strace holds a new worker between the open of its log and its first look at the signals.
+/// strace delays a new worker between opening its log and its first check of signals.
 #[cfg(target_os = "linux")]
 #[test]
 fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
@@ -308,7 +308,7 @@ fn usr1_to_a_worker_that_is_opening_its_log_is_not_lost() {
     let scratch = Scratch::new("early-usr1");
     let (server, path) = logging(&scratch, &["--workers", "1"]);
     let old = server.connect().worker();
-    // Some systems have no `open`. For an hour, or until strace ends.
+    // Some systems have no `open`. The delay is an hour, or until strace ends.
     let hold = "inject=?open,openat:delay_exit=3600s";
     let options = ["-P", text(&path), "-e", "trace=?open,openat", "-e", hold];
     let strace = Strace::attach(server.pid(), &options);
@@ -366,7 +366,7 @@ fn reaching_the_file_size_limit_is_logged_once() {
     let scratch = Scratch::new("limit");
     let path = scratch.path().join("access.log");
     let mut command = Command::new("sh");
-    // At least twice the buffer. SIGXFSZ is ignored here in any case.
+    // The limit is at least twice the buffer. SIGXFSZ is ignored in any case.
     let script = "trap '' XFSZ; ulimit -f 256; exec \"$0\" \"$@\"";
     command.args(["-c", script]).arg(httpd());
     command.args(["--listen", "127.0.0.1:0", "--workers", "1"]);

@@ -2,7 +2,7 @@
 
 use evcore_tests::{Client, Server, Status};
 
-/// Servers of one worker with this `--connections`.
+/// Starts servers with one worker and this `--connections`.
 fn servers(connections: &str) -> Vec<Server> {
     let setups: [&[&str]; 3] = [
         &["--accept", "off"],
@@ -37,7 +37,7 @@ fn a_new_client_evicts_the_longest_idle_connection() {
         for client in [&mut first, &mut fourth] {
             assert_eq!(client.get("/").status, 200, "the limit is four");
         }
-        // From the longest idle to the shortest: second, third, first, fourth.
+        // The order from the longest idle client to the shortest is second, third, first, fourth.
         let mut fifth = idle(&server);
         assert!(second.is_closed());
         let mut sixth = idle(&server);

@@ -40,16 +40,17 @@ fn the_page_names_nothing_from_elsewhere() {
     }
 }
 
-/// It asks for the page and its numbers again and again, and takes no answer.
+/// The client requests the page and its numbers repeatedly, and reads no response.
 #[test]
 fn a_dashboard_client_that_never_reads_is_closed() {
     let server = Server::start(&["--workers", "1", "--send-timeout", "200"]);
     let mut client = server.connect();
     let requests = "GET /dashboard.js HTTP/1.1\r\nHost: test\r\n\r\n\
                     GET /status.json HTTP/1.1\r\nHost: test\r\n\r\n";
-    // More than the buffers of both sockets take. Most of it is refused when the server closes.
+    // These are more bytes than the buffers of both sockets take. Most are refused when the server
+    // closes.
     client.send_lossy(requests.repeat(20_000));
     server.wait_for_status("the connection is closed", |status| status.active == 1);
-    // Others are served.
+    // Other clients are served.
     assert_eq!(server.connect().get("/dashboard").status, 200);
 }

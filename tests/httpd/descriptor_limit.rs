@@ -33,7 +33,7 @@ fn too_few_descriptors_are_an_error_before_workers_start() {
     for setup in SETUPS {
         let options = [&["--listen", "127.0.0.1:0"], setup].concat();
         let least = 3 + minimum(&options);
-        // One fewer is not enough; this many are.
+        // One descriptor fewer is not enough.
         let output = limited(least - 1, &options);
         assert_refusal(&output, &options, 1, &["descriptors", "ulimit -n"]);
         let server = Server::start_limited(least, setup);
@@ -55,7 +55,7 @@ fn minimum(options: &[&str]) -> u32 {
 fn another_error_of_the_start_is_still_one_line() {
     let server = Server::start(&["--workers", "0"]);
     let address = server.address().to_string();
-    // The limit alone is worth a line, but no error.
+    // The limit is logged in a line, but is not an error.
     let options = ["--workers", "2", "--listen", &address];
     let output = limited(100, &options);
     assert_refusal(&output, &options, 1, &[&address, "in use"]);
@@ -88,7 +88,7 @@ fn a_worker_that_cannot_be_started_is_logged_and_retried() {
     for reloads in 1..=2 {
         let (mut client, old) = connect_to_new_worker(&server, &kept_busy);
         client.send("GET /sleep/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
-        // A worker that stops closes idle connections. The request for the status is written too.
+        // A worker that stops closes idle connections, so the next request is sent before that.
         server.wait_for_status("the request has begun", |status| {
             status.writing == reloads as u64 + 1
         });

@@ -16,7 +16,7 @@ fn section(heading: &str) -> &'static str {
     section.split("\n## ").next().expect("its text")
 }
 
-/// The first cell of each row of the tables of a section: what is in its backquotes.
+/// The text in backquotes in the first cell of each row of a section's tables.
 fn rows(heading: &str) -> Vec<&'static str> {
     let rows = section(heading)
         .lines()
@@ -103,7 +103,7 @@ fn each_metric_has_a_row_with_its_type_and_its_help() {
             .lines()
             .find_map(|line| line.strip_prefix(&format!("| `{name}` | {kind} | ")));
         let row = row.unwrap_or_else(|| panic!("{name} has no row as a {kind}"));
-        // The others refer to the fields of the status, or explain their labels.
+        // Other rows refer to the fields of the status, or explain their labels.
         if let Some(meaning) = row.strip_prefix("`worker` | ") {
             let meaning = meaning.trim_end_matches(" |");
             let help = help.trim_end_matches('.');

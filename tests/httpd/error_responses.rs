@@ -87,7 +87,7 @@ fn a_target_of_more_than_8_kib_is_a_414() {
     let target = |length: usize| "/".repeat(length);
     for (length, rest) in [
         (8193, " HTTP/1.1\r\nHost: t\r\n\r\n".to_owned()),
-        // The head is too large as well, or the target is incomplete.
+        // In these cases the head is too large as well, or the target is incomplete.
         (
             8193,
             format!(" HTTP/1.1\r\nHost: t\r\nX: {}", "x".repeat(16 * 1024)),
@@ -167,7 +167,7 @@ fn a_refused_head_request_gets_no_body() {
         (format!("HEAD /{} HTTP/1.1\r\n\r\n", "x".repeat(8192)), 414),
         (format!("{host}Content-Length: 1048577\r\n\r\n"), 413),
         (format!("{host}Transfer-Encoding: chunked\r\n\r\nx"), 400),
-        // Without an end.
+        // The head has no end.
         (host.to_owned(), 408),
         (format!("{host}Content-Length: 1\r\n\r\n"), 408),
     ] {

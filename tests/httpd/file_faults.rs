@@ -6,10 +6,10 @@ use evcore_tests::{Client, Server, Strace, not_run, strace_works};
 
 use crate::files::{Site, ask, content};
 
-/// More than the socket buffers of both sides hold.
+/// More bytes than the socket buffers of both sides hold.
 const LARGE: usize = 40_000_000;
 
-/// Starts the response with the file `large`, of which a part stays unsent.
+/// Requests the file `large`. A part of the response stays unsent.
 fn begin(site: &Site) -> Client {
     if !site.path("large").exists() {
         site.write("large", content(LARGE));
@@ -114,14 +114,14 @@ fn a_file_that_cannot_be_opened_has_a_status() {
 
 #[test]
 fn without_descriptors_a_request_for_a_file_gets_503() {
-    // Of these, the server itself needs some 12, and each client one.
+    // The server itself needs some 12 descriptors, and each client one.
     let site =
         Site::with_command(|root| Server::start_limited(40, &["--workers", "0", "--root", root]));
     let mut clients: Vec<_> = (0..20).map(|_| site.server.connect()).collect();
     for number in 0..40 {
         let name = format!("small{number}");
         site.write(&name, &name);
-        // A file that is kept for later makes room for this one.
+        // A file that is kept open for later is closed for this one.
         let response = clients[0].get(&format!("/files/{name}"));
         assert_eq!((response.status, response.text()), (200, name.as_str()));
     }
@@ -138,13 +138,13 @@ fn without_descriptors_a_request_for_a_file_gets_503() {
         }
         statuses.push(response.status);
     }
-    // Each client that is sent a file holds a descriptor more.
+    // Each client that is sent a file takes one more descriptor.
     assert!(
         statuses.starts_with(&[200]) && statuses.ends_with(&[503]),
         "{statuses:?}"
     );
     drop(clients);
-    // Until the server has closed them, it has no descriptor for another client.
+    // The server has no descriptor for another client until it has closed these.
     site.server
         .wait_for_status("the clients are closed", |status| status.active == 1);
     assert_eq!(site.server.connect().get("/files/small0").text(), "small0");
@@ -167,7 +167,7 @@ fn a_disk_that_fails_ends_the_connection_alone() {
     assert_eq!(site.server.connect().get("/files/a").text(), "hello");
 }
 
-/// Fetches a file under strace. Returns the calls of the server meanwhile, a line each.
+/// Fetches a file under strace. Returns the server's calls during that time, one in each line.
 fn calls_for(site: &Site, name: &str, trace: &str) -> String {
     let output = site.scratch.file("strace");
     let output = output.to_str().expect("a text");
@@ -176,7 +176,7 @@ fn calls_for(site: &Site, name: &str, trace: &str) -> String {
     let mut client = site.server.connect();
     let body = client.get(&format!("/files/{name}")).body;
     assert!(body == content(body.len()) && body.len() as u64 == length);
-    // The server gets here when strace has seen the calls before.
+    // When the server answers this request, strace has seen the earlier calls.
     assert_eq!(client.get("/").status, 200);
     strace.finish();
     let calls = fs::read_to_string(output).expect("strace has written it");
@@ -201,7 +201,7 @@ fn a_file_is_not_copied_through_the_process() {
             .lines()
             .filter(|line| !line.contains("sendfile("))
             .collect();
-        // The head, and the response after it.
+        // The other sends are the head, and the response after the file.
         let are_sends = others.iter().all(|line| line.contains("sendto("));
         assert!(others.len() == 2 && are_sends, "{calls}");
         assert_eq!(others[0].contains("MSG_MORE"), shares_packet, "{calls}");
@@ -210,7 +210,7 @@ fn a_file_is_not_copied_through_the_process() {
 
 #[test]
 #[cfg(target_os = "linux")] // elsewhere the loop reads
-fn what_is_not_in_memory_is_read_by_another_thread() {
+fn a_chunk_not_in_memory_is_read_by_another_thread() {
     use evcore_tests::pages_in_memory;
     use rustix::fs::{Advice, fadvise};
 
@@ -221,7 +221,7 @@ fn what_is_not_in_memory_is_read_by_another_thread() {
     site.write("a", content(3_000_000));
     let file = fs::File::open(site.path("a")).expect("it is there");
     file.sync_all().expect("a disk");
-    // The kernel keeps a page that something else uses at this moment.
+    // The kernel keeps a page that is in use at this moment.
     let is_dropped = (0..1000).any(|_| {
         fadvise(&file, 0, None, Advice::DontNeed).expect("a file");
         pages_in_memory(&file) == Some(0)

@@ -1,4 +1,4 @@
-//! Names of files: nothing outside of the root is sent, whatever the name.
+//! Names of files: no name makes the server send a file outside of the root.
 
 use std::{fs, os::unix::fs::symlink, os::unix::net::UnixListener, process::Command};
 
@@ -37,7 +37,7 @@ fn fill(site: &Site) {
     }
 }
 
-/// Targets that name nothing beneath the root.
+/// Targets that do not name a file beneath the root.
 fn hostile() -> Vec<String> {
     let mut names: Vec<String> = [
         "../secret",
@@ -133,7 +133,7 @@ fn links_that_stay_within_the_root_are_followed() {
     }
 }
 
-/// An old kernel has no `openat2`, and a sandbox may not know it.
+/// An old kernel has no `openat2`, and an old sandbox refuses it.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_openat2_no_link_is_followed() {
@@ -158,7 +158,7 @@ fn without_openat2_no_link_is_followed() {
 }
 
 #[test]
-fn what_is_not_a_regular_file_is_not_found() {
+fn only_regular_files_are_found() {
     let site = Site::start(&[]);
     let fifo = Command::new("mkfifo").arg(site.path("fifo")).status();
     assert!(fifo.expect("it runs").success());
@@ -201,7 +201,7 @@ fn a_file_that_may_not_be_read_is_forbidden() {
     }
 }
 
-/// Only its list is secret: the files in it are served, so the redirect to its index is too.
+/// Only the directory's list is secret. Its files are served, and so is the redirect to its index.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_that_may_not_be_listed_is_redirected() {
@@ -216,7 +216,7 @@ fn a_directory_that_may_not_be_listed_is_redirected() {
     assert_eq!(response.header("location"), Some("/files/d/"));
     assert_eq!(client.get("/files/d/").text(), "hello");
     assert_eq!(client.get("/files/d/secret/").status, 403);
-    // The name of the directory is found in one that may be searched.
+    // The directory's parent may be searched, so its name is found.
     assert_eq!(client.get("/files/d/secret").status, 301);
     set_mode(&site, "d", 0o700);
     set_mode(&site, "d/secret", 0o700);

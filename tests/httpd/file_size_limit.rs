@@ -1,4 +1,4 @@
-//! The file size limit (`ulimit -f`): a write fails, and the server continues.
+//! The file size limit (`ulimit -f`): writes fail, and the server continues.
 
 use std::{fs, process::Command};
 
@@ -24,7 +24,7 @@ fn a_worker_that_cannot_write_its_access_log_still_serves() {
         command.args(workers).arg("--access-log").arg(&path);
         let mut server = Server::from_command(command, 1);
         let worker = server.connect().worker();
-        // The buffer is written at the latest when the log is reopened.
+        // Reopening the log writes the buffer at the latest.
         server.signal(Signal::USR1);
         for _ in 0..3 {
             assert_eq!(server.connect().worker(), worker);

@@ -1,4 +1,4 @@
-//! Files beneath `--root`, as they are sent.
+//! Files beneath `--root`, and their responses.
 
 use std::{fs, path::Path};
 
@@ -72,7 +72,7 @@ fn a_file_is_sent_byte_for_byte() {
     for poller in permitted(&["auto", "epoll-masked", "poll", "select", "io_uring"]) {
         let site = Site::start(&["--poller", poller]);
         let mut client = site.server.connect();
-        // Around the length of one call, and more than a socket buffer holds.
+        // The lengths are near the length of one call, and more than a socket buffer holds.
         for length in [0, 1, 4096, 524_287, 524_288, 524_289, 20_000_000] {
             site.write("a.txt", content(length));
             let response = client.get("/files/a.txt");

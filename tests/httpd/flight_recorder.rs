@@ -2,14 +2,14 @@
 
 use evcore_tests::{Server, eventually};
 
-/// A worker that blocks for longer than its watchdog's limit.
+/// Makes a worker block for longer than its watchdog's limit.
 #[test]
 fn a_slow_turn_is_logged_with_the_records_that_led_to_it() {
     for workers in [["--workers", "1"], ["--threads", "1"], ["--workers", "0"]] {
         let [what, number] = workers;
         let options = [what, number, "--watchdog", "20", "--flight-recorder", "50"];
         let server = Server::start(&options);
-        // It stays open, and has no further event.
+        // The connection stays open, and has no further event.
         let mut client = server.connect();
         assert_eq!(client.get("/block/40").text(), "blocked\n");
         eventually("the report", || server.log().contains("Accepted(0)"));
@@ -44,10 +44,10 @@ fn without_a_watchdog_no_turn_is_logged() {
     assert!(!server.log().contains("[alert]"), "{}", server.log());
 }
 
-/// The standard library panics if the kernel refuses to sleep for another reason than a signal.
+/// The standard library panics if the kernel refuses to sleep for any reason other than a signal.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_panic_of_a_worker_is_logged_with_the_records_that_led_to_it() {
+fn a_panic_of_a_worker_is_logged_with_the_last_records() {
     use std::process::Command;
 
     use evcore_tests::{httpd, without};

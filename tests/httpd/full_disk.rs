@@ -8,10 +8,8 @@ use std::{
 
 use evcore_tests::{Scratch, Server, eventually, httpd, not_run};
 
-/// The command of a server whose directory `disk` is a file system with these mount options. `before` is
-/// commands of a shell that run there first.
-///
-/// `None` if this user may not mount one.
+/// The command of a server whose directory `disk` is a file system with these mount options. The
+/// shell commands `before` run there first. `None` if this user may not mount a file system.
 fn on_disk(disk: &Path, options: &str, before: &str) -> Option<Command> {
     let unshare = |script: &str| {
         let mut command = Command::new("unshare");
@@ -32,7 +30,7 @@ fn on_disk(disk: &Path, options: &str, before: &str) -> Option<Command> {
     Some(command)
 }
 
-/// A file of the disk, as the server sees it.
+/// The path of a file on the disk, in the server's namespace.
 fn seen_by(server: &Server, file: &Path) -> PathBuf {
     let root = PathBuf::from(format!("/proc/{}/root", server.pid()));
     root.join(file.strip_prefix("/").expect("an absolute path"))
@@ -124,7 +122,7 @@ fn a_pid_file_on_a_full_disk_is_an_error_of_one_line() {
 fn a_unix_socket_on_a_full_disk_is_an_error_of_one_line() {
     let scratch = Scratch::new("full-unix");
     let path = scratch.file("socket");
-    // The directory and one file more.
+    // The limit allows the directory and one more file.
     let options = "nr_inodes=2";
     let Some(mut command) = on_disk(scratch.path(), options, "> filler;") else {
         return;

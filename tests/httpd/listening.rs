@@ -44,7 +44,8 @@ fn status_at(path: &Path) -> u16 {
 #[test]
 fn each_address_is_logged_and_served() {
     for workers in ["0", "2"] {
-        // A path for each: an io_uring holds the listener of a killed server for a moment.
+        // Each server has its own path, because an io_uring holds the listener of a killed server
+        // for a moment.
         let dir = Scratch::new("each");
         let path = socket(&dir);
         let mut listen = vec!["127.0.0.1:0".to_owned(), unix(&path)];
@@ -205,10 +206,10 @@ fn an_inherited_listener_is_found_by_its_address() {
 
 #[test]
 fn an_inherited_listener_of_another_address_is_closed() {
-    // No other test uses this address, because the kernel may give its port to the next bind.
+    // Only this test uses this address, because the kernel may give its port to the next bind.
     let old = TcpListener::bind("127.0.0.3:0").expect("a free port");
     let address = old.local_addr().expect("it has one");
-    // Another address is another listener, although both have any port.
+    // A listener at another address is another one, although both leave the port open.
     let server = inheriting(old, "127.0.0.2:0");
     assert_eq!(server.connect().get("/").status, 200);
     assert!(server.addresses()[0].starts_with("127.0.0.2:"));
@@ -239,7 +240,7 @@ fn the_socket_file_of_a_running_old_binary_is_kept() {
     let path = socket(&dir);
     let old = UnixListener::bind(&path).expect("a free path");
     let mut command = Command::new("sh");
-    // The test is the old binary.
+    // The test plays the old binary.
     command.env("EVCORE_PARENT_BINARY", std::process::id().to_string());
     let passed_on = old.try_clone().expect("a descriptor").into();
     let mut server = inheriting_from(command, passed_on, "127.0.0.1:0");

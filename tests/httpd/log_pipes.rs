@@ -15,7 +15,7 @@ use rustix::{
     process::{Signal, kill_process},
 };
 
-/// More lines than a pipe and a worker's buffer hold together.
+/// Number of requests whose lines do not fit into a pipe and a worker's buffer together.
 const REQUESTS: usize = 4_000;
 
 /// A named pipe and its reading end.
@@ -47,7 +47,7 @@ fn read(mut pipe: &File, text: &mut String) {
     }
 }
 
-/// The number of lost lines, by the server's log.
+/// The number of lost lines that the server's log reports.
 fn lost(log: &str) -> usize {
     let lines = log.lines().filter_map(|line| {
         let (before, _) = line.split_once(" lines of ")?;
@@ -190,7 +190,7 @@ fn a_standard_output_without_a_reader_costs_lines_only() {
     assert_eq!(client.worker(), worker);
 }
 
-/// The log of errors ends, and the server does not.
+/// Without a reader the error log ends, and the server does not.
 #[test]
 fn an_error_log_without_a_reader_ends_no_process() {
     let mut command = Command::new(httpd());
@@ -206,7 +206,7 @@ fn an_error_log_without_a_reader_ends_no_process() {
     drop(log);
     let pid = rustix::process::Pid::from_child(&server.0);
     for _ in 0..3 {
-        // Master and workers write about it.
+        // Master and workers log this.
         let old = evcore_tests::Client::connect(address).worker();
         kill_process(pid, Signal::HUP).expect("it lives");
         eventually("it reloads", || {
@@ -256,7 +256,7 @@ fn a_hanging_reader_of_the_error_log_blocks_no_process() {
         kill_process(pid, Signal::HUP).expect("it lives");
         eventually("it reloads", || worker() != old);
     };
-    // Two lines each: more than the pipe holds.
+    // Each iteration logs two lines. All lines are more than the pipe holds.
     for _ in 0..150 {
         reload();
     }

@@ -1,4 +1,5 @@
-//! The limit on the memory of a process (`ulimit -v`, `ulimit -d`): it costs connections, not workers.
+//! The limit on the memory of a process (`ulimit -v`, `ulimit -d`): it ends connections and no
+//! workers.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,11 +8,11 @@ use evcore_tests::{Client, Scratch, Server, allow_many_descriptors, eventually, 
 /// Memory that the limit leaves to a worker after its start, in KiB.
 const ROOM: u64 = 4 * 1024;
 
-/// The clients of a load, if each sends little.
+/// Number of clients in a load in which each sends little.
 const CLIENTS: usize = 700;
 
-/// The descriptors of this process: the clients of both tests, and the descriptors of tests that
-/// run at the same time.
+/// Limit on the descriptors of this process: enough for the clients of both tests, and for tests
+/// that run at the same time.
 const DESCRIPTORS: u64 = 2 * CLIENTS as u64 + 1000;
 
 const OPTIONS: [&str; 8] = [
@@ -38,7 +39,7 @@ fn used(field: &str) -> u64 {
         .expect("a number")
 }
 
-/// A server with this little room, by `ulimit -v` or `ulimit -d`.
+/// A server with [`ROOM`] to grow, limited by `ulimit -v` or `ulimit -d`.
 fn limited(option: &str, field: &str, socket: &Path) -> Server {
     let limit = used(field) + ROOM;
     let mut command = Command::new("sh");
@@ -50,13 +51,13 @@ fn limited(option: &str, field: &str, socket: &Path) -> Server {
     Server::from_command(command, 2)
 }
 
-/// Each of some clients sends these bytes and leaves the rest to the server.
+/// Connects clients that each send these bytes and wait for the server.
 ///
-/// The kernel buffers less for a Unix socket, so that the server has to keep more.
+/// They use a Unix socket, for which the kernel buffers less, so that the server has to keep more.
 fn load(socket: &Path, clients: usize, bytes: &[u8]) -> Vec<Client> {
     let client = |_| {
         let mut client = Client::try_connect_unix(socket).expect("it listens");
-        // The server may refuse it.
+        // The server may refuse the bytes.
         client.send_lossy(bytes);
         client
     };
@@ -72,7 +73,7 @@ fn costs_no_worker(option: &str, field: &str) {
     let body = |length: usize| format!("Content-Length: {length}\r\n\r\n{}", "a".repeat(60_000));
     let body = format!("POST /echo HTTP/1.1\r\nHost: t\r\n{}", body(900_000));
     let response = "GET /bytes/16000 HTTP/1.1\r\nHost: t\r\n\r\n".repeat(50);
-    // Each needs more than the room.
+    // Each load needs more than the room.
     let loads = [
         ("heads", CLIENTS, head),
         ("bodies", 20, body),

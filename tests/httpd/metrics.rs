@@ -1,4 +1,5 @@
-//! `/metrics`, by itself and through programs that scrape it; `/status` through one that scrapes nginx.
+//! `/metrics`, directly and through programs that scrape it, and `/status` through a program that
+//! scrapes nginx.
 
 use std::{
     collections::HashMap,
@@ -45,7 +46,7 @@ fn try_page(server: &Server) -> io::Result<String> {
 }
 
 #[test]
-fn metrics_count_what_status_counts() {
+fn metrics_have_the_counts_of_the_status_page() {
     for option in [["--workers", "0"], ["--workers", "2"], ["--threads", "2"]] {
         let server = Server::start(&option);
         let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
@@ -82,7 +83,7 @@ fn metrics_count_what_status_counts() {
     }
 }
 
-/// Scrapes, and asserts that no series has left and that no counter has gone back.
+/// Scrapes the page, and asserts that no series is missing and that no counter has gone back.
 fn assert_never_back(server: &Server, before: &mut HashMap<String, f64>) {
     let mut page = String::new();
     eventually("a worker answers", || match try_page(server) {
@@ -153,8 +154,8 @@ fn counters_never_go_back_over_deaths_and_reloads() {
     }
 }
 
-/// A scrape reads no histogram: between two reads, which are a second apart, the counts stay, however
-/// often a client asks.
+/// A scrape does not read the histograms. They are read once a second, so the counts stay in
+/// between, however often a client scrapes.
 #[test]
 fn histograms_are_not_read_for_a_scrape() {
     const SCRAPES: usize = 2_000;
@@ -197,7 +198,7 @@ fn promtool_accepts_the_page() {
     assert!(output.status.success() && said.is_empty(), "{said}\n{page}");
 }
 
-/// Fetches a page of a program that may answer in chunks, which HTTP/1.0 has not.
+/// Fetches a page by HTTP/1.0, because the program could answer HTTP/1.1 in chunks.
 fn fetch(port: u16, target: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -3,7 +3,7 @@
 use evcore_poller::BackendKind;
 use evcore_tests::is_permitted;
 
-/// The `names` that the kernel permits. The others are reported as not run.
+/// Returns the pollers among `names` that the kernel permits, and reports the others as not run.
 pub(crate) fn permitted<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let is_permitted = |name: &&&str| match name.parse::<BackendKind>() {
         Ok(kind) => is_permitted(kind),

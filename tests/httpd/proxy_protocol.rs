@@ -49,7 +49,7 @@ fn nginx(directory: &Path, to: SocketAddr) -> (Running, SocketAddr) {
     let path = directory.join("nginx.conf");
     fs::write(&path, configuration).expect("a file");
     let mut command = Command::new("nginx");
-    // As a new binary of nginx gets the listeners of the old one.
+    // A new binary of nginx gets the listeners of the old one in this way.
     command.env("NGINX", "0;").arg("-p").arg(directory);
     balancer(command.arg("-c").arg(path), listener)
 }
@@ -101,7 +101,7 @@ fn nginx_reports_its_clients() {
     expect_logged(server, directory.path(), &["127.0.0.2"]);
 }
 
-/// Stops the server, and reads whom its access log has.
+/// Stops the server, and checks the clients in its access log.
 fn expect_logged(mut server: Server, directory: &Path, clients: &[&str]) {
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
@@ -123,7 +123,7 @@ fn a_client_without_a_header_is_closed_and_logged() {
         .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         .expect("it is open");
     let mut received = Vec::new();
-    // The end, or the reset that a close with unread bytes causes.
+    // The client sees the end, or the reset that a close with unread bytes causes.
     let _ = stream.read_to_end(&mut received);
     assert_eq!(received, b"");
     let peer = stream.local_addr().expect("it has one");

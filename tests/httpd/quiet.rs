@@ -1,4 +1,4 @@
-//! `--quiet`: what is logged with it.
+//! The lines that are logged with `--quiet`.
 
 use evcore_tests::{Server, eventually, signal_to};
 use rustix::process::Signal;

@@ -34,7 +34,7 @@ fn workers_that_cannot_start_are_an_error_of_one_line() {
             command.args(["--listen", "127.0.0.1:0", "--poller", poller]);
             command.args(workers).arg("--pid").arg(&pid_file);
             let output = without(call, errno, || command.output());
-            // One line, so it logs no address.
+            // The log has one line, so no address was logged.
             assert_refusal(&output.expect("it runs"), &workers, 1, &[name]);
             assert!(!pid_file.exists());
         }

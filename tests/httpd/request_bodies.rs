@@ -18,7 +18,7 @@ use evcore_tests::{Client, eventually, httpd};
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Long enough for a busy machine.
+/// Options with timeouts that are long enough for a busy machine.
 const PATIENT: [&str; 2] = ["--header-timeout", "600000"];
 
 /// The head of a request with a body of this length.
@@ -49,11 +49,11 @@ fn incomplete_bodies_do_not_exceed_the_memory_limit() {
         let (held_back, released) = (AtomicUsize::new(0), Barrier::new(ADMITTED + 1));
         let visit = || {
             let mut client = server.connect();
-            // Unread bytes stay in the client, not in the kernel.
+            // With a small buffer, unread bytes stay in the client and not in the kernel.
             client.set_send_buffer(16 * KIB);
             client.send(head(LENGTH));
             client.send(&body[1..]);
-            // The first clients wait for each other, and so for the test.
+            // The first clients wait until all of them, and the test, have come here.
             if held_back.fetch_add(1, Ordering::Relaxed) < ADMITTED {
                 released.wait();
             }
@@ -95,7 +95,7 @@ fn a_chunked_body_that_cannot_grow_is_a_503() {
     chunked.send_lossy(format!("1001\r\n{}\r\n", "x".repeat(0x1001)));
     assert_eq!(chunked.response().status, 503);
     drop(chunked);
-    // Its memory is released.
+    // The memory of the first body is released.
     other.send(vec![b'x'; MIB - 4 * KIB]);
     assert_eq!(other.response().status, 200);
     let mut largest = server.connect();
@@ -110,7 +110,7 @@ fn a_chunked_body_that_cannot_grow_is_a_503() {
 fn failed_allocations_of_bodies_are_503s() {
     const CLIENTS: usize = 100;
     let mut command = Command::new("sh");
-    // In KiB: far less than the bodies need together.
+    // The limit in KiB is far less than the bodies need together.
     command.args(["-c", "ulimit -v 60000; exec \"$0\" \"$@\""]);
     command.arg(httpd()).args(["--listen", "127.0.0.1:0"]);
     command.args(["--workers", "1", "--bodies", "1073741824"]);
@@ -126,7 +126,8 @@ fn failed_allocations_of_bodies_are_503s() {
         client.send(head(MIB));
         client.send_lossy("x");
     }
-    // The server is reading it, has refused it, or has closed it.
+    // For each client, the server is reading the body, has refused it, or has closed the
+    // connection.
     server.wait_for_status("all have begun", |status| status.waiting == 0);
     let ask = |client: &mut Client| {
         client.send_lossy(vec![b'x'; MIB - 1]);

@@ -66,7 +66,8 @@ fn two_requests_in_one_segment_get_two_responses_in_order() {
 fn a_flood_of_pipelined_requests_gets_all_responses() {
     for poller in ["epoll", "poll", "select"] {
         let (_server, mut client) = server(poller).connect_and_keep();
-        // Far more than any buffer holds, in both directions, with some large responses.
+        // Number of requests: far more than any buffer holds in either direction. Some responses
+        // are large.
         const REQUESTS: usize = 5_000;
         let request = "GET /bytes/20000 HTTP/1.1\r\nHost: test\r\n\r\n".to_owned() + HELLO;
         let mut sender = client.try_clone();
@@ -85,8 +86,8 @@ fn responses_to_flooding_clients_do_not_mix() {
     for poller in ["epoll", "poll", "select"] {
         let server = server(poller);
         let bodies = |name: usize| {
-            // Sizes around the budget of one step, and small ones of all sizes: so that steps end
-            // everywhere, also between making a response and sending it.
+            // The sizes are near the budget of one step, or small. So steps end at every point,
+            // also between making a response and sending it.
             let large = (380_000..560_000).step_by(16_000);
             let lengths = large.chain(0..1_000).collect::<Vec<_>>();
             lengths

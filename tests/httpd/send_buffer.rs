@@ -1,4 +1,4 @@
-//! `--send-buffer`: each connection has it, also if another process has opened the listener.
+//! `--send-buffer`: each connection gets it, also if another process has opened the listener.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +20,7 @@ use crate::{command_line::assert_refusal, socket_activation::passing};
 
 const BYTES: usize = 50_000;
 
-/// Linux doubles it, for its own structures.
+/// The size in the kernel: Linux doubles it, for its own structures.
 const IN_KERNEL: usize = 2 * BYTES;
 
 /// Duplicates the socket of a process that is connected to this client.
@@ -42,7 +42,8 @@ fn connection_of(process: u32, client: SocketAddr) -> Result<OwnedFd, Errno> {
     panic!("the process has no connection from {client}");
 }
 
-/// The send buffer of the server's side of a new connection; `None` if it may not be looked at.
+/// The send buffer of the server's side of a new connection; `None` if this process may not read
+/// it.
 fn buffer_of_connection(server: &Server, process: u32) -> Option<usize> {
     let mut client = TcpStream::connect(server.address()).expect("it listens");
     let request = b"GET / HTTP/1.1\r\nHost: t\r\n\r\n";
@@ -86,7 +87,7 @@ fn a_passed_listener_gets_the_send_buffer() {
     command.args(["--workers", "1", "--send-buffer", &BYTES.to_string()]);
     let server = Server::from_command(command, 1);
     assert_eq!(server.connect().get("/").status, 200);
-    // Connections inherit it.
+    // Connections inherit the option.
     let buffer = sockopt::socket_send_buffer_size(same).expect("a socket");
     assert_eq!(buffer, IN_KERNEL);
 }

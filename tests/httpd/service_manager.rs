@@ -1,4 +1,4 @@
-//! What the server reports to a service manager (`sd_notify`). This test plays systemd.
+//! The server's reports to a service manager (`sd_notify`). This test plays systemd.
 
 use std::{
     collections::HashMap,

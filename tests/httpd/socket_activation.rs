@@ -16,7 +16,7 @@ use crate::command_line::assert_refusal;
 
 /// A shell that becomes the server, and passes it a descriptor with the number 3.
 ///
-/// `variables` is what else the shell sets, in its words.
+/// `variables` are other assignments in the shell's syntax.
 pub(super) fn passing(descriptor: impl Into<OwnedFd>, variables: &str) -> Command {
     let mut command = Command::new("sh");
     let script =
@@ -137,7 +137,7 @@ fn a_new_binary_inherits_a_passed_socket() {
     });
 }
 
-/// The variables are left over from another process. So the file of the socket is the server's.
+/// The variables are left over from another process, so the server owns the file of its socket.
 #[test]
 fn a_new_binary_has_no_variables_of_another_process() {
     let dir = Scratch::new("left-over");
@@ -176,7 +176,7 @@ fn bad_activation_is_an_error_of_one_line() {
 }
 
 #[test]
-fn a_passed_file_that_is_no_socket_is_an_error_of_one_line() {
+fn a_passed_file_other_than_a_socket_is_an_error_of_one_line() {
     let file = File::open("/dev/null").expect("it is there");
     assert_refused(passing(file, ""), &["LISTEN_FDS", "descriptor 3"]);
     let (listener, _) = any_port();
@@ -214,7 +214,7 @@ fn systemd_socket_activate_starts_the_server() {
     command.arg("-l").arg(&path).arg(httpd());
     command.args(["--workers", "1"]);
     let there = path.clone();
-    // It starts the server when the first client comes.
+    // The service manager starts the server when the first client comes.
     let first = thread::spawn(move || {
         let mut client = None;
         eventually("it listens", || {

@@ -94,7 +94,7 @@ fn status_json_lists_counters_and_metrics_of_each_worker() {
         let mut page = Value::Null;
         eventually("all is published", || {
             page = json(&mut asker);
-            // Each connection has a timer; published metrics may be older than the counters.
+            // Each connection has a timer. Published metrics may be older than the counters.
             let armed = |one: &Value| number(one, "timers_armed") == number(one, "active");
             let is_settled = number(&page, "waiting") == 40.0 && sum(&page, "timers_fired") == 40.0;
             is_settled && workers(&page).len() == 2 && workers(&page).iter().all(armed)
@@ -215,7 +215,7 @@ fn the_counters_of_a_worker_begin_at_its_start() {
     for option in ["--workers", "--threads"] {
         let server = Server::start(&[option, "1"]);
         let mut sums = [0.0; 3];
-        // A later worker uses the place of an earlier one again.
+        // A later worker gets the place of an earlier one.
         for reloads in 1..=4 {
             let mut client = server.connect();
             for _ in 0..REQUESTS {

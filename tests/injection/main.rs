@@ -1,5 +1,5 @@
-//! Each system call of the server fails in turn: the server reports it and does not start, or it
-//! serves on and loses no more than `calls.md` allows.
+//! Failures of each system call of the server, in turn. The server reports the failure and does not
+//! start, or it keeps serving and loses no more than `calls.md` allows.
 //!
 //! `cargo xtask injection` makes all runs. A part of a run's name chooses some of them:
 //!
@@ -33,10 +33,10 @@ use self::{
     table::{PHASES, rows},
 };
 
-/// Enough for this process, and too few for a server.
+/// Limit on descriptors that is enough for this process, and too low for a server.
 const DESCRIPTORS: u64 = 128;
 
-/// A part of the names of the runs to make.
+/// The variable with a part of the names of the runs to make.
 const CHOICE: &str = "EVCORE_INJECTION";
 
 #[test]
@@ -80,7 +80,7 @@ fn can_trace() -> bool {
         not_run("strace is not installed, or may not trace");
         return false;
     }
-    // The servers inherit it, and raise it.
+    // The servers inherit the limit, and raise it.
     let limit = getrlimit(Resource::Nofile);
     let lower = Rlimit {
         current: Some(DESCRIPTORS),
@@ -100,8 +100,8 @@ fn recorded() -> &'static [Recorded; 3] {
     RECORDED.get_or_init(|| PHASES.map(|phase| Stage::new().record(phase)))
 }
 
-/// The runs of all rows, by the place of the error and of the occurrence. A run whose call a server
-/// does not make so often is left out.
+/// The runs of all rows, by the places of the error and the occurrence in their lists. A run is
+/// left out if the server does not make its call often enough.
 fn runs(is_chosen: impl Fn(usize, usize) -> bool) -> Vec<Run> {
     let choice = env::var(CHOICE).unwrap_or_default();
     let mut runs = Vec::new();
@@ -141,8 +141,8 @@ fn runs(is_chosen: impl Fn(usize, usize) -> bool) -> Vec<Run> {
     runs
 }
 
-/// Makes the runs, some at a time, since most of their time is waiting. In some run of each row a
-/// call must fail.
+/// Makes the runs, some at a time, because they mostly wait. A call must fail in at least one run
+/// of each row.
 fn make_all(runs: &[Run]) {
     let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
     let queue = Mutex::new(runs.iter());

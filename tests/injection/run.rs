@@ -1,4 +1,4 @@
-//! One run: a server, one of whose calls fails.
+//! One run: a server in which one kind of call fails.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence {
     pub(super) first: usize,
-    /// Every how many-th call after the first fails; 0: none.
+    /// The distance between failing calls after the first; 0 if no other call fails.
     pub(super) step: usize,
 }
 
-/// The 1st, 2nd and 5th, and every 7th.
+/// The failing calls of different runs: the 1st, the 2nd, the 5th, and every 7th.
 pub(super) const OCCURRENCES: [Occurrence; 4] = [
     Occurrence { first: 1, step: 0 },
     Occurrence { first: 2, step: 0 },
@@ -26,7 +26,7 @@ pub(super) const OCCURRENCES: [Occurrence; 4] = [
     Occurrence { first: 7, step: 7 },
 ];
 
-/// `2`, or `7+7`: as strace takes it.
+/// Prints `2` or `7+7`, in strace's form.
 impl fmt::Display for Occurrence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.step {
@@ -36,18 +36,18 @@ impl fmt::Display for Occurrence {
     }
 }
 
-/// A call that fails, and when.
+/// A call that fails, and the occurrences that do.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) row: &'static Row,
     pub(super) error: &'static str,
     pub(super) phase: Phase,
     pub(super) occurrence: Occurrence,
-    /// Number of earlier calls: of the loader and the runtime, and those that the row leaves out.
+    /// Number of earlier calls by the loader and the runtime, and of those that the row leaves out.
     pub(super) before: usize,
 }
 
-/// `accept4 EMFILE 7+7 while serving`.
+/// Prints, for example, `accept4 EMFILE 7+7 while serving`.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -94,9 +94,8 @@ impl Run {
         cost
     }
 
-    /// Returns whether a run in which no call fails shows a fault of the test. While the server
-    /// serves, it makes the first call of each kind again in each run; the number of later calls
-    /// varies.
+    /// Returns whether a run without a failing call is a fault of the test. A serving server makes
+    /// the first call of each kind in every run, but the number of later calls varies.
     pub(super) fn must_fail(&self) -> bool {
         self.phase == Phase::Serving && self.occurrence.first == 1
     }
@@ -142,7 +141,7 @@ impl Cost {
     }
 }
 
-/// `4 failures; 1 worker, 2 requests`.
+/// Prints, for example, `4 failures; 1 worker, 2 requests`.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -159,8 +158,8 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The log of a server that did not start: one line of the master; or one of each worker, and one
-/// about its end.
+/// Checks the log of a server that did not start. It has one line of the master, or one of each
+/// worker and one about its end.
 fn assert_names_reason(log: &str) {
     let is_count_right = (1..=2 * WORKERS).contains(&log.lines().count());
     let is_clear = log.lines().all(|line| line.starts_with("httpd: "));

@@ -10,16 +10,16 @@ use super::{
     wait::{becomes_true, wait_for},
 };
 
-/// More than one write.
+/// Size of a response that takes more than one write.
 const LARGE: usize = 300_000;
 
-/// More than one read.
+/// Size of a body that takes more than one read.
 const BODY: usize = 100_000;
 
 /// The name and the content of a file that is served.
 pub(super) const FILE: (&str, &str) = ("page.html", "<title>A page</title>");
 
-/// A request that has failed this often in a row is not answered at all.
+/// Number of attempts after which a request counts as not answered.
 const ATTEMPTS: usize = 20;
 
 /// Time that a reload may last under injected failures. Some reloads end only after them.
@@ -47,14 +47,14 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Requests, while the first workers serve.
+    /// Sends requests while the first workers serve.
     pub(super) fn play_start(&mut self) {
         self.serve();
         self.server.signal(Signal::USR1);
         self.hello();
     }
 
-    /// Everything that a server does: requests, the death of a worker, USR1 and HUP.
+    /// Makes the server do everything: requests, the death of a worker, USR1 and HUP.
     pub(super) fn play(&mut self) {
         self.serve();
         self.kill_a_worker();
@@ -65,7 +65,7 @@ impl<'a> Script<'a> {
         self.serve();
     }
 
-    /// Requests on a kept connection, and others, each on a new one.
+    /// Sends requests on a kept connection, and others each on a new connection.
     pub(super) fn serve(&mut self) {
         let mut kept = None;
         for _ in 0..3 {
@@ -111,7 +111,7 @@ impl<'a> Script<'a> {
                     return;
                 }
                 Ok(response) => failures.push(format!("status {}", response.status)),
-                // The timeout of the client.
+                // This is the timeout of the client.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     panic!("a request hangs: {}", self.server.log())
                 }
@@ -130,7 +130,7 @@ impl<'a> Script<'a> {
         self.ended.insert(victim);
         self.killed += 1;
         signal_to(victim, Signal::KILL);
-        // Until then it may accept a client.
+        // Before its end, the worker may accept a client.
         wait_for("the worker's end", || {
             !self.server.worker_pids().contains(&victim)
         });
@@ -142,7 +142,7 @@ impl<'a> Script<'a> {
         becomes_true(RELOAD, || self.server.log().contains("reload: Done"));
     }
 
-    /// When calls no longer fail: all workers serve, and no request is lost.
+    /// Checks, when calls no longer fail, that all workers serve and no request is lost.
     pub(super) fn recover(&mut self) {
         wait_for_workers(self.server, &self.ended);
         let lost = self.lost;
@@ -200,8 +200,8 @@ impl Upload {
     }
 }
 
-/// A request, and then what is not one: the server answers that, too, ends its side, and reads on
-/// until the client has closed.
+/// Sends a request, and then bytes that are not a request. The server answers both, ends its side,
+/// and reads until the client has closed.
 fn refused(client: &mut Client) -> io::Result<Response> {
     let response = client.try_get("/")?;
     client.send_lossy("not a request\r\n\r\n");

@@ -1,4 +1,4 @@
-//! A server with its files, and what becomes of it.
+//! A server with its files, and the checks of its end.
 
 use std::{collections::HashSet, fs, path::PathBuf, process::Command};
 
@@ -46,7 +46,7 @@ impl Stage {
         Files {
             trace: self.trace(),
             access_log: text(self.access_log()),
-            // Its name until the server listens.
+            // The file has this name until the server listens.
             pid_file: text(self.scratch.file("pid.new")),
             stderr: server.map(|server| text(stderr(server).expect("it is open"))),
         }
@@ -56,7 +56,8 @@ impl Stage {
         let workers = WORKERS.to_string();
         command.args(["--listen", "127.0.0.1:0", "--workers", &workers]);
         command.args(["--connections", "100"]);
-        // So a worker that hangs, or a connection that is not closed, is a hang of the test.
+        // With this timeout, a worker that hangs, or a connection that is not closed, makes the
+        // test hang.
         command.args(["--shutdown-timeout", "600000"]);
         command.arg("--root").arg(self.scratch.file("root"));
         command.arg("--access-log").arg(self.access_log());
@@ -79,11 +80,12 @@ impl Stage {
         Server::try_from_command(command, 1).map_err(|(status, log)| (status.code(), log))
     }
 
-    /// Plays the script; then nothing fails any more, and all is as before. Ends the server, and returns its log.
+    /// Plays the script, ends the failures, and checks that the server has recovered. Ends the
+    /// server, and returns its log.
     pub(super) fn serve(&self, server: Server, tracer: Tracer, cost: &mut Cost) -> String {
         let mut script = Script::new(&server);
         match tracer {
-            // No worker is replaced, so that one which is lost shows.
+            // No worker is replaced here, so that a lost one shows.
             Tracer::FromStart => script.play_start(),
             Tracer::Attached(_) => script.play(),
         }
@@ -112,7 +114,7 @@ impl Stage {
         cost.lost = usize::from(!response.is_ok_and(|response| response.status == 200));
         drop(client);
         let log = end(server, 0, cost);
-        // Both have ended: what was traced ends strace.
+        // Both have ended, because strace ends with the traced processes.
         tracer.finish();
         log
     }
@@ -180,7 +182,7 @@ fn end(mut server: Server, killed: usize, cost: &mut Cost) -> String {
     log
 }
 
-/// No line of the log is one of a bug.
+/// Asserts that no line of the log reports a bug.
 fn assert_orderly(log: &str) {
     for word in [
         "panicked",

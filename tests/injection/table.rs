@@ -5,15 +5,15 @@ use std::{fmt, sync::OnceLock};
 /// The activity of the server when its calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// From the first call of the program on.
+    /// The calls from the start of the program on.
     Start,
-    /// From the moment when it listens on; new workers are traced from their fork on.
+    /// The calls after the server listens. New workers are traced from their fork on.
     Serving,
-    /// From the moment before QUIT on, with a request under way.
+    /// The calls from just before QUIT, with a request under way.
     Quit,
 }
 
-/// In the order of the table's columns.
+/// The phases in the order of the table's columns.
 pub(super) const PHASES: [Phase; 3] = [Phase::Start, Phase::Serving, Phase::Quit];
 
 impl fmt::Display for Phase {
@@ -30,15 +30,15 @@ impl fmt::Display for Phase {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) call: String,
-    /// The file of the call's first argument. `None`: any.
+    /// The file of the call's first argument; `None` for any.
     pub(super) file: Option<FileKind>,
-    /// Number of calls of each process that are left out.
+    /// Number of first calls of each process that are left out.
     pub(super) after: usize,
-    /// The names of the errors. Empty: no error is injected.
+    /// The names of the errors. If it is empty, no error is injected.
     pub(super) errors: Vec<String>,
-    /// The losses that each phase may have. `None`: no error is injected in it.
+    /// The losses that each phase may have; `None` if no error is injected in it.
     losses: [Option<Allowed>; 3],
-    /// Why, for a person.
+    /// The reason, for a person.
     pub(super) why: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) enum FileKind {
     AccessLog,
     PidFile,
     Stderr,
-    /// Any socket. strace cannot choose by it.
+    /// Any socket. strace cannot select calls by it.
     Socket,
 }
 
@@ -136,7 +136,7 @@ impl Row {
     }
 }
 
-/// `write of AccessLog`.
+/// Prints, for example, `write of AccessLog`.
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.call)?;

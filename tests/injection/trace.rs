@@ -1,4 +1,4 @@
-//! strace: what the server calls, and failures of it.
+//! strace: it records the server's calls, and makes them fail.
 
 use std::{
     collections::BTreeMap,
@@ -43,9 +43,9 @@ impl Tracer {
 /// A strace of a server.
 #[derive(Debug)]
 pub(super) enum Tracer {
-    /// It was attached to the server.
+    /// strace was attached to the server.
     Attached(Strace),
-    /// It has started the server.
+    /// strace has started the server.
     FromStart,
 }
 
@@ -115,7 +115,7 @@ impl Call {
         Some((pid.parse().ok()?, call))
     }
 
-    /// Returns whether a row is about this call.
+    /// Returns whether this call belongs to a row.
     pub(super) fn is_of(&self, row: &Row, files: &Files) -> bool {
         let is_of_kind = |kind| match (&self.file, kind) {
             (Some(file), FileKind::Socket) => file.starts_with("socket:"),
@@ -129,7 +129,7 @@ fn is_part_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The call, with the file that it is about, for a person.
+/// Prints the call with its file, for a person.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({}", self.name, self.arguments)
@@ -143,7 +143,7 @@ pub(super) struct Files {
     pub(super) trace: PathBuf,
     pub(super) access_log: String,
     pub(super) pid_file: String,
-    /// Unknown before the server has started.
+    /// The standard error, which is unknown before the server has started.
     pub(super) stderr: Option<String>,
 }
 
@@ -163,7 +163,7 @@ impl Files {
 /// The calls of each process, in order.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// The process whose call is the first of the file.
+    /// The process of the first call in the file.
     first: Option<u32>,
     calls: BTreeMap<u32, Vec<Call>>,
 }
@@ -182,9 +182,9 @@ impl Trace {
         trace
     }
 
-    /// Removes what the loader and Rust's runtime call, before `main`. Returns it.
+    /// Removes the calls of the loader and of Rust's runtime before `main`, and returns them.
     pub(super) fn split_off_start(&mut self) -> Vec<Call> {
-        // The first call of the program.
+        // This is the first call of the program.
         let is_first = |call: &Call| call.arguments.starts_with("SIGXFSZ");
         let master = self.first.and_then(|first| self.calls.get_mut(&first));
         let master = master.expect("the master makes calls");
@@ -200,7 +200,7 @@ impl Trace {
         self.calls.values().flatten()
     }
 
-    /// Number of times that the process that makes the calls of a row most often makes them.
+    /// The highest number of calls of a row that one process makes.
     pub(super) fn most(&self, row: &Row, files: &Files) -> usize {
         let counts = self.calls.values();
         let counts = counts.map(|calls| calls.iter().filter(|call| call.is_of(row, files)).count());

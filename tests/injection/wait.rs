@@ -7,7 +7,7 @@ use std::{
 
 use evcore_tests::PATIENCE;
 
-/// The pause between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Waits until `condition` returns true. Unlike `eventually`, it leaves the processors to others.

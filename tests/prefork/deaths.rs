@@ -1,4 +1,4 @@
-//! A worker that is killed is replaced, and clients of the others notice nothing.
+//! Workers that are killed are replaced, and clients of other workers are not affected.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,7 @@ use std::{
 use evcore_tests::{Client, Server, assert_within, eventually, signal_to};
 use rustix::process::Signal;
 
-/// A connection to each of the two workers: while one is blocked, the other accepts.
+/// A connection to each of the two workers. While one is blocked, the other accepts.
 fn one_of_each(server: &Server) -> (Client, Client) {
     let mut first = server.connect();
     let pid = first.worker();
@@ -27,7 +27,7 @@ fn one_of_each(server: &Server) -> (Client, Client) {
     (first, second.expect("just found"))
 }
 
-/// Raised at the end of a test: a test that fails also ends its threads.
+/// A flag that is set at the end of a test. A test that fails also ends its threads.
 #[derive(Default)]
 pub(super) struct Stop(AtomicBool);
 
@@ -45,7 +45,7 @@ impl Drop for RaiseOnDrop<'_> {
     }
 }
 
-/// After this time a worker that has not been allowed to accept tries again.
+/// The time after which a worker that was not allowed to accept tries again.
 const DELAY: Duration = Duration::from_millis(20);
 
 fn start(poller: &str) -> Server {
@@ -85,7 +85,7 @@ fn clients_of_other_workers_do_not_notice_a_kill() {
                 let pids = server.worker_pids();
                 pids.len() == 2 && !pids.contains(&killed)
             });
-            // The replacement serves, once the other is busy.
+            // The replacement serves when the other worker is busy.
             let (_, mut second) = one_of_each(&server);
             assert_ne!(second.worker(), killed);
         });
@@ -158,8 +158,8 @@ fn a_reuseport_listener_is_served_again_in_time() {
     let spared = server.connect().worker();
     kill_as_they_appear(&server, KILLS, &[spared]);
     let unserved = Instant::now();
-    // Enough clients for the kernel to give some to each listener. One that the last victim had
-    // accepted is lost.
+    // Enough clients for the kernel to give some to each listener. A client that the last killed
+    // worker had accepted is lost.
     let answers = (0..32).map(|_| server.connect().try_get("/"));
     assert!(answers.filter(Result::is_ok).count() >= 31);
     assert_within("all listeners are served", UNSERVED_MAX, unserved);

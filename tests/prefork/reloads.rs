@@ -1,4 +1,4 @@
-//! HUP, USR2 and WINCH: workers are replaced, and no client notices.
+//! HUP, USR2 and WINCH: workers are replaced, and no client is lost.
 
 use std::{
     net::SocketAddr,
@@ -19,7 +19,7 @@ use crate::{
 /// The default of `--accept-delay`: while workers come and go, another one accepts within this time.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// One client after another, until the end. Each is served in time, or the test fails.
+/// Connects one client after another until the end. Each must be served in time.
 pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
     let mut visits = 0;
     while !stop.is_raised() {
@@ -71,7 +71,7 @@ fn reloads_lose_no_client(reloads: usize, options: &[&str]) {
 fn keep_busy(address: SocketAddr, stop: &Stop) -> (u32, u32) {
     let connect = || Client::try_connect(address).expect("no client is refused");
     let (mut client, mut connections, mut late) = (connect(), 1, 0);
-    // Before the last answer: when its request was sent, or the connection opened.
+    // The time before the last answer: its request was sent, or the connection opened.
     let mut last = Instant::now();
     while !stop.is_raised() {
         let sent = Instant::now();
@@ -86,7 +86,8 @@ fn keep_busy(address: SocketAddr, stop: &Stop) -> (u32, u32) {
                     continue;
                 }
             }
-            // A server that stops waits for a second. This client got no processor for most of it.
+            // A server that stops waits for a second, but this client got no processor for most of
+            // it.
             Err(_) if pause > LAST_REQUEST => late += 1,
             Err(error) => panic!("a request was lost {pause:?} after the last one: {error}"),
         }
@@ -138,7 +139,7 @@ fn reloads_lose_no_request_of_a_busy_client() {
                         "{late} requests came more than {LAST_REQUEST:?} after the last ones, and were lost"
                     ));
                 }
-                // Fewer connections would show nothing.
+                // With fewer connections the test would not show anything.
                 let least = u32::try_from(2 * CLIENTS).expect("few");
                 assert!(connections >= least, "{accept}: {connections} connections");
             });
@@ -208,8 +209,8 @@ fn reloads_under_the_other_policies_lose_no_client() {
 
 #[test]
 fn a_hundred_reloads_with_reuseport_lose_no_client() {
-    // The listener of an old worker stays open in the master. So a client that waits there is served
-    // by the new worker, and not reset by the kernel.
+    // The listener of an old worker stays open in the master. So the kernel does not reset clients
+    // that wait there, and the new worker serves them.
     reloads_lose_no_client(100, &["--workers", "2", "--accept", "reuseport"]);
 }
 
@@ -248,7 +249,7 @@ fn a_reload_waits_for_a_worker_that_starts_slowly() {
 }
 
 #[test]
-fn an_old_worker_finishes_what_is_under_way() {
+fn an_old_worker_finishes_requests_under_way() {
     let server = Server::start(&["--workers", "1"]);
     let old = all_new(&server, &[], 1);
     let mut sleeper = server.connect();
@@ -313,7 +314,7 @@ fn a_new_binary_takes_over_and_the_old_one_finishes() {
     assert_eq!(server.connect().get("/").status, 200);
     let mut new = upgrade(&server, &file);
     assert_eq!(pid_in(&aside), Some(old));
-    // The old one serves until it is stopped.
+    // The old binary serves until it is stopped.
     assert_eq!(server.connect().get("/").status, 200);
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
@@ -411,7 +412,7 @@ fn a_server_leaves_a_pid_file_that_is_not_its_own() {
     assert_eq!(pid_in(&pid_file), Some(1));
 }
 
-/// A process that a failing test would leave behind. 0: it has ended.
+/// A process that a failing test would leave behind; 0 if it has ended.
 pub(crate) struct KilledOnDrop(pub(crate) u32);
 
 impl Drop for KilledOnDrop {
@@ -428,7 +429,8 @@ fn stuck_threads_are_logged_and_reloads_are_refused() {
     let server = Server::start(&options);
     let is_refused = || server.log().contains("reload: Stuck: no new workers");
     let mut blocked = Vec::new();
-    // The fourth or a later one is refused: a request may come too late to block its thread.
+    // The fourth reload or a later one is refused, because a request may come too late to block its
+    // thread.
     for reloads in 1.. {
         let mut client = server.connect();
         assert_eq!(client.get("/").status, 200);

@@ -1,4 +1,4 @@
-//! HUP and QUIT while clients still read their last response, which the server has written long ago.
+//! HUP and QUIT while clients still read a response that the server has completely written.
 
 use std::{
     path::Path,
@@ -15,8 +15,8 @@ use crate::{
     stops::{LAST_REQUEST, last_answer},
 };
 
-/// More than a small receive buffer holds, and less than a server's send buffer, so that the server has
-/// written it at once.
+/// Size of a response: more than a small receive buffer holds, and less than a server's send
+/// buffer. So the server writes it at once.
 const RESPONSE: usize = 150_000;
 
 /// A receive buffer so small that most of the response stays with the server.
@@ -24,7 +24,8 @@ const RECEIVE_BUFFER: usize = 4096;
 
 const CLIENTS: usize = 5;
 
-/// The signal that stops the workers, and for how many ms the connections are idle before.
+/// Pairs of a signal that stops the workers, and the milliseconds for which connections are idle
+/// before it.
 const STOPS: [(Signal, u32); 4] = [
     (Signal::QUIT, 0),
     (Signal::QUIT, 1500),
@@ -35,13 +36,13 @@ const STOPS: [(Signal, u32); 4] = [
 fn start(listen: &str, accept: &str) -> Server {
     let mut command = Command::new(httpd());
     command.args(["--listen", listen, "--workers", "1", "--accept", accept]);
-    // Otherwise HUP closes no connection.
+    // With a handover, HUP would close no connection.
     command.args(["--handover", "off"]);
     Server::from_command(command, 1)
 }
 
-/// A client of a TCP socket has a small receive buffer. A Unix socket has none: what a client does not
-/// read stays with the server.
+/// Connects a client with a small receive buffer. A Unix socket has none, so unread bytes stay with
+/// the server.
 fn connect(server: &Server) -> Client {
     match server.addresses()[0].strip_prefix("unix:") {
         Some(path) => Client::try_connect_unix(Path::new(path)).expect("it listens"),
@@ -70,13 +71,13 @@ fn read_and_ask_again(mut client: Client) -> (Duration, Result<(), String>) {
     (begun.elapsed(), last)
 }
 
-/// Stops a server that has slow readers when every other idle connection is closed already. Returns the
-/// longest time of a client between its next read and the answer to its next request, and whether all
-/// were answered.
+/// Stops a server with slow readers, and lets them read when all other idle connections are closed.
+/// Returns whether each client's next request was answered, and the longest time from its next read
+/// to that answer.
 fn stop_and_read_on(server: &mut Server, stop: (Signal, u32)) -> (Duration, Result<(), String>) {
     let (signal, idle_ms) = stop;
     let slow: Vec<_> = (0..CLIENTS).map(|_| slow_reader(server)).collect();
-    // It becomes idle later than the slow readers, so the server closes it later.
+    // This connection becomes idle later than the slow readers, so the server closes it later.
     let mut witness = connect(server);
     assert_eq!(witness.get("/").status, 200);
     let mut sleeper = connect(server);
@@ -99,7 +100,7 @@ fn stop_and_read_on(server: &mut Server, stop: (Signal, u32)) -> (Duration, Resu
 }
 
 #[test]
-fn a_client_that_reads_its_last_response_slowly_may_send_one_more() {
+fn a_client_that_reads_slowly_may_send_one_more_request() {
     thread::scope(|scope| {
         for stop in STOPS {
             for accept in ["least-loaded", "off"] {
@@ -129,13 +130,13 @@ fn a_slow_reader_on_a_unix_socket_may_send_one_more() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_closed_at_the_end_of_the_shutdown() {
+fn a_client_that_never_reads_is_closed_at_the_shutdowns_end() {
     let options = ["--workers", "1", "--shutdown-timeout", "1500"];
     let mut server = Server::start(&options);
     let mut slow = slow_reader(&server);
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
-    // The kernel still has the response.
+    // The kernel still has the rest of the response.
     assert_eq!(slow.body(RESPONSE).expect("the rest").len(), RESPONSE);
     assert!(slow.is_closed());
 }

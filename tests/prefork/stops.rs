@@ -25,8 +25,8 @@ fn stops_listening(server: &Server) {
     });
 }
 
-/// Less than the second that a stopping server waits for a last request. An attempt to send one shows
-/// something only if it takes no longer.
+/// The time limit of an attempt to send a last request: less than the second that a stopping server
+/// waits for it.
 pub(crate) const LAST_REQUEST: Duration = Duration::from_millis(800);
 
 /// Sends a last request, whose answer must announce the end.
@@ -46,7 +46,7 @@ fn sleeper(server: &Server, ms: u32) -> Client {
 }
 
 #[test]
-fn quit_finishes_what_is_under_way() {
+fn quit_finishes_requests_under_way() {
     for setup in SETUPS {
         let mut server = Server::start(setup);
         let mut sleeper = sleeper(&server, 1000);
@@ -60,7 +60,7 @@ fn quit_finishes_what_is_under_way() {
 }
 
 #[test]
-fn quit_closes_at_once_what_was_idle_for_over_a_second() {
+fn quit_closes_at_once_clients_idle_for_over_a_second() {
     for setup in SETUPS {
         in_time(LAST_REQUEST, || {
             let mut server = Server::start(setup);
@@ -72,7 +72,8 @@ fn quit_closes_at_once_what_was_idle_for_over_a_second() {
             server.signal(Signal::QUIT);
             assert!(long_idle.iter_mut().all(Client::is_closed));
             assert!(silent.iter_mut().all(Client::is_closed));
-            // So they did not get a second each: the second of `recent` would be over.
+            // So the connections share one second. Without this, the second of `recent` would be
+            // over.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();
@@ -119,7 +120,7 @@ fn quit_serves_a_request_that_has_begun() {
     assert!(server.wait().success());
 }
 
-/// Its head was made before QUIT, so it does not announce the end.
+/// The head of the response was made before QUIT, so it does not announce the end.
 #[test]
 fn quit_serves_the_next_request_after_a_response_under_way() {
     for setup in SETUPS {
@@ -134,7 +135,7 @@ fn quit_serves_the_next_request_after_a_response_under_way() {
             let answered = Instant::now();
             let response = client.response();
             assert!(!response.closes(), "it was begun before QUIT");
-            // A worker that closes the connection at once has done so by now.
+            // By now, a worker that closes at once would have closed the connection.
             std::thread::yield_now();
             let last = last_answer(&mut client);
             let took = answered.elapsed();

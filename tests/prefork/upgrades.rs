@@ -1,7 +1,7 @@
 //! USR2 and QUIT: a new binary replaces the old one, while clients come without a pause.
 //!
-//! Each request has its own connection. What QUIT means for a kept-alive connection is tested in
-//! `stops`, and does not depend on the new binary.
+//! Each request has its own connection. `stops` tests QUIT with kept-alive connections, which does
+//! not depend on the new binary.
 
 use std::thread;
 
@@ -45,7 +45,7 @@ fn upgrades_under(policy: &str) {
                 master.0 != old
             });
             signal_to(old, Signal::QUIT);
-            // While it lives, a further upgrade is refused.
+            // While the old binary lives, a further upgrade is refused.
             eventually("the old one has ended", || has_ended(old));
             assert!(!clients.iter().any(|client| client.is_finished()));
         }

@@ -12,24 +12,25 @@ use crate::{
 /// Time by which faults make a client appear silent: delays of the network, pauses of the worker.
 const SILENCE_SLACK: Duration = Duration::from_secs(15);
 
-/// Time by which they make it appear to read nothing. A stall has one delay in each direction.
+/// Time by which faults make a client appear to read nothing. A stall has one delay in each
+/// direction.
 const STALL_SLACK: Duration = Duration::from_secs(7);
 
 /// A client and the bytes that it should receive.
 pub(crate) struct TestClient {
     client: ScriptHandle,
     expected: Vec<u8>,
-    /// It ends the connection before it has received all answers.
+    /// The client ends the connection before it has received all answers.
     leaves: bool,
-    /// It requests the end of its connection.
+    /// The client requests the end of its connection.
     closes: bool,
-    /// Number of times that it requests that another connection is replaced.
+    /// Number of times that the client requests the replacement of another connection.
     replaces: usize,
-    /// It may be silent, or not read, for longer than the server allows.
+    /// The client may be silent, or not read, for longer than the server allows.
     may_expire: bool,
 }
 
-/// The bytes as text.
+/// Prints the bytes as text.
 impl fmt::Debug for TestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TestClient")
@@ -47,9 +48,9 @@ impl fmt::Debug for TestClient {
 /// The behaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Everything.
+    /// The client may do everything.
     Any,
-    /// Nothing that keeps this client, or another one, from an answer.
+    /// The client does nothing that keeps it, or another client, from an answer.
     Polite,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct Circumstances {
     pub(crate) clock_jumps: bool,
     /// A listener may have been closed while clients waited there.
     pub(crate) may_refuse: bool,
-    /// There were more connections than a worker may have, or a worker has shut down.
+    /// A worker may have had too many connections, or has shut down.
     pub(crate) may_evict: bool,
     /// A worker has shut down while clients were connected.
     pub(crate) stops_worker: bool,
@@ -81,8 +82,8 @@ impl TestClient {
         }
     }
 
-    /// Returns whether it may lack answers: it has left, a fault took its connection, or the server
-    /// was allowed to end it.
+    /// Returns whether the client may lack answers: it has left, a fault ended its connection, or
+    /// the server was allowed to end it.
     pub(crate) fn is_excused(&self, reasons: &Reasons, circumstances: Circumstances) -> bool {
         let is_excused = self.leaves || self.client.is_lost_to_fault();
         is_excused
@@ -98,35 +99,36 @@ impl TestClient {
             }
     }
 
-    /// Returns whether it wants all its answers: it neither leaves nor requests the end of its
-    /// connection.
+    /// Returns whether the client needs all its answers, because it neither leaves nor requests the
+    /// end of its connection.
     pub(crate) fn stays(&self) -> bool {
         !self.leaves && !self.closes
     }
 
-    /// Upper bound on the connections of others that it replaces.
+    /// Upper bound on the other connections that the client replaces.
     pub(crate) fn replaces(&self) -> usize {
         self.replaces
     }
 
-    /// Why the server has ended its connection. `None` if it was not accepted, or its worker died.
+    /// The reason why the server has ended the connection. `None` if it was not accepted, or its
+    /// worker died.
     pub(crate) fn reason(&self, reasons: &Reasons) -> Option<Reason> {
         let address = self.client.local_addr()?.to_string();
         reasons.borrow().get(&address).copied()
     }
 
-    /// Returns whether it was refused, or reset by a listener that was closed.
+    /// Returns whether the client was refused, or reset by a listener that was closed.
     fn is_refused(&self) -> bool {
         let outcome = self.client.outcome();
         [Some(ClientOutcome::Refused), Some(ClientOutcome::Reset)].contains(&outcome)
     }
 
-    /// Returns whether it was answered, or its connection has ended.
+    /// Returns whether the client was answered, or its connection has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
 
-    /// Checks that it received a prefix of what it should receive.
+    /// Checks that the client received a prefix of the expected bytes.
     pub(crate) fn check(&self) {
         let received = self.client.received();
         assert!(
@@ -137,7 +139,7 @@ impl TestClient {
         );
     }
 
-    /// Returns whether it received an answer to each request.
+    /// Returns whether the client received an answer to each request.
     pub(crate) fn is_answered(&self) -> bool {
         let outcome = self.client.outcome();
         outcome == Some(ClientOutcome::Completed) && self.client.received() == self.expected
@@ -157,11 +159,11 @@ struct ScriptBuilder<'a> {
     leaves: bool,
     closes: bool,
     replaces: usize,
-    /// The longest time that it sends nothing complete.
+    /// The longest time in which the client sends no complete request.
     silence_max: Duration,
-    /// Upper bound on the time for which it has sent nothing complete so far.
+    /// Upper bound on the time since the client has sent a complete request.
     silence: Duration,
-    /// The longest time that it does not read.
+    /// The longest time in which the client does not read.
     stall_max: Duration,
 }
 
@@ -231,7 +233,7 @@ impl<'a> ScriptBuilder<'a> {
     fn pause(&mut self) {
         let at_most = match self.behaviour {
             Behaviour::Any => Duration::from_secs(30),
-            // Well below the idle timeout.
+            // This is well below the idle timeout.
             Behaviour::Polite => Duration::from_secs(5),
         };
         self.be_silent(at_most);

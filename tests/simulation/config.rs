@@ -46,8 +46,8 @@ enum Timers {
 }
 
 impl Config {
-    /// All faults. In some seeds without clock jumps, so that lateness can be checked, or without
-    /// the faults of workers, so that liveness can be checked without exceptions.
+    /// All faults. Some seeds are without clock jumps, so that lateness can be checked. Some are
+    /// without the faults of workers, so that liveness can be checked without exceptions.
     pub(crate) fn faulty(rng: &mut Rng) -> Self {
         let mut faults = Faults::all();
         if rng.below(2) == 0 {
@@ -69,7 +69,7 @@ impl Config {
         config.connections = 4;
         config.policy = Policy::LeastLoaded {
             slack: 1,
-            // So long that workers probe the listeners only when they are notified.
+            // The delay is so long that workers probe the listeners only when they are notified.
             delay: Duration::from_secs(600),
         };
         config.own_listeners = false;
@@ -88,7 +88,7 @@ impl Config {
         Self::roomy(Faults::lossless(), rng)
     }
 
-    /// A quarter of the steps is followed by an abandoned turn. There is room for every client.
+    /// After a quarter of the steps the turn is abandoned. There is room for every client.
     pub(crate) fn abandoning(rng: &mut Rng) -> Self {
         let faults = Faults::none().with(Fault::AbandonedTurn, Probability::one_in(4));
         Self::roomy(faults, rng)
@@ -104,7 +104,7 @@ impl Config {
         let (budgets, timers) = if rng.below(2) == 0 {
             (Budgets::default(), Timers::Wheel)
         } else {
-            // Not a wheel, because its pauses count against the budget too.
+            // A wheel is left out, because its pauses count against the budget too.
             (small(), [Timers::Tree, Timers::Heap][rng.index(2)])
         };
         let (policy, own_listeners) = policy(rng);
@@ -207,7 +207,7 @@ fn policy(rng: &mut Rng) -> (Policy, bool) {
         2 => Policy::exclusive(),
         3 => return (Policy::Off, true),
         _ => Policy::LeastLoaded {
-            // With few connections the default is never exceeded.
+            // With few connections the default slack is never exceeded.
             slack: [1, Policy::DEFAULT_SLACK][rng.index(2)],
             delay: Policy::DEFAULT_DELAY,
         },
@@ -223,7 +223,7 @@ fn capabilities(rng: &mut Rng) -> Capabilities {
     capabilities
 }
 
-/// Budgets so small that each is used up now and then.
+/// Budgets that are so small that each is used up now and then.
 fn small() -> Budgets {
     Budgets {
         batch: 3,

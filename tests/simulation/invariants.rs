@@ -1,6 +1,6 @@
 //! The invariants of every turn.
 //!
-//! The server under test records what it asks of the loop, and each step is checked against that.
+//! The server under test records its calls to the loop, and each step is checked against them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -33,11 +33,12 @@ pub(crate) struct InvariantChecker {
 /// The kinds of lateness that can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// A timer fires in the first turn in which it is due, and a wait ends at that time.
+    /// Both can be checked: a timer fires in the first turn in which it is due, and a wait ends at
+    /// that time.
     Full,
-    /// Only the turn of a timer, because the clock jumps during waits.
+    /// Only the turn of a timer can be checked, because the clock jumps during waits.
     Turns,
-    /// None, because the clock is coarse.
+    /// Nothing can be checked, because the clock is coarse.
     None,
 }
 
@@ -47,7 +48,7 @@ struct Entry {
     serial: u64,
     timers: [Option<Armed>; 2],
     posted: Option<Posted>,
-    /// If it is idle: the number of its last mark.
+    /// The number of its last mark, if it is idle.
     idle: Option<u64>,
 }
 
@@ -63,17 +64,17 @@ enum Posted {
     NextTurn {
         from_turn: u64,
     },
-    /// By a handle, when the wake-up is reported.
+    /// A post by a handle is due when the wake-up is reported.
     Remote {
         from_turn: u64,
     },
 }
 
-/// When a wait must end.
+/// The time at which a wait must end.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     since: Duration,
-    /// By the loop's clock. 0 if work is left.
+    /// The time on the loop's clock; 0 if work is left.
     due_ns: Option<u64>,
 }
 
@@ -143,8 +144,9 @@ impl InvariantChecker {
         self.marks_before_shutdown.get_or_insert(self.idle_marks);
     }
 
-    /// A step evicts a connection. It must be idle, and no other one for longer. Connections that became
-    /// idle in a shutdown have an order of their own, because they get no grace.
+    /// Checks a step that evicts a connection. It must be idle, and must have been idle the
+    /// longest. Connections that became idle in a shutdown have an order of their own, because they
+    /// get no grace.
     pub(crate) fn check_evicted(&mut self, token: Token) {
         let since = self.entry(token).idle.take();
         let since = since.unwrap_or_else(|| panic!("{token} is evicted, and is not idle"));
@@ -164,7 +166,8 @@ impl InvariantChecker {
         self.entry(token).posted = Some(Posted::Remote { from_turn });
     }
 
-    /// A step carries a token. It must be live, and belong to the connection that it was made for.
+    /// Checks the token of a step. It must be live, and belong to the connection that it was made
+    /// for.
     pub(crate) fn check_token(&self, token: Token, serial: Option<u64>) {
         let entry = self.entries.get(&token);
         let entry = entry.unwrap_or_else(|| panic!("a step for {token}, which has ended"));
@@ -175,13 +178,13 @@ impl InvariantChecker {
         );
     }
 
-    /// A step came from the posted queue.
+    /// Checks a step from the posted queue.
     pub(crate) fn delivered(&mut self, token: Token) {
-        // (Without a post, it is an event that was deferred under the accept lock.)
+        // (Without a post, the step is an event that was deferred under the accept lock.)
         self.entry(token).posted = None;
     }
 
-    /// A timer has fired.
+    /// Checks a timer that has fired.
     pub(crate) fn check_expired(&mut self, token: Token, timer: Timer, now_ns: u64) {
         let armed = self.entry(token).timers[usize::from(timer.number())].take();
         let armed =
@@ -209,8 +212,8 @@ impl InvariantChecker {
         self.check_abandoned_turn(now, now_ns, stats);
     }
 
-    /// Checks a turn that was abandoned. What was due in it comes in the next turn, for which the
-    /// loop must not sleep.
+    /// Checks a turn that was abandoned. Its due steps come in the next turn, for which the loop
+    /// must not sleep.
     pub(crate) fn check_abandoned_turn(&mut self, now: Duration, now_ns: u64, stats: &Stats) {
         self.check_budgets(stats);
         self.check_wait(now_ns);
@@ -262,7 +265,7 @@ impl InvariantChecker {
         );
     }
 
-    /// When the next wait must end by itself.
+    /// The time at which the next wait must end by itself.
     fn due_ns(&self) -> Option<u64> {
         let entries = || self.entries.values();
         if entries().any(|entry| entry.posted.is_some()) {
@@ -283,7 +286,7 @@ impl InvariantChecker {
 struct TurnSummary {
     turn: u64,
     now_ms: u64,
-    /// Neither the budget nor a coarse clock has held timers back.
+    /// All due timers have fired: neither the budget nor a coarse clock has delayed any.
     fired_all: bool,
     delivered_all: bool,
 }

@@ -1,5 +1,5 @@
-//! The server under test. It answers lines in every way that the loop offers, and has each step
-//! checked.
+//! The server under test. It answers lines in every way that the loop offers, and each of its steps
+//! is checked.
 //!
 //! A request is a line such as `7 post 300`: its number, the method of the answer, and the length
 //! of the answer. Answers come in the order of the requests.
@@ -26,16 +26,16 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time that an answer by a timer takes.
 const ANSWER_DELAY: Duration = Duration::from_millis(1_500);
 
-/// Why the server has ended a connection.
+/// The reason why the server has ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// The client has ended its stream, and is answered.
+    /// The client has ended its stream, and was answered.
     ClientEnded,
     /// The connection has failed.
     Failed,
-    /// The client requested it.
+    /// The client requested the end.
     Requested,
-    /// Another client requested it.
+    /// Another client requested the end.
     Replaced,
     Expired,
     Evicted,
@@ -57,14 +57,14 @@ pub(crate) struct LineServer {
     group: SimGroup,
     reasons: Reasons,
     mode: Mode,
-    /// Number of connections that were added. Gives each its serial number.
+    /// Number of connections that were added, from which each gets its serial number.
     added: u64,
-    /// The loop's count of posted steps at the step before.
+    /// The loop's count of posted steps, at the step before.
     posted: u64,
     is_shutting_down: bool,
-    /// The shutdown may time out before its clients have ended.
+    /// True if the shutdown may time out before its clients have ended.
     may_time_out: bool,
-    /// When the shutdown began, by the loop's clock.
+    /// The time at which the shutdown began, by the loop's clock.
     shutdown_ns: u64,
 }
 
@@ -77,9 +77,9 @@ struct Connection {
     output: Vec<u8>,
     /// The request that is being answered.
     request: Option<Request>,
-    /// There may be more to read.
+    /// True if more bytes may be ready to read.
     readable: bool,
-    /// The client has ended its stream.
+    /// True if the client has ended its stream.
     is_at_eof: bool,
     /// The last registered interest (`Level`).
     interest: Interest,
@@ -96,21 +96,22 @@ struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Now,
-    /// By a post in this turn.
+    /// The answer follows a post for this turn.
     Post,
-    /// By a post to the next turn.
+    /// The answer follows a post for the next turn.
     PostNext,
-    /// By a post of a handle, as from another thread.
+    /// The answer follows a post by a handle, as from another thread.
     Handle,
-    /// By a timer.
+    /// The answer follows a timer.
     Timer,
-    /// At once, after closing another connection and adding a new one in its slot.
+    /// The answer comes at once, after another connection was closed and a new one was added in its
+    /// slot.
     Replace,
-    /// Not at all. The connection is closed.
+    /// No answer comes, and the connection is closed.
     Close,
 }
 
-/// True if a connection goes on.
+/// The state of a connection after a call: whether it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Open,
@@ -145,7 +146,7 @@ impl LineServer {
         }
     }
 
-    /// Starts a shutdown after the clients have ended. No connection may be left at its end.
+    /// Starts a shutdown after the clients have ended. At its end, no connection may be left.
     pub(crate) fn shut_down(&mut self) {
         if !self.is_shutting_down {
             self.shutdown_ns = self.ev.clock().monotonic_ns();
@@ -299,13 +300,13 @@ impl LineServer {
         conn.output.extend(answer(request.number, request.length));
     }
 
-    /// An answer is sent.
+    /// Handles an answer that was sent.
     fn on_sent(&mut self, token: Token) {
         self.disarm(token, Timer::WRITE);
         self.arm(token, Timer::READ, IDLE_TIMEOUT);
     }
 
-    /// An answer is sent in part.
+    /// Handles an answer that was sent in part.
     fn on_blocked(&mut self, token: Token) {
         self.ev.rearm(token, Interest::WRITE);
         self.disarm(token, Timer::READ);
@@ -424,7 +425,7 @@ impl App for LineServer {
 }
 
 impl Connection {
-    /// Sends as much as possible. Returns whether that was all.
+    /// Sends as many bytes as possible. Returns whether all were sent.
     fn send(&mut self) -> std::io::Result<bool> {
         loop {
             match self.stream.send(&self.output) {

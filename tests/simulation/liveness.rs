@@ -13,10 +13,10 @@ use crate::{
     line_server::LineServer,
 };
 
-/// More than a turn, a client's call and a wake-up take together.
+/// Time that is longer than a turn, a client's call and a wake-up together.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// Pause of a worker without descriptors. The delay of every policy is as long.
+/// The pause of a worker without descriptors. The delay of every policy has the same length.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The guarantee of a policy.
@@ -36,7 +36,7 @@ pub(crate) struct LivenessChecker {
     sim: Sim,
     guarantee: Guarantee,
     backlog_len: usize,
-    /// Since when clients wait, a worker could accept, and none has.
+    /// The time since which clients wait although a worker could accept.
     stalled_since: Option<Duration>,
     harms: u64,
     last_harm: Option<Duration>,
@@ -91,8 +91,8 @@ impl LivenessChecker {
         was_harmed
     }
 
-    /// Returns whether a worker could accept the clients. If each has its own listener, whether all
-    /// could.
+    /// Returns whether a worker could accept the clients. If each has its own listener, returns
+    /// whether all could.
     fn could_accept(&self, server: &Workers<LineServer>) -> bool {
         let mut serving = server.apps().filter(|(_, app)| !app.is_shutting_down());
         let can = |(index, app): (usize, &LineServer)| app.has_room() && !server.is_paused(index);

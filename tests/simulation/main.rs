@@ -22,7 +22,7 @@ use config::Config;
 use line_server::{LineServer, Reason, Reasons};
 use liveness::LivenessChecker;
 
-/// By then every client has ended, because of the server's own timeouts.
+/// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
 /// The faults of outgoing connections, jobs and datagrams, which this server does not have.
@@ -43,7 +43,7 @@ struct Served {
     clients: Vec<TestClient>,
     /// Upper bound on the connections that the clients have replaced.
     replaces: usize,
-    /// Why the server has ended each connection.
+    /// The reason why the server has ended each connection.
     reasons: Reasons,
     circumstances: Circumstances,
 }
@@ -65,7 +65,8 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
     let mut clients = Vec::new();
     for mut choices in sim.clients(10..=39) {
         clients.push(TestClient::start(sim, &mut choices, behaviour));
-        // Some start together, so that batches have several events and backlogs several clients.
+        // Some clients start together, so that batches have several events, and backlogs several
+        // clients.
         if rng.below(3) == 0 {
             let pause = rng.duration(&(Duration::ZERO..=Duration::from_secs(6)));
             run_for(&mut server, pause, &mut liveness);
@@ -103,8 +104,8 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
 }
 
 impl Served {
-    /// Checks that every client was answered that lost nothing to a fault, and that the server was not
-    /// allowed to end. Returns how many clients stayed, and how many of them were answered.
+    /// Checks that every client was answered, unless a fault affected it or the server was allowed
+    /// to end it. Returns how many clients stayed, and how many of them were answered.
     fn check(&self) -> [usize; 2] {
         for client in &self.clients {
             assert!(
@@ -165,7 +166,8 @@ fn all_invariants_hold_under_every_fault() {
         }
     });
     if seeds >= 100 {
-        // Otherwise the run shows nothing. Two thirds are: the servers are small and full.
+        // Without this, the run tests nothing. Two thirds are enough, because the servers are small
+        // and full.
         assert!(
             answered * 5 > stayed * 3,
             "only {answered} of {stayed} that stayed were answered"

@@ -1,9 +1,9 @@
-//! Servers under load while their workers are killed or replaced. Nothing but the sessions of the dead is
-//! lost.
+//! Servers under load while their workers are killed or replaced. Only sessions of killed workers
+//! are lost.
 //!
 //! Each load of another program lasts a second, and [`mixed`] lasts 10 seconds, or as long as a
-//! variable requests. For each second at least [`A_SECOND`] workers are killed, or reloads are done: a
-//! load is repeated until there were enough.
+//! variable requests. For each second at least [`A_SECOND`] workers are killed, or reloads are
+//! done: a load is repeated until this number is reached.
 //!
 //!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- --nocapture --test-threads 1
 
@@ -37,10 +37,11 @@ fn proxy(to: SocketAddr, workers: &str) -> Server {
     Server::from_command(command, 1)
 }
 
-/// The least number of kills or reloads for each second of a load. At rest there are some five.
+/// The least number of kills or reloads for each second of a load. On an idle machine there are
+/// some five.
 const A_SECOND: usize = 2;
 
-/// A load is repeated at most this often. On a busy machine a kill may take a second.
+/// The most times that a load is repeated. On a busy machine a kill may take a second.
 const LOADS_MAX: usize = 20;
 
 /// Duration of a load, in seconds.
@@ -54,12 +55,13 @@ fn random(below: usize) -> usize {
     usize::try_from(random % below as u64).expect("it is below a `usize`")
 }
 
-/// Runs loads that `start` starts, and calls `act` at random moments meanwhile, which returns how often
-/// it has acted so far. Returns what each load sends at its end, or `None` if there is no such load.
+/// Runs loads by `start`, and calls `act` at random moments meanwhile. `act` returns how often it
+/// has acted so far. Returns the report of each load, or `None` if the program of the load is not
+/// installed.
 ///
 /// # Panics
 ///
-/// If [`LOADS_MAX`] loads did not suffice for [`A_SECOND`] times the seconds of one.
+/// If [`LOADS_MAX`] loads were not enough for [`A_SECOND`] acts for each second of one load.
 fn disturbed<T>(
     start: impl Fn() -> Option<Receiver<T>>,
     mut act: impl FnMut() -> usize,
@@ -108,7 +110,7 @@ fn wrk_with_closed_connections_loses_sessions_of_the_dead_only() {
     wrk_loses_sessions_of_the_dead_only(&["-H", "Connection: close"]);
 }
 
-/// Its control connection and its 8 streams may be of 9 workers, and others die.
+/// Its control connection and its 8 streams belong to at most 9 workers. Other workers die.
 #[test]
 fn iperf3_loses_nothing_while_other_workers_are_killed() {
     let Some(server) = tools::Iperf3Server::start() else {
@@ -121,7 +123,7 @@ fn iperf3_loses_nothing_while_other_workers_are_killed() {
         || killed.kill_an_idle_one_of(&proxy),
     );
     println!("iperf3 -P 8: {reports:?}; {killed:?}");
-    // At the end its server does not read what is still on the way.
+    // At the end, iperf3's server does not read the bytes that are still on their way.
     let most = 8 * tools::bytes_on_the_way();
     for report in reports.expect("it is installed") {
         assert_eq!(report.error, None);

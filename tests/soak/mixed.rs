@@ -1,18 +1,18 @@
-//! Two servers under a mixed load for a long time: one is left alone as far as possible, and the
-//! workers of the other one are killed, reloaded and upgraded.
+//! Two servers under a mixed load for a long time. The first has only small disturbances. The
+//! workers of the second are killed, reloaded and upgraded.
 //!
 //!     cargo xtask soak MINUTES
 //!
 //! In each round, clients of all kinds come at a moderate rate. Each response is compared byte by
-//! byte. Between two rounds no client is there, and the checks of [`checks`] are exact. What may be
-//! lost:
+//! byte. Between two rounds no client is connected, and the checks of [`checks`] are exact. These
+//! losses are allowed:
 //!
 //! - a session whose worker was killed;
 //! - lines of the access log that a killed worker had buffered.
 //!
-//! Memory: in the last quarter of the rounds, no process of the server without kills may use a quarter
-//! and 4 MiB more than the largest of its kind used in the first quarter. No process of the other
-//! server may use more than twice as much as the largest of these, and 4 MiB.
+//! Memory has limits. For the server without kills, the largest master and worker of the last
+//! quarter of the rounds may exceed those of the first quarter by a quarter and 4 MiB. For the
+//! other server, the limit is twice as much as for the first, and 4 MiB.
 
 mod checks;
 mod exchange;
@@ -51,7 +51,7 @@ const CLIENTS: u64 = 12;
 
 const ROUND: Duration = Duration::from_secs(60);
 
-/// The least that the second server gets in each round, when its time is over at the latest.
+/// The disturbances that the second server gets in each round at least, at its end if not before.
 const DUE: [Disturbance; 3] = [Disturbance::Kill, Disturbance::Kill, Disturbance::Reload];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ enum Disturbance {
     Kill,
     Reload,
     Upgrade,
-    /// The access log is rotated, or a worker is stopped for some time.
+    /// A small disturbance: the access log is rotated, or a worker is stopped for some time.
     Little,
 }
 
@@ -98,7 +98,7 @@ struct Soak {
     interrupted: Arc<AtomicBool>,
 }
 
-/// The clients end when this is dropped, however that comes.
+/// Ends the clients when it is dropped, also by a failure.
 struct EndOnDrop<'a>(&'a [Target]);
 
 impl Drop for EndOnDrop<'_> {
@@ -108,7 +108,7 @@ impl Drop for EndOnDrop<'_> {
 }
 
 impl Soak {
-    /// INT and TERM end the servers too.
+    /// Lets INT and TERM end the servers too.
     fn ends_by_signals(&self) {
         for signal in [SIGINT, SIGTERM] {
             flag::register(signal, Arc::clone(&self.interrupted)).expect("it can be handled");
@@ -152,7 +152,7 @@ impl Soak {
         Site::start(name, policy, poller)
     }
 
-    /// A load with disturbances, then the checks without clients.
+    /// Runs a load with disturbances, and then the checks without clients.
     fn round(
         &mut self,
         round: u64,
@@ -229,7 +229,7 @@ impl Soak {
         Ok(())
     }
 
-    /// A line a round.
+    /// Prints a line for each round.
     fn report(&self, sites: &[Watched], targets: &[Target]) {
         let mut line = format!("soak: {} s", self.begun.elapsed().as_secs());
         for ((site, checks), Target { ledger, .. }) in sites.iter().zip(targets) {
@@ -279,7 +279,8 @@ fn is_upgraded_in(round: u64, rounds: u64) -> bool {
     round % 2 == 1 && round <= rounds.div_ceil(2)
 }
 
-/// Compares what the server has logged with what is [`DUE`] in this many rounds.
+/// Compares the disturbances that the server has logged with those that are [`DUE`] in this many
+/// rounds.
 fn check_seen(seen: Seen, rounds: u64) -> Result<(), String> {
     let due = |disturbance| DUE.iter().filter(|due| **due == disturbance).count() as u64 * rounds;
     let least = Seen {

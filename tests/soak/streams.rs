@@ -1,6 +1,7 @@
 //! Streams whose bytes are verified, to an upstream that sends them back.
 //!
-//! iperf3 gives up if one of its streams ends. These connect again, so they show which ones ended.
+//! iperf3 gives up if one of its streams ends. These streams connect again, and count their early
+//! ends.
 
 use std::{
     io::{self, Read, Write},
@@ -12,12 +13,13 @@ use std::{
 
 use evcore_tests::PATIENCE;
 
-/// Enough that the kernel splices, and less than it buffers of a stream that does not read yet.
+/// Number of bytes in a piece: enough that the kernel splices, and less than it buffers for a
+/// stream that does not read yet.
 const PIECE: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// The data that was sent and came back.
+    /// The data that was sent and came back, in MiB.
     pub(super) mib: usize,
     /// Number of streams that ended before the time was over.
     pub(super) ended: u64,

@@ -1,4 +1,4 @@
-//! The loads of other programs, and what they report.
+//! Load generators of other projects, and their reports.
 
 use std::{
     fs,
@@ -59,7 +59,8 @@ pub(super) fn ab(server: SocketAddr, seconds: usize) -> Option<Receiver<HttpRepo
     }))
 }
 
-/// The sum of the numbers in the line with this text; that before it if the text is in the middle.
+/// The sum of the numbers after this text in its line, or before it if the text does not begin the
+/// line.
 fn number_in(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.contains(name))?;
     let (before, after) = line.split_once(name)?;
@@ -72,7 +73,7 @@ fn number_in(text: &str, name: &str) -> Option<u64> {
     Some(words.filter_map(|word| word.parse::<u64>().ok()).sum())
 }
 
-/// The receiving side of iperf3. Ends with this value.
+/// The receiving side of iperf3. The process ends when this value is dropped.
 pub(super) struct Iperf3Server {
     process: Child,
     pub(super) address: SocketAddr,
@@ -116,7 +117,7 @@ pub(super) fn iperf3(server: SocketAddr, seconds: usize) -> Receiver<Iperf3Repor
     ]);
     command.args(["-P", "8", "-J", "-t", &seconds.to_string()]);
     report(command, |text| {
-        // The sums of the end are the last ones.
+        // The last sums are those of the whole run.
         let bytes = |name| {
             let (_, rest) = text.rsplit_once(name)?;
             let (_, rest) = rest.split_once("\"bytes\":")?;
@@ -131,10 +132,10 @@ pub(super) fn iperf3(server: SocketAddr, seconds: usize) -> Receiver<Iperf3Repor
     })
 }
 
-/// The most bytes that a proxied stream holds between its ends: two connections and a pipe.
+/// The most bytes that two connections and a pipe between them hold.
 pub(super) fn bytes_on_the_way() -> u64 {
     let most = |name| {
-        // The least, the initial and the greatest size.
+        // The file has the least, the initial and the greatest size.
         let sizes = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         let sizes = sizes.expect("the system has IPv4");
         let most = sizes.split_whitespace().next_back();
@@ -155,7 +156,7 @@ fn installed(program: &str) -> Option<Command> {
     Some(Command::new(program))
 }
 
-/// Runs a command, and sends what it has printed, parsed.
+/// Runs a command, and sends its parsed output.
 fn report<T: Send + 'static>(
     mut command: Command,
     parse: impl FnOnce(&str) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Kills of workers, and how many sessions each had.
+//! Kills of workers, and the number of sessions of each.
 
 use std::{collections::HashSet, fs};
 
@@ -39,7 +39,7 @@ impl Killed {
         self.workers
     }
 
-    /// Returns whether it was killed.
+    /// Kills a worker, if it may die. Returns whether it was killed.
     fn kill(&mut self, server: &Server, pid: u32, may_die: fn(u64) -> bool) -> bool {
         // A stopped worker accepts no further client, so the number is exact.
         signal_to(pid, Signal::STOP);
@@ -83,7 +83,8 @@ pub(super) fn clients_of(pid: u32, port: u16) -> HashSet<u16> {
         .collect();
     let sockets = fs::read_to_string("/proc/net/tcp").expect("the system has IPv4");
     let clients = sockets.lines().filter_map(|line| {
-        // Number, local address, remote address, state (0A listens); the inode is the tenth.
+        // The fields are number, local address, remote address and state (0A listens); the tenth is
+        // the inode.
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_open = fields[1].ends_with(&format!(":{port:04X}"))
             && fields[3] != "0A"

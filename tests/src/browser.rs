@@ -1,7 +1,7 @@
 //! Headless Chromium, driven through `chromedriver` by the W3C's protocol for it (`WebDriver`).
 //!
-//! The client is written by hand. It needs a dozen commands, each of which is a request with a JSON
-//! body; the crates for it bring an async runtime, an HTTP client and TLS.
+//! The client is written by hand, because it needs only a dozen commands, each a request with a
+//! JSON body. The crates for this protocol bring an async runtime, an HTTP client and TLS.
 
 use std::{
     io::{BufRead, BufReader},
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::{Client, PATIENCE, Scratch, eventually, is_installed};
 
-/// Without these, Chromium looks for its maker's hosts, and a container may not give it a sandbox.
+/// Options without which Chromium connects to hosts of its maker. Also, a container may not allow
+/// its sandbox.
 const OPTIONS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -27,7 +28,7 @@ const OPTIONS: [&str; 11] = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    // Grey edges of letters, so that pictures are small.
+    // The edges of letters are grey, so that pictures are small.
     "--disable-lcd-text",
 ];
 
@@ -140,7 +141,7 @@ impl Browser {
     ///
     /// If it does not become true within half of [`PATIENCE`].
     pub fn wait_for(&mut self, what: &str, condition: &str) {
-        // The page looks at it, so that no request is needed for each look.
+        // The page itself evaluates the expression, so that not every check needs a request.
         let deadline = PATIENCE.as_millis() / 2;
         let script = format!(
             "const done = arguments[arguments.length - 1];
@@ -270,7 +271,7 @@ fn start_driver(directory: &Path) -> (Child, SocketAddr) {
     started.expect("just waited for")
 }
 
-/// `None` if it ends before it listens.
+/// Returns `None` if the driver ends before it listens.
 fn try_start_driver(directory: &Path) -> Option<(Child, SocketAddr)> {
     let mut command = Command::new("chromedriver");
     command.arg("--port=0").stdin(Stdio::null());

@@ -21,7 +21,7 @@ use crate::PATIENCE;
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
-    /// Received, and not yet part of a response.
+    /// Received bytes that are not yet part of a response.
     received: Vec<u8>,
 }
 
@@ -153,7 +153,8 @@ impl Client {
         self.stream.local_addr().expect("a TCP socket").port()
     }
 
-    /// Sets the size of the send buffer, about as many bytes as the kernel keeps unsent.
+    /// Sets the size of the send buffer, which is about the number of bytes that the kernel keeps
+    /// unsent.
     ///
     /// # Panics
     ///
@@ -212,7 +213,7 @@ impl Client {
     ///
     /// If the kernel refuses.
     pub fn reset(self) {
-        // A close that waits for no time discards what is unsent, and resets.
+        // A close with a linger time of zero discards unsent bytes, and sends a reset.
         set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket");
     }
 
@@ -230,7 +231,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`try_response`](Self::try_response), or the error of sending the request.
+    /// The errors of [`try_response`](Self::try_response), or the error of sending the request.
     pub fn try_get(&mut self, path: &str) -> io::Result<Response> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
         self.stream.write_all(request.as_bytes())?;
@@ -250,7 +251,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`try_response`](Self::try_response).
+    /// The errors of [`try_response`](Self::try_response).
     pub fn try_worker(&mut self) -> io::Result<u32> {
         self.stream
             .write_all(b"GET /worker HTTP/1.1\r\nHost: test\r\n\r\n")?;
@@ -298,7 +299,8 @@ impl Client {
         while self.received.len() < length {
             self.receive()?;
         }
-        // Not by `drain`: without optimization, a loop over a large body takes a second on a busy machine.
+        // `drain` would loop over a large body, which takes a second without optimization on a busy
+        // machine.
         let behind = self.received.split_off(length);
         Ok(mem::replace(&mut self.received, behind))
     }

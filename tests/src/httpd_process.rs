@@ -96,7 +96,7 @@ impl Server {
         let lines = server.keep_log(stderr);
         let deadline = Instant::now() + PATIENCE;
         while server.addresses.len() < listeners {
-            // Of all lines: a server whose workers end logs more and more.
+            // The deadline is for all lines, because a server whose workers end keeps logging.
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
                     let address = line.strip_prefix("listening on ");
@@ -309,8 +309,8 @@ pub fn httpd_limited(descriptors: u32) -> Command {
 
 /// The command of a program with a limit on its descriptors.
 ///
-/// Descriptors that the program inherits from this process do not count. The shell counts them, since
-/// tests beside this one open and close some.
+/// Descriptors that the program inherits from this process do not count. The shell counts them,
+/// since other tests open and close some meanwhile.
 #[must_use]
 pub fn limited(descriptors: u32, program: &Path) -> Command {
     let limit = format!(

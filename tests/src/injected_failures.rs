@@ -16,7 +16,7 @@ use crate::signal_to;
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
-    /// Its messages. It ends if it cannot write them, and it has one for each new thread.
+    /// strace's messages. It ends if it cannot write them, and it writes one for each new thread.
     messages: BufReader<ChildStderr>,
 }
 
@@ -63,7 +63,7 @@ impl Strace {
     /// Detaches, and waits until strace has written what it has seen.
     ///
     /// strace hangs if a process with threads ends meanwhile: it waits for the process, whose last
-    /// thread waits for strace. So it is killed if it takes long.
+    /// thread waits for strace. So it is killed after some time.
     ///
     /// # Panics
     ///

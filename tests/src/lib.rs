@@ -1,7 +1,7 @@
 //! Common code of the tests of the whole: the programs as processes, and an HTTP client.
 //!
-//! Nothing here waits for a time to pass. It waits for a condition, and fails after [`PATIENCE`], or
-//! after the time that was promised and a slice, or some on a busy machine (`assert_within`).
+//! Tests wait for conditions, and not for times to pass. A wait fails after [`PATIENCE`], or after
+//! a promised time and some slices (`assert_within`).
 
 mod browser;
 mod client;

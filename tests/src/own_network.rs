@@ -1,17 +1,17 @@
-//! A test in a network namespace of its own, where it may change what holds for a whole machine.
+//! A test in a network namespace of its own, where it may change settings of the whole machine.
 
 use std::{env, process::Command};
 
 use evcore_testing::not_run;
 
-/// It is set in the process that has a network of its own.
+/// The variable that is set in the process with a network of its own.
 const INSIDE: &str = "EVCORE_TESTS_OWN_NETWORK";
 
-/// Runs `claim` in a network of its own, which has a loopback interface and nothing else. `setup` is
-/// commands of a shell that run there first.
+/// Runs `claim` in a network of its own, which has a loopback interface and nothing else. The shell
+/// commands `setup` run there first.
 ///
-/// `test` is the name of the calling test, with its modules: the test runs again, in a process there.
-/// If this user may have no network namespace, nothing runs, and the reason is printed.
+/// `test` is the name of the calling test, with its modules. The test runs again in a process
+/// there. If this user may not create a network namespace, nothing runs, and the reason is printed.
 ///
 /// # Panics
 ///

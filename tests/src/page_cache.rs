@@ -9,7 +9,8 @@ const CACHESTAT: libc::c_long = 451;
 
 /// The number of a file's pages that are in memory; `None` if the kernel does not report it.
 ///
-/// A read with `RWF_NOWAIT` would not do: it looks at some pages only, and makes the kernel read ahead.
+/// A read with `RWF_NOWAIT` is not enough: it checks only some pages, and makes the kernel read
+/// ahead.
 #[must_use]
 pub fn pages_in_memory(file: &File) -> Option<u64> {
     let whole = [0_u64; 2];

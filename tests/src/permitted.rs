@@ -12,7 +12,8 @@ use evcore_testing::unless_refused;
 /// If it cannot be opened for any reason other than a [refusal](unless_refused).
 #[must_use]
 pub fn is_permitted(kind: BackendKind) -> bool {
-    // When a ring is closed, the kernel interrupts the thread that has opened it.
+    // A thread of its own opens the ring, because the kernel interrupts that thread when the ring
+    // is closed.
     let opened = thread::spawn(move || Poller::with(kind).map(drop)).join();
     unless_refused(opened.expect("opening a poller does not panic")).is_some()
 }

@@ -69,7 +69,8 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
         .expect("PROFILE is in the target directory");
     let mut build = cargo();
     build
-        // With the features of the whole workspace, for which the tests of CI have built it already.
+        // It is built with the features of the whole workspace, because CI's tests have built it
+        // like that already.
         .args([
             "build",
             "--quiet",
@@ -81,7 +82,7 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if kind == "--bin" {
-        // With an example cargo takes the features of dev-dependencies too, as it does for tests.
+        // For an example, cargo takes the features of dev-dependencies too, as for tests.
         build.args(["--example", "echo"]);
     }
     if profile.ends_with("release") {
@@ -95,8 +96,8 @@ fn build(package: &str, kind: &str, name: &str) -> PathBuf {
     }
 }
 
-/// Cargo without the variables that describe the package of the test. With them, the build script of
-/// ring would run again, and ring and all that uses it would be built for each test.
+/// Cargo without the variables that describe the package of the test. With them, the build script
+/// of ring would run again, and each test would build ring and its users.
 fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in env::vars_os() {

@@ -1,4 +1,4 @@
-//! Programs of others that tests run, where they are installed.
+//! Programs of other projects that tests run if they are installed.
 
 use std::{
     fs,

@@ -31,13 +31,13 @@ fn options(poller: &str, log: Option<OsString>) -> Options {
     }
 }
 
-/// Passes the poller to the serving process.
+/// The variable that passes the poller to the serving process.
 const POLLER: &str = "EVCORE_STEADY_POLLER";
 
-/// Passes the path of the access log, if there is one.
+/// The variable that passes the path of the access log, if there is one.
 const LOG: &str = "EVCORE_STEADY_LOG";
 
-/// Passes the format of the access log.
+/// The variable that passes the format of the access log.
 const LOG_FORMAT: &str = "EVCORE_STEADY_LOG_FORMAT";
 
 #[test]
@@ -67,7 +67,7 @@ fn logged_keep_alive_requests_allocate_nothing() {
         });
         let lines = fs::read_to_string(&path).expect("it was written");
         fs::remove_file(&path).expect("it is there");
-        // Enough to fill the buffer several times while allocations are counted.
+        // These lines fill the buffer several times while allocations are counted.
         assert_eq!(lines.lines().count(), 50 * (20 + 100) * 3);
         assert!(
             lines
@@ -96,7 +96,7 @@ fn serve_and_count_in_a_process(options: impl FnOnce(&mut Command) -> &mut Comma
     );
 }
 
-/// The serving process of the tests above; without their variables it does nothing.
+/// The serving process of the tests above. Without their variables it does nothing.
 #[test]
 fn serve_and_count() {
     let Ok(poller) = std::env::var(POLLER) else {
@@ -115,7 +115,7 @@ fn serve_and_count() {
 
     let mut clients: Vec<_> = (0..50).map(|_| Client::connect(address)).collect();
     allocations_of(&mut clients, 20);
-    // Includes construction, which may be over before the first client connects.
+    // The count includes construction, which may be over before the first client connects.
     assert!(watched_allocations() > 0, "the counter works");
     // The `Date` may change meanwhile.
     assert_eq!(

@@ -139,7 +139,7 @@ fn a_click_and_a_search_move_the_cursor() {
         "document.querySelector('#lines [aria-current]').innerText.includes(
             document.getElementById('at').innerText.split(': ')[0])",
     );
-    // In the middle of the picture, on the first lane or near it.
+    // The click is in the middle of the picture, on the first lane or near it.
     let click = "const box = document.getElementById('canvas').getBoundingClientRect();
         document.getElementById('canvas').dispatchEvent(new MouseEvent('click',
             {clientX: box.left + box.width / 2, clientY: box.top + 35}));

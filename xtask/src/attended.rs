@@ -5,19 +5,19 @@ use crate::Result;
 use crate::command::run_attended;
 use crate::workspace::{Workspace, target_dir};
 
-/// Measures, with the words that `evcore-bench run` takes. It writes the page.
+/// Measures, and writes the page. `words` are the arguments of `evcore-bench run`.
 pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
     let words = format!("run {}", words.join(" "));
     run(workspace, "evcore-bench", "evcore-bench", &words)
 }
 
-/// Shows the dashboard, with the words that the program `demo` of the tests takes after the server.
+/// Shows the dashboard. `words` are the arguments of the tests' program `demo`, after the server.
 pub(crate) fn demo(workspace: &Workspace, words: &str) -> Result {
     let words = format!("{}/httpd {words}", target_dir(workspace, "release"));
     run(workspace, "evcore-tests", "demo", &words)
 }
 
-/// Runs the soak, a test of `tests/soak`, for this long.
+/// Runs the soak, a test of `tests/soak`, for this many minutes.
 pub(crate) fn soak(minutes: &str) -> Result {
     let seconds = 60 * minutes.parse::<u64>()?;
     let line = format!(

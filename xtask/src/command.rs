@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// No build or test takes so long. A test that hangs fails its step, and does not use up the time
-/// of CI.
+/// No build or test takes this long. The limit makes a test that hangs fail its step, so that it
+/// does not use up the time of CI.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Marks a command and all that it starts, since a process inherits its environment.
+/// The variable that marks a command and the processes that it starts, which inherit it.
 const MARK: &str = "XTASK_LOG";
 
-/// Kills the process `$1` and all with the mark `$0`, each of which may start another before it is
-/// killed. Where there is no `/proc`, these others live on.
+/// Kills the process `$1` and all processes with the mark `$0`. Repeats this, because each may
+/// start another one before it is killed. Without `/proc`, only `$1` is killed.
 const KILL: &str = r#"
 kill -KILL "$1"
 for _ in $(seq 100); do
@@ -33,16 +33,16 @@ for _ in $(seq 100); do
 done
 exit 1"#;
 
-/// This program. `main` looks it up first: a build may replace the file meanwhile, but not its path.
+/// The path of this program. `main` looks it up first, because a build may replace the file later.
 pub(crate) static THIS: LazyLock<PathBuf> =
     LazyLock::new(|| env::current_exe().expect("a program has one"));
 
 /// A command without the variables that describe the package `xtask`, which `cargo run` sets.
 ///
-/// ring's build script runs again whenever they change. Then ring and all that uses it are built
-/// again: by each command that sets them otherwise, and by the next one.
+/// ring's build script runs again whenever these variables change. Then ring and all its users
+/// would be built again, by this command and by the next one without it.
 fn command(line: &str) -> Command {
-    // Not by cargo, which would wait for the build of another step.
+    // A task runs directly: through cargo, it would wait for the build of another step.
     let (program, words) = match line.strip_prefix("cargo xtask ") {
         Some(words) => (THIS.as_path(), words),
         None => (Path::new("env"), line),
@@ -95,14 +95,14 @@ fn run_for(limit: Duration, line: &str, log: &Path) -> Result<(String, bool)> {
     Ok((output, succeeded))
 }
 
-/// Kills a test that hangs, and its servers, which may have left the process that started them.
+/// Kills a test that hangs, and its servers, even if their parents have ended.
 ///
-/// Not by a process group: a command in a group of its own would survive Ctrl-C.
+/// A process group would be simpler, but a command in a group of its own survives Ctrl-C.
 fn kill(id: u32, mark: &str) -> Result {
     let mark = format!("{MARK}={mark}");
     let mut shell = Command::new("sh");
     shell.args(["-c", KILL, &mark, &id.to_string()]);
-    // One of them may have ended meanwhile.
+    // A process may have ended meanwhile.
     match shell.stderr(Stdio::null()).status()?.success() {
         true => Ok(()),
         false => Err(format!("processes cannot be killed: {mark}").into()),
@@ -121,7 +121,8 @@ pub(crate) fn run_attended(line: &str) -> Result {
     }
 }
 
-/// Runs the line in `dir`. Returns its output, errors last, and whether the command succeeded.
+/// Runs the line in `dir`. Returns its output, with the errors at the end, and whether the command
+/// succeeded.
 pub(crate) fn run_in(dir: &Path, line: &str) -> Result<(String, bool)> {
     let output = command(line).current_dir(dir).output()?;
     let text = [output.stdout, output.stderr].concat();
@@ -173,7 +174,7 @@ mod tests {
         let mut shell = shell.spawn().unwrap();
         assert!(shell.wait().unwrap().success());
         kill(shell.id(), &mark).unwrap();
-        // It ends when the last process that could write has ended.
+        // The output ends when the last process that could write to it has ended.
         let output = io::read_to_string(shell.stdout.unwrap()).unwrap();
         assert_eq!(output, "begun\n");
     }

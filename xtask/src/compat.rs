@@ -1,17 +1,17 @@
 //! `tests/compat`: other people's programs on our poller.
 //!
-//! It is a workspace of its own, so each line names its manifest. `--locked`: the dependencies are
-//! the committed lock file's.
+//! It is a workspace of its own, so each line names its manifest. `--locked` takes the dependencies
+//! of the committed lock file.
 
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
 const ALL: &str = "--manifest-path tests/compat/Cargo.toml --workspace --locked";
-// Not `--all`: that goes into the crates of the root, too.
+// `--all` would format the crates of the root, too.
 const FMT: &str = "fmt --manifest-path tests/compat/Cargo.toml -p evcore-compat -p evcore-nginx \
                    -p polling -- --check";
 
-/// Formatted and green.
+/// The steps: formatting, clippy and tests.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let plan = Plan::default().command("compat: fmt", line(workspace, FMT));
     plan.command("compat: test", line(workspace, &format!("test {ALL}")))

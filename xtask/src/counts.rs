@@ -5,7 +5,7 @@ use crate::workspace::{Workspace, target_dir};
 
 /// Builds and counts. A count without its tool is listed; strace is for Linux alone.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
-    // Not `cargo run`: alone, the package has fewer features, and would be built again.
+    // `cargo run` would build the package again, because alone it has fewer features.
     let count = format!("{}/evcore-bench counts", target_dir(workspace, "release"));
     Plan::default()
         .command(

@@ -5,12 +5,13 @@ use std::env;
 
 use crate::plan::Plan;
 
-/// The checks that need no database.
+/// The step for the checks that need no database.
 pub(crate) fn plan() -> Plan {
     check("deny", "check bans licenses sources")
 }
 
-/// The advisories, if their database is here. cargo-deny clones it from GitHub.
+/// The step for the advisories, if this machine has their database, which cargo-deny clones from
+/// GitHub.
 pub(crate) fn advisories() -> Plan {
     let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| home + "/.cargo"));
     let list = format!("ls {}/advisory-dbs", home.unwrap_or_default());

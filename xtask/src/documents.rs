@@ -26,7 +26,7 @@ const PLAIN: &str = "
     SystemTimeSource Table Ticker TimeSource Timer TimerHeap TimerQueue TimerTree TimerWheel
     VacantEntry WorkerExit WorkerInfo Workers";
 
-/// Where a link of a document leads: `[text](path)` and `[name]: path`.
+/// The target of a link in a document: `[text](path)` or `[name]: path`.
 const LINK: &str = r"(?m)(?:\]\(|^ *\[[^\]]+\]: )<?([^)\s>]+)";
 
 /// A program or a test in a command line of a document.
@@ -55,8 +55,8 @@ fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
     tree.get(path).map_or("", String::as_str)
 }
 
-/// Lists texts that files lack: quotes in a document, lines that all manifests have, and the denial
-/// of `unsafe` outside of its places. A file cannot allow what its crate forbids.
+/// Lists texts that files lack: quotes in a document, lines that all manifests must have, and
+/// crates' ban on `unsafe` outside of its places. A file cannot allow what its crate forbids.
 fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let mut faults = Vec::new();
     let mut need = |path: &str, needed: &str| {
@@ -67,7 +67,7 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     need(".ci/run", "\ncargo xtask test --ci\n");
     need(README, "\ncargo xtask test\n");
     need(README, "\ncargo run --release --bin httpd\n");
-    // To the letter, so that the program of the README is the one that the tests run.
+    // The README has it to the letter, so that its program is the one that the tests run.
     let program = text(tree, PROGRAM);
     need(README, &format!("\n```rust,no_run\n{program}```\n"));
     for manifest in ["Cargo.toml", "tests/compat/Cargo.toml"] {
@@ -88,11 +88,11 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         let sentence = package.description.as_deref().unwrap_or_default();
         need(README, &format!("\n| [`{name}`]({dir}) | {sentence} |\n"));
         need(ARCHITECTURE, &format!("\n### `{name}`\n"));
-        // The fields that a registry shows, and people search by.
+        // A registry shows these fields, and people search by them.
         for key in ["keywords", "categories", "readme", "documentation"] {
             need(&format!("{dir}/Cargo.toml"), &format!("\n{key} = "));
         }
-        // Makes the README's example a test, and the README the crate's page.
+        // This line makes the README the crate's page, and its example a test.
         let page = "\n#![doc = include_str!(\"../README.md\")]\n";
         need(&format!("{dir}/src/lib.rs"), page);
         if let Some(Version { major, minor, .. }) = package.rust_version {
@@ -102,7 +102,7 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     faults
 }
 
-/// The text of the first group, wherever the pattern matches.
+/// The text of the first group in each match of the pattern.
 fn captured(text: &str, of: &str) -> Vec<String> {
     let found = pattern(of);
     let found = found.captures_iter(text);
@@ -127,8 +127,8 @@ fn is_target(option: &str, workspace: &Workspace) -> bool {
     targets.any(|target| option == format!("--{} {}", target.kind[0], target.name))
 }
 
-/// Public names that the project has coined and the glossary does not have: by themselves, or as
-/// words (`WorkerGroup` as "worker group").
+/// Public names that the project has coined and that the glossary lacks. The glossary has a name as
+/// it is, or as words (`WorkerGroup` as "worker group").
 fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     let glossary = text(tree, GLOSSARY).to_lowercase();
     let hump = pattern("([a-z])([A-Z])");
@@ -143,7 +143,7 @@ fn unexplained(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     for package in published(workspace) {
         let lib = format!("{}/src/lib.rs", dir(package, workspace));
         let exports = captured(text(tree, &lib), r"(?m)^pub use ([^;]+);");
-        // Exports of another crate are in its own `lib.rs`.
+        // A crate's exports of another crate are checked in that crate's `lib.rs`.
         for export in exports
             .iter()
             .filter(|export| !export.starts_with("evcore_"))

@@ -4,11 +4,11 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::workspace::{Workspace, names_in, target_dir};
 
-/// Seconds that each target runs at night.
+/// Number of seconds for which each target runs at night.
 pub(crate) const SECONDS: u32 = 60;
 
-/// A step for each target, which takes this many seconds. What a run finds is kept in its corpus,
-/// where the next run begins.
+/// A step for each target, which takes this many seconds. The inputs that a run finds are kept in
+/// the target's corpus, with which the next run begins.
 pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Result<Plan> {
     let dir = target_dir(workspace, "fuzz");
     let add = |plan: Plan, target: String| {
@@ -25,13 +25,13 @@ pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Result<Plan> {
     ))
 }
 
-/// A type check of the targets by the compiler of all else, in the common directory: most of their
-/// dependencies are checked there already.
+/// A type check of the targets by the workspace's compiler. It uses the common directory, where
+/// most of their dependencies are checked already.
 pub(crate) fn check(workspace: &Workspace) -> Plan {
     let line = [
-        // As in the root's profile, whose checks it shares.
+        // The root's profile has the same value, so its checks are shared.
         "CARGO_PROFILE_DEV_DEBUG=none",
-        // Nothing is linked: without libFuzzer, whose C++ takes long to compile.
+        // Nothing is linked, so libFuzzer, whose C++ takes long to compile, is left out.
         "CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a",
         "cargo check --locked --manifest-path tests/fuzz/Cargo.toml --target-dir",
         &target_dir(workspace, ""),

@@ -5,21 +5,21 @@ use std::env;
 
 use crate::Result;
 
-/// `.ci/run` sets it: the packages that are installed, with spaces between them.
+/// The variable in which `.ci/run` lists the packages that are installed, separated by spaces.
 const INSTALLED: &str = "EVCORE_CI_INSTALLED";
 
-/// Packages, and the programs of theirs that have another name.
+/// Packages whose programs have other names, with those names.
 const PROGRAMS: [(&str, &str); 3] = [
     ("apache2-utils", "ab"),
     ("chromium-driver", "chromedriver"),
     ("prometheus", "promtool"),
 ];
 
-/// Checks the lines of what did not run.
+/// Checks the lines that list what did not run.
 ///
 /// # Errors
 ///
-/// A line names a program as not installed, or as of no use, whose package is installed.
+/// If a line reports a program as missing or useless although its package is installed.
 pub(crate) fn check(not_run: &[String]) -> Result {
     let packages = env::var(INSTALLED).unwrap_or_default();
     let wrong = contradicted(not_run, &packages);
@@ -41,7 +41,7 @@ fn contradicted<'a>(not_run: &'a [String], packages: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The words of a line, without what follows them directly.
+/// The words of a line, without the punctuation that follows them.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let word = |letter: char| letter.is_alphanumeric() || letter == '-';
     line.split(move |letter| !word(letter))
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lacks_an_installed_program_is_contradicted() {
+    fn a_skip_for_an_installed_program_is_contradicted() {
         let lines = [
             "requests: strace is not installed, or may not trace",
             "load: ab is not installed",

@@ -1,6 +1,6 @@
 //! The dependencies that each crate may ship with.
 //!
-//! Such a dependency is decided by a word in the table; its reason stands in the manifests.
+//! A word in the table allows such a dependency. Its reason stands in the manifests.
 
 use cargo_metadata::{Dependency, DependencyKind};
 
@@ -12,7 +12,7 @@ use crate::workspace::{Package, Workspace, is_published};
 /// row, and may use anything.
 #[rustfmt::skip] // A table is read by its columns.
 pub(crate) const SHIPS: &[(&str, &str)] = &[
-    // The leaves: a user of one pulls in one.
+    // The leaves: each can be used without the others.
     ("evcore-token", "slab"),
     ("evcore-clock", "jiff rustix"),
     ("evcore-timer", ""),
@@ -33,13 +33,13 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                       sd-notify"),
     ("evcore-sim", "evcore"),
     ("evcore-recording", "crc32fast evcore memmap2 rustix thiserror"),
-    // Not published.
+    // These are not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
                       serde_json signal-hook tracing"),
 ];
 
-/// Our crates that tests and examples use, by their path alone: a version would have to be published
-/// before the crate that it tests.
+/// Our crates that tests and examples use. They are given by path alone, because a version would
+/// have to be published before the crate that it tests.
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
     ("evcore-async", "evcore-serve"),
@@ -63,7 +63,7 @@ fn faults(package: &Package) -> Vec<String> {
         .iter()
         .filter(|dependency| match dependency.kind {
             DependencyKind::Development => !may_test(name, dependency),
-            // Only the models are built with loom.
+            // Only the models depend on loom.
             _ if dependency.name == "loom" && is_for_loom(dependency) => false,
             _ => !ships.split_whitespace().any(|word| word == dependency.name),
         });

@@ -1,16 +1,16 @@
 //! The loom models: `tests/loom_*.rs` of any crate, in one build.
 //!
-//! A target directory of their own, since the flag is another build of all dependencies; optimised,
-//! since loom runs each model some 100,000 times.
+//! They have a target directory of their own, because their flag makes another build of all
+//! dependencies. The build is optimised, because loom runs each model some 100,000 times.
 
 use crate::plan::Plan;
 use crate::workspace::{Workspace, target_dir};
 
-/// The step, and its variable, for the interleavings with at most 3 preemptions, which find nearly
-/// all faults: for CI. A model may allow fewer.
+/// CI's step, and its variable: the interleavings with at most 3 preemptions, which find nearly all
+/// faults. A model may allow fewer.
 pub(crate) const SOME: (&str, &str) = ("loom", "LOOM_MAX_PREEMPTIONS=3 ");
 
-/// The step for those that the models ask for.
+/// The nightly step: all interleavings that the models allow.
 pub(crate) const ALL: (&str, &str) = ("loom with all interleavings", "");
 
 /// A step for all models.

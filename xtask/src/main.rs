@@ -1,4 +1,4 @@
-//! Everything CI runs, as one program: `cargo xtask TASK`.
+//! Everything that CI runs, as one program: `cargo xtask TASK`.
 //!
 //! Most tasks are plans (`plan.rs`): lists of steps, each a command line that can be typed by hand
 //! (`command.rs`). The others check the workspace's metadata and files (`workspace.rs`) themselves,

@@ -1,5 +1,5 @@
-//! Rules about the modules of a crate: each imports from the module that defines a thing, never
-//! through its own `lib.rs`, and in a published crate no circle of modules stands.
+//! Rules about the modules of a crate: each imports a name from the module that defines it, never
+//! through its own `lib.rs`, and a published crate has no circle of modules.
 //!
 //! A module is a file next to `lib.rs`, with the files in its directory. Code of tests is exempt.
 
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::tidy::{Tree, pattern};
 use crate::workspace::{Workspace, dir, published};
 
-/// The circles that stand, with a reason each.
+/// The circles that are allowed, each with its reason.
 const CIRCLES: &[(&str, &str)] = &[];
 
 /// The modules that each module imports.
@@ -74,7 +74,7 @@ fn without_tests(text: &str) -> String {
         .into_owned()
 }
 
-/// The names that follow `crate::`, alone or in braces.
+/// The names that follow `crate::`, directly or in braces.
 fn firsts(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for after in text.split("crate::").skip(1) {

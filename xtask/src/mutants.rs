@@ -6,10 +6,9 @@
 //! ```text
 //! A sentence that describes the bug.
 //!
-//! test = the arguments of `cargo test` that select the test which must fail
-//! found by = words of the failure (may stand several times: any of them will do; none: the test
-//!            must pass, because the patch is no bug)
-//! ```
+//! test = the arguments of `cargo test` that select the test which must fail found by = words of
+//! the failure (of several such lines one must match; without any, the test must pass, because the
+//! patch plants no bug) ```
 //!
 //! The patch is applied to a copy of the tree, so shipped source has no trace of it. A patch that no
 //! longer applies is an error, and so is a mutant that its test does not find.
@@ -24,17 +23,17 @@ use crate::plan::Plan;
 use crate::test_report::TestReport;
 use crate::workspace::{Workspace, files, names_in};
 
-/// Where the mutants are.
+/// The directory of the mutants.
 const DIR: &str = "tests/mutants";
 
-/// Those that take long, and seldom find what the others do not: for the nightly part.
+/// The mutants that only `cargo xtask nightly` runs, because they take long.
 const SLOW: [&str; 1] = ["fail_points"];
 
 /// A step for each mutant whose name contains `part`.
 pub(crate) fn plan(part: &str) -> Result<Plan> {
     let mut mutants = Vec::new();
     for name in names_in(&format!("{DIR}/"), ".patch")? {
-        // One after the other in the order of what they patch: then the fewest crates are built again.
+        // They run in the order of the files that they patch, so that few crates are built again.
         let text = fs::read_to_string(patch(&name))?;
         let patched = text.lines().find_map(|line| line.strip_prefix("+++ b/"));
         mutants.push((patched.map(str::to_owned), name));
@@ -50,11 +49,12 @@ pub(crate) fn plan(part: &str) -> Result<Plan> {
     }
 }
 
-/// Copies into a new build directory under `$0` what `cargo test` has built of other people's crates,
-/// which no patch touches. What cannot be copied is built again.
+/// Copies into a new build directory under `$0` what `cargo test` has built of other people's
+/// crates, which no patch touches. Cargo builds again what cannot be copied.
 ///
-/// The compiler replaces libraries, so they are linked; cargo writes into its own files. Our crates
-/// would be taken for those of the copy, which have the same names.
+/// Libraries are hard links, because the compiler replaces them; cargo's own files are copies,
+/// because it writes into them. Our crates are left out: cargo would take them for the copy's,
+/// which have the same names.
 const REUSE: &str = r#"
 cd "$0" && [ -d debug/deps ] && [ ! -e mutants/target ] || exit 0
 rm -rf mutants/new && mkdir -p mutants/new/debug/deps
@@ -64,7 +64,7 @@ find mutants/new/debug -maxdepth 2 -name '*evcore*' -exec rm -r {} +
 mv mutants/new mutants/target
 "#;
 
-/// All but the slow ones.
+/// A step for each mutant that is not slow.
 pub(crate) fn everyday() -> Result<Plan> {
     let mut plan = plan("")?;
     plan.steps
@@ -81,7 +81,7 @@ fn with_mutant(plan: Plan, name: &str) -> Plan {
     plan.command(format!("mutant: {name}"), line)
 }
 
-/// Where the mutant of this name is.
+/// The path of the mutant with this name.
 pub(crate) fn patch(name: &str) -> String {
     format!("{DIR}/{name}.patch")
 }
@@ -100,14 +100,14 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
         .stderr(Stdio::null())
         .status()?;
     let run = |line: &str| run_in(copy.as_std_path(), line);
-    // Without a repository: git would leave out what the repository around the copy ignores.
+    // `GIT_DIR=none`, because git would leave out files that the repository around the copy
+    // ignores.
     let (output, applies) = run(&format!("GIT_DIR=none git apply {patch}"))?;
     if !applies {
         return Err(format!("{patch} does not apply:\n{output}").into());
     }
-    // In a directory of its own: cargo takes a crate of the copy for the root's, so what is built
-    // here would be linked there. Incrementally, also where CI builds otherwise: one edit follows
-    // another.
+    // The copy is built in a directory of its own. In a common one, cargo would take its crates for
+    // the root's. The build is incremental, also in CI, because each mutant is a small edit.
     let (output, passed) = run(&format!(
         "CARGO_TARGET_DIR=../target CARGO_INCREMENTAL=1 EVCORE_SIM_SEEDS=100 \
          EVCORE_SIM_SHRINK=0 cargo test --locked {test}"
@@ -118,7 +118,7 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     verdict(&output, passed, &found_by).map_err(|what| format!("{patch}: `{test}` {what}").into())
 }
 
-/// Makes `dir` a copy of the tree. A file that is as it should be is not written, so that cargo
+/// Makes `dir` a copy of the tree. Files that are equal already are not written, so that cargo
 /// builds only what a patch touches.
 fn copy_to(dir: &Path) -> Result {
     fs::create_dir_all(dir)?;
@@ -148,7 +148,7 @@ fn head(patch: &str) -> Result<(&str, Vec<&str>)> {
     Ok((test, values("found by = ").collect()))
 }
 
-/// What is wrong with the test's result, if anything.
+/// Checks the test's result. The error describes what is wrong with it.
 fn verdict(output: &str, passed: bool, found_by: &[&str]) -> std::result::Result<(), String> {
     let is_found = found_by.iter().any(|words| output.contains(words));
     match (passed, found_by.is_empty()) {

@@ -36,13 +36,13 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         .and(compat::clippy(workspace))
 }
 
-/// All runs of a test of which `cargo xtask test` makes some.
+/// All runs of `tests/injection`, of which `cargo xtask test` makes some.
 pub(crate) fn injection() -> Plan {
     let line = "cargo test --workspace --test injection -- --ignored";
     Plan::default().command("injection", line)
 }
 
-/// The steps that need more.
+/// The steps that need more than the Rust toolchain.
 pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Result<Plan> {
     Ok(targets::plan(workspace, targets::OTHERS)
         .and(deny::advisories())

@@ -1,8 +1,8 @@
-//! The packages that a registry would get: archived, unpacked, and built from what the archives hold.
+//! The packages that a registry would get: archived, unpacked, and built from the archives.
 //!
-//! Cargo's own verification goes by version: it keeps what it once unpacked of a crate, and builds
-//! that again after the crate has changed. Here the unpacked packages are a workspace of their own,
-//! in which each takes the place of the published crate of its name.
+//! Cargo's own verification goes by version: if a crate has changed without a new version, it
+//! builds the copy that it unpacked before. Here the unpacked packages are a workspace of their
+//! own, in which each takes the place of the published crate of its name.
 
 use std::fs;
 
@@ -27,8 +27,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     manifest += "[patch.crates-io]\n";
     for package in published(workspace) {
         let name = format!("{}-{}", package.name, package.version);
-        // Archives always have the same old times: with the present time, cargo builds what has
-        // changed.
+        // Files in archives always have the same old time. The present time makes cargo build what
+        // has changed.
         run_attended(&format!(
             "tar -xzmf {dir}/package/{name}.crate -C {unpacked}"
         ))?;
@@ -37,7 +37,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     fs::write(format!("{unpacked}/Cargo.toml"), manifest)?;
     // The other dependencies are those that the workspace is tested with.
     fs::copy("Cargo.lock", format!("{unpacked}/Cargo.lock"))?;
-    // In one build: `check alone` finds a crate that depends on the features of another.
+    // One build is enough, because `check alone` finds a crate that depends on another's features.
     run_attended(&format!(
         "{cargo} check --workspace --manifest-path {unpacked}/Cargo.toml"
     ))

@@ -1,4 +1,4 @@
-//! The pictures of ARCHITECTURE.md: a turn, and the crates. `tidy` compares the files with them.
+//! The pictures of ARCHITECTURE.md: a turn, and the crates. `tidy` checks that the files have them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,8 +21,8 @@ const HEIGHT: usize = 56;
 const GAP: usize = 16;
 const WIDTH: usize = 960;
 
-/// The phases of a turn. The second row is the table of `turn.rs`: name there, name here, what it
-/// yields.
+/// The phases of a turn. The second row is the table of `turn.rs`: its name there, its name in the
+/// picture, and what it yields.
 const BEFORE: &[(&str, &str)] = &[
     ("plan", "listen or not"),
     ("timeout", "until the next deadline"),
@@ -31,7 +31,7 @@ const BEFORE: &[(&str, &str)] = &[
 ];
 const PHASES: &[(&str, &str, &str)] = &[
     ("Events", "events", "Ready"),
-    ("ChooseEvictions", "choose", "whom to evict"),
+    ("ChooseEvictions", "choose", "which to evict"),
     ("Accepts", "accepts", "Accepted"),
     ("ReleaseLock", "release", "the accept lock"),
     ("Wakes", "wakes", "Woken"),

@@ -47,7 +47,7 @@ impl Plan {
         self
     }
 
-    /// Leaves all steps out if this line, which a tool of theirs runs, fails.
+    /// Leaves all steps out if this line fails, which runs the tool that they need.
     pub(crate) fn needs(self, line: &str, reason: &str) -> Plan {
         if printed(line).is_some() {
             return self;
@@ -56,7 +56,8 @@ impl Plan {
         Plan { steps, left_out }.without(&self, reason)
     }
 
-    /// Adds a line for each kind of steps of `all` that this plan leaves out, with their names.
+    /// Adds a line for each kind of step that `all` has and this plan leaves out, with the steps'
+    /// names.
     pub(crate) fn without(mut self, all: &Plan, reason: &str) -> Plan {
         let mut kinds = BTreeMap::<&str, Vec<&str>>::new();
         for step in &all.steps {
@@ -151,14 +152,14 @@ impl Step {
         let own = line.strip_prefix("CARGO_TARGET_DIR=");
         let own = own.or(line.strip_prefix("cargo xtask "));
         match own.and_then(|rest| rest.split_whitespace().next()) {
-            // Of a path, its last name: a task goes with the commands in its directory.
+            // The last name of a path, so that a task shares the directory of its commands.
             Some(dir) => dir.rsplit('/').next().unwrap_or(dir),
             None if line.contains("release") => "release",
             None => "debug",
         }
     }
 
-    /// Runs the step, and prints its line at its end. Its error is what is wrong.
+    /// Runs the step, and prints its line at its end. The error describes the failure.
     fn run(&self, workspace: &Workspace) -> Outcome {
         let start = Instant::now();
         let outcome = self.try_run(workspace).map_err(|error| error.to_string());
@@ -177,7 +178,7 @@ impl Step {
     }
 }
 
-/// Prints the line of a step, and its output if it failed: the other step may take long, or hang.
+/// Prints the line of a step, and its output if it failed, without waiting for the other step.
 fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     let tests = match outcome {
         Ok(TestReport { passed: 0, .. }) | Err(_) => String::new(),
@@ -186,7 +187,7 @@ fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     };
     let failed = if outcome.is_err() { "  FAILED" } else { "" };
     let seconds = start.elapsed().as_secs_f64();
-    // Nobody may be left to read it.
+    // The reader of the output may have ended.
     let _ = writeln!(io::stdout(), "{name:<44}{tests:>12}{seconds:8.1} s{failed}");
     if let Err(output) = outcome {
         let _ = writeln!(io::stderr(), "{}", output.trim_end());
@@ -211,7 +212,7 @@ mod tests {
     fn a_failure_ends_the_plan_and_names_its_line() {
         let workspace = &crate::workspace::load().unwrap();
         let file = format!("{}/third", target_dir(workspace, "xtask"));
-        // In one directory, so one after the other.
+        // All three build in one directory, so they run in order.
         let plan = Plan::default()
             .command("first", "true")
             .command("second", "false")
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_listed_by_name() {
+    fn a_step_that_is_left_out_is_listed_by_name() {
         let all = Plan::default().command("fmt", "").command("docs", "");
         let all = all.command("mutant: a", "").command("mutant: b", "");
         let some = Plan::default().command("fmt", "");

@@ -1,5 +1,5 @@
-//! The first example of each README, as a newcomer pastes it: the text as `src/main.rs` of a new
-//! package, whose dependencies are those that the README's `cargo add` lines name.
+//! The first example of each README, as a newcomer pastes it: as `src/main.rs` of a new package
+//! with the dependencies that the README's `cargo add` lines name.
 //!
 //! The doctests run the examples, but rustdoc adds what a file needs: hidden lines, a `main`, and
 //! every dependency of the crate.

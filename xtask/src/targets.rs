@@ -1,7 +1,7 @@
-//! A type check for the systems that this machine is not.
+//! A type check for systems other than this one.
 //!
-//! Nothing is linked and nothing runs, but an interface that a system does not have, or has with
-//! other types, shows. The standard library of each target is checked from its source, so no target
+//! Nothing is linked and nothing runs, but the check finds interfaces that a system lacks, or has
+//! with other types. The standard library of each target is checked from its source, so no target
 //! has to be installed: Debian's compiler brings that source, and `RUSTC_BOOTSTRAP` lets a stable
 //! compiler use the flag for it.
 
@@ -19,19 +19,19 @@ pub(crate) const OTHERS: &[&str] = &[
     "x86_64-unknown-openbsd",
 ];
 
-/// Debian's compiler. rustup's cargo, which runs this program, would lead it to rustup's libraries.
+/// Debian's cargo and compiler, without the path to rustup's libraries that rustup's cargo sets.
 const CARGO: &str = "env -u LD_LIBRARY_PATH -u RUSTUP_TOOLCHAIN /usr/bin/cargo";
 
-/// Where it has the source of the standard library.
+/// The path of its source of the standard library.
 const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/Cargo.lock";
 
-/// A step for the systems, in one build: what runs on this machine meanwhile, such as macros, is
-/// built once.
+/// A step for all systems in one build, so that macros, which run on this machine, are built once.
 pub(crate) fn plan(workspace: &Workspace, systems: &[&str]) -> Plan {
     let line = [
         &format!("CARGO_TARGET_DIR={}", target_dir(workspace, "targets")),
         "RUSTC_BOOTSTRAP=1",
-        // Cargo compiles the standard library, and does not only check it: without its code.
+        // Cargo does not only check the standard library but compiles it; this flag leaves out the
+        // code.
         "RUSTFLAGS=-Zno-codegen",
         // Nothing is linked, and there is no C compiler for the targets.
         "TARGET_CC=true TARGET_AR=true SDKROOT=/",

@@ -1,9 +1,10 @@
 //! Everything that a change must pass; `ci` adds what needs the network or more than the Rust
 //! toolchain, and `quick` leaves out what finds few faults.
 //!
-//! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the whole
-//! workspace. Such a build unifies features, and hides that a crate depends on the features of
-//! another, so each published crate is also checked alone. `nightly.rs` has what takes long.
+//! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the
+//! whole workspace. Such a build unifies features, and hides that a crate depends on the features
+//! of another, so each published crate is also checked alone. `nightly.rs` has the steps that take
+//! long.
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
@@ -18,7 +19,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     Ok(plan.without(&nightly::plan(workspace), LEFT))
 }
 
-/// The steps that build in the common directory run in this order; the others run at the same time.
+/// All steps except the mutants. Steps that build in the common directory run in this order, and
+/// the others next to them.
 fn most(workspace: &Workspace) -> Plan {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
     first()
@@ -70,7 +72,7 @@ pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
     Ok(plan.without(&self::plan(workspace)?, reason))
 }
 
-/// Cheap, and what most mistakes break.
+/// The steps that are cheap and find most mistakes.
 fn first() -> Plan {
     let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
     Plan::default()

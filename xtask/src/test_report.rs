@@ -44,11 +44,11 @@ impl TestReport {
         report
     }
 
-    /// Reads the output of a step. Lists programs that ran no test, in a step where others did.
+    /// Reads the output of a step. Programs without a test are listed if another program ran one.
     ///
     /// # Errors
     ///
-    /// No test ran, or a program without a test was named by the line.
+    /// If no test ran, or if a program that the line names ran none.
     pub(crate) fn of_step(name: &str, line: &str, output: &str) -> Result<TestReport> {
         let mut report = TestReport::parse(output);
         let is_test = line.contains("cargo test");

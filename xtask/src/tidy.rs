@@ -15,12 +15,12 @@ use crate::workspace::{Workspace, files};
 /// The text of each file, by its path from the root.
 pub(crate) type Tree = BTreeMap<String, String>;
 
-/// The files to which a rule applies, a pattern that these must not have, and what to do about it.
+/// The files to which a rule applies, a pattern that they must not contain, and the advice.
 type Rule = (fn(&str) -> bool, &'static str, &'static str);
 
 const RULES: &[Rule] = &[
     (
-        // Where people and build machines keep their checkouts.
+        // The places where people and build machines keep their checkouts.
         |_| true,
         r"(?:^|[^\w.}-])/(?:root|work|home|Users)/",
         "a path of one machine; make it relative",
@@ -32,13 +32,13 @@ const RULES: &[Rule] = &[
         "a let chain is younger than `rust-version`; nest the `if`s",
     ),
     (
-        // A number from 60000 on is a test's, and not a port.
+        // Ports end at 60000 here; tests use larger numbers for other things.
         |path| path.ends_with(".rs") && path.split('/').any(|name| name == "tests"),
         r"(?:127\.0\.0\.1:|0\.0\.0\.0:|localhost:|\[::1?\]:|LOCALHOST, |UNSPECIFIED, )(?:[1-9]\d{0,3}|[1-5]\d{4})\b",
         "bind to port 0, and read which it is",
     ),
     (
-        // Documentation, `mod` and `pub use`; an assertion at compile time does not run.
+        // `lib.rs` has documentation, `mod` and `pub use`. Assertions at compile time are allowed.
         |path| path.ends_with("src/lib.rs"),
         r"^\s*(?:pub(?:\(\w+\))? )?(?:fn|impl|unsafe|async)\b",
         "move the logic to a module of its own",
@@ -60,10 +60,10 @@ const RULES: &[Rule] = &[
     ),
 ];
 
-/// Workspaces of their own.
+/// Directories that are workspaces of their own.
 const OTHERS: &[&str] = &["crates/evcore-bench/peers/", "tests/compat/", "tests/fuzz/"];
 
-/// Where `unsafe` may be: the crates that call the OS, and tests.
+/// The places where `unsafe` is allowed: the crates that call the OS, and tests.
 pub(crate) const UNSAFE_PLACES: &[&str] = &[
     "crates/evcore-poller/",
     "crates/evcore-balancer/",
@@ -87,13 +87,13 @@ fn may_be_unsafe(path: &str) -> bool {
     is_test || UNSAFE_PLACES.iter().any(|place| path.starts_with(place))
 }
 
-/// Names that say where something did not fit, not what it is.
+/// Names of files that do not describe their content.
 const EMPTY_NAMES: &str = r"(?:^|/)(?:common|helpers?|misc|types|utils?)(?:/|\.rs$)";
 
 pub(crate) fn check(workspace: &Workspace) -> Result {
     let mut tree = Tree::new();
     for path in files()? {
-        // A picture has no text.
+        // A bitmap is not text, so it is skipped.
         let text = String::from_utf8(fs::read(&path)?).unwrap_or_default();
         tree.insert(path, text);
     }
@@ -105,7 +105,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result {
     error_of(&faults.concat())
 }
 
-/// An error with these lines, if there are any.
+/// Returns an error with these lines, unless there are none.
 pub(crate) fn error_of(faults: &[String]) -> Result {
     match faults.is_empty() {
         true => Ok(()),
@@ -142,8 +142,8 @@ fn in_files(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// Past 600 lines a file has more than one idea. The README of a published crate, and the program on
-/// the front page, can be read in two minutes.
+/// The most lines of a file. A longer one has more than one idea. The README of a published crate,
+/// and the program on the front page, should be read in two minutes.
 fn most_lines(path: &str) -> usize {
     let is_readme = path.starts_with("crates/") && path.ends_with("/README.md");
     match path {

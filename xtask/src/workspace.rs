@@ -8,8 +8,8 @@ pub(crate) use cargo_metadata::{Metadata as Workspace, Package};
 use crate::Result;
 use crate::command::run_in;
 
-/// Reads the workspace from cargo, and goes to its root, from which all paths are. Needs no network,
-/// because only the members are listed.
+/// Reads the workspace from cargo, and makes its root the working directory, to which all paths are
+/// relative. Needs no network, because only the members are listed.
 ///
 /// # Errors
 ///
@@ -20,11 +20,11 @@ pub(crate) fn load() -> Result<Workspace> {
     Ok(workspace)
 }
 
-/// Git with a repository that has no commit, since the workspace may be an archive and none. So all
-/// files are others. What git exports to its hooks does not reach it.
+/// Git with an empty repository, because the workspace may be an unpacked archive. So git takes all
+/// files for untracked. Variables that git sets for hooks are removed.
 const GIT: &str = "-u GIT_INDEX_FILE git --git-dir=target/xtask/git --work-tree=.";
 
-/// The files that no `.gitignore` names, in order.
+/// The files that no `.gitignore` names, sorted by path.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ fn run_quietly(line: &str) -> Result<String> {
     }
 }
 
-/// The names of the files between a directory and an extension, in order.
+/// The names of the files with this prefix and this extension, without both, sorted.
 pub(crate) fn names_in(dir: &str, extension: &str) -> Result<Vec<String>> {
     let files = files()?.into_iter();
     let names = files.filter_map(|file| {
@@ -83,7 +83,7 @@ pub(crate) fn dir<'a>(package: &'a Package, workspace: &Workspace) -> &'a str {
     dir.expect("members are under the root").as_str()
 }
 
-/// A target directory of one task's own, from the root, inside the common one.
+/// The target directory of one task, inside the common one, relative to the root.
 pub(crate) fn target_dir(workspace: &Workspace, task: &str) -> String {
     let dir = workspace.target_directory.join(task);
     let from_root = dir.strip_prefix(&workspace.workspace_root);
@@ -91,7 +91,7 @@ pub(crate) fn target_dir(workspace: &Workspace, task: &str) -> String {
 }
 
 #[test]
-fn files_are_listed_without_what_is_ignored() {
+fn files_are_listed_without_ignored_ones() {
     load().unwrap();
     let files = files().unwrap();
     assert!(files.contains(&"Cargo.toml".to_owned()));

@@ -1,4 +1,4 @@
-//! A chat over WebSocket: each client gets what the others send.
+//! A chat over WebSocket: each client gets the messages of the others.
 //!
 //!     cargo run --example chat -- 127.0.0.1:7007
 //!
@@ -13,7 +13,7 @@ use futures_lite::StreamExt;
 const WAITING_MAX: usize = 100;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// The clients by their numbers, each with the queue of what waits for it.
+/// The clients by their numbers, each with the queue of its messages.
 #[derive(Default)]
 struct Room {
     clients: RefCell<HashMap<u64, Sender<Message>>>,

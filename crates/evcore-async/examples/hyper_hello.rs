@@ -26,7 +26,7 @@ use hyper::{
     service::service_fn,
 };
 
-/// A stop waits this long for the next request of a connection that is idle.
+/// The time for which a stop waits for the next request of an idle connection.
 const GRACE: Duration = Duration::from_secs(1);
 
 async fn hello(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -79,7 +79,7 @@ async fn serve(stream: TcpStream, is_http2: bool) {
     }
 }
 
-/// A worker: serves until it has to stop.
+/// Serves as a worker until it has to stop.
 fn work(mut worker: Worker, is_http2: bool) -> evcore::Result<()> {
     let executor = Executor::new(&worker.ev);
     while worker.next_turn()? {

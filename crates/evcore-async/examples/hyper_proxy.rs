@@ -61,7 +61,7 @@ impl Upstream {
         self: &Rc<Self>,
         mut request: Request<Incoming>,
     ) -> Result<Response<Incoming>, Box<dyn Error>> {
-        // What concerns one connection only.
+        // These headers concern one connection only.
         for header in [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE] {
             request.headers_mut().remove(header);
         }

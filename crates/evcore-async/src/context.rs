@@ -22,7 +22,7 @@ std::thread_local! {
 
 /// The calls of a loop that futures make, whatever its listeners are.
 pub(crate) trait Lent {
-    /// The executor that lends it, as the module `shared` keeps it.
+    /// The executor that lends the loop, as the module `shared` keeps it.
     fn executor(&self) -> &dyn Any;
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
@@ -102,7 +102,7 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
     }
 }
 
-/// Lends a loop to `call`, and to what it calls.
+/// Lends a loop to `call`, and to the functions that it calls.
 pub(crate) fn enter<L: Acceptor, R>(
     ev: &mut EventLoop<L>,
     (id, executor): (u64, &dyn Any),
@@ -135,7 +135,7 @@ pub(crate) fn has_entered(id: u64) -> bool {
 ///
 /// # Panics
 ///
-/// If none is lent.
+/// If no loop is lent.
 #[inline]
 pub(crate) fn with<R>(call: impl FnOnce(&mut dyn Lent) -> R) -> R {
     assert!(

@@ -10,8 +10,8 @@ use futures_io::{AsyncRead, AsyncWrite};
 /// The bytes that are kept for each direction.
 const BUFFER: usize = 16 * 1024;
 
-/// Copies in both directions until both have ended, and returns how many bytes each has copied, from `a`
-/// first.
+/// Copies in both directions until both have ended, and returns the number of bytes in each
+/// direction, that from `a` first.
 ///
 /// When one stream ends, the other one is closed for writing, and the other direction goes on. A
 /// direction takes nothing from its stream while the other stream takes nothing.
@@ -62,7 +62,7 @@ struct Direction {
     /// The part of the buffer that is not written yet.
     held: std::ops::Range<usize>,
     copied: u64,
-    /// Written since the last flush.
+    /// True if bytes were written since the last flush.
     is_dirty: bool,
     stage: Stage,
 }
@@ -110,7 +110,7 @@ impl Direction {
             match Pin::new(&mut *reader).poll_read(cx, &mut self.buffer) {
                 Poll::Ready(Ok(0)) => self.stage = Stage::Closing,
                 Poll::Ready(received) => self.held = 0..received?,
-                // The peer may wait for what a writer has buffered.
+                // The peer may wait for bytes that a writer has buffered.
                 Poll::Pending if self.is_dirty => {
                     ready!(Pin::new(&mut *writer).poll_flush(cx))?;
                     self.is_dirty = false;

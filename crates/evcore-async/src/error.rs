@@ -1,12 +1,12 @@
-//! The errors of a runtime, and of what is used on the wrong one.
+//! The errors of a runtime, and of a stream that is used on the wrong one.
 
 use std::io;
 
-/// Why [`Runtime::block_on`](crate::Runtime::block_on) has no output.
+/// The reason why [`Runtime::block_on`](crate::Runtime::block_on) has no output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It was called by a future that a runtime of this thread polls.
+    /// The caller was a future that a runtime of this thread polls.
     #[error(
         "a runtime runs on this thread already: await the future in place of calling block_on, \
          or call block_on on another thread"

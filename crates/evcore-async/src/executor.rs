@@ -1,4 +1,4 @@
-//! The tasks of a loop that somebody else drives.
+//! The tasks of a loop that the program drives.
 
 use std::fmt;
 use std::future::Future;
@@ -51,14 +51,15 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor without tasks, for the tokens of this loop. Allocates a little.
+    /// Makes an executor without tasks, for the tokens of this loop. Allocates a little.
     #[must_use]
     pub fn new<L: Acceptor>(ev: &EventLoop<L>) -> Self {
         let shared = Rc::new(Shared::new(ev.handle()));
         Self { shared }
     }
 
-    /// Handles a step, if it concerns a task or what a task waits for. Otherwise returns it.
+    /// Handles a step, if it concerns a task or a source that a task waits for. Otherwise returns
+    /// it.
     ///
     /// [`Step::Woken`] and [`Step::ShuttingDown`] concern the executor and come back, too.
     /// [`Step::Accepted`] always comes back: make a [`Stream`](crate::Stream) of it within
@@ -94,8 +95,8 @@ impl Executor {
         (!is_handled).then_some(step)
     }
 
-    /// Calls `call` as a future of this executor is polled: [`spawn_local`](crate::spawn_local), streams
-    /// and sleeps find the loop.
+    /// Calls `call` in the same way as a future of this executor is polled, so that
+    /// [`spawn_local`](crate::spawn_local), streams and sleeps find the loop.
     pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
         self.shared.enter(ev, call)
     }
@@ -104,7 +105,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`Refused`] with the future, if there are as many tasks as the [limit](Self::set_tasks_max).
+    /// [`Refused`] with the future, if the executor has as many tasks as its
+    /// [limit](Self::set_tasks_max).
     #[track_caller]
     pub fn spawn<L: Acceptor, F: Future<Output: 'static> + 'static>(
         &self,
@@ -134,8 +136,8 @@ impl Executor {
         self.shared.tasks()
     }
 
-    /// Where the task of a token was spawned, also after its end. `None` if the token is not that of a
-    /// task here, or has a later one.
+    /// The place where the task of a token was spawned, also after its end. `None` if the token
+    /// does not belong to a task of this executor, or has a later task.
     ///
     /// The [watchdog](evcore::InstrumentOptions::watchdog) reports a slow step by its token.
     #[must_use]
@@ -168,7 +170,7 @@ impl Executor {
     }
 }
 
-/// Tasks have streams, and streams have the executor's state.
+/// Drops the tasks, because tasks have streams, and streams have the executor's state.
 impl Drop for Executor {
     fn drop(&mut self) {
         self.drop_tasks();

@@ -1,4 +1,4 @@
-//! What hyper needs of a runtime: streams, a timer and an executor.
+//! The parts of a runtime that hyper needs: streams, a timer and an executor.
 //!
 //! [`Stream`] is a connection of hyper. [`LoopTimer`] and [`LocalExecutor`] are for hyper's builders. The
 //! example `hyper_hello` is a server.
@@ -57,7 +57,7 @@ impl<S: Transport + Source> Write for Stream<S> {
         Self::poll_write_vectored(&self, cx, buffers)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

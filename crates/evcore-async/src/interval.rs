@@ -37,16 +37,16 @@ pub fn interval(period: Duration) -> Interval {
 /// Ticks at a fixed rate. [`interval`] returns it.
 #[derive(Debug)]
 pub struct Interval {
-    /// Until the next tick.
+    /// The sleep until the next tick.
     sleep: Sleep,
     period: Duration,
 }
 
 impl Interval {
-    /// Waits for the next tick, and returns when it was due.
+    /// Waits for the next tick, and returns its due time.
     ///
-    /// A tick that comes while nobody waits is kept. If more than one has come by then, the others are
-    /// left out, and the rate is kept.
+    /// A tick that comes while no task waits is kept. If more than one has come by then, the others
+    /// are left out, and the rate is kept.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }

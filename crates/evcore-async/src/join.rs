@@ -36,7 +36,7 @@ use crate::task::{Body, Task};
 pub struct JoinHandle<T> {
     shared: Rc<Shared>,
     token: Token,
-    /// The output was taken.
+    /// True if the output was taken.
     is_over: bool,
     output: PhantomData<Option<T>>,
 }
@@ -126,7 +126,7 @@ impl Shared {
         self.with_task(token, |task| task.body.take()).flatten()
     }
 
-    /// Nothing waits for the output of this task any more.
+    /// Records that nothing waits for the output of this task any more.
     fn detach(&self, token: Token) {
         let done = self.with_task(token, |task| {
             task.is_joined = false;

@@ -2,14 +2,14 @@
 
 use std::any::Any;
 
-/// Why a task has no output.
+/// The reason why a task has no output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// [`JoinHandle::abort`](crate::JoinHandle::abort) ended it, or the end of its executor.
+    /// [`JoinHandle::abort`](crate::JoinHandle::abort) ended the task, or its executor ended.
     #[error("the task was aborted")]
     Aborted,
-    /// It panicked with this value.
+    /// The task panicked with this value.
     #[error("the task panicked")]
     Panicked(Box<dyn Any + Send>),
 }

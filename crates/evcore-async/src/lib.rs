@@ -6,20 +6,20 @@
 //! - [`spawn_local`] spawns a task, and a [`JoinHandle`] waits for it.
 //! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors, [`sleep`],
 //!   [`timeout`] and [`interval`] for the time, [`shutting_down`] for the end.
-//! - [`BlockingPool`] runs what blocks.
+//! - [`BlockingPool`] runs work that blocks.
 //!
 //! # How it works
 //!
-//! Everything that can wake is a token of the loop. A task is a token without a descriptor, and its waker
-//! posts that token. A sleep is a token with a timer. A stream is a token with a descriptor, and with the
-//! wakers of the tasks that read and write. The executor has a table of these, by token. Each step of the
-//! loop either polls a task or wakes one. To cancel is to end a token, and no step carries a token that
-//! has ended.
+//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor,
+//! and its waker posts that token. A sleep is a token with a timer. A stream is a token with a
+//! descriptor, and with the wakers of the tasks that read and write. The executor has a table of
+//! these, by token. Each step of the loop either polls a task or wakes one. To cancel is to end a
+//! token, and no step carries a token that has ended.
 //!
 //! # Panics
 //!
-//! What needs the loop panics outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`] and others. A
-//! `Drop` never does.
+//! Calls that need the loop panic outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`]
+//! and others. A `Drop` never does.
 #![forbid(unsafe_code)]
 
 // The executor.

@@ -16,8 +16,8 @@ use crate::watched::Watched;
 
 /// A TCP or Unix listener, or that of a simulator, which accepts a client when a task awaits one.
 ///
-/// Nothing is accepted that nobody awaits, so clients that come too fast wait in the backlog: a server
-/// acquires a permit, and then accepts.
+/// A client is accepted only if a task awaits one, so clients that come too fast wait in the
+/// backlog: a server acquires a permit, and then accepts.
 ///
 /// Workers that share a listener share it without a balance. For that, give the listener to the loop, as
 /// the workers of `evcore-serve` have it, and make a [`Stream`] of each [`evcore::Step::Accepted`].

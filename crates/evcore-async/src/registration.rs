@@ -33,7 +33,7 @@ impl Registration {
         self.token
     }
 
-    /// Uses its slot.
+    /// Uses the slot of this token.
     pub(crate) fn with_slot<R>(&self, call: impl FnOnce(&mut Slot) -> R) -> R {
         let called = self.shared.with_slot(self.token, call);
         called.expect("the slot is there until the drop")
@@ -55,7 +55,7 @@ impl Registration {
         }
     }
 
-    /// Returns whether its loop is lent.
+    /// Returns whether the loop of this token is lent.
     pub(crate) fn is_here(&self) -> bool {
         context::has_entered(self.shared.id())
     }

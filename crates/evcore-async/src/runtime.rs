@@ -43,7 +43,7 @@ pub struct Runtime<L: Acceptor = Listener> {
 }
 
 impl Runtime {
-    /// A runtime whose loop has the default settings, for example at most 1,024
+    /// Makes a runtime whose loop has the default settings, for example at most 1,024
     /// [connections](evcore::Builder::connections).
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl<L: Acceptor> Runtime<L> {
         self.executor.spawn(&mut self.ev, future)
     }
 
-    /// The executor: limits, panics, and where a task was spawned.
+    /// The executor, for limits, panics, and the place where a task was spawned.
     #[must_use]
     pub fn executor(&self) -> &Executor {
         &self.executor
@@ -141,7 +141,7 @@ impl<L: Acceptor> From<EventLoop<L>> for Runtime<L> {
     }
 }
 
-/// The tasks end with their loop.
+/// Ends the tasks with their loop.
 impl<L: Acceptor> Drop for Runtime<L> {
     fn drop(&mut self) {
         self.executor.clear(&mut self.ev);

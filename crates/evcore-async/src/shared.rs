@@ -1,4 +1,5 @@
-//! What an executor shares with the futures that it polls: a slot for each token of theirs.
+//! The state that an executor shares with the futures that it polls: a slot for each token of
+//! theirs.
 //!
 //! No slot is borrowed while a future, a waker or a destructor of the application runs.
 
@@ -30,24 +31,25 @@ const SCRATCH: usize = 64 * 1024;
 pub(crate) struct Shared {
     remote: Arc<Remote>,
     slots: RefCell<SecondaryMap<Slot>>,
-    /// Tokens that have ended while the loop was not lent, with the descriptors that they watch.
+    /// The tokens that have ended while the loop was not lent, with the descriptors that they
+    /// watch.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
-    /// Where the task of each token was spawned, also after its end.
+    /// The place where the task of each token was spawned, also after its end.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
-    /// Wakers of tasks that have ended, for later ones.
+    /// The wakers of tasks that have ended, for later ones.
     spare_wakers: RefCell<Vec<Arc<TaskWaker>>>,
-    /// Wakers of listeners that wait until the loop has room for a connection.
+    /// The wakers of listeners that wait until the loop has room for a connection.
     awaiting_room: RefCell<Vec<Waker>>,
-    /// Number of tasks that have not ended, and its limit.
+    /// The number of tasks that have not ended, and its limit.
     tasks: Cell<usize>,
     pub(crate) tasks_max: Cell<usize>,
     /// The rest of the calls of the task that is polled.
     calls_left: Cell<u32>,
-    /// Pools of threads, which wake the loop when they have results.
+    /// The pools of threads, which wake the loop when they have results.
     announced: RefCell<Vec<Weak<dyn Announced>>>,
     #[cfg(feature = "hyper")]
     scratch: RefCell<Box<[u8]>>,
-    /// A panic of a task is a panic of its executor.
+    /// True if a panic of a task is a panic of its executor.
     pub(crate) resumes_panics: Cell<bool>,
 }
 
@@ -74,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// Not 0, and different for each executor of the process.
+    /// The number of this executor, which is not 0, and different for each executor of the process.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.remote.id
@@ -90,7 +92,7 @@ impl Shared {
         self.slots.borrow_mut().insert(token, slot);
     }
 
-    /// Uses the slot of a token; `None` if it has none here.
+    /// Uses the slot of a token; Returns `None` if the token has no slot here.
     #[inline]
     pub(crate) fn with_slot<R>(
         &self,
@@ -100,7 +102,7 @@ impl Shared {
         self.slots.borrow_mut().get_mut(token).map(call)
     }
 
-    /// Ends a token, with the owner of its descriptor. Nothing wakes by it any more.
+    /// Ends a token, with the owner of its descriptor. The token wakes no task any more.
     pub(crate) fn end(&self, token: Token, owner: impl Any) {
         let slot = self.slots.borrow_mut().remove(token);
         if has_entered(self.id()) {
@@ -141,7 +143,7 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// If none has.
+    /// If no executor has lent its loop.
     pub(crate) fn current() -> Rc<Self> {
         with(|lent| {
             let executor = lent.executor().downcast_ref::<Rc<Self>>();
@@ -149,7 +151,7 @@ impl Shared {
         })
     }
 
-    /// Lends a loop to `call`, and to what it calls.
+    /// Lends a loop to `call`, and to the functions that it calls.
     pub(crate) fn enter<L: Acceptor, R>(
         self: &Rc<Self>,
         ev: &mut EventLoop<L>,
@@ -207,13 +209,14 @@ impl Shared {
         self.tasks.set(self.tasks.get() - 1);
         self.end(token, ());
         let mut waker = body.into_waker();
-        // Unless somebody may still call it.
+        // A waker that may still be called is not used again.
         if Arc::get_mut(&mut waker).is_some() {
             self.spare_wakers.borrow_mut().push(waker);
         }
     }
 
-    /// Number of tasks whose end has not been noticed: those that run, and those whose output waits.
+    /// The number of tasks whose end has not been noticed: running ones, and those whose output
+    /// waits.
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.get()
     }
@@ -244,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// Memory for a received piece, of a fixed size.
+    /// Takes memory of a fixed size for a received piece.
     #[cfg(feature = "hyper")]
     pub(crate) fn take_scratch(&self) -> Box<[u8]> {
         let kept = mem::take(&mut *self.scratch.borrow_mut());
@@ -265,7 +268,7 @@ impl Shared {
         self.awaiting_room.borrow_mut().push(waker);
     }
 
-    /// A connection has ended.
+    /// Wakes the listeners that wait for room, because a connection has ended.
     pub(crate) fn wake_for_room(&self) {
         if self.awaiting_room.borrow().is_empty() {
             return;
@@ -275,8 +278,8 @@ impl Shared {
         }
     }
 
-    /// Handles what the loop reports for a token. Returns false if the token has no slot here. The loop
-    /// is lent.
+    /// Handles a report of the loop for a token. Returns false if the token has no slot here. The
+    /// loop is lent.
     pub(crate) fn on_ready(&self, token: Token, ready: Ready) -> bool {
         match self.with_slot(token, |slot| slot.on_ready(ready)) {
             None => return false,
@@ -337,6 +340,6 @@ impl Shared {
 
 /// Something that wakes the loop when it has results.
 pub(crate) trait Announced {
-    /// Gives each result to its slot, and wakes what waits for it. The loop is lent.
+    /// Gives each result to its slot, and wakes the task that waits for it. The loop is lent.
     fn take_results(&self, shared: &Shared);
 }

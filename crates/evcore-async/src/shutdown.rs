@@ -12,7 +12,8 @@ use crate::registration::Registration;
 use crate::shared::Shared;
 use crate::slot::{Event, Slot};
 
-/// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server then finishes what it has begun.
+/// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server then finishes
+/// its present work.
 ///
 /// The shutdown is complete when no descriptor is watched and no task is due or sleeps, or when its timeout
 /// has passed. So a task that accepts clients drops its listener.

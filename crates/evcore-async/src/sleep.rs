@@ -10,7 +10,7 @@ use crate::context;
 use crate::registration::Registration;
 use crate::slot::{Event, Slot};
 
-/// Waits for a time. It ends in the next turn of the loop at the earliest, and never early.
+/// Waits for a time. The sleep ends in the next turn of the loop at the earliest, and never early.
 ///
 /// The time counts from this call. It is rounded up to a millisecond.
 ///
@@ -35,7 +35,7 @@ pub fn sleep(time: Duration) -> Sleep {
     sleep_until(deadline_after(now(), time))
 }
 
-/// Waits until a point in time, of the loop's clock. In a simulation, [`now`] is where to count from.
+/// Waits until a point in time, of the loop's clock. In a simulation, count from [`now`].
 #[must_use = "a future does nothing unless it is polled"]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
@@ -56,7 +56,8 @@ pub fn now() -> Instant {
 
 /// A future that ends at a point in time. [`sleep`] and [`sleep_until`] return it.
 ///
-/// Once polled, it is a token with a timer. To [move](Self::reset) it to later costs one store.
+/// Once polled, a sleep is a token with a timer. To [move](Self::reset) it to later costs one
+/// store.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {
     deadline: Instant,

@@ -7,7 +7,7 @@ use evcore::Ready;
 use crate::job::Job;
 use crate::task::Task;
 
-/// The state of a token, by what it stands for.
+/// The state of a token, by its purpose.
 pub(crate) enum Slot {
     Task(Task),
     Source(Source),
@@ -16,8 +16,7 @@ pub(crate) enum Slot {
     Job(Job),
 }
 
-/// A watched descriptor: what was reported for it since its stream has looked, and the tasks that wait
-/// for it.
+/// A watched descriptor: the reports since the stream last looked, and the tasks that wait for it.
 #[derive(Default)]
 pub(crate) struct Source {
     pub(crate) ready: Ready,
@@ -25,7 +24,7 @@ pub(crate) struct Source {
     pub(crate) writer: Option<Waker>,
 }
 
-/// Something that happens once, and the task that waits for it.
+/// An event that happens once, and the task that waits for it.
 #[derive(Default)]
 pub(crate) struct Event {
     pub(crate) has_come: bool,
@@ -36,7 +35,7 @@ pub(crate) struct Event {
 pub(crate) enum Reaction {
     /// Polls the task.
     Poll,
-    /// Wakes these.
+    /// Wakes these tasks.
     Wake([Option<Waker>; 2]),
 }
 
@@ -47,12 +46,12 @@ impl Slot {
         match self {
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
-            // Nothing posts these.
+            // These tokens are never posted.
             Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) => Reaction::Wake([None, None]),
         }
     }
 
-    /// Takes note of the end of a timer, and returns what waits for it.
+    /// Takes note of the end of a timer, and returns the waker of the task that waits for it.
     pub(crate) fn on_expired(&mut self) -> Option<Waker> {
         match self {
             Self::Sleep(event) => event.come(),
@@ -60,7 +59,7 @@ impl Slot {
         }
     }
 
-    /// Takes note of a shutdown, and returns what waits for it.
+    /// Takes note of a shutdown, and returns the waker of the task that waits for it.
     pub(crate) fn on_shutting_down(&mut self) -> Option<Waker> {
         match self {
             Self::Shutdown(event) => event.come(),

@@ -17,8 +17,8 @@ use crate::task::Task;
 ///
 /// # Panics
 ///
-/// Outside a runtime, and if there are as many tasks as the
-/// [limit](crate::Executor::set_tasks_max), which is none by default.
+/// Outside a runtime, and if the executor has as many tasks as its
+/// [limit](crate::Executor::set_tasks_max). By default it has no limit.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local};

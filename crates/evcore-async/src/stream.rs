@@ -51,12 +51,12 @@ impl Stream {
     /// Connects to an address: `127.0.0.1:80`, `[::1]:80` or `unix:/run/socket`. A name is not resolved;
     /// a [`BlockingPool`](crate::BlockingPool) does that.
     ///
-    /// It waits as long as the system does, over TCP some minutes, unless the future is dropped, as
-    /// [`timeout`](crate::timeout) does.
+    /// The call waits as long as the system does, over TCP some minutes, unless the future is
+    /// dropped, as [`timeout`](crate::timeout) does.
     ///
     /// # Errors
     ///
-    /// The reason why there is no connection, and the errors of [`new`](Self::new).
+    /// The error of the connect, and the errors of [`new`](Self::new).
     pub async fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
         let address = address.try_into().map_err(Into::into)?;
         Self::connect_with(&ConnectOptions::new(), &address).await
@@ -102,7 +102,7 @@ impl<S: Transport + Source> Stream<S> {
         Ok(stream)
     }
 
-    /// Receives what has arrived, at least one byte, and returns how much it is. 0 is the end.
+    /// Receives the bytes that have arrived, at least one, and returns their number. 0 is the end.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl<S: Transport + Source> Stream<S> {
             .poll_side(cx, recv, |edge, ev| edge.recv(ev, buffer))
     }
 
-    /// Sends as much as fits, at least one byte, and returns how much it is.
+    /// Sends as many bytes as fit, at least one, and returns their number.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl<S: Transport + Source> Stream<S> {
         self.watched.shared().keep_scratch(scratch);
     }
 
-    /// Ends the sending side. A connection that has ended is no error.
+    /// Ends the sending side. A connection that has ended is not an error.
     pub(crate) fn close(&self) -> io::Result<()> {
         match self.shutdown_write() {
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
@@ -215,8 +215,8 @@ impl<S: Transport + Source> Stream<S> {
     }
 }
 
-/// The result of connecting; it would block as long as there is none. A report of readiness may be
-/// wrong, so the peer's address decides.
+/// Returns the result of connecting, and `WouldBlock` as long as it is not known. A report of
+/// readiness may be wrong, so the peer's address decides.
 fn is_connected(stream: &impl Transport) -> io::Result<()> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
@@ -254,7 +254,7 @@ impl<S: Transport + Source> AsyncWrite for &Stream<S> {
         Stream::poll_write_vectored(&self, cx, buffers)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

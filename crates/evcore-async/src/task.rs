@@ -14,23 +14,23 @@ use crate::waker::TaskWaker;
 
 /// The state of a task in its slot.
 pub(crate) struct Task {
-    /// `None` while it is polled.
+    /// The future; `None` while it is polled.
     pub(crate) body: Option<Body>,
-    /// The future has ended, and its output waits.
+    /// True if the future has ended, and its output waits.
     pub(crate) is_done: bool,
-    /// Aborted while it was polled.
+    /// True if the task was aborted while it was polled.
     pub(crate) is_aborted: bool,
-    /// A handle will take the output.
+    /// True if a handle will take the output.
     pub(crate) is_joined: bool,
     /// The task that waits for the output.
     pub(crate) joiner: Option<Waker>,
 }
 
-/// What a poll takes out of the slot, so that the future can use the slots.
+/// The part of a task that a poll takes out of the slot, so that the future can use the slots.
 pub(crate) struct Body {
     pub(crate) future: Pin<Box<dyn TaskFuture>>,
     waker: Waker,
-    /// The same waker, to be used again by a later task.
+    /// The same waker, for use by a later task.
     pub(crate) origin: Arc<TaskWaker>,
 }
 
@@ -70,8 +70,8 @@ impl Body {
 
 /// A future of any type, with the place of its output.
 pub(crate) trait TaskFuture {
-    /// Polls the future, unless it has ended. Returns whether it has. A panic ends it, and is its output
-    /// unless `resumes_panics`.
+    /// Polls the future, unless it has ended. Returns whether it has ended. A panic ends it, and is
+    /// its output unless `resumes_panics`.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, resumes_panics: bool) -> bool;
 
     /// Drops the future.

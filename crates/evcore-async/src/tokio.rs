@@ -43,7 +43,7 @@ impl<S: Transport + Source> AsyncWrite for Stream<S> {
         true
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -54,7 +54,7 @@ impl UdpSocket {
         Ok(Self { watched })
     }
 
-    /// Receives a datagram, and returns its length and its sender. What does not fit is lost.
+    /// Receives a datagram, and returns its length and its sender. Bytes that do not fit are lost.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl UdpSocket {
         self.watched.write_with(|socket| socket.send(bytes)).await
     }
 
-    /// The address that it is bound to.
+    /// The address to which the socket is bound.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use evcore::{Handle, Ready, Token};
 
 use crate::context::{has_entered, with};
 
-/// How wakers reach the loop.
+/// The way of wakers to the loop.
 pub(crate) struct Remote {
     /// The executor's number.
     pub(crate) id: u64,
@@ -37,7 +37,7 @@ impl Wake for TaskWaker {
         if has_entered(self.remote.id) {
             with(|lent| lent.post(self.token));
         } else {
-            // Of a loop that is gone, the task is gone too.
+            // If the loop is gone, the task is gone too.
             let _ = self.remote.handle.post(self.token, Ready::NONE);
         }
     }

@@ -21,9 +21,9 @@ use crate::slot::{self, Slot};
 /// end of a pipe, a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
 /// [`UdpSocket`](crate::UdpSocket) are made of it.
 ///
-/// One task at a time may wait to read, and one to write. If two wait for the same side, the last one is woken.
-/// A task makes at most 128 calls in one poll, of which 32 are of one descriptor in one turn; then the other tasks have their
-/// turn. Dropping it closes the descriptor.
+/// One task at a time may wait to read, and one to write. If two wait for the same side, the last
+/// one is woken. A task makes at most 128 calls in one poll, of which 32 are of one descriptor in
+/// one turn; then the other tasks have their turn. Dropping the value closes the descriptor.
 ///
 /// A signal, which another thread or process sends, is read from a pipe:
 ///

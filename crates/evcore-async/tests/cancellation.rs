@@ -16,10 +16,10 @@ use evcore_async::{
 const MS: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What a future could leave behind: descriptors, timers, tasks, the next free index of a token, and
-/// whether the next wait would be without a limit.
+/// The things that a future could leave behind: descriptors, timers, tasks, the next free index of
+/// a token, and whether the next wait would be without a limit.
 fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
-    // Ends the tokens of what was dropped outside.
+    // This ends the tokens of futures that were dropped outside.
     runtime.block_on(async {}).unwrap();
     let tasks = runtime.executor().tasks();
     let ev = runtime.event_loop();
@@ -36,15 +36,15 @@ fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
     )
 }
 
-/// Makes the future again and again, and drops it after its first poll, its second and so on, until a
-/// run reaches its end. `held` is what the futures use.
+/// Makes the future again and again, and drops it after its first poll, its second and so on, until
+/// a run reaches its end. The futures use `held`.
 fn cancel_after_each_poll<H: 'static, F: Future<Output: 'static>>(
     hold: impl AsyncFnOnce() -> H,
     make: impl Fn(&'static H) -> F,
 ) -> usize {
     let ev = EventLoop::builder().build().unwrap();
     let mut runtime = Runtime::from(ev);
-    // Leaked, so that a future may be a task, which is `'static`.
+    // The value is leaked, so that a future may be a task, which is `'static`.
     let held: &'static H = Box::leak(Box::new(runtime.block_on(hold()).unwrap()));
     let before = left(&mut runtime);
     for limit in 1..1_000 {

@@ -1,4 +1,4 @@
-//! The steady state: allocations of a round, and bytes of what waits.
+//! The steady state: allocations of a round, and bytes of each waiting task.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -34,7 +34,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn yields_and_sleeps_allocate_nothing() {
     block_on(async {
         assert_eq!(allocations_of(100, async || yield_now().await).await, 0);
-        // Not the time itself: a wheel allocates for each of its levels that is used first.
+        // The sleeps last for no time, because a wheel allocates for each of its levels on its
+        // first use.
         let slept = async || {
             let mut sleep = pin!(sleep(Duration::ZERO));
             poll_fn(|cx| {

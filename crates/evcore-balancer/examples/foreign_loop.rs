@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     thread::scope(|scope| {
         for id in (0..group.workers()).map(WorkerId::from_slot) {
             let (listener, group) = (&listener, &group);
-            // A thread that ends or panics drops its membership, which frees the lock. What a dead
-            // process held is freed by its parent: `group.release_dead(id)`.
+            // A thread that ends or panics drops its membership, which frees the lock. The parent
+            // of a dead process frees all that it held: `group.release_dead(id)`.
             scope.spawn(move || eprintln!("{id}: {:?}", serve(listener, group.join(id))));
         }
     });
@@ -34,7 +34,7 @@ fn serve(_: &TcpListener, _: Member) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// A worker. It ends only if the system refuses what it cannot do without.
+/// Serves as a worker. Ends only if the system refuses a call that the worker needs.
 #[cfg(target_os = "linux")]
 fn serve(listener: &TcpListener, member: Member) -> io::Result<()> {
     use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags as Flags};
@@ -87,7 +87,7 @@ fn serve(listener: &TcpListener, member: Member) -> io::Result<()> {
                 Some(Err(error)) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => clients_wait = false,
                 Some(Err(error)) => {
-                    eprintln!("{id} pauses: {error}"); // out of descriptors?
+                    eprintln!("{id} pauses: {error}"); // perhaps out of descriptors
                     resumes_at = now + PAUSE;
                     break;
                 }
@@ -114,7 +114,7 @@ fn serve(listener: &TcpListener, member: Member) -> io::Result<()> {
     }
 }
 
-/// Reads if nothing is unsent, and sends what the client takes.
+/// Reads if nothing is unsent, and sends the bytes that the client takes.
 fn echo(stream: &mut TcpStream, unsent: &mut Vec<u8>) -> io::Result<()> {
     if unsent.is_empty() {
         let mut buffer = [0; 16 * 1024];
@@ -123,6 +123,6 @@ fn echo(stream: &mut TcpStream, unsent: &mut Vec<u8>) -> io::Result<()> {
             n => unsent.extend_from_slice(&buffer[..n]),
         }
     }
-    unsent.drain(..stream.write(unsent)?); // perhaps not all of it
+    unsent.drain(..stream.write(unsent)?); // perhaps only a part
     Ok(())
 }

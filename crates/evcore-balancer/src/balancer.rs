@@ -2,7 +2,7 @@
 //!
 //! The balancer is pure: it has no clock, no descriptor and no lock of its own. It takes the time
 //! and the load as inputs, tries the lock at most once, and syncs with the group at most once. It
-//! does not register listeners or release the lock. The caller follows the [`Plan`].
+//! does not register listeners or release the lock. The caller does that, as the [`Plan`] says.
 
 use crate::{
     inputs::{GroupView, Inputs},

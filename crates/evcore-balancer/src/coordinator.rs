@@ -1,9 +1,9 @@
 //! Plans the turns of one worker: its balancer, its membership, and the last plan.
 //!
-//! A plan is used for more turns while nothing that it depends on has changed. The worker reports what
-//! happens to it, and the next plan takes these reports as its inputs. A plan whose inputs are the
-//! load of the last one and no report would be the same, so [`keeps_plan`](Coordinator::keeps_plan)
-//! compares just these. The caller compares the time.
+//! A plan is used for more turns while its inputs stay the same. The worker reports its events, and
+//! the next plan takes these reports as its inputs. With the load of the last plan and without a
+//! report, a new plan would be the same. So [`keeps_plan`](Coordinator::keeps_plan) compares just
+//! these. The caller compares the time.
 //!
 //! Registering listeners, waiting and accepting are up to the caller.
 
@@ -51,14 +51,14 @@ pub struct Coordinator {
     exclusive: bool,
     // Invariant: only from a plan to the end of that turn's accepts.
     holds_lock: bool,
-    /// All that the next plan has to take in, except the load and the time.
+    /// All inputs of the next plan, except the load and the time.
     reports: Reports,
-    /// Connections accepted since the last plan.
+    /// The number of connections accepted since the last plan.
     accepted: u32,
     /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
     planned_active: u32,
     ends_ns: u64,
-    // Invariant: the group sees this worker as late if it is, until the next plan.
+    // Invariant: until the next plan, the group sees this worker as late if it is late.
     lateness: Lateness,
 }
 
@@ -115,7 +115,7 @@ impl Coordinator {
         })
     }
 
-    /// The same worker with a poller that has exclusive wake-ups (`EPOLLEXCLUSIVE`), or has not.
+    /// Sets whether the worker's poller has exclusive wake-ups (`EPOLLEXCLUSIVE`).
     #[must_use]
     pub fn exclusive(self, exclusive: bool) -> Self {
         Self { exclusive, ..self }
@@ -130,7 +130,7 @@ impl Coordinator {
 
     /// Returns whether the last plan, which is not [over](Self::plan_ends_at_ns), is right for a
     /// turn with this many connections. If it had the lock, it has the lock again. `offer` is the
-    /// load to plan with, if that is another one.
+    /// load to plan with, which may be another one.
     #[inline]
     pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
@@ -145,14 +145,14 @@ impl Coordinator {
         self.keeps_plan_with(offer())
     }
 
-    /// Gets the lock that the last plan had.
+    /// Takes the lock again that the last plan had.
     fn locks_again(&mut self) -> bool {
         self.holds_lock = self.member.as_deref().is_some_and(GroupMember::try_lock);
         self.holds_lock
     }
 
     /// Returns whether the plan is right for another load, or in spite of reports, because the
-    /// policy does not look at what has changed.
+    /// policy does not look at the changed inputs.
     #[inline(never)]
     fn keeps_plan_with(&mut self, offer: Load) -> bool {
         let (active, planned) = (planned_active(offer), self.planned_active);
@@ -164,8 +164,8 @@ impl Coordinator {
         !self.reports.has(Reports::LOCKED) || self.locks_again()
     }
 
-    /// Plans a turn, from the reports since the last plan. The lock may be held from here on. A load
-    /// without room stands for a worker that cannot accept for any reason.
+    /// Plans a turn, from the reports since the last plan. From here on, the worker may hold the
+    /// lock. A load without room stands for a worker that cannot accept for any reason.
     pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
         self.end_lateness(now_ms.saturating_mul(NS_PER_MS));
         let polled = self.reports.only(Reports::POLLED);
@@ -205,8 +205,7 @@ impl Coordinator {
         }
     }
 
-    /// The worker follows this plan, made at this time for this load, until the plan ends or
-    /// something is reported.
+    /// Keeps this plan, made at this time for this load, until it ends or an event is reported.
     pub fn keep_plan(&mut self, plan: &Plan, now_ns: u64, load: Load) {
         let limit_ns = plan.wait_at_most.map_or(NEVER, nanos);
         self.ends_ns = now_ns.saturating_add(limit_ns);
@@ -220,21 +219,21 @@ impl Coordinator {
         }
     }
 
-    /// The last plan ends at this time, unless it ends before.
+    /// Ends the last plan at this time, unless it ends before.
     pub fn end_plan_at(&mut self, ns: u64) {
         self.ends_ns = self.ends_ns.min(ns);
     }
 
-    /// When the last plan ends; `u64::MAX` if it has no end.
+    /// The time at which the last plan ends; `u64::MAX` if it has no end.
     #[inline]
     #[must_use]
     pub fn plan_ends_at_ns(&self) -> u64 {
         self.ends_ns
     }
 
-    /// The turn before has lasted this long until now. After some turns of
-    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while, if
-    /// these have room and are not late.
+    /// Reports that the turn before has lasted this long until now. After some turns of
+    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while,
+    /// if these have room and are not late.
     ///
     /// Report each turn once, and without the time that the worker slept. A caller that measures from
     /// a clock that handlers can update hides the part of a turn before the update.
@@ -266,30 +265,31 @@ impl Coordinator {
         }
     }
 
-    /// A client was accepted.
+    /// Reports that a client was accepted.
     pub fn on_accepted(&mut self) {
-        // A plan that is kept may never take the count.
+        // The count may stay for ever if a plan is kept.
         self.accepted = self.accepted.saturating_add(1);
         self.on_listener_event();
     }
 
-    /// The poller has reported a listener.
+    /// Reports an event of a listener.
     pub fn on_listener_event(&mut self) {
         self.reports |= Reports::LISTENER_EVENT;
     }
 
-    /// Clients may wait in the backlog.
+    /// Reports that clients may wait in the backlog.
     pub fn on_clients_left(&mut self) {
         self.reports |= Reports::LEFT_CLIENTS;
     }
 
-    /// Other listeners than before accept, or their registration is in doubt.
+    /// Reports that other listeners than before accept, or that their registration is in doubt.
     pub fn on_listeners_changed(&mut self) {
         self.reports |= Reports::LISTENERS_CHANGED;
     }
 
-    /// The poller has reported the [notifier](Self::notifier). If `is_lost`, it may report it no
-    /// more, so each turn looks for a notification. Returns false if there is no group.
+    /// Reports an event of the [notifier](Self::notifier). If `is_lost`, the poller may report no
+    /// further one, so each turn looks for a notification. Returns false if the worker has no
+    /// group.
     pub fn on_notified(&mut self, is_lost: bool) -> bool {
         self.reports |= Reports::NOTIFIED;
         if is_lost {
@@ -298,7 +298,7 @@ impl Coordinator {
         self.group().map(GroupMember::clear_notifier).is_some()
     }
 
-    /// The last wait may have left out the event of the notifier.
+    /// Reports that the last wait may have left out the event of the notifier.
     pub fn on_full_batch(&mut self) {
         if self.is_notified() {
             self.reports |= Reports::NOTIFIED;
@@ -310,8 +310,8 @@ impl Coordinator {
         self.group().into_iter().for_each(GroupMember::step_down);
     }
 
-    /// Publishes that no client can go to this worker, and returns what it sees of the others. The
-    /// next plan follows a notification that this has answered. A worker whose policy does not look
+    /// Publishes that no client can go to this worker, and returns its view of the others. The next
+    /// plan follows a notification that this call has answered. A worker whose policy does not look
     /// at the group sees none, because the others publish nothing either.
     #[must_use]
     pub fn mark_full(&mut self) -> GroupView {
@@ -329,11 +329,11 @@ impl Coordinator {
         self.group()
             .into_iter()
             .for_each(|member| member.notify(peer.id));
-        // That follows the notification that this worker has answered, if any.
+        // The other worker then follows the notification that this one has answered, if any.
         self.reports = self.reports.without(Reports::ANSWERED);
     }
 
-    /// Returns whether the accept lock is held.
+    /// Returns whether this worker holds the accept lock.
     #[inline]
     #[must_use]
     pub fn holds_lock(&self) -> bool {
@@ -361,7 +361,7 @@ impl Coordinator {
         self.group().is_some_and(GroupMember::is_notified)
     }
 
-    /// The member, if it sees others.
+    /// Returns the member, if it sees others.
     #[inline]
     fn group(&self) -> Option<&dyn GroupMember> {
         self.member.as_deref().filter(|_| self.in_group)
@@ -391,12 +391,12 @@ impl Reports {
     const NOTIFIED: Self = Self(1 << 3);
     /// A notification was answered, and no plan has followed it yet.
     const ANSWERED: Self = Self(1 << 4);
-    /// There is no plan yet, or the last one was for one turn.
+    /// The worker has no plan yet, or the last one was for one turn.
     const UNSETTLED: Self = Self(1 << 5);
     /// The last plan holds the lock, which each turn has to get again.
     const LOCKED: Self = Self(1 << 6);
     /// Each turn looks for a notification, because no event reports it.
-    // Invariant: it stays, once it is set.
+    // Invariant: the bit stays, once it is set.
     const POLLED: Self = Self(1 << 7);
     /// The worker has become late.
     const LATE: Self = Self(1 << 8);
@@ -435,7 +435,7 @@ impl BitOrAssign for Reports {
     }
 }
 
-/// More connections than there can be.
+/// A number of connections that no worker has.
 const FULL: u32 = u32::MAX;
 
 /// A load as a plan depends on it: the number of connections, or [`FULL`].

@@ -15,8 +15,9 @@
 //! - The word of a notification is set before its descriptor is written.
 //! - [`sync`](GroupMember::sync) reports the notification that it answers.
 //! - A member that leaves with an unanswered notification notifies another member.
-//! - Whatever looks for a member to notify has a fence between its own stores and that. Otherwise a
-//!   member that fills up or leaves and one that gets room could miss each other.
+//! - Each search for a member to notify has a fence between the searcher's own stores and the
+//!   search. Otherwise a member that fills up or leaves and one that gets room could miss each
+//!   other.
 //! - After a death, every member with an unanswered notification is notified again.
 //!
 //! The nearest known pattern is Leader/Followers. [`WorkerGroup`] describes the differences.
@@ -90,7 +91,7 @@ pub(crate) trait ReleaseDead: fmt::Debug + Send + Sync {
     fn release_dead(&self, dead: WorkerId);
 }
 
-/// The memory of a group, and its notifiers.
+/// The shared memory of a group, and its notifiers.
 #[derive(Debug)]
 struct Shared<N> {
     mutex: AcceptMutex,
@@ -102,7 +103,7 @@ struct Shared<N> {
 }
 
 impl<N: Notify> WorkerGroup<N> {
-    /// A group under this policy, with a notifier for each worker.
+    /// Makes a group under this policy, with a notifier for each worker.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ impl<N: Notify> WorkerGroup<N> {
         Self::from_parts(policy, notifiers.len(), notifiers)
     }
 
-    /// A group for this many workers. Without notifiers they share only the accept lock.
+    /// Makes a group for this many workers. Without notifiers they share only the accept lock.
     pub(crate) fn from_parts(
         policy: Policy,
         workers: usize,
@@ -134,8 +135,8 @@ impl<N: Notify> WorkerGroup<N> {
 
     /// Makes the worker in this slot a member. A worker process joins after the fork.
     ///
-    /// It clears everything that a predecessor in this slot has left behind except a notification,
-    /// even if [`release_dead`](Self::release_dead) was not called for it.
+    /// This clears everything that a predecessor in this slot has left behind except a
+    /// notification, even if [`release_dead`](Self::release_dead) was not called for it.
     ///
     /// # Panics
     ///
@@ -175,7 +176,8 @@ impl<N: Notify> WorkerGroup<N> {
             scoreboard.release_dead(dead);
         }
         self.shared.notify_again();
-        // Also if the dead worker was not a member, because it may have died while it left.
+        // This comes even if the dead worker was not a member, because it may have died while it
+        // left.
         self.shared.notify_least_loaded();
         held || was_member
     }
@@ -186,13 +188,13 @@ impl<N: Notify> WorkerGroup<N> {
         &self.shared.mutex
     }
 
-    /// The number of slots: how many workers can be members at the same time.
+    /// The number of slots: the most workers that can be members at the same time.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.shared.members.len()
     }
 
-    /// Adds something that `release_dead` releases.
+    /// Adds an object that `release_dead` releases.
     pub(crate) fn also_release(mut self, other: Arc<dyn ReleaseDead>) -> Self {
         self.scoreboards.push(other);
         self
@@ -342,8 +344,8 @@ impl<N: Notify> Shared<N> {
         words.load.store(0, Ordering::Relaxed);
         let notified = words.answer();
         let was_member = replace(&words.joined, 1, 0, Ordering::Relaxed);
-        // As in `sync`: the caller looks for a member to notify, and one that has just got room looks
-        // for a leader. At least one of them must find the other.
+        // The caller looks for a member to notify, and a member that has just got room looks for a
+        // leader, as in `sync`. At least one of them must find the other.
         fence(Ordering::SeqCst);
         (was_member, notified)
     }
@@ -365,7 +367,7 @@ impl<N: Notify> Shared<N> {
         let leader = self.leader(me);
         let on_time = self.least_loaded_of(self.others(me).filter(|id| !self.is_late(*id)));
         let is_late = self.is_late(me);
-        // Another member gets what this one leaves, even if all others are late.
+        // Another member gets the clients that this one leaves, even if all others are late.
         let [least_loaded, pending] = if (is_late || load.is_full()) && on_time == [None; 2] {
             self.least_loaded_of(self.others(me))
         } else {

@@ -113,7 +113,7 @@ pub trait GroupMember: fmt::Debug + Send {
 }
 
 impl GroupMember for MutexHandle {
-    /// [`Policy::mutex`], because no other policy does with just a lock.
+    /// [`Policy::mutex`], because no other policy works with just a lock.
     fn policy(&self) -> Option<Policy> {
         Some(Policy::mutex())
     }

@@ -24,22 +24,24 @@ pub struct Inputs {
     pub load: Load,
     /// Number of connections that this worker has accepted since its last plan.
     pub accepted: u32,
-    /// This worker stopped accepting before the backlog was empty, so clients may wait there.
+    /// True if this worker stopped accepting before the backlog was empty, so clients may wait
+    /// there.
     pub may_have_left_clients: bool,
-    /// Another worker has notified this one since its last sync. A notification that arrives after
-    /// this field was set is in [`GroupView::notified`].
+    /// True if another worker has notified this one since its last sync. A notification that
+    /// arrives after this field was set is in [`GroupView::notified`].
     pub notified: bool,
-    /// The poller can register a listener for exclusive wake-ups (`EPOLLEXCLUSIVE`).
+    /// True if the poller can register a listener for exclusive wake-ups (`EPOLLEXCLUSIVE`).
     pub exclusive: bool,
-    /// This worker is a [`Member`](crate::Member) of a group, so it sees the loads of the others.
+    /// True if this worker is a [`Member`](crate::Member) of a group, so it sees the loads of the
+    /// others.
     pub in_group: bool,
-    /// This worker is late, as its group sees it; see
+    /// True if this worker is late, as its group sees it; see
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
 }
 
 impl Inputs {
-    /// Inputs with this time. All other fields are 0 or false, so the worker counts as full.
+    /// Makes inputs with this time. All other fields are 0 or false, so the worker counts as full.
     #[must_use]
     pub fn at(now: Duration) -> Self {
         Self {
@@ -111,11 +113,12 @@ pub struct GroupView {
     /// The least loaded of the other members that have room and have not answered a notification
     /// yet. Most of them are about to listen. One that is stopped never answers.
     pub pending: Option<Peer>,
-    /// The sync that made this view has answered a notification.
+    /// True if the sync that made this view has answered a notification.
     pub notified: bool,
-    /// This worker is the only member of the group.
+    /// True if this worker is the only member of the group.
     pub alone: bool,
-    /// This worker is [late](crate::GroupMember::set_late), and another one that has room is not.
+    /// True if this worker is [late](crate::GroupMember::set_late), and another one that has room
+    /// is not.
     pub outpaced: bool,
 }
 
@@ -169,9 +172,9 @@ pub enum Leader {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its identity.
+    /// The id of the member.
     pub id: WorkerId,
-    /// The number of its open connections.
+    /// The number of the member's open connections.
     pub active: u32,
 }
 
@@ -192,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn crowded_is_what_nginx_computes(active: u32, capacity: u32) {
+        fn crowded_agrees_with_nginx(active: u32, capacity: u32) {
             let load = Load { active, capacity };
             let accept_disabled = i64::from(capacity / 8) - i64::from(load.free());
             prop_assert_eq!(load.is_crowded(), accept_disabled > 0);

@@ -1,4 +1,4 @@
-//! Finds out whether a worker is late, from the lengths of its turns.
+//! The lateness of a worker, found from the lengths of its turns.
 //!
 //! A turn is long if it lasts for 10 ms. Each long turn fills a leaky bucket by its length, and the
 //! bucket leaks an eighth of the time that passes. A worker becomes late with the second long turn
@@ -6,13 +6,13 @@
 //! the bucket is empty, so a worker whose long turns take more than an eighth of its time is late all
 //! the time. A single long turn, which any busy system causes, does not count.
 
-/// Length of a turn that counts.
+/// The length from which a turn counts as long.
 pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
 
 /// The bucket leaks this part of the time that passes: an eighth.
 const LEAK: u64 = 8;
 
-/// Content of the bucket that makes a worker late, and the most that it holds.
+/// The content of the bucket that makes a worker late, and the most that the bucket holds.
 const LATE_NS: u64 = 40_000_000;
 const MOST_NS: u64 = 125_000_000;
 
@@ -21,7 +21,7 @@ const NS_PER_MS: u64 = 1_000_000;
 /// The long turns of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
-    /// The time at which the bucket is empty. In whole milliseconds, which is how plans count.
+    /// The time at which the bucket is empty, in whole milliseconds, because plans count in these.
     empty_at_ns: u64,
     is_late: bool,
 }
@@ -62,7 +62,7 @@ mod tests {
     const MS: u64 = NS_PER_MS;
 
     #[test]
-    fn a_worker_that_blocks_again_and_again_is_late_from_the_second_time_on() {
+    fn a_worker_that_blocks_repeatedly_is_late_from_the_second_time() {
         let mut lateness = Lateness::default();
         for turn in 1..100 {
             let now_ns = turn * 51 * MS;

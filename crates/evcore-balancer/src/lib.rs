@@ -34,8 +34,8 @@ pub use policy::Policy;
 pub use scoreboard::Scoreboard;
 pub use worker_id::WorkerId;
 
-// Each may be made on one thread and used on another. Those that workers share may be used on many
-// threads at once.
+// A value of each type may be made on one thread and used on another. Values that workers share may
+// be used on many threads at once.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Balancer>();

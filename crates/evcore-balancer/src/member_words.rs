@@ -17,7 +17,7 @@ pub(crate) struct MemberWords {
 }
 
 impl MemberWords {
-    /// Answers a notification. Returns whether there was one, which the caller must act on.
+    /// Answers a notification. Returns whether one was there. The caller must then act on it.
     pub(crate) fn answer(&self) -> bool {
         // Acquire: the cause of the notification happens before the reaction to it.
         replace(&self.notified, 1, 0, Ordering::Acquire)

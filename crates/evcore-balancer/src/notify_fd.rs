@@ -26,8 +26,8 @@ impl NotifyFd {
 
 impl Notify for NotifyFd {
     fn notify(&self) {
-        // It fails if the counter or the socket is full, but then the descriptor is readable. It
-        // also fails if the other end is closed, but then no worker waits.
+        // The write fails if the counter or the socket is full, but then the descriptor is
+        // readable. It also fails if the other end is closed, but then no worker waits.
         let _ = self.0.notify();
     }
 
@@ -89,7 +89,7 @@ mod imp {
 )))]
 use sockets as imp;
 
-// Tests compile it on every system.
+// Tests compile this on every system.
 #[cfg(any(
     test,
     not(any(

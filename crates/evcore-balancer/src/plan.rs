@@ -72,7 +72,7 @@ pub struct Plan {
     /// The worker holds the accept lock from this plan on. Post this turn's events instead of
     /// delivering them, accept, release the lock, and only then run handlers.
     ///
-    /// It implies [`listening`](Plan::listening). If it is false, deliver events directly.
+    /// This implies [`listening`](Plan::listening). If this is false, deliver events directly.
     pub holds_lock: bool,
 
     /// The longest time that this turn may wait; `None` if the balancer sets no limit.
@@ -82,7 +82,7 @@ pub struct Plan {
     pub wait_at_most: Option<Duration>,
 
     /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
-    /// limit. 0 only if the listeners are [edge-triggered](Self::edge_triggered).
+    /// limit. It is 0 only if the listeners are [edge-triggered](Self::edge_triggered).
     pub accepts_at_most: Option<u32>,
 
     /// The plan may be used for more turns, without a call of [`Balancer::plan`](crate::Balancer::plan),

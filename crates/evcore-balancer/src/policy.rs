@@ -1,4 +1,4 @@
-//! How the workers of a server share their listeners.
+//! The policies by which the workers of a server share their listeners.
 
 // The paths are the same when a loom model includes this file.
 #[path = "policy/exclusive.rs"]
@@ -12,7 +12,7 @@ pub(crate) mod slack;
 
 use std::{num::NonZeroU32, time::Duration};
 
-/// How the workers of a server decide which of them listen.
+/// The policy by which the workers of a server decide which of them listen.
 ///
 /// All workers of a server should follow the same policy. A server in which the kernel spreads the
 /// clients (`SO_REUSEPORT`) gives each worker a listener of its own, and the policy
@@ -54,7 +54,7 @@ pub enum Policy {
     /// `delay` polls the listeners once, without the lock. A single worker needs no lock: use
     /// [`Off`](Policy::Off).
     Mutex {
-        /// Time that a worker that does not listen waits before it tries the lock again.
+        /// The time for which a worker that does not listen waits before it tries the lock again.
         ///
         /// It is rounded up to whole milliseconds, and to at least 1 ms, so that no worker spins.
         delay: Duration,
@@ -69,9 +69,9 @@ pub enum Policy {
     /// `delay` later. For that reason an idle worker wakes once in each `delay`. If the poller has
     /// no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).
     Exclusive {
-        /// After how many accepted connections a worker registers again.
+        /// The number of accepted connections after which a worker registers again.
         readd_every: NonZeroU32,
-        /// Maximum time that a registration lasts. It is rounded up like the delay of
+        /// The maximum time of a registration. It is rounded up like the delay of
         /// [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
@@ -95,11 +95,11 @@ pub enum Policy {
     /// If the poller has no exclusive wake-ups, the workers near the least load share the accept
     /// lock.
     LeastLoaded {
-        /// Number of connections above the least loaded worker that count as near, in addition to a
-        /// sixteenth of that worker's connections. A smaller slack spreads connections more evenly
-        /// and costs more wake-ups. 0 counts as 1.
+        /// The number of connections above the least loaded worker that count as near, in addition
+        /// to a sixteenth of that worker's connections. A smaller slack spreads connections more
+        /// evenly and costs more wake-ups. 0 counts as 1.
         slack: u32,
-        /// Maximum time that a registration lasts, and the interval in which a worker that does not
+        /// The maximum time of a registration, and the interval in which a worker that does not
         /// listen probes the listeners. It is rounded up like the delay of
         /// [`Mutex`](Policy::Mutex).
         delay: Duration,
@@ -164,7 +164,7 @@ impl Policy {
         }
     }
 
-    /// The same policy with another delay, if it has one.
+    /// Returns the same policy with another delay, if it has one.
     #[must_use]
     pub const fn with_delay(self, delay: Duration) -> Self {
         match self {

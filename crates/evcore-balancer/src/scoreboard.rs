@@ -62,9 +62,9 @@ struct Board<const N: usize> {
 }
 
 impl<const N: usize> Scoreboard<N> {
-    /// A scoreboard for this many workers, from 1 to 4096, with all numbers 0. The first `gauges`
-    /// numbers of a line are gauges, the others are counters. `N` must be from 1 to 512, which the
-    /// compiler checks.
+    /// Makes a scoreboard for this many workers, from 1 to 4096, with all numbers 0. The first
+    /// `gauges` numbers of a line are gauges, the others are counters. `N` must be from 1 to 512,
+    /// which the compiler checks.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ impl<const N: usize> Scoreboard<N> {
         }
     }
 
-    /// The numbers that this worker, or its predecessor in the same slot, has published. All 0 if
-    /// none has.
+    /// The numbers that this worker, or its predecessor in the same slot, has published. All are 0
+    /// if none has.
     ///
     /// # Panics
     ///
@@ -154,7 +154,7 @@ impl<const N: usize> Scoreboard<N> {
         self.board.release_dead(dead);
     }
 
-    /// The number of workers that the scoreboard has lines for.
+    /// The number of workers for which the scoreboard has lines.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.board.lines.len()

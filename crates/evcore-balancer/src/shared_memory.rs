@@ -1,7 +1,8 @@
 //! Memory that a process shares with the children that it forks.
 //!
-//! It is an anonymous shared mapping: all zero at first, inherited by `fork`, unmapped by `exec`,
-//! and freed with the last process that has it. It has no name, so a crash leaves nothing behind.
+//! The memory is an anonymous shared mapping: all zero at first, inherited by `fork`, unmapped by
+//! `exec`, and freed with the last process that has it. It has no name, so a crash leaves nothing
+//! behind.
 //!
 //! This is the only file of the crate with unsafe code.
 
@@ -26,7 +27,7 @@ pub(crate) struct SharedSlice<T: SharedContent> {
 /// # Safety
 ///
 /// Every field is an atomic (so that no access is a data race), all bytes zero is a valid value,
-/// and there is nothing to drop.
+/// and no field needs a drop.
 pub(crate) unsafe trait SharedContent: Send + Sync {}
 
 // SAFETY: an atomic integer; zero is a valid number.

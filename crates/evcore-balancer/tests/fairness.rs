@@ -1,5 +1,5 @@
-//! How evenly each policy spreads connections, and how many wake-ups it takes, in a model of the
-//! kernel's order of wake-ups.
+//! Measures the evenness and the wake-ups of each policy, in a model of the kernel's order of
+//! wake-ups.
 //!
 //! For a client, the model wakes the first registered worker that sleeps. Workers before it that do
 //! not sleep find the client at their next wait. A registration reports the clients that wait
@@ -20,13 +20,13 @@ struct Worker {
     balancer: Balancer,
     member: Member,
     active: u32,
-    /// Accepted since the last plan.
+    /// The number of clients accepted since the last plan.
     accepted: u32,
-    /// Number of clients that it may still accept in this turn.
+    /// The number of clients that the worker may still accept in this turn.
     allowed: u32,
     registered: bool,
     edge_triggered: bool,
-    /// The kernel has reported a client to it, or reports one at its next wait.
+    /// True if the kernel has reported a client to the worker, or reports one at its next wait.
     reported: bool,
     may_have_left_clients: bool,
     phase: Phase,
@@ -246,7 +246,7 @@ impl Server {
     }
 }
 
-/// When clients connect.
+/// The times at which clients connect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pattern {
     OneAtATime,
@@ -255,7 +255,7 @@ enum Pattern {
     UnevenClosing,
 }
 
-/// The lowest Jain index of ten runs, and the highest number of wake-ups per connection.
+/// Returns the lowest Jain index of ten runs, and the highest number of wake-ups per connection.
 fn measure(policy: Policy, workers: u32, pattern: Pattern) -> (f64, f64) {
     let runs = (0..10).map(|seed| {
         let mut server = Server::new(policy, workers, seed);
@@ -367,7 +367,7 @@ fn bare_exclusive_registrations_are_unfair() {
     assert!(jain < 0.5, "{jain}");
 }
 
-/// With `--nocapture` it prints the table from which the default slack was chosen.
+/// With `--nocapture` this prints the table from which the default slack was chosen.
 #[test]
 fn every_slack_is_even_and_a_wider_one_wakes_less() {
     let mut wakes_before = f64::MAX;

@@ -1,15 +1,15 @@
 //! The workers of a group that listen in turn, in every interleaving: they join, take over, fill up,
 //! get room, leave, and die after any of their operations.
 //!
-//! A worker is the [`Member`](group::Member) and the [`Balancer`](balancer::Balancer) that ship, with
-//! the policy [`LeastLoaded`](policy::Policy::LeastLoaded). The models include the files of `src`,
-//! over loom's atomics. The kernel (`loom/kernel.rs`) and what `evcore` does with a plan
-//! (`loom/worker.rs`) belong to the models.
+//! A worker is the [`Member`](group::Member) and the [`Balancer`](balancer::Balancer) that ship,
+//! with the policy [`LeastLoaded`](policy::Policy::LeastLoaded). The models include the files of
+//! `src`, over loom's atomics. The kernel (`loom/kernel.rs`) and the part of `evcore` that follows
+//! a plan (`loom/worker.rs`) belong to the models.
 //!
-//! At the end of a model each worker is woken for what has happened, until all sleep. Then a client
-//! connects, which a worker with room must accept. No delay passes meanwhile, except for a worker that
-//! the lock was refused. So a lost notification is found, whatever it was for. While no worker fills
-//! up, leaves or dies, one must listen at any time.
+//! At the end of a model each worker is woken for its events, until all sleep. Then a client
+//! connects, which a worker with room must accept. No delay passes meanwhile, except for a worker
+//! that was refused the lock. So every lost notification is found. While no worker fills up, leaves
+//! or dies, one must listen at any time.
 //!
 //! The work of two workers before they lead or notify is modelled by a cell that is not atomic,
 //! which the other one reads. loom fails if the two are not ordered. Each mutant is a model over
@@ -64,8 +64,9 @@ use notify::Notify;
 use sync::{Fault, inject};
 use worker::CAPACITY;
 
-/// The interleavings of two workers, with this many turns of each. The first one leads and does
-/// this. The second one begins and acts as given. (CI bounds their preemptions.)
+/// Checks pairs of workers. The first worker leads and does `first`. For the second one, `seconds`
+/// has its connections at the beginning, its act, and the number of turns of each worker. (CI
+/// bounds the preemptions.)
 fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     for &(begins, second, turns) in seconds {
         let workers = [(LISTENS, first), (begins, second)];
@@ -73,7 +74,8 @@ fn pairs(first: Act, seconds: &[(Option<usize>, Act, usize)]) {
     }
 }
 
-/// All interleavings of three workers would take hours.
+/// A model with at most three preemptions, because all interleavings of three workers would take
+/// hours.
 fn few_preemptions(workers: &[(Option<usize>, Act)]) -> Model {
     Model {
         preemptions: Some(3),
@@ -90,7 +92,7 @@ fn dying(workers: &[(Option<usize>, Act)], client: bool) -> Model {
     }
 }
 
-/// Each of two workers dies.
+/// Checks the death of each of two workers.
 fn deaths(workers: &[(Option<usize>, Act)], client: bool) {
     for dies in 0..workers.len() {
         dying(workers, client).check_deaths_of(dies);
@@ -211,8 +213,8 @@ fn the_worker_that_a_client_woke_dies() {
     dying(&workers, true).check_deaths_of(2);
 }
 
-/// Two workers on a poller without exclusive wake-ups. The one that has the lock listens, at first
-/// the first one. All interleavings, with one turn of each.
+/// Two workers on a poller without exclusive wake-ups. The owner of the lock listens; at first,
+/// that is the first worker. Checks all interleavings, with one turn of each worker.
 fn pairs_with_lock(first: Act, seconds: &[(Option<usize>, Act)], delays_pass: bool) {
     for &second in seconds {
         let model = Model {
@@ -232,7 +234,7 @@ fn a_worker_that_is_handed_the_lock_listens_at_once() {
 }
 
 #[test]
-fn a_worker_that_the_lock_is_refused_listens_after_its_delay() {
+fn a_worker_that_is_refused_the_lock_listens_after_its_delay() {
     for first in [Has(30), Has(CAPACITY), Later] {
         pairs_with_lock(
             first,

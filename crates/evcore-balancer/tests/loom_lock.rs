@@ -39,7 +39,7 @@ impl Guarded {
         })
     }
 
-    /// Tries the lock and, if it got it, writes. It does not unlock.
+    /// Tries the lock and, if it got it, writes. Does not unlock.
     fn lock_and_write(&self, slot: usize) -> bool {
         let locked = self.mutex.try_lock(id(slot));
         if locked {
@@ -49,8 +49,8 @@ impl Guarded {
         locked
     }
 
-    /// One turn of a worker, which tries the lock once, writes, and unlocks. Returns whether it got
-    /// the lock.
+    /// Runs one turn of a worker, which tries the lock once, writes, and unlocks. Returns whether
+    /// it got the lock.
     fn turn(&self, slot: usize) -> bool {
         let locked = self.lock_and_write(slot);
         if locked {
@@ -84,8 +84,8 @@ fn workers_exclude_each_other(workers: usize, turns: u32) {
     });
 }
 
-/// Worker 1 takes the lock and dies: with the lock, or after it has `released` it. Its parent reaps
-/// it, frees its lock and then takes a turn itself, while worker 2 takes a turn.
+/// Lets worker 1 take the lock and die: with the lock, or after it has `released` it. Its parent
+/// reaps it, frees its lock and then takes a turn itself, while worker 2 takes a turn.
 fn a_parent_frees_the_lock_of_a_dead_worker(released: bool) {
     loom::model(move || {
         let guarded = Guarded::new();

@@ -1,5 +1,5 @@
-//! Interleavings of readers with the lives of two workers in one slot, with at most 3 preemptions: the
-//! file that ships, over loom's atomics.
+//! Readers of the scoreboard, and two workers that live in one slot after each other. The models
+//! run the file that ships over loom's atomics, with at most 3 preemptions.
 //!
 //! A worker publishes and dies. Its parent reaps it, which here is a join, and releases its gauges.
 //! Then the replacement starts and continues the counters. Meanwhile another process reads. Each mutant
@@ -50,7 +50,7 @@ mod notify {
     pub(crate) trait Notify {}
 }
 
-/// The items of a group that the file needs. No model has one.
+/// The items of `group` that `scoreboard.rs` needs to compile.
 #[allow(dead_code, reason = "no model has a group")]
 mod group {
     use std::{fmt, marker::PhantomData, sync::Arc};
@@ -85,8 +85,8 @@ fn me() -> WorkerId {
     WorkerId::from_slot(0)
 }
 
-/// The steps of the worker that dies, its parent and its replacement: the shipped ones, or with one of
-/// them done wrongly.
+/// The steps of the worker that dies, of its parent and of its replacement. A mutant has one wrong
+/// step.
 #[derive(Clone, Copy)]
 struct Steps {
     publish: fn(&Scoreboard, [u64; 2]),
@@ -108,9 +108,9 @@ const SOUND: Steps = Steps {
 };
 
 impl Steps {
-    /// The first worker has 3 and then 5 connections, and serves a request with each. The second one has
-    /// 7 and then 9. A reader reads once, because loom misses races with a word that a thread has loaded
-    /// before: one reads at any time, and one after the first death.
+    /// The first worker has 3 and then 5 connections, and serves a request with each. The second
+    /// one has 7 and then 9. Two threads read once each, because loom misses races with a word that
+    /// a thread has loaded before. The first reads at any time, the second after the first death.
     fn check(self) {
         let mut model = loom::model::Builder::new();
         // All interleavings of the readers take minutes.
@@ -152,7 +152,7 @@ impl Steps {
     }
 }
 
-/// Reads once, and compares with what was published until then and may be there.
+/// Reads once, and asserts that both numbers are among those published.
 fn assert_published(board: &Scoreboard, open: &[u64], requests: &[u64]) {
     let numbers = board.read(me());
     let is_published = open.contains(&numbers[0]) && requests.contains(&numbers[1]);
@@ -206,7 +206,7 @@ fn mutant_a_replacement_that_begins_at_zero_is_caught() {
 
 #[test]
 #[should_panic(expected = "not published, or before")]
-fn mutant_a_number_that_is_cleared_before_it_is_stored_is_caught() {
+fn mutant_a_number_is_cleared_before_it_is_stored() {
     Steps {
         publish: |board, numbers| {
             board.publish(me(), &[0, 0]);

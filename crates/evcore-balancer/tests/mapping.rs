@@ -1,5 +1,5 @@
-//! Shared memory is unmapped. This test has a process of its own, so that no other test maps memory
-//! meanwhile.
+//! Tests that shared memory is unmapped. This test has a process of its own, so that no other test
+//! maps memory meanwhile.
 
 #![cfg(target_os = "linux")]
 

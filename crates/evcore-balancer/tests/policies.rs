@@ -3,8 +3,8 @@
 //! Each worker is the real `Balancer` over the real lock and the real membership. It follows a
 //! random script of turns. Time is a loop variable, in milliseconds.
 //!
-//! The test checks at each moment and at each plan that the lock never has two owners, that a full
-//! worker does not listen, and that no worker with room waits for longer than the delay and one turn
+//! The test checks three guarantees at each moment and at each plan. The lock never has two owners.
+//! A full worker does not listen. No worker with room waits for longer than the delay and one turn
 //! while none listens, counted from the last fault.
 
 use std::{mem, time::Duration};
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// The length of a run, which is at least forty delays.
 const END_MS: u64 = 2_000;
 const DELAY_MS_MAX: u64 = 50;
-/// Time that a leader leaves all clients to another worker.
+/// The time for which a leader leaves all clients to another worker.
 const YIELDS_MAX: Duration = Duration::from_millis(2);
 /// Handlers that take longer count as hanging.
 const HANDLERS_MS_MAX: u64 = 5;
@@ -26,10 +26,10 @@ const HANDLERS_MS_MAX: u64 = 5;
 /// One turn of a worker's script. After its last turn, a script begins again.
 #[derive(Clone, Debug)]
 struct Turn {
-    /// When an event ends the wait, unless the limit of the plan ends it before.
+    /// The time after which an event ends the wait, unless the limit of the plan ends it before.
     event_after_ms: Option<u64>,
     handlers_ms: u64,
-    /// The load of the worker after that, in thousandths of its capacity.
+    /// The load of the worker after the wait, in thousandths of its capacity.
     fullness: u32,
     accepted: u32,
     may_have_left_clients: bool,
@@ -62,9 +62,10 @@ struct Worker {
     balancer: Balancer,
     member: Option<Member>,
     load: Load,
-    /// It had room when it planned.
+    /// True if the worker had room when it planned.
     had_room: bool,
-    /// When it began to have room while no worker listened, or a later fault or probe.
+    /// The time from which the worker has had room while no worker listened, or the time of a later
+    /// fault or probe.
     unattended_since: Option<u64>,
     phase: Phase,
     /// The last plan. The listeners are registered if the plan listens.
@@ -104,7 +105,7 @@ impl Worker {
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     policy: Policy,
-    /// Their pollers have exclusive wake-ups.
+    /// True if the workers' pollers have exclusive wake-ups.
     exclusive: bool,
     in_group: bool,
     capacity: u32,
@@ -202,7 +203,7 @@ impl Server {
         let now_ms = self.now_ms;
         let worker = &mut self.workers[index];
         let mutex = self.group.mutex();
-        // A loop does this after its accepts, so it may have done it already.
+        // A loop unlocks after its accepts, so it may have done that already.
         mutex.unlock(worker.id);
         let before = worker.turn();
         let inputs = Inputs {
@@ -281,7 +282,7 @@ impl Server {
         self.restart_gap();
     }
 
-    /// Restarts the time without a listening worker: one listens now, or there was a fault.
+    /// Restarts the time without a listening worker: one listens now, or a fault has happened.
     fn restart_gap(&mut self) {
         for worker in &mut self.workers {
             worker.unattended_since = None;
@@ -358,7 +359,7 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
         Policy::LeastLoaded { .. } if !rules.exclusive => {
             plan.listening == (plan.holds_lock || probes)
         }
-        // A worker that is alone listens without exclusive wake-ups, and without limit.
+        // A worker that is alone listens without exclusive wake-ups, and without a limit.
         Policy::LeastLoaded { .. } => {
             let limited = plan.wait_at_most.is_some();
             !plan.holds_lock && (!plan.listening || plan.exclusive == limited)
@@ -428,7 +429,7 @@ fn rare_faults() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// Every policy, on a poller with exclusive wake-ups and on one without.
+/// Returns every policy, on a poller with exclusive wake-ups and on one without.
 fn rules() -> impl Strategy<Value = Rules> {
     let policy = prop_oneof![
         2 => Just(Policy::Off),

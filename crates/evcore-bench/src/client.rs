@@ -11,7 +11,8 @@ use crate::pace::PATIENCE;
 pub(crate) struct Client(TcpStream);
 
 impl Client {
-    /// Connects, which over loopback takes no worker: the kernel does it, up to the backlog.
+    /// Connects. Over loopback this needs no worker, because the kernel completes connections up to
+    /// the backlog.
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
         let client = Client(TcpStream::connect(address)?);
         client.patience(PATIENCE);

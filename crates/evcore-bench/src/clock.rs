@@ -1,4 +1,5 @@
-//! Clocks: a read, and an HTTP date; also of the shared clock, while another thread updates it.
+//! Clocks: the cost of a read and of an HTTP date. The shared clock is also read while another
+//! thread updates it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use crate::run::{Run, ns_each};
 /// Number of reads in a round.
 const READS: usize = 1 << 20;
 
-/// Time between updates of the shared clock meanwhile: a loop with little to do.
+/// Time between updates of the shared clock by the other thread, as in a loop with little to do.
 const UPDATE_EVERY: Duration = Duration::from_millis(1);
 
 /// Measures all clocks.
@@ -47,11 +48,11 @@ fn ns<T>(reads: usize, mut read: impl FnMut() -> T) -> f64 {
     })
 }
 
-/// The measuring loop, then each peer.
+/// Times the measuring loop, and then each peer.
 fn read(shared: &SharedClock, n: usize) -> Vec<(&'static str, f64)> {
     let (clock, quanta) = (Clock::system(), quanta::Clock::new());
     quanta::set_recent(quanta.now());
-    // Seen through `black_box`, or the compiler would read once for all.
+    // Without `black_box` the compiler would read only once.
     let clock = || black_box(&clock);
     let seconds = || black_box(1_774_746_000);
     let now = || UNIX_EPOCH + Duration::from_secs(seconds());

@@ -11,14 +11,15 @@ use crate::{pollers, timers};
 /// The file of limits, from the root.
 const LIMITS: &str = "crates/evcore-bench/counts.txt";
 
-/// Advice for an excess that is wanted.
+/// Advice for an intended excess.
 const ADVICE: &str = "`evcore-bench counts --update` writes the new ones";
 
-/// By how much a count may exceed its limit: other versions of the C library differ a little.
+/// The most by which a count may exceed its limit, because versions of the C library differ a
+/// little.
 const MARGIN: f64 = 1.03;
 
-/// A count that exceeds its limit is taken again, because a policy plans more often on a busy machine:
-/// its delays pass while the loop is counted.
+/// Number of attempts. A count above its limit is taken again: on a busy machine, a policy's delays
+/// pass while the loop is counted, so it plans more often.
 const ATTEMPTS: usize = 3;
 
 /// Counts everything in the file, and prints each count with its limit.
@@ -87,7 +88,7 @@ fn counted(run: &Run, cells: &[String]) -> Report {
     report
 }
 
-/// A cell without a count: its tool is not installed, or it is an error.
+/// Handles a cell without a count. If its tool is installed, that is an error.
 fn absent(cell: &str, report: &Report) -> Result {
     if report.absent.is_empty() {
         return Err(format!("{LIMITS}: there is no such count: {cell}").into());

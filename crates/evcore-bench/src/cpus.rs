@@ -1,4 +1,5 @@
-//! Servers are on the first CPU, clients on the last, so that neither waits for the other's.
+//! The CPUs: the first one for servers and the last one for clients, so that neither waits for the
+//! other.
 
 use std::sync::OnceLock;
 
@@ -8,8 +9,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Descriptors that are not watched: the standard ones, and the peers' own.
 const OTHERS: usize = 100;
 
-/// The CPUs of the servers and of the clients, of those that this thread may use at first; the same
-/// if there is only one.
+/// The first and the last of the CPUs that this thread could use at first. They are the same if
+/// there is only one.
 pub(crate) fn cpus() -> [usize; 2] {
     static CPUS: OnceLock<[usize; 2]> = OnceLock::new();
     *CPUS.get_or_init(|| {
@@ -34,12 +35,12 @@ pub(crate) fn become_client() {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Lets the process have as many descriptors as it may, and returns how many there can be for
-/// sockets and the like.
+/// Raises the limit on descriptors as far as possible, and returns how many sockets the process can
+/// have.
 pub(crate) fn most_descriptors() -> usize {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let current = maximum;
-    // Where it is refused, there are as many as before.
+    // If it is refused, the limit stays as it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(most).map_or(usize::MAX, |most| most.saturating_sub(OTHERS))

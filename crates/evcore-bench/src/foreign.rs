@@ -1,4 +1,4 @@
-//! The peers in C, by the table of functions that each file of `c/` has.
+//! The peers in C. Each file of `c/` has a table of functions.
 
 #![allow(unsafe_code, reason = "it calls C")]
 
@@ -11,7 +11,7 @@ use crate::pollers::{Pairs, PeerPoller, Ring};
 use crate::report::Report;
 use crate::timers::{PeerQueue, Step};
 
-/// As `struct peer` in `c/peer.h`, where the functions are described.
+/// The layout of `struct peer` in `c/peer.h`, where the functions are described.
 #[repr(C)]
 pub(crate) struct Functions {
     create: unsafe extern "C" fn(*const OwnedFd, usize, usize, c_int, c_long) -> *mut c_void,
@@ -34,12 +34,12 @@ macro_rules! peers {
             $(#[cfg($library)] safe static $table: Functions;)*
         }
 
-        /// Those that were found when this was built.
+        /// The peers that `build.rs` has found.
         pub(crate) fn installed() -> Vec<(&'static str, &'static Functions)> {
             vec![$(#[cfg($library)] ($name, &$table)),*]
         }
 
-        /// Records the absence of those that are not installed.
+        /// Records the absence of peers that are not installed.
         pub(crate) fn record_absent(report: &mut Report) {
             for (name, is_here) in [$(($name, cfg!($library))),*] {
                 if !is_here {
@@ -69,7 +69,7 @@ impl Functions {
     }
 }
 
-/// A loop of one of them.
+/// A loop of one peer.
 pub(crate) struct Foreign<'a> {
     functions: &'static Functions,
     // Invariant: the pointer that `create` returned, which is not null; there is no other copy.
@@ -80,7 +80,7 @@ pub(crate) struct Foreign<'a> {
 }
 
 impl<'a> Foreign<'a> {
-    /// `due` is as in `c/peer.h`.
+    /// Creates a loop. `due` is described in `c/peer.h`.
     pub(crate) fn new(
         functions: &'static Functions,
         watched: &'a [OwnedFd],

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the words after the program's name, and runs what they name.
+/// Parses the arguments, and runs the command that they name.
 fn run() -> Result {
     let mut run = Run {
         quick: false,

@@ -1,4 +1,4 @@
-//! The memory of idle connections: what the core's tables take of the C library's heap.
+//! The memory of idle connections: the part of the C library's heap that the core's tables take.
 
 #![allow(unsafe_code, reason = "it calls `mallinfo2`")]
 
@@ -12,13 +12,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::report::Report;
 use crate::run::{Run, each};
 
-/// Just before and just after tables double, and between.
+/// Numbers of connections just before and just after tables double, and between.
 const COUNTS: [usize; 10] = [
     1_000, 1_024, 1_025, 2_000, 4_096, 4_097, 8_192, 8_193, 12_000, 16_385,
 ];
 const MOST: usize = 20_000;
 
-/// Measures each number of connections once: a count does not vary.
+/// Measures each number of connections once, because counts do not vary.
 pub(crate) fn measure(_: &Run, report: &mut Report) {
     let left = crate::cpus::most_descriptors().min(MOST);
     let open = || eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor is left");
@@ -54,9 +54,9 @@ fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
     each(heap() - before, descriptors.len())
 }
 
-/// The bytes in use.
+/// The bytes of the heap in use.
 fn heap() -> u64 {
-    // SAFETY: it takes nothing; no other thread uses the heap meanwhile.
+    // SAFETY: the call has no argument, and no other thread uses the heap meanwhile.
     let info = unsafe { libc::mallinfo2() };
     (info.uordblks + info.hblkhd) as u64
 }

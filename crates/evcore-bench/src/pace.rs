@@ -3,17 +3,17 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time that any immediate answer of a server may take: far longer than a working one needs.
+/// The limit for an immediate answer of a server. A working server takes far less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does nothing for that long.
+/// Does nothing for this long.
 pub(crate) fn pause(time: Duration) {
     #[expect(clippy::disallowed_methods, reason = "a measurement has a duration")]
     thread::sleep(time);
 }
 
-/// Waits until a condition is true, and returns whether it became true. At first it looks without a
-/// pause, for what takes microseconds.
+/// Waits until a condition is true, and returns whether it became true. The first checks come
+/// without a pause, for conditions that take microseconds.
 pub(crate) fn until(mut condition: impl FnMut() -> bool) -> bool {
     const AT_FIRST: Duration = Duration::from_millis(1);
     let began = Instant::now();

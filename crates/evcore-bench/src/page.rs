@@ -17,14 +17,14 @@ use crate::targets::Target;
 pub(crate) struct Part {
     pub(crate) name: String,
     title: String,
-    /// Number of measurements of each peer. Fifteen for short rounds: a virtual machine's pace
-    /// changes within seconds, and the median of many short rounds varies less than the median of a
-    /// few long ones.
+    /// Number of measurements of each peer. Short rounds get fifteen, because a virtual machine's
+    /// speed changes within seconds. The median of many short rounds varies less than the median of
+    /// a few long ones.
     pub(crate) rounds: usize,
     /// The peers with the command that prints the version of each.
     #[serde(default)]
     pub(crate) versions: BTreeMap<String, String>,
-    /// The result in a sentence. Cells stand in braces, as [`Report::figures`] has them.
+    /// The result in a sentence. Cells stand in braces, in the form that [`Report::figures`] takes.
     headline: String,
     #[serde(default)]
     pictures: Vec<Picture>,
@@ -81,7 +81,7 @@ pub(crate) fn write(run: &Run, docs: &Path) -> Result {
 }
 
 impl Part {
-    /// In short: a sentence, the pictures and the verdicts.
+    /// The part in short: a sentence, the pictures and the verdicts.
     fn section(&self, report: Option<&Report>) -> String {
         let mut text = format!("## {}\n\n", self.title);
         if let Some(report) = report {
@@ -102,7 +102,7 @@ impl Part {
         text + "\n"
     }
 
-    /// Everything that was measured.
+    /// The page with all figures of the part.
     fn full(&self, report: &Report) -> String {
         let context = context(report, "; ");
         let mut text = format!("# {}: all figures\n\n", self.title);
@@ -154,7 +154,7 @@ impl Table {
     }
 }
 
-/// When, where and from which commit.
+/// The time, the machine and the commit of a report.
 fn context(report: &Report, between: &str) -> String {
     let all = report.context.iter();
     let all: Vec<String> = all.map(|(name, it)| format!("{name} {it}")).collect();

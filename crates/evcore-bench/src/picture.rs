@@ -12,7 +12,7 @@ use crate::run;
 /// A picture of a table.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Picture {
-    /// Also the name of its file, without `.svg`.
+    /// The name of the table, and of the picture's file without `.svg`.
     pub(crate) table: String,
     pub(crate) title: String,
     columns: Vec<String>,
@@ -23,8 +23,8 @@ const BAR: i32 = 14;
 const NAMES: i32 = 190;
 
 impl Picture {
-    /// Draws bars by row into `folder`, with their numbers: plain rectangles, so that names of any
-    /// length fit.
+    /// Draws the bars of each row, with their numbers, into a file of `folder`. Bars are plain
+    /// rectangles, so that names of any length fit.
     pub(crate) fn draw(&self, unit: &str, report: &Report, folder: &Path) -> Result {
         let path = folder.join(format!("{}.svg", self.table));
         let title = format!("{} ({unit})", self.title);

@@ -1,7 +1,7 @@
 //! Other processes: their state and CPU time in `/proc`, and signals to them.
 //!
-//! A process may end at any time, so one that is gone, or cannot be read, sleeps, has no children and
-//! has used nothing.
+//! A process may end at any time. One that is gone or cannot be read counts as asleep, without
+//! children and without CPU time.
 
 use std::time::Duration;
 
@@ -18,16 +18,17 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     children.unwrap_or_default()
 }
 
-/// Returns whether it sleeps, is stopped or is gone. strace stops it before and after each call:
-/// `t`.
+/// Returns whether the process sleeps, is stopped or is gone. strace stops it before and after each
+/// call (`t`).
 pub(crate) fn is_asleep(pid: u32) -> bool {
     stat(pid).map_or(true, |stat| !['R', 'D', 't'].contains(&stat.state))
 }
 
-/// Number of times that it has gone to sleep: as often as it was woken, and once more while it
-/// sleeps.
+/// Number of times that the process has gone to sleep: as often as it was woken, and once more
+/// while it sleeps.
 ///
-/// A wait that finds something at once does not count. It costs the process nothing, unlike strace.
+/// A wait that finds an event at once does not count. Unlike strace, this costs the process
+/// nothing.
 pub(crate) fn sleeps(pid: u32) -> u64 {
     let status = of(pid).and_then(|process| process.status()).ok();
     let switches = status.and_then(|status| status.voluntary_ctxt_switches);
@@ -41,9 +42,9 @@ pub(crate) fn age(pid: u32) -> Duration {
     now.saturating_sub(Duration::from_nanos(began * TICK_NS))
 }
 
-/// Nanoseconds of CPU time that it has used, all threads together: the user's, and all.
+/// Nanoseconds of CPU time that all threads of a process have used: in user mode, and in total.
 ///
-/// The user's is sampled. All is the scheduler's own count, which is exact.
+/// User time is sampled. The total is the scheduler's own count, which is exact.
 pub(crate) fn cpu_ns(pid: u32) -> [u64; 2] {
     let user = stat(pid).map_or(0, |stat| stat.utime);
     let threads = of(pid)

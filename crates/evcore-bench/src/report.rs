@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Everything that a part measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// When, where and from which commit: names with their values, in the order of the page.
+    /// The time, the machine and the commit: names with their values, in the order of the page.
     pub(crate) context: Vec<(String, String)>,
     /// The peers' versions.
     pub(crate) versions: BTreeMap<String, String>,
@@ -53,13 +53,13 @@ impl Report {
         self.absent.insert(peer.to_owned(), reason.to_owned());
     }
 
-    /// The value, or else records why a peer takes no part.
+    /// Returns the value, or records why a peer takes no part.
     pub(crate) fn or_absent<T>(&mut self, peer: &str, it: Result<T, impl ToString>) -> Option<T> {
         it.map_err(|reason| self.absent(peer, &reason.to_string()))
             .ok()
     }
 
-    /// Each peer (1) or column (2) of a table: the names of its rows and columns.
+    /// The names of a table's peers (1) or columns (2).
     pub(crate) fn names(&self, table: &str, place: usize) -> Vec<&str> {
         let mut names = Vec::new();
         for (cell, _) in self.cells.iter().filter(|(cell, _)| cell[0] == table) {
@@ -70,8 +70,8 @@ impl Report {
         names
     }
 
-    /// The figures of a cell as `page.json` names it, in each column if that is `*`; `None` for each
-    /// that was not measured.
+    /// The figures of a cell that `page.json` names. The column `*` stands for all columns. A
+    /// figure that was not measured is `None`.
     ///
     /// `table|peer|column` is the median. `|other` after it makes it the ratio to another peer (the
     /// median of the ratios within each round), `|-other` the difference, and `|max` or `|min` the greatest or least value.
@@ -95,7 +95,7 @@ impl Report {
         columns.into_iter().map(figure).collect()
     }
 
-    /// `None` if the peer has no values in this column.
+    /// The spread of a cell; `None` if the peer has no values in this column.
     pub(crate) fn spread(&self, table: &str, peer: &str, column: &str) -> Option<Spread> {
         Spread::of(self.values([table, peer, column])?)
     }
@@ -115,7 +115,7 @@ impl Report {
 }
 
 impl Spread {
-    /// `None` without values.
+    /// The spread of some values; `None` if there are none.
     pub(crate) fn of(values: &[f64]) -> Option<Spread> {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);

@@ -49,7 +49,8 @@ fn count(run: &Run, program: &Program, clients: u32, requests: u32) -> Counts {
     let server = program.start(0).expect("strace is installed");
     let connect = |_| {
         let client = Client::connect(server.address).expect("it listens");
-        // Or a first request may come together with its connection, which saves calls.
+        // Without the wait, a first request may come together with its connection, which saves
+        // calls.
         server.wait_until_idle();
         client
     };
@@ -62,7 +63,7 @@ fn count(run: &Run, program: &Program, clients: u32, requests: u32) -> Counts {
             client.answer().expect("a response");
         }
     }
-    // So that each run has the ends of all connections.
+    // All connections end now, so that each run includes their ends.
     drop(clients);
     server.wait_until_idle();
     // strace prints when it ends.

@@ -19,9 +19,9 @@ const LOAD: &str = "cut -d ' ' -f 1,2 /proc/loadavg";
 /// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// One round, with fewer operations: shows that everything works.
+    /// One round with fewer operations, to see that everything works.
     pub(crate) quick: bool,
-    /// The directory of the results, and of what tools leave.
+    /// The directory of the results and of the tools' files.
     pub(crate) folder: PathBuf,
     /// The example server, for the parts that start it.
     pub(crate) httpd: PathBuf,
@@ -30,8 +30,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Runs `round` as often as there are rounds. All peers take turns within a round, so
-    /// that a disturbance meets all of them.
+    /// Runs `round` for each of the rounds. All peers take turns within a round, so that a
+    /// disturbance affects all of them.
     pub(crate) fn rounds(&self, what: &str, mut round: impl FnMut()) {
         for number in 1..=self.rounds {
             eprintln!("{what}: round {number} of {}", self.rounds);
@@ -62,7 +62,7 @@ impl Run {
             ("duration", format!("{} s", began.elapsed().as_secs())),
         ];
         for (peer, line) in &part.versions {
-            // The first number with a dot, and what follows.
+            // The version is the first number with a dot, and what follows it.
             let first = format!("{line} | grep -oE '[0-9]+[.][^ ]+' | head -n 1");
             let version = Some((peer.clone(), printed(&first)));
             let version = version.filter(|(_, version)| !version.is_empty());
@@ -85,15 +85,15 @@ impl Run {
     }
 }
 
-/// Nanoseconds of this thread's CPU time that each of `operations` takes: the time of other
-/// processes is not in it. Costs two system calls, so `work` must last much longer.
+/// Nanoseconds of this thread's CPU time per operation. The time of other processes does not count.
+/// Costs two system calls, so `work` must last much longer.
 pub(crate) fn ns_each(operations: usize, work: impl FnOnce()) -> f64 {
     let start = cpu_ns();
     work();
     each(cpu_ns() - start, operations)
 }
 
-/// The share of each of `operations`.
+/// The share of one operation.
 pub(crate) fn each(whole: u64, operations: usize) -> f64 {
     whole as f64 / operations.max(1) as f64
 }

@@ -17,9 +17,9 @@ use crate::{pace, process};
 
 /// A server that can be started.
 ///
-/// Its lines are for the shell, in the root of the source tree. They have the variables `HTTPD` (the
-/// example server), `FOLDER` (the directory of all files) and `CLIENT_CPU`. The line of a start also
-/// has `NAME`, `ADDRESS` and `WORKERS`; the line of a proxy, `UPSTREAM`.
+/// Its lines run in the shell, in the root of the source tree. They have the variables `HTTPD` (the
+/// example server), `FOLDER` (the directory of all files) and `CLIENT_CPU`. The line of a start
+/// also has `NAME`, `ADDRESS` and `WORKERS`; the line of a proxy, `UPSTREAM`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
     /// The parts that measure it.
@@ -36,12 +36,12 @@ pub(crate) struct Program {
     variables: Vec<(&'static str, OsString)>,
 }
 
-/// A server that serves. All of it ends with its value.
+/// A server that serves. All its processes end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
-    /// Number of requested workers; 0 if it has one worker in any case, or does all by itself.
+    /// Number of requested workers; 0 for a server that has no choice of workers.
     pub(crate) workers: usize,
     process: Child,
 }
@@ -61,21 +61,21 @@ pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Progra
     all
 }
 
-/// Where servers have files.
+/// The directory of the servers' files.
 pub(crate) fn folder(run: &Run) -> PathBuf {
     let folder = run.folder.join("servers");
-    // If it cannot be made, a server does not start.
+    // If the directory cannot be made, a server will not start.
     let _ = fs::create_dir_all(&folder);
     folder
 }
 
 impl Program {
-    /// Sets a variable of its lines.
+    /// Sets a variable for the program's lines.
     pub(crate) fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
         self.variables.push((name, value.into()));
     }
 
-    /// Starts it on all CPUs that this thread may use, from here on.
+    /// From now on, starts the program on all CPUs that this thread may use.
     pub(crate) fn use_all_cpus(&mut self) {
         let usable: Vec<String> = usable().iter().map(usize::to_string).collect();
         self.cpus = usable.join(",");
@@ -98,11 +98,11 @@ impl Program {
         }
     }
 
-    /// Starts it on its CPUs, and waits until it serves.
+    /// Starts the program on its CPUs, and waits until it serves.
     ///
     /// # Errors
     ///
-    /// The reason why it does not serve.
+    /// The reason for which it does not serve.
     pub(crate) fn start(&self, workers: usize) -> Result<Server, String> {
         let mut server = self.launch(workers).map_err(|error| error.to_string())?;
         let mut is_alive = true;
@@ -117,9 +117,10 @@ impl Program {
         Ok(server)
     }
 
-    /// Starts it, without waiting. It ends with this thread.
+    /// Starts the program without waiting. The server ends with this thread.
     pub(crate) fn launch(&self, workers: usize) -> io::Result<Server> {
-        // An address that nothing uses: not every server can print the port that the kernel chose.
+        // The address is unused. It is chosen here, because not every server can print the port
+        // that the kernel chose.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let cpu = match &self.cpus {
             all if all.is_empty() => cpus()[0].to_string(),
@@ -142,7 +143,7 @@ impl Program {
 }
 
 impl Server {
-    /// The process ids of the workers that there are now, or of the only process.
+    /// The process ids of the present workers, or of the only process.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let workers = process::children(self.process.id());
         if self.workers == 0 && workers.is_empty() {
@@ -151,28 +152,28 @@ impl Server {
         workers
     }
 
-    /// Returns whether it has all its workers.
+    /// Returns whether the server has all its workers.
     pub(crate) fn is_whole(&self) -> bool {
         self.pids().len() == self.workers.max(1)
     }
 
     /// Waits until every worker is asleep.
     ///
-    /// Over loopback, a worker that is woken by a connection or by bytes is awake by the time that
-    /// sending them returns. So when all are asleep again, all that followed from it is done.
+    /// Over loopback, a connection or bytes have woken their worker when the call that sends them
+    /// returns. So when all workers are asleep again, their work is done.
     ///
     /// # Panics
     ///
-    /// If one never sleeps: it spins.
+    /// If a worker never sleeps, because it spins.
     pub(crate) fn wait_until_idle(&self) {
         let pids = self.pids();
         let are_asleep = || pids.iter().all(|pid| process::is_asleep(*pid));
-        // Twice: one may have woken another that was looked at before.
+        // It checks twice, because a worker may have woken another one that was checked before.
         let rests = pace::until(|| are_asleep() && are_asleep());
         assert!(rests, "{}: workers {pids:?} never sleep", self.name);
     }
 
-    /// Number of times that its workers have gone to sleep, together.
+    /// Number of times that all workers together have gone to sleep.
     pub(crate) fn sleeps(&self) -> u64 {
         self.pids().into_iter().map(process::sleeps).sum()
     }

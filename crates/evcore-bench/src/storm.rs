@@ -1,5 +1,5 @@
-//! A storm: all registrations become ready at the same time, and the program removes each when it is
-//! reported. And a drop: a poller goes that still has all of its registrations.
+//! A storm: all registrations become ready at the same time, and the program removes each when it
+//! is reported. And a drop: a poller is dropped that still has all of its registrations.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

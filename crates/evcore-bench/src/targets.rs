@@ -10,19 +10,20 @@ pub(crate) struct Target {
     what: String,
     /// `at most` or `at least`, a number, and perhaps its unit.
     bound: String,
-    /// The cells that are judged, as [`Report::figures`] has them: the worst of them counts.
+    /// The cells that are judged, in the form that [`Report::figures`] takes. The worst of them
+    /// counts.
     cells: Vec<String>,
-    /// Why it is missed, if that has a reason that no work on the code removes.
+    /// The reason why the target is missed, if no work on the code can remove it.
     reason: Option<String>,
 }
 
 impl Target {
-    /// Its row on the page: what, the bound, what was reached, and the verdict.
+    /// The target's row on the page: its name, the bound, the figure and the verdict.
     pub(crate) fn row(&self, report: &Report) -> String {
         let words: Vec<&str> = self.bound.split(' ').collect();
         let bound: f64 = words[2].parse().expect("a bound has a number");
         let figures = self.cells.iter().flat_map(|cell| report.figures(cell));
-        // `None` if one of them is missing.
+        // The result is `None` if one figure is missing.
         let figures: Option<Vec<f64>> = figures.collect();
         let (worst, sign): (fn(f64, f64) -> f64, _) = match words[1] {
             "least" => (f64::min, -1.0),
@@ -46,7 +47,7 @@ impl Target {
     }
 }
 
-/// By how much a bound is missed.
+/// The part by which a bound is missed.
 fn part_of(value: f64, bound: f64) -> String {
     match 100.0 * (value / bound - 1.0).abs() {
         _ if bound == 0.0 => number(value),

@@ -1,8 +1,8 @@
 //! Counting by other programs: instructions by callgrind, allocations by memcheck, system calls by
 //! strace.
 //!
-//! Each runs `evcore-bench count` at two lengths. The difference is what the operations take:
-//! neither the start nor the setup is in it.
+//! Each tool runs `evcore-bench count` at two lengths. The difference is the cost of the
+//! operations, without the start and the setup.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,11 +15,12 @@ use crate::run::{Run, shell};
 pub(crate) enum Tool {
     /// `Ir`: instructions in user mode.
     Callgrind,
-    /// Also `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. Takes twice as long.
+    /// Also `D1mr`, `D1mw`, `DLmr`, `DLmw`: misses of simulated data caches. The run takes twice as
+    /// long.
     CacheSim,
-    /// `allocs`.
+    /// `allocs`: allocations.
     Memcheck,
-    /// The calls by their names.
+    /// The number of each system call, by its name.
     Strace,
 }
 
@@ -32,8 +33,8 @@ const MEMCHECK: &str = "valgrind --tool=memcheck --leak-check=no";
 const STRACE: &str = "strace -c -f";
 
 impl Tool {
-    /// The command, which the program to count follows; and two numbers of operations, which are enough
-    /// for an exact difference in little time.
+    /// The command, before the program that it counts, and two numbers of operations. They are
+    /// enough for an exact difference in little time.
     fn command(self) -> (&'static str, [u32; 2]) {
         match self {
             Tool::Callgrind => (CALLGRIND, [4_000, 24_000]),
@@ -43,7 +44,7 @@ impl Tool {
         }
     }
 
-    /// Returns whether it is not installed, which is recorded.
+    /// Returns whether the tool is not installed, and records that.
     pub(crate) fn is_missing(self, report: &mut Report) -> bool {
         let (command, _) = self.command();
         let program = command.split(' ').next().unwrap_or_default();
@@ -51,8 +52,8 @@ impl Tool {
         report.or_absent(program, version).is_none()
     }
 
-    /// The cost of each operation. The words of `evcore-bench count` have `@` for the peer and `#`
-    /// for the number of operations.
+    /// The cost of each operation. `words` are the arguments of `evcore-bench count`, with `@` for
+    /// the peer and `#` for the number of operations.
     ///
     /// # Panics
     ///
@@ -76,7 +77,7 @@ impl Tool {
             word => word,
         });
         let this = std::env::current_exe().expect("this program has a path");
-        // With this program and its words. Both programs print to the standard error.
+        // The tool runs this program with its arguments. Both print to the standard error.
         let mut command = shell(&format!("{} \"$0\" count \"$@\"", self.command().0));
         let output = command.arg(this).args(words).output();
         let output = output.expect("a shell is installed");
@@ -85,7 +86,7 @@ impl Tool {
         self.parse(&text)
     }
 
-    /// The tool's summary.
+    /// Parses the tool's summary.
     ///
     /// # Panics
     ///
@@ -103,7 +104,8 @@ impl Tool {
                 .take(1)
                 .map(|count| ("allocs", count))
                 .collect(),
-            // Share of the time, seconds, microseconds a call, calls, perhaps errors, name.
+            // The columns are: share of the time, seconds, microseconds per call, calls, perhaps
+            // errors, name.
             Tool::Strace => {
                 let rows = text.lines().map(|line| line.split_whitespace().collect());
                 let rows =

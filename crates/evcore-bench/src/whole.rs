@@ -36,7 +36,7 @@ const PROXIED: [LoadOf; 5] = [
     (BODIES, "1 MiB, 8", "/bytes/1048576", 8, false),
 ];
 
-/// Of this table, a figure is of a KiB of the body.
+/// The table whose figures are per KiB of the body.
 const BODIES: &str = "proxied body";
 
 /// Measures all servers.
@@ -51,7 +51,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     saturate_all("files", &programs, &FILES, run, report);
 }
 
-/// Measures all proxies: each forwards to `httpd`, which shares the last CPU with the client.
+/// Measures all proxies. Each forwards to `httpd`, which shares the last CPU with the client.
 pub(crate) fn measure_proxies(run: &Run, report: &mut Report) {
     let upstream = server::programs(run, report, "upstream")[0].start(0);
     let Some(upstream) = report.or_absent("httpd", upstream) else {
@@ -64,7 +64,7 @@ pub(crate) fn measure_proxies(run: &Run, report: &mut Report) {
     saturate_all("proxies", &programs, &PROXIED, run, report);
 }
 
-/// Starts all servers in each round, and passes on those that serve.
+/// Starts all servers in each round, and calls `round` with those that serve.
 fn rounds(
     what: &str,
     peers: &[Program],
@@ -72,7 +72,7 @@ fn rounds(
     report: &mut Report,
     mut round: impl FnMut(&[Server], &mut Report),
 ) {
-    // Not before, because the peers are built on all CPUs.
+    // This comes only now, because the peers are built on all CPUs.
     become_client();
     run.rounds(what, || {
         let servers = peers.iter();
@@ -90,7 +90,7 @@ fn saturate_all(what: &str, peers: &[Program], loads: &[LoadOf], run: &Run, repo
                 let mut load = connect(server.address, *connections, path);
                 load.closes = *closes;
                 let [_, cpu_ns, _] = saturate(server, &mut load, run);
-                // µs for a request, or ns for each of the KiB of its body.
+                // The unit is µs per request, or ns per KiB of its body.
                 let divisor = if *table == BODIES { 1024.0 } else { 1e3 };
                 report.add(table, &server.name, column, cpu_ns / divisor);
             }
@@ -111,7 +111,7 @@ fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
         add("rate", rate / 1e3);
         rates.insert(server.name.as_str(), rate);
     }
-    // Without nginx, the rate of `httpd`.
+    // Without nginx, the rate is half of the one of `httpd`.
     let half = rates.get("nginx").or_else(|| rates.get("httpd"));
     let half = half.map_or(f64::INFINITY, |rate| rate / 2.0);
     for server in servers {
@@ -129,7 +129,7 @@ fn ms(run: &Run, ms: u64) -> Duration {
     Duration::from_millis(if run.quick { ms / 5 } else { ms })
 }
 
-/// Connections to a server, for requests of this path.
+/// Opens connections to a server, for requests of this path.
 fn connect(server: SocketAddr, connections: u32, path: &str) -> Load {
     let load = Load::new(server.into(), path, connections);
     let mut load = load.expect("a descriptor is left");
@@ -138,15 +138,15 @@ fn connect(server: SocketAddr, connections: u32, path: &str) -> Load {
     load
 }
 
-/// Runs a load without an error, and returns how long that took.
+/// Runs a load, which must have no error, and returns how long that took.
 pub(crate) fn run_load(load: &mut Load, rate: f64, time: Duration) -> Duration {
     let took = load.run(rate, time).expect("its loop can go on");
     assert!(load.errors.is_empty(), "{:?}", load.errors);
     took
 }
 
-/// The cost of a request if requests are sent as fast as responses arrive: nanoseconds of the
-/// user's time and of all CPU time; and the number of requests a second.
+/// Saturates a server: each connection sends its next request when a response arrives. Returns
+/// nanoseconds of user time and of all CPU time per request, and requests per second.
 fn saturate(server: &Server, load: &mut Load, run: &Run) -> [f64; 3] {
     run_load(load, f64::INFINITY, ms(run, 100));
     let pid = server.pids()[0];
@@ -160,9 +160,10 @@ fn saturate(server: &Server, load: &mut Load, run: &Run) -> [f64; 3] {
 }
 
 const UNDER_WAY: u32 = 64;
-/// The kernel drops datagrams that it has no room for.
+/// Time after which a question counts as lost, because the kernel drops datagrams that it has no
+/// room for.
 const LOST_AFTER: Duration = Duration::from_millis(200);
-/// One question of DNS: for the address of `example.org`.
+/// A DNS question for the address of `example.org`.
 const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";
 
 /// Measures how many questions the example `udp` answers.
@@ -179,7 +180,7 @@ pub(crate) fn measure_datagrams(run: &Run, report: &mut Report) {
     });
 }
 
-/// Number of answers a second, with 64 questions under way.
+/// Number of answers per second, with 64 questions under way.
 fn answers_a_second(program: &Program, time: Duration) -> io::Result<f64> {
     let server = program.launch(0)?;
     let client = UdpSocket::bind("127.0.0.1:0")?;

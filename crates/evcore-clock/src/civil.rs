@@ -17,26 +17,26 @@ const DAYS_A_CYCLE: u32 = 146_097;
 /// A date and a time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
-    /// 1970 to 9999.
+    /// The year, 1970 to 9999.
     pub(crate) year: u32,
-    /// 1 to 12.
+    /// The month, 1 to 12.
     pub(crate) month: u32,
-    /// 1 to 31.
+    /// The day of the month, 1 to 31.
     pub(crate) day: u32,
-    /// 0 to 6, from Sunday.
+    /// The day of the week, 0 to 6 from Sunday.
     pub(crate) weekday: u32,
-    /// 0 to 23.
+    /// The hour, 0 to 23.
     pub(crate) hour: u32,
-    /// 0 to 59.
+    /// The minute, 0 to 59.
     pub(crate) minute: u32,
-    /// 0 to 59.
+    /// The second, 0 to 59.
     pub(crate) second: u32,
 }
 
 impl Civil {
     /// The local time at `unix_seconds` with an offset of `offset_seconds` from UTC.
     ///
-    /// The sum is limited to the years 1970 to 9999, not the instant: otherwise an offset could still
+    /// The sum is limited to the years 1970 to 9999. Limiting the instant alone would let an offset
     /// lead out of the range.
     pub(crate) fn at(unix_seconds: i64, offset_seconds: i32) -> Self {
         let local = unix_seconds
@@ -61,7 +61,7 @@ impl Civil {
 
 /// The date that is `days` after 1970-01-01.
 ///
-/// It counts years from 1 March: then the leap day is the last day of its year and moves no other
+/// This counts years from 1 March. So the leap day is the last day of its year and moves no other
 /// day, and the lengths of the months repeat as 31, 30, 31, 30, 31, which add up to 153.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
@@ -86,8 +86,8 @@ fn date(days: u32) -> (u32, u32, u32) {
 
 /// The year of a day in a 400-year cycle, 0 to 399, counted from 1 March.
 ///
-/// Without the leap days before it, every year has 365 days. Every fourth year ends with a leap day,
-/// except every hundredth, except every four-hundredth.
+/// The leap days before the day are subtracted, so that each year has 365 days. Years whose number
+/// is a multiple of 4 end with a leap day. Multiples of 100 do not, but multiples of 400 do.
 fn year_of_cycle(day: u32) -> u32 {
     (day - day / 1_460 + day / 36_524 - day / 146_096) / 365
 }

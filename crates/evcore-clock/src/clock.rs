@@ -17,8 +17,8 @@ use crate::time_source::{SystemTimeSource, TimeSource, instant_now};
 /// A cached clock: it shows the time of the last [`update`](Self::update).
 ///
 /// Reading a number is a load. The first read of wall time after an update also reads the source,
-/// which is not a system call on most systems; all later reads until the next update return the
-/// same time. A string is formatted when it is first read within its second; after that, reading it
+/// on most systems without a system call. All later reads until the next update return the same
+/// time. A string is formatted when it is first read within its second; after that, reading it
 /// copies it. Nothing is allocated after construction.
 ///
 /// A clock is `Send` and not `Sync`: one thread uses it at a time. For many threads see
@@ -40,7 +40,7 @@ pub struct Clock {
     monotonic_ns: u64,
     /// An instant and the monotonic time that was read right after it.
     instant: Cell<Option<(Instant, u64)>>,
-    /// Wall time was read since the last update.
+    /// True if wall time was read since the last update.
     has_wall_time: Cell<bool>,
     unix_seconds: Cell<i64>,
     unix_ms: Cell<i64>,
@@ -120,11 +120,10 @@ impl Clock {
     ///
     /// Two results are as far apart as the two values of [`monotonic_ns`](Self::monotonic_ns), also
     /// with a source of virtual time. With the system's source the result is never after
-    /// `Instant::now()`, and behind the time that the clock shows by what passed between the two
-    /// readings of the first call: less than a microsecond, unless the thread was interrupted.
-    /// (On systems whose `Instant` counts the time of a suspended machine and whose monotonic clock
-    /// does not, or the other way round, the two drift apart by that time. On Linux they are one
-    /// clock.)
+    /// `Instant::now()`. It is behind the clock's time by the time between the two readings of the
+    /// first call: less than a microsecond, unless the thread was interrupted. (On some systems
+    /// only one of `Instant` and the monotonic clock counts the time of a suspended machine, so the
+    /// two drift apart by that time. On Linux they are one clock.)
     ///
     /// The first call reads both clocks; each further call is an addition.
     ///
@@ -147,7 +146,7 @@ impl Clock {
         });
         let ahead = Duration::from_nanos(self.monotonic_ns.saturating_sub(read_ns));
         let behind = Duration::from_nanos(read_ns.saturating_sub(self.monotonic_ns));
-        // The instant that far back may be before the first that this system can represent.
+        // The instant may be earlier than this system can represent.
         (instant + ahead).checked_sub(behind).unwrap_or(instant)
     }
 
@@ -157,8 +156,8 @@ impl Clock {
     /// A wait for exactly this long ends when `monotonic_ms` reaches the deadline. A difference of
     /// two readings of `monotonic_ms` is up to 1 ms too long, because both are rounded down.
     ///
-    /// Reads the monotonic time of the source, because the time that the clock shows is behind by
-    /// what was done since the last update.
+    /// Reads the monotonic time of the source, because the clock's time does not include the work
+    /// since the last update.
     ///
     /// ```
     /// # use evcore_clock::{Clock, ManualTimeSource};
@@ -180,8 +179,8 @@ impl Clock {
 
     /// Wall time in whole seconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// Read when wall time is first needed after an update. May jump in both directions when the
-    /// machine's clock is set.
+    /// The source is read when wall time is first needed after an update. The time may jump in both
+    /// directions when the machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_seconds(&self) -> i64 {
@@ -191,8 +190,8 @@ impl Clock {
 
     /// Wall time in whole milliseconds since 1970-01-01T00:00:00 UTC, rounded down.
     ///
-    /// Read when wall time is first needed after an update. May jump in both directions when the
-    /// machine's clock is set.
+    /// The source is read when wall time is first needed after an update. The time may jump in both
+    /// directions when the machine's clock is set.
     #[inline]
     #[must_use]
     pub fn unix_ms(&self) -> i64 {
@@ -202,7 +201,8 @@ impl Clock {
 
     /// The offset of local time from UTC in the current second, in seconds east.
     ///
-    /// Looked up when it is first needed within a second, so daylight saving takes effect on time.
+    /// The offset is looked up when it is first needed within a second, so daylight saving takes
+    /// effect on time.
     #[inline]
     #[must_use]
     pub fn offset(&self) -> i32 {
@@ -272,7 +272,7 @@ impl Clock {
         }
     }
 
-    /// Not inlined, so that what is inlined into each reader is short.
+    /// This is not inlined, so that the code that is inlined into each reader is short.
     #[inline(never)]
     fn read_wall_time(&self) {
         let wall = self.source.wall_time();

@@ -33,7 +33,7 @@ use crate::time_source::{TimeSource, WallTime};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ManualTimeSource {
-    // A lock and not a cell, so that a simulator can run its workers in threads.
+    // The state is under a lock, so that a simulator can run its workers in threads.
     state: Arc<Mutex<State>>,
 }
 
@@ -54,7 +54,7 @@ impl ManualTimeSource {
 
     /// Moves both clocks forward by `duration`.
     ///
-    /// A clock stops at the end of its range.
+    /// At the end of its range, a clock stops.
     pub fn advance(&self, duration: Duration) {
         let mut state = self.state();
         let passed_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

@@ -15,8 +15,8 @@
 //! The words are atomics because a racing read is undefined behaviour even if its result is dropped.
 //! Source: Hans Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", 2012.
 //!
-//! This file names no other part of the crate but `sync.rs`: `tests/loom_ring.rs` includes both files
-//! and runs them over loom's atomics, with two slots.
+//! This file uses only `sync.rs` of the crate, because `tests/loom_ring.rs` includes both files and
+//! runs them over loom's atomics, with two slots.
 
 use std::array;
 use std::marker::PhantomData;
@@ -27,8 +27,8 @@ use crate::sync::{AtomicU64, Ordering, fence};
 #[derive(Debug)]
 pub(crate) struct Ring<const SLOTS: usize, const WORDS: usize, O = Sound> {
     sequence: Sequence,
-    // Invariant: only the holder of the claim stores into a slot, and only into the one after the last
-    // publication.
+    // Invariant: only the holder of the claim stores into a slot, and only into the slot after the
+    // last publication.
     slots: [Slot<WORDS>; SLOTS],
     order: PhantomData<O>,
 }
@@ -52,7 +52,7 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
     /// Claims the right to publish; `None` if another writer holds it.
     pub(crate) fn claim(&self) -> Option<Claim<'_, SLOTS, WORDS, O>> {
         let last = O::claim(&self.sequence.0);
-        // Created only if the claim succeeded, because dropping a claim ends it.
+        // The value is created only if the claim succeeded, because dropping it ends the claim.
         is_even(last).then(|| Claim {
             ring: self,
             last,
@@ -71,14 +71,14 @@ impl<const SLOTS: usize, const WORDS: usize, O: Order> Ring<SLOTS, WORDS, O> {
         }
     }
 
-    /// The first half of a read: the current sequence.
+    /// Runs the first half of a read: loads the current sequence.
     #[inline]
     pub(crate) fn load_sequence(&self) -> u64 {
         self.sequence.0.load(O::LOAD)
     }
 
-    /// The second half: words of the last publication at `sequence`; `None` if its slot may have been
-    /// overwritten.
+    /// Runs the second half of a read: returns words of the last publication at `sequence`, or
+    /// `None` if its slot may have been overwritten.
     #[inline]
     pub(crate) fn words_at<const FIRST: usize, const N: usize>(
         &self,
@@ -108,7 +108,7 @@ pub(crate) struct Claim<'a, const SLOTS: usize, const WORDS: usize, O: Order> {
     /// The sequence that was claimed.
     last: u64,
     /// The sequence after this claim has ended.
-    // Invariant: even, and its slot is complete.
+    // Invariant: it is even, and its slot is complete.
     after: u64,
 }
 
@@ -148,20 +148,21 @@ pub(crate) trait Order {
     /// The load of the sequence by a reader, which pairs with [`END`](Self::END).
     const LOAD: Ordering = Ordering::Acquire;
 
-    /// Makes the sequence odd, and returns the old value: the claim succeeds if that was even.
+    /// Makes the sequence odd, and returns the old value: the claim succeeds if the old value was
+    /// even.
     ///
     /// Acquires, so that the holder of the claim sees the words that the previous writer stored.
     fn claim(sequence: &AtomicU64) -> u64 {
         sequence.fetch_or(1, Ordering::Acquire)
     }
 
-    /// Between the claim and the first stored word: a reader that loads such a word, and then fences,
-    /// also sees the claim.
+    /// The fence between the claim and the first stored word. A reader that loads such a word, and
+    /// then fences, also sees the claim.
     fn before_words() {
         fence(Ordering::Release);
     }
 
-    /// Between the last loaded word and the second load of the sequence; pairs with
+    /// The fence between the last loaded word and the second load of the sequence. It pairs with
     /// [`before_words`](Self::before_words).
     #[inline]
     fn before_check() {
@@ -175,7 +176,8 @@ pub(crate) struct Sound;
 
 impl Order for Sound {}
 
-/// On its own cache line: it is written twice per update, and a slot once in `SLOTS` updates.
+/// The sequence, on a cache line of its own. It is written twice per update, and a slot once in
+/// `SLOTS` updates.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Sequence(AtomicU64);
@@ -267,7 +269,7 @@ mod tests {
     #[test]
     fn a_read_survives_63_publications_and_no_more() {
         let ring = Ring::<64, 2>::new([1_000, 1_000]);
-        // From an even sequence as well as from an odd one, and from every slot.
+        // The reads begin at an even sequence as well as at an odd one, and at every slot.
         for n in 0..130 {
             let at_rest = ring.load_sequence();
             let claim = ring.claim().unwrap();

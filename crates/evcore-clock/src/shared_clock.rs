@@ -15,7 +15,7 @@ use crate::time_source::{SystemTimeSource, TimeSource};
 
 /// The number of updates that may begin during one read before the read is repeated.
 ///
-/// nginx has as many. They take 12 KiB.
+/// The slots, as many as nginx's, take 12 KiB.
 const SLOTS: usize = 64;
 
 /// A cached clock for any number of threads: it shows the time of the last update.
@@ -163,7 +163,8 @@ impl SharedClock {
         let Some(claim) = self.ring.claim() else {
             return false;
         };
-        // Read after the claim: a writer that is suspended in between must not publish an old time.
+        // The time is read after the claim. Otherwise a writer that is suspended in between could
+        // publish an old time.
         let (monotonic_ns, wall) = (self.source.monotonic_ns(), self.source.wall_time());
         let last = Snapshot::from_words(claim.last());
         let offset = choose(last.known_offset(), wall.unix_seconds);

@@ -10,7 +10,7 @@ use crate::time_source::WallTime;
 /// The number of words of a snapshot.
 pub(crate) const WORDS: usize = 21;
 
-// The first word of each part. The most frequently read strings come first.
+// These are the first words of the parts. The most frequently read strings come first.
 pub(crate) const MONOTONIC_NS: usize = 0;
 pub(crate) const UNIX_SECONDS: usize = 1;
 /// The nanoseconds of the wall clock in the low half, the offset in the high half.

@@ -15,9 +15,9 @@ use crate::civil::Civil;
 
 /// A time stamp of `N` ASCII bytes, stored inline.
 ///
-/// [`as_bytes`](Self::as_bytes) costs nothing, and its length is known at compile time: use it on hot
-/// paths. Each conversion to `&str` (also by `Deref`) checks `N` bytes for UTF-8, because the crate
-/// has no `unsafe`.
+/// Use [`as_bytes`](Self::as_bytes) on hot paths: it costs nothing, and its length is known at
+/// compile time. Each conversion to `&str` (also by `Deref`) checks `N` bytes for UTF-8, because
+/// the crate has no `unsafe`.
 ///
 /// ```
 /// use evcore_clock::stamp;
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn seconds_of_an_offset_count_and_are_not_shown() {
-        // Liberia, until 1972.
+        // This was the offset of Liberia until 1972.
         assert_eq!(
             iso8601(86_400, -2_670).as_str(),
             "1970-01-01T23:15:30-00:44"
@@ -344,7 +344,7 @@ mod tests {
             iso8601(LAST_SECOND, HOUR).as_str(),
             "9999-12-31T23:59:59+01:00"
         );
-        // Out of the range as an instant, within it as a local time.
+        // The instant is out of the range, and the local time is within it.
         assert_eq!(iso8601(-1, HOUR).as_str(), "1970-01-01T00:59:59+01:00");
         assert_eq!(
             iso8601(LAST_SECOND + 1, -HOUR).as_str(),

@@ -147,7 +147,7 @@ impl TickerError {
     }
 }
 
-// By hand, so that the crate needs no derive crate.
+// The trait is implemented by hand, so that the crate needs no derive crate.
 impl fmt::Display for TickerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,7 +1,7 @@
-//! When a loop updates its clock: after every wait or, with a period, at ticks only.
+//! The times at which a loop updates its clock: after every wait or, with a period, only at ticks.
 //!
-//! Between two ticks the clock stands still. So the deadline of a timer does not limit a wait: the tick
-//! ends it. A timer is armed from the time that the clock shows, which may be behind by at most one
+//! Between two ticks the clock stands still. So a wait ends at a tick, and not at the deadline of a
+//! timer. A timer is armed from the time that the clock shows, which may be behind by at most one
 //! period: a loop adds [`lag_ns`](ClockUpdates::lag_ns) to its deadline.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{
     ticker::{Ticker, TickerError},
 };
 
-/// When a loop updates its [`Clock`] (nginx: `timer_resolution`).
+/// The choice of when a loop updates its [`Clock`] (nginx: `timer_resolution`).
 ///
 /// ```
 /// use evcore_clock::{Clock, ClockUpdates, ManualTimeSource};
@@ -61,8 +61,9 @@ impl ClockUpdates {
         }
     }
 
-    /// An update once per period, by the clock's source, which is read after every wait. No wait goes
-    /// beyond a tick. For backends without a kernel, whose time no descriptor follows.
+    /// An update once per period, by the clock's source, which is read after every wait. No wait
+    /// goes beyond a tick. It is for backends without a kernel, because no descriptor follows their
+    /// time.
     ///
     /// # Errors
     ///
@@ -99,8 +100,8 @@ impl ClockUpdates {
         matches!(self.0, Policy::EveryWait)
     }
 
-    /// Nanoseconds that the clock may be behind, at most. A deadline is later by this, so that it
-    /// is never early.
+    /// The most nanoseconds that the clock may be behind. A loop adds them to each deadline, so
+    /// that no timer is early.
     #[must_use]
     pub fn lag_ns(&self) -> u64 {
         match &self.0 {
@@ -110,8 +111,8 @@ impl ClockUpdates {
         }
     }
 
-    /// When a wait ends for the next deadline, `due_ns`, on the scale of [`Clock::monotonic_ns`].
-    /// [`u64::MAX`] is never, also as a deadline.
+    /// The time at which a wait ends for the next deadline, `due_ns`, on the scale of
+    /// [`Clock::monotonic_ns`]. [`u64::MAX`] stands for "never", also as a deadline.
     #[inline]
     #[must_use]
     pub fn wait_ends_at_ns(&self, due_ns: u64, clock: &Clock) -> u64 {
@@ -124,8 +125,8 @@ impl ClockUpdates {
         }
     }
 
-    /// Updates the clock after a wait if it is time to, and returns whether it did. `may_have_ticked` is
-    /// whether the poller may have reported the [ticker](Self::ticker).
+    /// Updates the clock after a wait if it is time to, and returns whether it did.
+    /// `may_have_ticked` is true if the poller may have reported the [ticker](Self::ticker).
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ fn next_tick_ns(clock: &Clock, period_ns: u64) -> u64 {
     clock.monotonic_ns().saturating_add(period_ns)
 }
 
-/// At most a day.
+/// The period in nanoseconds. It is at most a day.
 fn whole_ns(period: Duration) -> u64 {
     u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
 }

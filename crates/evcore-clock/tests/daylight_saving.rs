@@ -36,7 +36,8 @@ impl TimeSource for InZone {
     }
 }
 
-/// The local time one second before a change and at the change, of both kinds of clock.
+/// The local times one second before a change and at the change. Asserts that both kinds of clock
+/// agree.
 fn around(change: i64) -> [String; 2] {
     let time = ManualTimeSource::at(change - 1);
     let berlin = || InZone {

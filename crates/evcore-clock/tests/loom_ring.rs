@@ -1,9 +1,9 @@
 //! All interleavings of the ring of the shared clock: the shipped file over loom's atomics.
 //!
-//! With two slots and two publications the writer reaches the slot that a reader reads.
-//! Publication `n` has the words `[10 + n; 2]`. So a reader can derive the expected words from the
-//! sequence, and a slot that was never written differs from all of them.
-//! Each mutant weakens one ordering, and loom must find it.
+//! With two slots and two publications the writer reaches the slot that a reader reads. Publication
+//! `n` has the words `[10 + n; 2]`. So a reader can derive the expected words from the sequence,
+//! and a slot that was never written differs from all of them. Each mutant weakens one ordering,
+//! which loom must find.
 //!
 //! A writer that runs during a read does not load words before it stores them. loom remembers only
 //! the last access to an atomic, so the writer's load would hide the reader's, and loom would skip

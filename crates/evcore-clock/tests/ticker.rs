@@ -5,7 +5,7 @@ use std::{os::fd::AsFd, time::Duration};
 use evcore_clock::{SystemTimeSource, Ticker, TickerError, TimeSource};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// `None` if this system has no ticker.
+/// Makes a ticker, or returns `None` if this system has none.
 fn ticker(period: Duration) -> Option<Ticker> {
     match Ticker::every(period) {
         Ok(ticker) => Some(ticker),

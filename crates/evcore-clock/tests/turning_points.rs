@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evcore_clock::{Clock, ManualTimeSource, SharedClock};
 
-/// The HTTP date at a second and at the next one, of both kinds of clock.
+/// The HTTP dates at a second and at the next one. Asserts that both kinds of clock agree.
 fn across(unix_seconds: i64) -> [String; 2] {
     let time = ManualTimeSource::at(unix_seconds);
     let mut clock = Clock::with_source(time.clone());

@@ -2,10 +2,11 @@
 //!
 //! `cargo run --release -p evcore-handover --example cost -- 3000`
 //!
-//! Each round connects that many clients. It times `accept` with a registration in an epoll set, then
-//! the sender's part (remove from the set, send, read the answers, which closes), and the receiver's
-//! part (receive, register, acknowledge), for several sizes of a batch. It prints medians of the rounds,
-//! in nanoseconds of CPU time a connection, with the least and the greatest.
+//! Each round connects this many clients. It times three parts: `accept` with a registration in an
+//! epoll set; the sender's part (remove from the set, send, read the answers, close); and the
+//! receiver's part (receive, register, acknowledge). It does so for several sizes of a batch. It
+//! prints the medians of the rounds in nanoseconds of CPU time per connection, with the least and
+//! the greatest.
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +38,7 @@ mod linux {
 
     const ROUNDS: usize = 15;
 
-    /// Connections of a batch, and bytes of a state.
+    /// Pairs of a batch's number of connections and a state's number of bytes.
     const CASES: [(usize, usize); 5] = [
         (1, 0),
         (16, 0),
@@ -88,7 +89,7 @@ mod linux {
         let (mut clients, mut connections, mut accept) = (Vec::new(), Vec::new(), Duration::ZERO);
         let listener = TcpListener::bind("127.0.0.1:0")?;
         while connections.len() < count {
-            // As many as the backlog holds.
+            // No more than the backlog holds.
             for _ in 0..100.min(count - connections.len()) {
                 clients.push(TcpStream::connect(listener.local_addr()?)?);
             }

@@ -1,4 +1,4 @@
-//! An echo server that replaces its process, and keeps its clients: in a loop of mio.
+//! An echo server over mio that replaces its process and keeps its clients.
 //!
 //! `cargo run -p evcore-handover --example move_with_mio -- 127.0.0.1:8080`
 //!
@@ -19,7 +19,8 @@ use std::{
 use evcore_handover::{Answer, Batch, Connection, Mailbox, Receiver, Sender};
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 
-/// Version of the states: a client's is the line so far, and the listener's is this.
+/// The version of the states. A client's state is its unfinished line. The listener's is
+/// `LISTENER_STATE`.
 const STATE_VERSION: u32 = 1;
 const LISTENER_STATE: &[u8] = b"\n";
 
@@ -54,7 +55,7 @@ fn watch(poll: &Poll, source: &impl AsFd, token: Token) -> io::Result<()> {
 
 struct Client {
     stream: TcpStream,
-    /// The line so far.
+    /// The client's unfinished line.
     line: Vec<u8>,
 }
 
@@ -63,7 +64,7 @@ struct Server {
     listener: Option<TcpListener>,
     clients: HashMap<Token, Client>,
     next: usize,
-    /// Set when it moves.
+    /// Set when the server has read the line `move`.
     is_leaving: bool,
 }
 
@@ -114,20 +115,20 @@ impl Server {
         Ok(())
     }
 
-    /// Takes all batches that are there.
+    /// Takes all batches that have arrived.
     fn receive(&mut self, receiver: &mut Receiver) -> Result {
         loop {
             match receiver.receive() {
                 Ok(Some(batch)) => self.take(batch)?,
-                // At the end, the old process has given everything away, and is gone.
+                // The channel ends when the old process has given everything away and ended.
                 Ok(None) | Err(evcore_handover::Error::Ended) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Registers each connection, accepts the batch, and reads when mio reports it. If a registration
-    /// fails, the batch is dropped, and goes back.
+    /// Registers each connection, accepts the batch, and reads when mio reports it. If a
+    /// registration fails, the batch is dropped and goes back to its sender.
     fn take(&mut self, batch: Batch<'_>) -> Result {
         let token = |first: usize, place: usize, state: &[u8]| match state {
             LISTENER_STATE => LISTENER,
@@ -141,7 +142,7 @@ impl Server {
                 token(first, place, &connection.state),
             )?;
         }
-        // The old process takes nothing back.
+        // The acknowledgement cannot fail here, because the old process takes nothing back.
         let connections = batch.accept()?;
         self.next += connections.len();
         for (
@@ -156,7 +157,7 @@ impl Server {
                 token => {
                     let (stream, line) = (TcpStream::from(descriptor), state);
                     let mut client = Client { stream, line };
-                    // Whole lines after `move`.
+                    // Answers whole lines that have arrived after `move`.
                     self.is_leaving |= client.take(&[]);
                     self.clients.insert(token, client);
                 }
@@ -170,7 +171,7 @@ impl Server {
             return;
         };
         let mut bytes = [0; 1024];
-        // The rest of what it sends is for the next process.
+        // After `move`, bytes are left for the next process to read.
         while !self.is_leaving {
             match client.stream.read(&mut bytes) {
                 Ok(0) => break,
@@ -184,7 +185,7 @@ impl Server {
         }
     }
 
-    /// Gives everything to a new process.
+    /// Starts a new process, and gives it the listener and all clients.
     fn leave(mut self) -> Result {
         let (address, mailbox) = Mailbox::pair(STATE_VERSION)?;
         let mailbox = mailbox.as_fd().try_clone_to_owned()?;
@@ -196,7 +197,7 @@ impl Server {
         while !leaving.is_empty() || sender.unacknowledged() > 0 {
             sender.send(&mut leaving)?;
             self.poll.poll(&mut events, None)?;
-            // A refusal would come back here, to be served on or sent again.
+            // Here the connections of a refused batch would come back, to be served or sent again.
             while let Some(answer) = sender.next_answer()? {
                 assert!(matches!(answer, Answer::Acknowledged { .. }), "{answer:?}");
             }
@@ -204,7 +205,7 @@ impl Server {
         Ok(())
     }
 
-    /// From now on this process neither reads nor writes.
+    /// Removes all connections from the poller. This process neither reads nor writes any more.
     fn deregister_all(&mut self) -> Result<Vec<Connection>> {
         let listener = self.listener.take().ok_or("the listener has not arrived")?;
         let clients = self.clients.drain();
@@ -220,7 +221,7 @@ impl Server {
 }
 
 impl Client {
-    /// Answers whole lines, up to `move`. Returns whether that was among them.
+    /// Answers whole lines up to `move`. Returns whether `move` was among them.
     fn take(&mut self, bytes: &[u8]) -> bool {
         self.line.extend(bytes);
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
@@ -228,7 +229,7 @@ impl Client {
             let moves = line == b"move\n";
             let mut answer = format!("{} ", process::id()).into_bytes();
             answer.extend(line);
-            // A client that does not read its answers loses the rest.
+            // If the socket's buffer is full, the client loses the rest of the answer.
             let _ = self.stream.write_all(&answer);
             if moves {
                 return true;

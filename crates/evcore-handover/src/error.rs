@@ -7,7 +7,7 @@ use crate::wire::STATE_BYTES_MAX;
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of this crate failed.
+/// The reason why a call of this crate failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +20,7 @@ pub enum Error {
         /// The version of the other side.
         theirs: u32,
     },
-    /// A message is not one of this protocol. All of it was dropped.
+    /// A message does not follow this protocol. All of it was dropped.
     Malformed {
         /// The fault.
         why: &'static str,
@@ -30,8 +30,9 @@ pub enum Error {
     /// The mailbox holds as many senders as the kernel allows, and no process has taken one. Serve on,
     /// and try again later.
     MailboxFull,
-    /// The kernel has no memory for a message, or this user has too many descriptors under way: more
-    /// than its limit (`RLIMIT_NOFILE`). Try again after a time; nothing reports that there is room.
+    /// The kernel has no memory for a message, or this user has more descriptors under way than its
+    /// limit (`RLIMIT_NOFILE`). Try again after some time, because nothing reports that there is
+    /// room.
     KernelFull,
     /// The state of a connection is longer than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     StateTooLong {
@@ -50,7 +51,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Adds what was being done to the system's error.
+    /// Adds the action that failed to the system's error.
     pub(crate) fn os(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |error| Self::Os {
             doing,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The unacknowledged batches of a sender, oldest first.
 ///
-/// Generic over what a batch holds, so that a test needs no descriptors.
+/// It is generic over a batch, so that a test needs no descriptors.
 #[derive(Debug)]
 pub(crate) struct Ledger<T> {
     batches: VecDeque<T>,
@@ -12,13 +12,13 @@ pub(crate) struct Ledger<T> {
     oldest: u64,
 }
 
-/// An answer is to a batch that is not the oldest one. A receiver answers in order, so the other
-/// side is not a receiver.
+/// The error of an answer to a batch other than the oldest. A receiver answers in order, so the
+/// other side is not a receiver.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OutOfOrder;
 
 impl<T> Ledger<T> {
-    /// The unacknowledged batches at most. Their answers fit into the buffer of a socket.
+    /// The most unacknowledged batches. Their answers fit into the buffer of a socket.
     pub(crate) const MAX: usize = 16;
 
     pub(crate) fn new() -> Self {
@@ -37,7 +37,7 @@ impl<T> Ledger<T> {
         self.oldest + self.batches.len() as u64
     }
 
-    /// Enters the next batch. There must be room.
+    /// Enters the next batch. There must be room for it.
     pub(crate) fn enter(&mut self, batch: T) {
         assert!(
             !self.is_full(),
@@ -77,7 +77,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Call {
         Enter,
-        /// With this much added to the number of the oldest unanswered batch.
+        /// An answer, with this much added to the number of the oldest unanswered batch.
         Settle(i64),
         TakeAll,
     }
@@ -92,7 +92,7 @@ mod tests {
         prop::collection::vec(call, 0..200)
     }
 
-    /// Remembers every batch there ever was, and whether it is still unanswered.
+    /// An oracle that remembers every batch, and whether it is still unanswered.
     #[derive(Default)]
     struct Oracle {
         waits: Vec<bool>,

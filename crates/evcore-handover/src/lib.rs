@@ -2,7 +2,7 @@
 //!
 //! # Who owns a connection
 //!
-//! Exactly one side, at each moment, whatever happens to the processes:
+//! At each moment exactly one side owns a connection, whatever happens to the processes:
 //!
 //! | what happens | owner |
 //! |---|---|
@@ -11,10 +11,10 @@
 //! | the batch is refused or dropped, its acknowledgement cannot be sent, or the receiver is dropped or dies before it accepts | the sender, by [`Sender::next_answer`] or [`Sender::take_back`] |
 //! | the sender dies or is dropped | the receiver, when it accepts |
 //! | [`Sender::take_back`], at the same time as [`Batch::accept`] | one of the two; the other one finds that out by the result |
-//! | both die | nobody: the connection is closed |
+//! | both die | no process: the connection is closed |
 //!
-//! A receiver registers the connections of a batch with its poller, accepts the batch, and only then
-//! reads. So what goes back is untouched.
+//! A receiver registers the connections of a batch with its poller, accepts the batch, and only
+//! then reads. So a connection that goes back is untouched.
 //!
 //! # How it works
 //!
@@ -22,16 +22,16 @@
 //! the channel, and sends one end of it to the mailbox. So each sender gets the answers that are for
 //! it, and sees when its receiver dies.
 //!
-//! Both sides are connected by a Unix socket of type `SOCK_SEQPACKET`: batches go one way with their
-//! descriptors (`SCM_RIGHTS`), answers the other way. The acknowledgement decides: when it was sent, the
-//! receiver owns the batch. To take back, the sender shuts down its reading side. The kernel
-//! refuses each later acknowledgement, and keeps those that were sent before. An `eventfd`, the
-//! revocation, is for a receiver that finds the channel closed: the counter is 1 if the sender has
-//! taken its connections back, and 0 if the sender has died.
+//! Both sides are connected by a Unix socket of type `SOCK_SEQPACKET`: batches go one way with
+//! their descriptors (`SCM_RIGHTS`), answers the other way. As soon as the acknowledgement is sent,
+//! the receiver owns the batch. To take connections back, the sender shuts down its reading side.
+//! The kernel refuses each later acknowledgement, and keeps those that were sent before. An
+//! `eventfd`, the revocation, is for a receiver that finds the channel closed: the counter is 1 if
+//! the sender has taken its connections back, and 0 if the sender has died.
 //!
-//! Until the receiver takes the channel out of the mailbox and sends a greeting, the sender keeps a duplicate
-//! of the other end. So it can empty a channel that nobody has taken. Otherwise the connections in it
-//! would stay open, although everybody had closed them.
+//! Until the receiver takes the channel out of the mailbox and sends a greeting, the sender keeps a
+//! duplicate of the other end. So it can empty a channel that no process has taken. Otherwise the
+//! connections in the channel would stay open.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Where senders find a receiver.
+//! The mailbox, through which senders find a receiver.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,8 +12,8 @@ use crate::{
 /// Hands out a [`Receiver`] for each [`Sender`](crate::Sender) that was opened.
 ///
 /// It is the receiving end of a socket pair, which outlives the processes at both sides if their
-/// parent keeps it. Only one living process should read it. What nobody has taken out waits for the
-/// next reader. Watch it for readability.
+/// parent keeps it. Only one living process should read it. A channel that no process has taken out
+/// waits for the next reader. Watch it for readability.
 ///
 /// ```
 /// use evcore_handover::{Mailbox, Sender};
@@ -52,16 +52,17 @@ impl Mailbox {
         Self { socket, version }
     }
 
-    /// The receiver of the next sender, or `None` if there is none yet. Call it until then.
+    /// The receiver of the next sender, or `None` if there is none yet. Call it until it returns
+    /// `None`.
     ///
     /// Costs two system calls, and 62 KiB of memory for each receiver.
     ///
     /// # Errors
     ///
-    /// An error is about one sender, which keeps its connections or gets them back. The mailbox goes
-    /// on. [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`],
-    /// [`Error::KernelFull`] and [`Error::Os`]. Only [`Error::Ended`] is about the mailbox: no process has its sending end any
-    /// more.
+    /// [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`],
+    /// [`Error::KernelFull`] and [`Error::Os`] are about one sender, which keeps its connections or
+    /// gets them back. The mailbox can be read on. Only [`Error::Ended`] is about the mailbox: no
+    /// process has its sending end any more.
     pub fn next_receiver(&mut self) -> Result<Option<Receiver>> {
         let mut bytes = [0; HEADER_BYTES];
         match socket::receive(self.socket.as_fd(), &mut bytes)? {
@@ -71,7 +72,7 @@ impl Mailbox {
         }
     }
 
-    /// Greets the sender, also to refuse it by this side's version.
+    /// Greets the sender. A greeting with another version also tells it why it is refused.
     fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet) -> Result<Receiver> {
         let malformed = |why| Error::Malformed { why };
         match packet.cut {
@@ -88,7 +89,7 @@ impl Mailbox {
         };
         let (ours, theirs) = (self.version, version);
         match socket::send(channel.as_fd(), &wire::greeting(ours), &[]) {
-            // If the sender is gone, what it has sent can be received all the same.
+            // If the sender is gone, its messages can be received all the same.
             Ok(()) | Err(Unsent::Gone) => {}
             // Without a greeting the sender would keep this end open, and not see that it is dropped.
             Err(unsent) => {

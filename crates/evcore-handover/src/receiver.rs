@@ -16,15 +16,15 @@ use crate::{
 
 /// Receives the connections of one sender.
 ///
-/// It comes from a [`Mailbox`](crate::Mailbox). Watch it for readability. If it is dropped, what was
-/// not acknowledged goes back to its sender.
+/// It comes from a [`Mailbox`](crate::Mailbox). Watch it for readability. If it is dropped, the
+/// connections that were not acknowledged go back to their sender.
 #[derive(Debug)]
 pub struct Receiver {
     channel: OwnedFd,
-    /// Readable if the sender has taken its connections back.
+    /// The descriptor is readable if the sender has taken its connections back.
     revocation: OwnedFd,
-    /// Set when this side ends the channel. The kernel then reports a closed channel whether the sender
-    /// lives or not.
+    /// Set when this side ends the channel. After that, the kernel reports a closed channel even if
+    /// the sender lives.
     has_ended: bool,
     version: u32,
     /// The last number that was received.
@@ -44,17 +44,17 @@ impl Receiver {
         }
     }
 
-    /// The next batch, or `None` if there is none yet. Call it until then.
+    /// The next batch; `None` if no other one has arrived. Call it until it returns `None`.
     ///
     /// [Accept](Batch::accept) or [refuse](Batch::refuse) each batch before the next. Costs a system
     /// call, and the acceptance another one.
     ///
     /// # Errors
     ///
-    /// With each error the channel has ended: drop the receiver. What it has not acknowledged stays with
-    /// the sender. [`Error::Ended`] if the sender has none left: it was dropped, has
-    /// died or has taken the rest back. [`Error::NoDescriptors`], [`Error::Malformed`],
-    /// [`Error::ForeignVersion`] and [`Error::Os`]; all of the message was dropped then.
+    /// Each error ends the channel: drop the receiver. The sender keeps the connections that were
+    /// not acknowledged. [`Error::Ended`] means that no more batches come: the sender was dropped,
+    /// has died, or has taken the rest back. With [`Error::NoDescriptors`], [`Error::Malformed`],
+    /// [`Error::ForeignVersion`] and [`Error::Os`], all of a message was dropped.
     pub fn receive(&mut self) -> Result<Option<Batch<'_>>> {
         if self.has_ended {
             return Err(Error::Ended);
@@ -109,7 +109,7 @@ impl Receiver {
         Ok((number, states))
     }
 
-    /// Gives the sender a reason if possible, and ends the channel.
+    /// Sends the sender the reason if possible, and ends the channel.
     fn refuse_message(&mut self, length: usize, error: &Error) {
         let reason = match error {
             Error::NoDescriptors => Refusal::NoDescriptors,
@@ -122,7 +122,7 @@ impl Receiver {
         self.end();
     }
 
-    /// Ends the channel: what it still holds stays with the sender.
+    /// Ends the channel. The sender keeps the connections that are still in it.
     fn end(&mut self) {
         self.has_ended = true;
         socket::end(&self.channel);
@@ -146,7 +146,7 @@ impl Receiver {
     /// Returns whether a batch belongs to this side although its sender can get no answer: the sender
     /// was dropped or has died, and has not taken its connections back.
     fn inherits(&self) -> bool {
-        // In this order: a sender that takes back revokes before it closes its end.
+        // The order matters: a sender that takes back revokes before it closes its end.
         !self.has_ended
             && socket::is_hung_up(self.channel.as_fd())
             && !socket::is_revoked(self.revocation.as_fd())
@@ -161,8 +161,8 @@ impl AsFd for Receiver {
 
 /// Connections that have arrived, and still belong to their sender.
 ///
-/// Register them with your poller, and [accept](Self::accept) the batch; only after that, read.
-/// Dropping it refuses it.
+/// Register them with your poller, [accept](Self::accept) the batch, and only then read. Dropping a
+/// batch refuses it.
 #[derive(Debug)]
 #[must_use = "dropping it refuses it"]
 pub struct Batch<'a> {
@@ -186,9 +186,9 @@ impl Batch<'_> {
         &self.connections
     }
 
-    /// Acknowledges the batch. From now on the connections belong to this process alone.
+    /// Acknowledges the batch. The connections then belong to this process alone.
     ///
-    /// If the sender has died, they belong to it as well.
+    /// This also holds if the sender has died.
     ///
     /// # Errors
     ///
@@ -196,8 +196,8 @@ impl Batch<'_> {
     /// acknowledgement. In the second case this call ends the channel: the sender keeps this batch and
     /// all that follow, and [`Receiver::receive`] returns [`Error::Ended`].
     ///
-    /// The connections are in the error, because they must leave your poller before they are dropped:
-    /// the sender keeps the files open, and a registration would go on reporting.
+    /// The error has the connections, because you must remove them from your poller before you drop
+    /// them. The sender keeps the files open, so a registration would go on reporting.
     pub fn accept(mut self) -> Result<Vec<Connection>, TakenBack> {
         let message = wire::acknowledged(self.number);
         self.is_answered = true;
@@ -214,7 +214,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Sends all of the batch back. Remove its connections from your poller before.
+    /// Sends the whole batch back. Remove its connections from your poller first.
     ///
     /// If the sender has died, they are closed. If the kernel has no room for the refusal, this call ends
     /// the channel, as [`accept`](Self::accept) does.

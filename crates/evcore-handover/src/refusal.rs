@@ -1,16 +1,16 @@
-//! Why a receiver refuses a batch.
+//! The reasons for which a receiver refuses a batch.
 
 use std::fmt;
 
-/// Why a receiver has refused a batch.
+/// The reason for which a receiver has refused a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The program has dropped the batch, for example because it is full.
     Declined,
-    /// Its process had no room for the descriptors.
+    /// The receiver's process had no room for the descriptors.
     NoDescriptors,
-    /// The message was malformed for it.
+    /// The receiver found the message malformed.
     Malformed,
 }
 

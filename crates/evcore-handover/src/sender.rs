@@ -16,10 +16,10 @@ use crate::{
 
 /// Sends connections to one receiver, and keeps each until its batch is acknowledged.
 ///
-/// Watch it for readability: it is readable when [`next_answer`](Self::next_answer) has something,
-/// also when the receiver has died.
+/// Watch it for readability: it is readable when [`next_answer`](Self::next_answer) has an answer,
+/// or the error of a receiver that has died.
 ///
-/// If it is dropped, the connections that are sent belong to the receiver, as if this process had
+/// If it is dropped, the connections that were sent belong to the receiver, as if this process had
 /// died. If you want them back, call [`take_back`](Self::take_back).
 ///
 /// ```
@@ -40,9 +40,10 @@ use crate::{
 #[must_use = "dropping it leaves what was sent to the receiver"]
 pub struct Sender {
     channel: OwnedFd,
-    /// Outlives this process in the receiver, and reports there that the connections were taken back.
+    /// The `eventfd` by which the receiver finds out that the connections were taken back, even
+    /// after this process has ended.
     revocation: OwnedFd,
-    /// The receiver's end, as long as it lies in the mailbox. Otherwise nobody could empty it.
+    /// The receiver's end, as long as it is in the mailbox, so that this side can empty it.
     unclaimed: Option<OwnedFd>,
     version: u32,
     ledger: Ledger<Vec<Connection>>,
@@ -53,18 +54,18 @@ pub struct Sender {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// It owns the connections. They are closed here.
+    /// The receiver owns the connections. They are closed on this side.
     Acknowledged {
         /// The number of the batch; the first one has 1.
         batch: u64,
         /// The number of connections.
         connections: usize,
     },
-    /// It has dropped all of them, untouched. Here they are.
+    /// The receiver has dropped all of them, untouched. The answer returns them.
     Refused {
         /// The number of the batch.
         batch: u64,
-        /// Why.
+        /// The reason.
         reason: Refusal,
         /// The connections, as they were sent.
         connections: Vec<Connection>,
@@ -72,7 +73,7 @@ pub enum Answer {
 }
 
 impl Sender {
-    /// The unacknowledged batches at most. [`send`](Self::send) takes nothing beyond that.
+    /// The most unacknowledged batches. Beyond that, [`send`](Self::send) takes nothing.
     pub const UNACKNOWLEDGED_BATCHES_MAX: usize = Ledger::<()>::MAX;
 
     /// Opens a channel to the process that reads a [`Mailbox`](crate::Mailbox). `mailbox` is its
@@ -116,18 +117,19 @@ impl Sender {
     /// Sends connections, in batches, and removes them from the front of `connections`. Returns the number
     /// of those that were sent.
     ///
-    /// The rest did not fit: send it after the next [answer](Self::next_answer). A batch is outstanding
-    /// then, so an answer comes. The channel owns what was sent, until the answer or [`take_back`](Self::take_back). None of it may be
-    /// registered with a poller.
+    /// The rest did not fit: send it after the next [answer](Self::next_answer), which will come,
+    /// because a batch is outstanding. The channel owns the sent connections until the answer or
+    /// [`take_back`](Self::take_back). None of them may be registered with a poller.
     ///
     /// Costs a system call for each batch of up to 253 connections.
     ///
     /// # Errors
     ///
     /// [`Error::StateTooLong`] if that is the state of the connection that is now first.
-    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will come,
-    /// so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended: take the
-    /// connections back. In all cases, those that were not sent are still in `connections`.
+    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will
+    /// come, so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended:
+    /// take the connections back. In all cases, the connections that were not sent are still in
+    /// `connections`.
     pub fn send(&mut self, connections: &mut Vec<Connection>) -> Result<usize> {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
@@ -174,14 +176,14 @@ impl Sender {
         }
     }
 
-    /// The next answer, or `None` if there is none yet. Call it until then.
+    /// The next answer; `None` if no other one has arrived. Call it until it returns `None`.
     ///
     /// # Errors
     ///
-    /// With each error the channel has ended, and no further answer comes:
-    /// [take the connections back](Self::take_back). [`Error::Ended`] if the receiver was dropped or
-    /// has died, [`Error::ForeignVersion`] if it cannot understand the states,
-    /// [`Error::Malformed`] and [`Error::Os`].
+    /// Each error ends the channel, so no further answer comes: [take the connections
+    /// back](Self::take_back). [`Error::Ended`] if the receiver was dropped or has died,
+    /// [`Error::ForeignVersion`] if it cannot understand the states, [`Error::Malformed`] and
+    /// [`Error::Os`].
     pub fn next_answer(&mut self) -> Result<Option<Answer>> {
         loop {
             let mut bytes = [0; HEADER_BYTES + 1];
@@ -196,11 +198,11 @@ impl Sender {
         }
     }
 
-    /// `None` for a greeting.
+    /// Reads an answer; `None` if it is a greeting.
     fn understand(&mut self, bytes: &[u8]) -> Result<Option<Answer>> {
         match wire::parse(bytes).map_err(|why| Error::Malformed { why })? {
             Message::Greeting { version } if version == self.version => {
-                // From now on the channel ends if the receiver dies.
+                // The receiver has its end now, so the channel ends if it dies.
                 self.unclaimed = None;
                 Ok(None)
             }
@@ -231,16 +233,17 @@ impl Sender {
         })
     }
 
-    /// Returns whether a process has taken the channel out of the mailbox, as far as the answers
-    /// were read.
+    /// Returns whether a process has taken the channel out of the mailbox.
+    /// [`next_answer`](Self::next_answer) updates this.
     ///
-    /// A slot may have no worker: give up after a time of your choice.
+    /// If a slot may have no worker, give up after a time of your choice.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
         self.unclaimed.is_none()
     }
 
-    /// The number of connections that are sent and not acknowledged, as far as the answers were read.
+    /// The number of connections that are sent and not acknowledged.
+    /// [`next_answer`](Self::next_answer) updates it.
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
         self.ledger.iter().map(Vec::len).sum()
@@ -249,10 +252,10 @@ impl Sender {
     /// Ends the channel, and returns every connection that the receiver has not acknowledged, as it was
     /// sent.
     ///
-    /// It works at any time: the receiver may be dead, stopped, or at work. From here on it cannot
-    /// acknowledge anything, so each connection has exactly one owner. A receiver that is
-    /// stopped may still hold a duplicate of a descriptor. So if you close such a connection, shut it
-    /// down first (`TcpStream::shutdown`); otherwise its client sees the end only later.
+    /// Call it at any time: the receiver may be dead, stopped, or at work. Afterwards the receiver
+    /// cannot acknowledge anything, so each connection has exactly one owner. A receiver that is
+    /// stopped may still hold a duplicate of a descriptor. So if you close such a connection, shut
+    /// it down first (`TcpStream::shutdown`); otherwise its client sees the end only later.
     #[must_use = "the connections are closed if they are dropped"]
     pub fn take_back(mut self) -> Vec<Connection> {
         socket::stop_receiving(&self.channel);
@@ -263,19 +266,19 @@ impl Sender {
                 Ok(Some(Answer::Refused { connections, .. })) => back.extend(connections),
                 Ok(Some(Answer::Acknowledged { .. })) => {}
                 Ok(None) | Err(Error::Ended | Error::Os { .. }) => break,
-                // It was one message: an acknowledgement may be behind it.
+                // Only one message was malformed; an acknowledgement may follow it.
                 Err(_) => {}
             }
         }
-        // Before the channel is closed: a receiver that finds it closed and not revoked owns what it has
-        // received.
+        // Revokes before the channel is closed, because a receiver that finds it closed and not
+        // revoked owns what it has received.
         socket::revoke(self.revocation.as_fd());
         back.extend(self.ledger.take_all().into_iter().flatten());
         self.empty_unclaimed();
         back
     }
 
-    /// Drops the copies that lie in a channel which nobody has taken.
+    /// Drops the copies in a channel that no process has taken.
     fn empty_unclaimed(&self) {
         if let Some(unclaimed) = &self.unclaimed {
             let more = || socket::receive_bytes(unclaimed.as_fd(), &mut [0]);

@@ -54,8 +54,8 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Err(Error::Unsupported)
 }
 
-/// What a sender revokes, and its receiver looks at: an `eventfd`. To revoke takes no memory, so it
-/// cannot fail.
+/// Creates the `eventfd` with which a sender revokes, and which its receiver checks. Revoking takes
+/// no memory, so it cannot fail.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn revocation() -> Result<OwnedFd> {
     use rustix::event::{EventfdFlags, eventfd};
@@ -70,16 +70,16 @@ pub(crate) fn revocation() -> Result<OwnedFd> {
 }
 
 pub(crate) fn revoke(revocation: BorrowedFd<'_>) {
-    // It fails only for a counter that is about to overflow, which is revoked.
+    // The write fails only if the counter is about to overflow. Then it is revoked already.
     let _ = retry_on_intr(|| write(revocation, &1_u64.to_ne_bytes()));
 }
 
-/// Returns whether the sender has revoked, also if it has died since.
+/// Returns whether the sender has revoked, even if it has died since.
 pub(crate) fn is_revoked(revocation: BorrowedFd<'_>) -> bool {
     has_event(revocation, PollFlags::IN)
 }
 
-/// Why a message could not be sent.
+/// The reason for which a message could not be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
     /// The other side has to read first.
@@ -128,7 +128,7 @@ pub(crate) enum Received<T> {
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub(crate) length: usize,
-    /// Closed on `exec`, and when this is dropped.
+    /// The descriptors. They are closed on `exec`, and when this value is dropped.
     pub(crate) descriptors: Vec<OwnedFd>,
     /// Bytes or descriptors that had no room. The kernel has dropped them.
     pub(crate) cut: Option<Cut>,
@@ -188,7 +188,8 @@ pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result
     )
 }
 
-/// Returns whether nothing was received because nothing more comes: an empty message looks the same.
+/// Returns whether nothing was received because the other side sends no more. An empty message
+/// looks the same to `recv`.
 fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
     let has_message = || {
@@ -198,7 +199,8 @@ fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     has_event(socket, NOTHING_MORE) && !has_message()
 }
 
-/// The other side sends no more. `RDHUP` is Linux's; elsewhere no channel can be made.
+/// The event by which the other side has stopped sending. `RDHUP` exists only on Linux; elsewhere
+/// no channel can be made.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NOTHING_MORE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -232,13 +234,13 @@ fn has_event(fd: BorrowedFd<'_>, events: PollFlags) -> bool {
     polled.is_ok() && entry[0].revents().intersects(events)
 }
 
-/// From here on the other side cannot send. What it has sent stays readable.
+/// Makes the other side unable to send. The bytes that it has sent stay readable.
 pub(crate) fn stop_receiving(socket: impl AsFd) {
-    // It fails only if there is no other side any more.
+    // It fails only if the other side is gone.
     let _ = shutdown(socket, Shutdown::Read);
 }
 
-/// The other side finds the end of the channel, although this descriptor stays open.
+/// Ends the channel for the other side, although this descriptor stays open.
 pub(crate) fn end(socket: impl AsFd) {
     let _ = shutdown(socket, Shutdown::Both);
 }

@@ -17,14 +17,14 @@ use std::ops::Range;
 
 use crate::refusal::Refusal;
 
-/// The connections of a batch at most: the most descriptors that a message may have on Linux
+/// The most connections of a batch. On Linux, a message may have no more descriptors
 /// (`SCM_MAX_FD`).
 pub const BATCH_CONNECTIONS_MAX: usize = 253;
 
-/// The bytes of one connection's state at most, and of the states of a batch together.
+/// The most bytes of one connection's state, and of all states of a batch together.
 pub const STATE_BYTES_MAX: usize = 60 << 10;
 
-/// The longest message.
+/// The length of the longest message.
 pub(crate) const MESSAGE_BYTES_MAX: usize =
     HEADER_BYTES + BATCH_CONNECTIONS_MAX * LENGTH_BYTES + STATE_BYTES_MAX;
 
@@ -38,7 +38,7 @@ const PROTOCOL: u8 = 1;
 /// A message without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// In a mailbox: a sender passes the other end of its channel.
+    /// The only message in a mailbox: a sender passes the other end of its channel.
     Introduction { version: u32 },
     /// The receiver has taken its end from the mailbox.
     Greeting { version: u32 },
@@ -108,7 +108,8 @@ pub(crate) fn batch<'a>(
     states.for_each(|state| out.extend(state));
 }
 
-/// Number of the first connections that fit into one batch, given the lengths of their states.
+/// The number of connections, from the first on, that fit into one batch, given the lengths of
+/// their states.
 pub(crate) fn batch_size(lengths: impl Iterator<Item = usize>) -> usize {
     let mut left = STATE_BYTES_MAX;
     let fits = lengths.map_while(|length| {
@@ -118,7 +119,7 @@ pub(crate) fn batch_size(lengths: impl Iterator<Item = usize>) -> usize {
     fits.take(BATCH_CONNECTIONS_MAX).count()
 }
 
-/// The bytes that a message begins with, as numbers.
+/// The header of a message, as numbers.
 struct Header {
     kind: u8,
     count: u16,
@@ -160,13 +161,13 @@ fn split_header(bytes: &[u8]) -> Result<(Header, &[u8]), &'static str> {
     Ok((header, rest))
 }
 
-/// The number of a batch of which perhaps only the beginning has arrived.
+/// The number of a batch. Only the beginning of its message may have arrived.
 pub(crate) fn batch_number(bytes: &[u8]) -> Option<u64> {
     let (header, _) = split_header(bytes).ok()?;
     (header.kind == Kind::Batch as u8).then_some(header.number)
 }
 
-/// Parses a whole message, or returns what is wrong with it.
+/// Parses a whole message, or returns its fault.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
     let (header, rest) = split_header(bytes)?;
     let Header {
@@ -338,7 +339,7 @@ mod tests {
             prop_assert_eq!((v, n, parsed), (version, number, states));
         }
 
-        /// Whatever is cut off, the rest is not a message.
+        /// A batch without its last bytes is refused, however many are cut off.
         #[test]
         fn a_part_of_a_batch_is_refused(
             states in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..20),
@@ -348,8 +349,8 @@ mod tests {
             prop_assert!(parse(&bytes[..cut.index(bytes.len())]).is_err());
         }
 
-        /// Arbitrary bytes after a header that is right: parsing never panics, and what it accepts
-        /// is within the message.
+        /// Arbitrary bytes after a right header: parsing never panics, and accepts only states
+        /// within the message.
         #[test]
         fn arbitrary_bytes_are_refused_or_have_their_states_inside(
             start in 0..=HEADER_BYTES,

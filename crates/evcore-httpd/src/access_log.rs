@@ -32,8 +32,8 @@ use crate::{
 /// The size of the buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Time that a worker that exits waits for the reader of a pipe. It is short because the master
-/// kills workers soon in a fast stop.
+/// The time for which a worker that exits waits for the reader of a pipe. It is short because the
+/// master kills workers soon in a fast stop.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An open access log.
@@ -43,11 +43,12 @@ pub struct AccessLog {
     path: PathBuf,
     out: Out,
     format: LogFormat,
-    /// Whole lines that are not written yet. Never grows.
+    /// Whole lines that are not written yet. The buffer never grows.
     lines: Vec<u8>,
-    /// Lines lost since the last successful write. The first loss was logged.
+    /// The number of lines that were lost since the last successful write. The first loss was
+    /// logged.
     lost: u64,
-    /// The file ends with a part of a line, whose rest a full disk has refused.
+    /// True if the file ends with a part of a line, because a full disk has refused its rest.
     is_cut: bool,
 }
 
@@ -55,7 +56,7 @@ pub struct AccessLog {
 #[derive(Debug)]
 struct Out {
     file: File,
-    /// The size of a write: anything but a regular file may accept a part of more.
+    /// The size of a write. A file that is not regular may accept only a part of a larger one.
     max_write_bytes: usize,
 }
 
@@ -180,7 +181,7 @@ impl AccessLog {
     }
 }
 
-/// Flushes the log, however the worker ends, except by KILL.
+/// Flushes the log, at every end of the worker except by KILL.
 impl Drop for AccessLog {
     fn drop(&mut self) {
         let deadline = Instant::now() + FINAL_FLUSH_TIMEOUT;

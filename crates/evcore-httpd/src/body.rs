@@ -12,10 +12,10 @@ pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// The memory that a chunked body reserves first, in bytes.
 const FIRST_CHUNKED_RESERVATION: usize = 4096;
 
-/// How a body is delimited.
+/// The way in which a body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// This many bytes.
+    /// A length in bytes.
     Length(u64),
     /// Chunks, each with its length in front.
     Chunked,
@@ -43,11 +43,11 @@ pub struct BodyReader {
     /// The body so far, if it is kept.
     // Invariant: its capacity is no more than `room`.
     kept: Vec<u8>,
-    /// The memory that it has reserved; 0 if the body is discarded.
+    /// The memory that the body has reserved; 0 if it is discarded.
     room: usize,
     /// Bytes of the body so far.
     length: u64,
-    /// The size of the chunk that begins after this line.
+    /// The size of the chunk that begins after the current line.
     announced: u64,
     /// Bytes of long sizes, chunk extensions and trailers so far, which are bounded too.
     overhead: usize,
@@ -125,7 +125,7 @@ impl BodyReader {
         self.kept
     }
 
-    /// The memory that it has reserved, in bytes. The caller releases it.
+    /// The memory that the body has reserved, in bytes. The caller releases it.
     pub fn room(&self) -> usize {
         self.room
     }
@@ -196,7 +196,8 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Reserves more memory for a chunked body: twice what it has, or what it needs if that is more.
+    /// Reserves more memory for a chunked body: twice the present amount, or the needed amount if
+    /// that is more.
     fn grow(&mut self, needed: usize, bodies: &mut BodyMemory) -> Result<(), Status> {
         let room = needed.max(self.room * 2).min(MAX_BODY_BYTES);
         if !bodies.reserve(room - self.room) {
@@ -246,7 +247,7 @@ impl BodyReader {
     }
 
     fn size_digit(&mut self, so_far: u64, digits: u32, byte: u8) -> Result<Next, Status> {
-        // Another digit would only make it larger.
+        // Another digit would only make the size larger.
         if so_far > MAX_BODY_BYTES as u64 {
             return Err(Status::BodyTooLarge);
         }
@@ -262,7 +263,7 @@ impl BodyReader {
         }
     }
 
-    /// Consumes a byte of an extension, which was read with this result.
+    /// Consumes a byte of an extension, after [`Extension`] has read it with this result.
     fn extension(&mut self, read: Option<Extension>) -> Result<Next, Status> {
         let read = read.ok_or(Status::BadRequest)?;
         self.over(Next::Extension(read))
@@ -300,7 +301,7 @@ impl Next {
 mod tests {
     use super::*;
 
-    /// Enough memory for these tests.
+    /// A limit that no body of these tests reaches.
     fn enough() -> BodyMemory {
         BodyMemory::new(MAX_BODY_BYTES, 1)
     }

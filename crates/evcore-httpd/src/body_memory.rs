@@ -23,7 +23,7 @@ pub struct BodyMemory {
     /// Each waiting connection and the size that it needs, in order of arrival.
     // Invariant: each is open and not admitted, so the queue never grows beyond its capacity.
     waiting: VecDeque<(Token, usize)>,
-    /// Below a limit on the memory of the process.
+    /// The headroom below a limit on the memory of the process.
     pub headroom: Headroom,
 }
 

@@ -39,7 +39,7 @@ impl Buckets {
     /// The number of values.
     pub const LEN: usize = RANGES + 1;
 
-    /// Adds the counts of another.
+    /// Adds the counts of other buckets.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
@@ -47,7 +47,7 @@ impl Buckets {
         self.sum_ns += other.sum_ns;
     }
 
-    /// Counts what `earlier` has, and the histogram.
+    /// Sets the counts to the sum of `earlier` and the histogram.
     ///
     /// For each bound, the buckets of the histogram below it are read, up to the bound that no
     /// value exceeds. These are some 25,000 buckets at most, and a third of them if all values are

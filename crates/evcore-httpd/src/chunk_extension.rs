@@ -32,8 +32,8 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// Reads the first byte after the size of the chunk, if it is not the end of the line. `None` if it
-    /// is invalid.
+    /// Reads the first byte after the size of the chunk, if it is not the end of the line. Returns
+    /// `None` if it is invalid.
     pub fn begin(byte: u8) -> Option<Self> {
         match byte {
             b';' => Some(Self::BeforeName),
@@ -42,7 +42,7 @@ impl Extension {
         }
     }
 
-    /// Reads a further byte; `None` if it is invalid.
+    /// Reads a further byte. Returns `None` if it is invalid.
     pub fn next(self, byte: u8) -> Option<Self> {
         let is_space = matches!(byte, b' ' | b'\t');
         match self {
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns true if this may stand between the size of a chunk and the end of the line.
+    /// Returns whether these bytes may stand between the size of a chunk and the end of the line.
     fn is_valid(bytes: &[u8]) -> bool {
         let Some((first, rest)) = bytes.split_first() else {
             return true;
@@ -98,7 +98,7 @@ mod tests {
         read.is_some_and(Extension::may_end)
     }
 
-    /// The oracle: the grammar, rule by rule. Each function returns what is left.
+    /// The oracle: the grammar, rule by rule. Each function returns the rest.
     mod grammar {
         use super::super::{is_text, is_token};
 

@@ -1,7 +1,7 @@
 //! One client connection, from accept to close, without its stream.
 //!
-//! [`input`] has what is received and not served, [`output`] and [`payload`] what is not sent. [`task`] is what
-//! the connection returns to `session`, which moves the bytes.
+//! [`input`] has the bytes that were received and not served, [`output`] and [`payload`] the bytes
+//! that are not sent. [`task`] is what the connection returns to `session`, which moves the bytes.
 
 mod client;
 mod input;
@@ -40,32 +40,33 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client connection: bytes in, bytes out.
 ///
-/// It does no I/O. It has no stream, waits for nothing and arms no timer. Its caller does that:
-/// `session` on a loop, and in tests a few lines over two vectors. It does make responses, of what
-/// the connections of a worker [share](Shared).
+/// A connection does no I/O: it has no stream, does not wait, and arms no timer. Its caller does
+/// that: `session` on a loop, and in tests a few lines over two vectors. It makes responses from
+/// the state that the connections of a worker [share](Shared).
 ///
 /// Its methods are of four kinds. They are called in this order, once for each step of the loop:
 ///
-/// 1. `handle_*` takes what has happened:
-///    [`handle_accepted`](Self::handle_accepted), [`handle_timer`](Self::handle_timer),
-///    [`handle_body_room`](Self::handle_body_room), [`handle_disk_read`](Self::handle_disk_read). That the
-///    stream is ready concerns the caller alone.
-/// 2. [`poll_task`](Self::poll_task) returns what to do with the stream. The result goes to
+/// 1. `handle_*` takes an event: [`handle_accepted`](Self::handle_accepted),
+///    [`handle_timer`](Self::handle_timer), [`handle_body_room`](Self::handle_body_room),
+///    [`handle_disk_read`](Self::handle_disk_read). Readiness of the stream concerns the caller
+///    alone.
+/// 2. [`poll_task`](Self::poll_task) returns the next task for the stream. The result goes to
 ///    [`handle_input`](Self::handle_input), [`handle_sent`](Self::handle_sent),
-///    [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The two
-///    alternate until the task is to wait, or the stream has nothing.
-/// 3. [`poll_changes`](Self::poll_changes) returns what changes in the loop: timers, and whether the
-///    connection is idle. Until then a response may be in the buffer that all connections share.
+///    [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The
+///    two alternate until the task is to wait, or the stream has nothing.
+/// 3. [`poll_changes`](Self::poll_changes) returns the changes for the loop: those of the timers,
+///    and of whether the connection is idle. Until then a response may be in the buffer that all
+///    connections share.
 /// 4. [`release`](Self::release), at the end, gives back what the connection holds.
 ///
 /// [`handle_eviction`](Self::handle_eviction) is for after 3, because a request may have just arrived.
 /// After an [`Abort`], only `release` follows.
 ///
-/// It reads only what it can serve. While a response is being sent or delayed, it does not receive,
-/// and further requests stay in the socket's receive buffer.
+/// A connection reads only requests that it can serve. While a response is being sent or delayed,
+/// it does not receive, and further requests stay in the socket's receive buffer.
 ///
-/// A request touches most of it. With its stream it is as large as two cache lines, because thousands of
-/// connections do not fit into the caches near the processor.
+/// A request touches most of the fields. With its stream a connection is as large as two cache
+/// lines, because thousands of connections do not fit into the caches near the processor.
 #[derive(Debug)]
 pub struct Connection {
     input: Input,
@@ -76,13 +77,13 @@ pub struct Connection {
     /// `None` if nothing shows it.
     client: Option<Box<Client>>,
     timers: Timers,
-    /// The phase that `/status` counts it under.
+    /// The phase under which `/status` counts the connection.
     phase: Phase,
-    /// The stream took less than it was given, or the disk has not read what comes next.
+    /// True if the stream took less than it was given, or if the disk has not read the next piece.
     is_blocked: bool,
-    /// The connection ends after the response that is being sent.
+    /// True if the connection ends after the response that is being sent.
     is_last_response: bool,
-    /// After the last response, unread bytes may arrive: receive and discard them.
+    /// True if unread bytes may arrive after the last response. They are received and discarded.
     lingers: bool,
 }
 
@@ -96,7 +97,7 @@ enum State {
     Body(Request, BodyReader),
     /// `/sleep`: the response is made after this time, which begins when earlier responses are sent.
     Sleeping(Request, Duration),
-    /// The write side is shut down. What still arrives is discarded, up to a limit.
+    /// The write side is shut down. Further bytes are discarded, up to a limit.
     Lingering {
         left: usize,
     },
@@ -112,7 +113,7 @@ pub struct Cx<'a> {
 }
 
 impl Connection {
-    /// A connection from this address, if it has one.
+    /// Creates a connection from this address, if it has one.
     pub fn new(peer: Option<IpAddr>, shared: &Shared) -> Self {
         Self {
             input: Input::default(),
@@ -128,8 +129,8 @@ impl Connection {
         }
     }
 
-    /// The loop watches the stream. Until the first byte arrives the connection is idle, like one that is
-    /// kept alive.
+    /// Begins: the loop watches the stream. Until the first byte arrives the connection is idle,
+    /// like one that is kept alive.
     pub fn handle_accepted(&mut self, shared: &mut Shared) -> Changes {
         shared.counts.connection_opened();
         self.timers.receive = Some(Timeout::Head);
@@ -140,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// A timer has expired.
+    /// Handles a timer that has expired.
     pub fn handle_timer(&mut self, timer: Timer, cx: &mut Cx<'_>) -> Expiry {
         let timeout = match timer {
             RECEIVE => self.timers.receive,
@@ -169,8 +170,9 @@ impl Connection {
         Expiry::Respond
     }
 
-    /// The loop evicts the connection, because its slot is needed or the worker is shutting down, and
-    /// nothing has just arrived. `is_delivered`: the client has all that was sent. `None`: close it.
+    /// Handles an eviction by the loop: the slot is needed or the worker is shutting down, and no
+    /// bytes have just arrived. `is_delivered` is true if the client has all that was sent. After
+    /// `None`, the caller closes the connection.
     ///
     /// A stopping worker waits until the client has its last response, and then for one more request.
     pub fn handle_eviction(&mut self, is_delivered: bool, shared: &Shared) -> Option<Changes> {
@@ -186,7 +188,7 @@ impl Connection {
         })
     }
 
-    /// Body memory was reserved for the body that waited.
+    /// Continues with the body that waited, for which body memory was reserved.
     pub fn handle_body_room(&mut self) {
         if let Some(State::Queued(request)) = self.state.as_deref() {
             let request = *request;
@@ -197,12 +199,12 @@ impl Connection {
         }
     }
 
-    /// How far the read of the next piece of a file from the disk is.
+    /// Takes note of the progress of a read from the disk.
     pub fn handle_disk_read(&mut self, read: DiskRead) {
         self.payload.disk_read = read;
     }
 
-    /// These bytes were received: at least one, and no more than the server's buffer.
+    /// Handles received bytes: at least one, and no more than the server's buffer has room for.
     #[inline]
     pub fn handle_input(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Result<(), Abort> {
         if let Some(State::Lingering { left }) = self.state.as_deref_mut() {
@@ -224,7 +226,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The stream took this many bytes of the task.
+    /// Handles that the stream took `n` bytes of the task.
     #[inline]
     pub fn handle_sent(&mut self, n: usize, shared: &mut Shared) -> Result<(), Abort> {
         self.is_blocked = false;
@@ -237,12 +239,12 @@ impl Connection {
         }
     }
 
-    /// The stream takes nothing at present.
+    /// Handles that the stream takes nothing at present.
     pub fn handle_blocked(&mut self) {
         self.is_blocked = true;
     }
 
-    /// The write side is shut down.
+    /// Handles the shutdown of the write side.
     pub fn handle_shut_down(&mut self) {
         self.is_last_response = false;
         self.input = Input::default();
@@ -327,7 +329,7 @@ impl Connection {
             Some(State::Body(..)) => (Phase::Reading, Some(Timeout::Body)),
             Some(State::Queued(_)) => (Phase::Reading, Some(Timeout::Room)),
             None if !self.input.is_empty() => (Phase::Reading, Some(Timeout::Head)),
-            // The timeout of the first head starts with the connection, and delivery is looked at in
+            // The timeout of the first head starts with the connection, and delivery is checked in
             // intervals.
             None if self.timers.keeps_receive() => (Phase::Waiting, self.timers.receive),
             None => (Phase::Waiting, Some(Timeout::KeepAlive)),
@@ -347,8 +349,8 @@ impl Connection {
         Ok(changes)
     }
 
-    /// Marking a connection idle moves it to the end of the eviction order, so it is marked only after
-    /// it was in use.
+    /// Marking a connection idle moves it to the end of the eviction order, so the connection is
+    /// marked only after it was in use.
     ///
     /// A stopping worker waits for one more request if the response was begun before the stop, and
     /// so did not announce the end. The loop would evict an idle connection at once.
@@ -379,7 +381,7 @@ impl Connection {
         self.output.release(shared);
     }
 
-    /// Returns whether it is between two requests.
+    /// Returns whether the connection is between two requests.
     pub fn is_idle(&self) -> bool {
         self.state.is_none() && self.input.is_empty() && !self.has_output()
     }
@@ -490,8 +492,9 @@ impl Connection {
         self.state = Some(Box::new(State::Body(request, body)));
     }
 
-    /// Responds to a request without reading its body. The client may send the body nevertheless, even
-    /// with `Expect: 100-continue` (RFC 9110, section 10.1.1), so what follows cannot be parsed.
+    /// Responds to a request without reading its body. The client may send the body nevertheless,
+    /// even with `Expect: 100-continue` (RFC 9110, section 10.1.1), so the bytes that follow cannot
+    /// be parsed.
     fn refuse_body(&mut self, request: Request, head: &[u8], cx: &mut Cx<'_>) {
         let last = Request {
             keep_alive: false,
@@ -523,7 +526,7 @@ impl Connection {
         }
     }
 
-    /// Ends the current body, or its wait for memory. The memory that it holds is the response's now.
+    /// Ends the current body, or its wait for memory. Its memory then belongs to the response.
     fn leave_body(&mut self, token: Token, shared: &mut Shared) -> Option<Box<State>> {
         let left = self.state.take();
         match left.as_deref() {
@@ -564,7 +567,7 @@ impl Connection {
         self.timers.has_responded = true;
     }
 
-    /// Responds to a head that is incomplete after its time.
+    /// Responds to a head that is still incomplete after the timeout.
     fn refuse_partial_head(&mut self, cx: &mut Cx<'_>) {
         let head = self.input.take();
         if input::has_request_line(&head) {

@@ -1,10 +1,10 @@
-//! The counters of a worker, a row each.
+//! The table of a worker's counters.
 //!
-//! A row makes the counter's place on the scoreboard, its sums, its lines of `/metrics` and its field of
-//! `/status.json`. `docs/httpd.md` has a row for each of these, which a test compares with the pages.
+//! A row makes the counter's place on the scoreboard, its sums, its lines of `/metrics` and its
+//! field of `/status.json`. A test compares each of them with its row in `docs/httpd.md`.
 //!
-//! The counters of a slot continue from worker to worker, so that no sum over the slots goes back. What
-//! they were when a worker started is subtracted for the list of workers in `/status.json`.
+//! The counters of a slot continue from worker to worker, so that no sum over the slots goes back.
+//! The list of workers in `/status.json` has the difference to the counters at the worker's start.
 
 use std::ops::{Index, IndexMut};
 
@@ -23,14 +23,14 @@ pub struct Row {
     pub help: &'static str,
 }
 
-/// Where a counter is in `/status.json`.
+/// The place of a counter in `/status.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Of the connections: with their states, also in the sums.
+    /// Next to the states of the connections, also in the sums.
     Connections,
-    /// Of the event loop.
+    /// With the counts of the event loop.
     EventLoop,
-    /// Of its timers: after their number.
+    /// After the number of the loop's timers.
     Timers,
 }
 
@@ -68,7 +68,7 @@ macro_rules! counters {
         ];
 
         impl Counters {
-            /// Updates what the event loop counts, which may change in each turn.
+            /// Updates the counts of the event loop, which may change in each turn.
             #[inline]
             pub fn collect(&mut self, earlier: &Self, stats: &Stats) {
                 $(

@@ -61,7 +61,8 @@ impl Counts {
         self.publish_connections();
     }
 
-    /// Counts connections that another worker has taken over. Until then they wait here.
+    /// Counts connections that another worker has taken over. Until then they count as waiting
+    /// here.
     pub fn connections_handed_over(&mut self, count: u64) {
         self.own.counters[Counter::HandedOver] += count;
         self.own.active -= count;
@@ -116,13 +117,13 @@ impl Counts {
         (self.own.counters, self.own.totals)
     }
 
-    /// Publishes where the counters of this worker begin. The slot has no process id until then, so no
-    /// page lists the worker with the counts of its predecessors.
+    /// Publishes the values at which the counters of this worker begin. The slot has no process id
+    /// until then, so no page lists the worker with the counts of its predecessors.
     fn take_over(&mut self, index: usize) {
         self.own.totals.index = index as u64;
         self.own.at_start = self.own.counters;
         self.publish();
-        // Before the process id.
+        // The values are published before the process id.
         fence(Ordering::Release);
     }
 
@@ -261,7 +262,7 @@ mod tests {
                     (Event::Start, None) => {
                         let mut counts = Counts::new(scoreboard.clone(), slot());
                         counts.take_over(0);
-                        // A page that is made between the two steps of a start.
+                        // This page is made between the two steps of a start.
                         prop_assert_eq!(requests(&scoreboard), (all, all, None));
                         counts.begin(0, &Clock::system());
                         (worker, own) = (Some(counts), Some(0));

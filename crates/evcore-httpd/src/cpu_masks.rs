@@ -33,7 +33,7 @@ pub fn parse(text: &str, allowed: &Cpus) -> Result<Affinity, String> {
     }
 }
 
-/// The CPUs of a mask whose first digit is character `begin`. At least one.
+/// The CPUs of a mask, at least one. The mask's first digit is character `begin`.
 fn mask((begin, digits): (usize, &str), allowed: &Cpus) -> Result<Cpus, String> {
     let mut cpus = Vec::new();
     let count = digits.chars().count();
@@ -167,7 +167,7 @@ mod tests {
         );
     }
 
-    /// The same by sets and by division, and without positions.
+    /// Does the same by sets and by division, without positions.
     fn naive(text: &str, allowed: &BTreeSet<usize>, worker: usize) -> Option<BTreeSet<usize>> {
         let words: Vec<_> = text.split_whitespace().collect();
         let bits = |mask: &str| -> Option<BTreeSet<usize>> {

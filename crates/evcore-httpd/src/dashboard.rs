@@ -1,7 +1,7 @@
 //! `/dashboard`: a page that draws `/status.json` live.
 //!
-//! It is three files, because a strict `Content-Security-Policy` admits scripts and styles by their
-//! address. Inline ones would need a hash that changes with every edit.
+//! The page is three files, because a strict `Content-Security-Policy` admits scripts and styles by
+//! their address. Inline ones would need a hash that changes with every edit.
 
 /// A file of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub enum Asset {
 
 /// The header lines of every file, each after the end of a line.
 ///
-/// `no-cache` lets no page meet the script of another version of the server. The page loads nothing
-/// from elsewhere, and is shown in no frame.
+/// With `no-cache`, a page never runs the script of another version of the server. The page loads
+/// nothing from elsewhere, and cannot be shown in a frame.
 pub const HEADERS: &str = "\r\nCache-Control: no-cache\
     \r\nContent-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \

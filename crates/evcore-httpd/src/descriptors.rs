@@ -11,13 +11,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{files::DISK_THREADS, log::log, options::Options};
 
-/// The master's own: a self-pipe, and for a moment a third descriptor for one of its ends.
+/// The master's own descriptors: a self-pipe, and for a moment a copy of one of its ends.
 const MASTER: u64 = 3;
 
 /// A worker's end of its liveness pipe.
 const LIVENESS_PIPE: u64 = 1;
 
-/// Raises the soft limit (`RLIMIT_NOFILE`) to what the options need, within the hard limit.
+/// Raises the soft limit (`RLIMIT_NOFILE`) as the options need it, within the hard limit.
 ///
 /// # Errors
 ///
@@ -72,13 +72,13 @@ fn raise(current: u64, maximum: Option<u64>) -> io::Result<()> {
 
 /// The descriptors that the master and every worker have.
 fn shared(options: &Options) -> u64 {
-    /// Standard error, opened again if it is a pipe.
+    /// Standard error, which is opened again if it is a pipe.
     const LOG: u64 = 1;
     // Each worker can notify every other.
     LOG + listeners(options) + notifications(options)
 }
 
-/// The group's: one for each worker that may live, if the policy uses the group.
+/// The descriptors of the group: one for each worker that may live, if the policy uses the group.
 fn notifications(options: &Options) -> u64 {
     if options.policy.uses_group() {
         slots(options) as u64
@@ -109,12 +109,12 @@ fn minimum(options: &Options) -> u64 {
 
 /// The full need: all connections, and as many workers as can run at the same time.
 fn full_need(options: &Options) -> u64 {
-    /// For files that are open for a moment, and for libraries.
+    /// Descriptors of files that are open for a moment, and of libraries.
     const OTHERS: u64 = 16;
     let here = if options.threads { options.workers } else { 1 };
     let clients = u64::from(options.connections) * here as u64;
     let files = if options.root.is_some() {
-        // A thread finishes its read after the connection is closed.
+        // A thread may finish its read after the connection is closed.
         (u64::from(options.open_files) + DISK_THREADS as u64) * here as u64
     } else {
         0

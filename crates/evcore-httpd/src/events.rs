@@ -28,7 +28,7 @@ pub struct Events {
 }
 
 struct State {
-    /// For the lines of a worker; of its own, because the loop has the other one.
+    /// The clock for the lines of a worker. The loop has another one.
     clock: Clock,
     announce: Box<dyn FnMut() + Send>,
     pid_file: Option<PidFile>,
@@ -54,7 +54,7 @@ impl Events {
         }
     }
 
-    /// Takes note of an event, in the process where it happens.
+    /// Reacts to an event, in the process in which it happens.
     pub fn on_event(&self, event: &Event<'_>) {
         match event {
             Event::Ready(_) => self.with(|state| {
@@ -104,7 +104,7 @@ impl Events {
     }
 
     fn on_exit(&self, exit: &WorkerExit) {
-        // It is replaced, unless the server ends because no worker can start.
+        // The worker is replaced, unless the server ends because no worker can start.
         if exit.stop.is_none() {
             self.scoreboard.count_restart();
         }

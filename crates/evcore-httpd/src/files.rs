@@ -15,13 +15,13 @@
 //!
 //! `path` has the answers for names that are encoded in an odd way.
 //!
-//! A file that is open is sent on when it is removed or replaced. When it ends before its length, or
-//! cannot be read, the connection ends, because the length was announced.
+//! A response goes on with the open file if it is removed or replaced. If the file ends before its
+//! length, or cannot be read, the connection ends, because the length was announced.
 //!
-//! `root` opens files beneath the root; `cache` keeps some open. `open_file` is one of them, with what
-//! the response says of it; `content_type` is a part of that. `fields` reads the request, `condition`
-//! and `range` decide what is sent of the file, and `head` announces it. `disk` reads what is not in memory
-//! before it is sent.
+//! `root` opens files beneath the root; `cache` keeps some open. `open_file` is one of them, with
+//! its header lines; `content_type` makes a part of those. `fields` reads the request, `condition`
+//! and `range` choose the part of the file to send, and `head` announces it. `disk` reads chunks
+//! that are not in memory before they are sent.
 
 mod cache;
 pub(crate) mod condition;
@@ -75,7 +75,7 @@ pub struct Files {
     start: StartOfHead,
 }
 
-/// A response about a file. Its head is written.
+/// A response about a file, whose head is written.
 #[derive(Debug)]
 pub struct Answer {
     pub status: Status,
@@ -91,7 +91,7 @@ pub struct Part {
     pub length: u64,
 }
 
-/// Why no file is sent.
+/// The reason why no file is sent.
 #[derive(Debug, PartialEq, Eq)]
 enum Miss {
     Status(Status),
@@ -103,7 +103,7 @@ enum Miss {
 pub type HeadEnd = (Version, bool);
 
 impl Files {
-    /// Opens the root of the options; `None` if they have none.
+    /// Opens the root of the options. Returns `None` if they have none.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Files {
         self.open.clear();
     }
 
-    /// Closes the files that no connection sends, and that were not used for this time.
+    /// Closes the files that no connection sends, and that were not used for `time`.
     pub fn close_unused(&mut self, clock: &Clock, time: Duration) {
         let now_ms = clock.monotonic_ms();
         let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -208,7 +208,7 @@ impl Files {
             Err(_) => self.open.remove(&self.name),
         }
         match file {
-            // A redirect would lead to a target with `//`, which names nothing.
+            // A redirect would lead to a target with `//`, which is not a name.
             Err(Miss::Directory) if is_index => Err(Miss::Status(Status::NotFound)),
             file => file,
         }
@@ -263,8 +263,8 @@ fn select(request: &Request, fields: &Fields<'_>, file: &OpenFile) -> (Status, S
 /// The answer for a file that cannot be opened.
 fn status_of(error: Errno) -> Status {
     match error {
-        // Nothing has the name, or what has it is outside of the root, or not a regular file. A
-        // symbolic link is LOOP or MLINK if links are not followed.
+        // No file has the name, or the file is outside of the root, or not regular. A symbolic link
+        // is LOOP or MLINK if links are not followed.
         Errno::NOENT
         | Errno::NOTDIR
         | Errno::XDEV

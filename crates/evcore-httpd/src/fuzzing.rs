@@ -1,4 +1,4 @@
-//! The parsers of what clients and users supply, for the fuzz targets in `tests/fuzz/`.
+//! The parsers of bytes that clients and users supply, for the fuzz targets in `tests/fuzz/`.
 
 pub use crate::{
     body::{BodyReader, Framing, MAX_BODY_BYTES},

@@ -1,9 +1,9 @@
 //! Headroom below a limit on the memory of the process (`ulimit -v`, `ulimit -d`).
 //!
 //! In Rust a small allocation that fails ends the process, and with it all its connections. So
-//! memory for clients is allocated only if enough stays free for what cannot be refused: the tables
-//! of the event loop, small buffers, pages of `/status`. Whether it does is tried now and then, by
-//! an allocation that is freed at once. Without a limit nothing is tried.
+//! memory for clients is allocated only if enough stays free for allocations that cannot be
+//! refused: the tables of the event loop, small buffers, pages of `/status`. A trial shows that now
+//! and then, by an allocation that is freed at once. Without a limit nothing is tried.
 
 use std::hint::black_box;
 
@@ -21,7 +21,7 @@ const PER_TRIAL: usize = 256 * 1024;
 /// The memory that a new connection may allocate before it sends a body, in bytes.
 const PER_CONNECTION: usize = 2 * 1024;
 
-/// Pieces of a trial: fragmented memory has no large block.
+/// The number of pieces of a trial. Fragmented memory may have no large block.
 const PIECES: usize = 64;
 
 /// The limits on memory that the system has.
@@ -35,12 +35,12 @@ const LIMITS: &[Resource] = &[
 /// The headroom of one worker.
 #[derive(Debug)]
 pub struct Headroom {
-    /// Without a limit everything is allowed.
+    /// False if the process has no limit, so that everything is allowed.
     is_limited: bool,
     spare: usize,
     /// The memory that may be allocated before the next trial, in bytes.
     left: usize,
-    /// The tables have been tried for this many connections.
+    /// The number of connections for which the tables have been tried.
     connections: usize,
     /// Number of times that memory was refused.
     pub refused: u64,
@@ -59,7 +59,7 @@ impl Headroom {
         }
     }
 
-    /// The headroom of a process below a limit that leaves nothing.
+    /// The headroom of a process whose limit leaves nothing.
     #[cfg(test)]
     pub fn without_any() -> Self {
         Self {
@@ -75,14 +75,14 @@ impl Headroom {
         !self.is_limited || self.try_out(bytes, 0)
     }
 
-    /// Returns whether there is memory for a connection in addition to this many.
+    /// Returns whether one more connection may be accepted, in addition to the `open` ones.
     #[inline]
     pub fn allows_connection(&mut self, open: usize) -> bool {
         !self.is_limited || self.try_out_connection(open)
     }
 
-    /// Returns whether this many bytes may be allocated that are not for a client. A refusal is not
-    /// counted.
+    /// Returns whether this many bytes may be allocated for a purpose other than a client. A
+    /// refusal is not counted.
     pub fn allows_uncounted(&mut self, bytes: usize) -> bool {
         // This may use up the memory of the last trial.
         self.left = 0;
@@ -124,7 +124,7 @@ fn is_available(bytes: usize, table: usize) -> bool {
     let sizes = std::iter::once(table).chain([bytes / PIECES; PIECES]);
     let mut pieces = trial.iter_mut().zip(sizes);
     let is_available = pieces.all(|(piece, size)| piece.try_reserve_exact(size).is_ok());
-    // Allocations that nobody uses may be optimized away.
+    // Unused allocations may be optimized away.
     black_box(&trial);
     is_available
 }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_available_is_allowed() {
+    fn available_memory_is_allowed() {
         let mut headroom = Headroom {
             is_limited: true,
             spare: 1024,

@@ -14,7 +14,7 @@ pub fn is_host(value: &[u8]) -> bool {
     }
 }
 
-/// Empty, or a colon and digits.
+/// Returns whether the bytes are empty, or a colon and digits.
 fn is_port(bytes: &[u8]) -> bool {
     match bytes.split_first() {
         None => true,
@@ -22,7 +22,7 @@ fn is_port(bytes: &[u8]) -> bool {
     }
 }
 
-/// The text in brackets: an IPv6 address, or an address of a future version.
+/// Returns whether the text in brackets is an IPv6 address, or an address of a future version.
 fn is_ip_literal(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;
@@ -39,7 +39,8 @@ fn is_future_address(text: &str) -> bool {
     is_version && !address.is_empty() && bytes.all(|byte| is_plain(byte) || byte == b':')
 }
 
-/// The text after the `reg-name` at the front, which may be empty. An IPv4 address is such a name.
+/// Returns the text after the `reg-name` at the front, which may be empty. An IPv4 address is such
+/// a name.
 fn after_name(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
     loop {
@@ -56,9 +57,9 @@ fn after_name(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// `unreserved` or `sub-delims`.
+/// Returns whether the byte is `unreserved` or one of the `sub-delims`.
 fn is_plain(byte: u8) -> bool {
-    // Most are lower-case letters, and every request has a host.
+    // Most bytes are lower-case letters, and every request has a host.
     byte.is_ascii_lowercase()
         || matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&'
             | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=')

@@ -38,7 +38,8 @@ impl Passed {
         for descriptor in inherited()? {
             listeners.push(Listener::from_fd(descriptor)?);
         }
-        // It stays set, so a newer binary finds it too; not if it is left over from another process.
+        // The variable stays set, so a newer binary finds it too. A variable that is left over from
+        // another process does not count.
         let by_manager = env::var_os(LISTEN_FDS).is_some();
         if by_manager {
             for listener in &listeners {
@@ -60,8 +61,8 @@ impl Passed {
     }
 }
 
-/// Opens all listeners: one set for all workers, or one set each with `reuseport`. Their socket files
-/// are added to `files`, even if a later listener cannot be opened.
+/// Opens all listeners: one set for all workers, or with `reuseport` a set for each worker. Their
+/// socket files are added to `files`, even if a later listener cannot be opened.
 ///
 /// The master opens them before any worker starts, and keeps them open when a worker ends. Closing a
 /// listener would reset the connections in its backlog.
@@ -112,8 +113,8 @@ fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::net::E
     builder.socket(socket).bind(address)
 }
 
-/// Sets the options of a listener that another process has opened. Connections that wait in its backlog
-/// are without them.
+/// Sets the options of a listener that another process has opened. Connections that already wait in
+/// its backlog do not have them.
 fn with_options(listener: Listener, options: &Options) -> Result<Listener, Box<dyn Error>> {
     options.allow_send_buffer(listener.local_addr())?;
     if let Some(bytes) = options.send_buffer {
@@ -165,7 +166,7 @@ impl Inherited {
         }
     }
 
-    /// Removes the first listener with a matching address.
+    /// Takes the first listener with a matching address out of the list.
     fn take(&mut self, matches_address: impl Fn(&Address) -> bool) -> Option<Listener> {
         let found = self.0.iter();
         let at = found.map(Listener::local_addr).position(matches_address)?;

@@ -12,10 +12,10 @@ use std::{
 
 use crate::pipe;
 
-/// Lines lost since the last that was written.
+/// The number of lines that were lost since the last one was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Set while only errors are logged.
+/// True while only errors are logged.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether [`notice`] logs nothing (`--quiet`).

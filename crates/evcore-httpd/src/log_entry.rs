@@ -9,8 +9,8 @@ use crate::pipe;
 /// The longest log line, in bytes: one atomic write to a pipe.
 pub const MAX_LINE_BYTES: usize = pipe::PIPE_BUF;
 
-/// The most bytes of a request line that are logged. Escaped in the common log format, they still fit
-/// into a log line.
+/// The most bytes of a request line that are logged. Even if the common log format escapes each of
+/// them, they fit into a log line.
 pub const MAX_REQUEST_LINE: usize = 960;
 
 /// The most bytes of a request line with control characters that are logged in JSON.
@@ -42,13 +42,14 @@ impl FromStr for LogFormat {
 /// The contents of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// `None`: a client of a Unix socket.
+    /// The client's address; `None` for a Unix socket.
     pub peer: Option<IpAddr>,
     /// `28/Sep/1970:12:00:00 +0600`, or in JSON `1970-09-28T12:00:00+06:00`.
     pub time: &'a str,
-    /// As received, up to [`MAX_REQUEST_LINE`] bytes; empty if there was none.
+    /// The request line as received, up to [`MAX_REQUEST_LINE`] bytes; empty if the request had
+    /// none.
     pub request_line: &'a [u8],
-    /// Three digits.
+    /// The status code, three digits.
     pub status: &'a str,
     pub body_bytes: u64,
 }
@@ -57,9 +58,10 @@ pub struct Entry<'a> {
 #[derive(Serialize)]
 struct JsonLine<'a> {
     time: &'a str,
-    /// `null`: a client of a Unix socket.
+    /// The client's address; `null` for a Unix socket.
     remote_addr: Option<IpAddr>,
-    /// `null`: there was none. What is not UTF-8 is replaced by U+FFFD.
+    /// The request line; `null` if the request had none. Bytes that are not UTF-8 are replaced by
+    /// U+FFFD.
     request: Option<Cow<'a, str>>,
     status: u16,
     body_bytes_sent: u64,
@@ -78,7 +80,7 @@ impl Entry<'_> {
         // Writing to a vector cannot fail.
         let _ = match self.peer {
             Some(peer) => write!(out, "{peer}"),
-            // As in nginx.
+            // nginx writes the same.
             None => write!(out, "unix:"),
         };
         out.extend_from_slice(b" - - [");
@@ -105,7 +107,7 @@ impl Entry<'_> {
         out.push(b'\n');
     }
 
-    /// Escaped, a control character takes six bytes, and any other byte three at most.
+    /// An escaped control character takes six bytes, and any other byte three at most.
     fn json_limit(&self) -> usize {
         if self.request_line.iter().any(u8::is_ascii_control) {
             MAX_ESCAPED_IN_JSON
@@ -115,7 +117,8 @@ impl Entry<'_> {
     }
 }
 
-/// Escapes what could end the field or the line, or control a terminal, as nginx does: `\x22`.
+/// Escapes bytes that could end the field or the line, or control a terminal, as nginx does:
+/// `\x22`.
 fn escape(out: &mut Vec<u8>, line: &[u8]) {
     for &byte in line {
         match byte {

@@ -1,7 +1,7 @@
 //! The metrics of a worker's event loop.
 //!
-//! Reading the histograms takes some 100,000 instructions, so it is done once a second at most, and
-//! never because a client asks for a page.
+//! Reading the histograms takes some 100,000 instructions. So they are read once a second at most,
+//! and never because a client asks for a page.
 
 use evcore::{Acceptor, EventLoop, Histogram, clock::Clock};
 
@@ -19,7 +19,7 @@ const HISTOGRAM_INTERVAL_MS: u64 = 1000;
 pub struct Metrics {
     /// The process id; 0 if the slot has no worker.
     pub pid: u64,
-    /// When the worker started, in milliseconds of monotonic time.
+    /// The time when the worker started, in milliseconds of monotonic time.
     pub started_ms: u64,
     /// In the order of [`GAUGES`].
     pub gauges: [u64; GAUGES.len()],
@@ -50,7 +50,7 @@ pub struct Distribution {
 pub struct MetricsCollector {
     /// The counts of earlier workers of the slot.
     earlier: (Counters, Totals),
-    /// When the histograms are read next, in milliseconds of monotonic time.
+    /// The time when the histograms are read next, in milliseconds of monotonic time.
     read_at_ms: u64,
 }
 
@@ -71,7 +71,7 @@ impl Metrics {
         }
     }
 
-    /// Returns whether both belong to one worker. The start distinguishes threads, which have one
+    /// Returns whether both belong to one worker. The start distinguishes threads, which share one
     /// process id.
     pub fn is_of_same_worker(&self, other: &Self) -> bool {
         (self.pid, self.started_ms) == (other.pid, other.started_ms)
@@ -151,8 +151,8 @@ impl MetricsCollector {
         }
     }
 
-    /// Updates metrics, counters and totals at the end of a turn. What requires a read of the histograms may be a
-    /// second old. Returns whether it has updated that too.
+    /// Updates metrics, counters and totals at the end of a turn. Values that require a read of the
+    /// histograms may be a second old. Returns whether those were updated too.
     pub fn collect<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,
@@ -171,7 +171,7 @@ impl MetricsCollector {
             let histogram = (time.source)(histograms);
             let distribution = &mut metrics.times[at];
             distribution.max_ns = histogram.max();
-            // The first values are shown at once.
+            // The first values are published at once.
             let has_first = distribution.mean_ns == 0 && distribution.max_ns > 0;
             if is_time || has_first {
                 let mean = distribution.read(histogram);
@@ -216,7 +216,7 @@ impl Distribution {
         }
     }
 
-    /// Updates what requires reading every bucket of the histogram. Returns the mean.
+    /// Updates the values that require reading every bucket of the histogram. Returns the mean.
     fn read(&mut self, histogram: &Histogram) -> f64 {
         let mean = histogram.mean();
         #[allow(
@@ -224,7 +224,7 @@ impl Distribution {
             clippy::cast_sign_loss,
             reason = "a mean of nanoseconds, none of them negative"
         )]
-        // Rounded up, so that it is 0 only if all values are.
+        // The mean is rounded up, so that it is 0 only if all values are 0.
         let mean_ns = mean.ceil() as u64;
         self.mean_ns = mean_ns;
         self.p50_ns = histogram.quantile(0.5);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_are_what_was_earlier_and_what_the_loop_has_counted() {
+    fn totals_are_the_sums_of_earlier_counts_and_the_loops() {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let ev = EventLoop::builder().clock(clock).build();
@@ -365,7 +365,7 @@ mod tests {
         let stats = ev.stats();
         assert_eq!((stats.events, stats.stale, stats.expired), (2, 1, 1));
         assert!(stats.turns > 0);
-        // The connections have counted nothing.
+        // The counts of the connections are 0.
         let of_loop = [6_000 + stats.turns, 7_002, 8_001, 9_001];
         let expected = [&[0, 1_000, 2_000, 3_000, 4_000, 5_000][..], &of_loop].concat();
         assert_eq!(counters.to_array(), *expected);

@@ -42,35 +42,36 @@ const MAX_BODIES: usize = usize::MAX;
 /// The options of the command line.
 #[derive(Debug)]
 pub enum Command {
-    /// Serve with these options.
+    /// Serves with these options.
     Serve(Box<Options>),
-    /// Print [`HELP`].
+    /// Prints [`HELP`].
     Help,
 }
 
 /// The options of the server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `--listen`. Without any, the server adds the default address, unless it is passed sockets.
+    /// `--listen`. If the list is empty, the server adds the default address, unless it is passed
+    /// sockets.
     pub listen: Vec<Address>,
-    /// The number of workers; 0: serve in this process, without a master.
+    /// The number of workers; with 0 this process serves, without a master.
     pub workers: usize,
     /// True if the workers are threads.
     pub threads: bool,
     /// The CPUs of the workers; `None`: no affinity is set.
     pub affinity: Option<Affinity>,
-    /// How the workers share the listeners.
+    /// The policy by which the workers share the listeners.
     pub policy: Policy,
     /// True if each worker has its own listeners, and the kernel distributes the connections
     /// (`SO_REUSEPORT`).
     pub own_listeners: bool,
     /// The most connections accepted in one turn.
     pub multi_accept: usize,
-    /// `None`: the default of the system.
+    /// The poller; `None` for the default of the system.
     pub poller: Option<BackendKind>,
     /// The timer queue.
     pub timers: Timers,
-    /// `None`: the clock is updated every turn.
+    /// The interval of clock updates; `None` for an update in every turn.
     pub timer_resolution: Option<Duration>,
     /// The most connections of one worker.
     pub connections: u32,
@@ -80,8 +81,8 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     /// The time between two successful writes of a response.
     pub send_timeout: Duration,
-    /// Maximum size of the kernel's buffer for the responses of one connection (`SO_SNDBUF`), in
-    /// bytes; `None`: the system decides.
+    /// The maximum size of the kernel's buffer for the responses of one connection (`SO_SNDBUF`),
+    /// in bytes; with `None` the system decides.
     pub send_buffer: Option<u32>,
     /// The time for open connections in a graceful shutdown.
     pub shutdown_timeout: Duration,
@@ -95,15 +96,15 @@ pub struct Options {
     pub access_log: Option<PathBuf>,
     /// The format of the access log.
     pub access_log_format: LogFormat,
-    /// True if only errors are logged to standard error, and the addresses.
+    /// True if only errors and the addresses are logged to standard error.
     pub quiet: bool,
     /// The events that are logged to standard error.
     pub log_level: LogLevel,
-    /// A turn that takes longer is logged; `None`: no turn is.
+    /// The time of a turn beyond which it is logged; with `None`, no turn is logged.
     pub watchdog: Option<Duration>,
     /// The number of records that are kept for the log after something went wrong.
     pub flight_recorder: usize,
-    /// The directory of `/files/...`; `None`: there are no files.
+    /// The directory of `/files/...`; `None` if no files are served.
     pub root: Option<PathBuf>,
     /// The name of the file that is served for a directory.
     pub index: Option<OsString>,
@@ -430,7 +431,7 @@ fn on_or_off(name: &str, value: &str) -> Result<bool, OptionError> {
 }
 
 fn milliseconds(name: &str, value: &str) -> Result<Duration, OptionError> {
-    // At most a day: a larger number is probably in another unit.
+    // The maximum is a day, because a larger number is probably in another unit.
     number(name, value, 1, 86_400_000).map(Duration::from_millis)
 }
 

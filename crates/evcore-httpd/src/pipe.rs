@@ -15,7 +15,8 @@ use rustix::{
     io::{Errno, retry_on_intr},
 };
 
-/// The largest atomic write to a pipe on Linux. Up to it, lines of several writers do not mix.
+/// The largest atomic write to a pipe on Linux. Lines of several writers do not mix if they are not
+/// longer.
 pub const PIPE_BUF: usize = 4096;
 
 /// Returns whether the file is a pipe, named or anonymous.
@@ -42,10 +43,11 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::APPEND | OFlags::CREATE)
 }
 
-/// Like [`open_to_append`], but a named pipe needs no reader. What is written waits in the pipe.
+/// Like [`open_to_append`], but a named pipe needs no reader. The bytes that are written wait in
+/// the pipe.
 pub fn open_to_append_unread(path: &Path) -> io::Result<File> {
     match open_to_append(path) {
-        // With a descriptor that may also read, this process is a reader.
+        // This process is a reader itself if its descriptor may also read.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
             open_as(path, OFlags::RDWR)
         }
@@ -59,7 +61,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
 
 fn open_as(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Reduced by the umask, as in the standard library.
+    // The umask reduces this mode, as in the standard library.
     let mode = Mode::from_raw_mode(0o666);
     let opened = retry_on_intr(|| rustix::fs::open(path, flags, mode));
     Ok(File::from(opened?))

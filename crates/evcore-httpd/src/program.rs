@@ -1,4 +1,4 @@
-//! The program: from the command line to the workers.
+//! The program: parses the command line, and starts the workers.
 
 use std::{
     error::Error,
@@ -31,7 +31,7 @@ use crate::trace_log;
 /// code: 1 after an error, 2 after a bad option.
 #[must_use]
 pub fn run() -> ExitCode {
-    // Before anything is written: standard error may be a file.
+    // This comes before the first write, because standard error may be a file.
     if let Err(error) = survive_full_files() {
         log(format_args!("httpd: SIGXFSZ cannot be handled: {error}"));
         return ExitCode::from(1);
@@ -41,7 +41,7 @@ pub fn run() -> ExitCode {
             log(format_args!("httpd: {error}"));
             ExitCode::from(1)
         }),
-        // `print!` would panic.
+        // `print!` would panic on an error.
         Ok(Command::Help) => match io::stdout().write_all(options::HELP.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -61,14 +61,15 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     #[cfg(feature = "tracing")]
     trace_log::install(options.log_level);
     let passed = Passed::take(&mut options)?;
-    // Each worker opens the root itself. A bad one is an error now, and logged once.
+    // Each worker opens the root itself. A bad root is an error now, and is logged once.
     Files::open(&options)?;
     descriptors::make_room(&options)?;
     if let Some(path) = &options.access_log {
-        // As the root.
+        // The same holds for the access log.
         AccessLog::open(path, options.access_log_format)?;
     }
-    // Before the listeners, so that their files are removed if something fails.
+    // This value is made before the listeners, so that their files are removed if a later step
+    // fails.
     let mut files = SocketFiles::default();
     let mut sets = listeners::open(&options, passed, &mut files)?;
     let (workers, setup) = Setup::new(options)?;
@@ -76,7 +77,8 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
     let pid_file = options.pid_file.as_deref();
     let pid_file = pid_file.map(PidFile::prepare).transpose()?;
-    // Each worker opens its own. A poller that the kernel refuses is an error now, and logged once.
+    // Each worker opens its own poller. A poller that the kernel refuses is an error now, and is
+    // logged once.
     drop(match options.poller {
         Some(kind) => Poller::with(kind)?,
         None => Poller::new()?,
@@ -100,7 +102,8 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     ended
 }
 
-/// Runs the workers, as processes or as threads, or the only one here, until a signal stops them.
+/// Runs the workers until a signal stops them: as processes, as threads, or a single one in this
+/// process.
 fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
     let outcome = match (options.workers, options.threads) {
@@ -120,7 +123,7 @@ fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>
 /// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of ending
 /// the process. Workers inherit the handler.
 fn survive_full_files() -> io::Result<()> {
-    // The flag is unused: the write returns an error.
+    // The flag is not used, because the write returns an error.
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `/metrics`: the text format of Prometheus, version 0.0.4.
 //!
-//! `docs/httpd.md` describes the metrics. The page is made from the scoreboard alone, so a request
-//! for it costs the reading of all slots and the formatting of some 60 lines for each worker. It is
-//! never cached: a client that gets an older page from another worker would see counters go back.
+//! `docs/httpd.md` describes the metrics. The page is made from the scoreboard alone. A request for
+//! it costs a read of all slots, and the formatting of some 60 lines for each worker. It is never
+//! cached: a client that gets an older page from another worker would see counters go back.
 //!
 //! The label `worker` is the index of a worker, not its process id. A series is the sum over all slots
 //! that workers of this index have used. They stay when a worker dies, so its counters continue with
@@ -25,10 +25,10 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The size of one worker's lines, or of the server's lines with all headings.
 const PAGE_BYTES: usize = 4096;
 
-/// The page.
+/// Returns the page.
 pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
     let workers = WorkerStats::by_index(scoreboard);
-    // Enough for all, so that the page does not move while it grows.
+    // The capacity is enough for all lines, so that the page does not move while it grows.
     let mut page = Page(String::with_capacity((1 + workers.len()) * PAGE_BYTES));
     page.server(scoreboard, clock);
     page.connections(&workers);
@@ -153,7 +153,7 @@ impl Page {
     }
 }
 
-/// Milliseconds, as seconds.
+/// A number of milliseconds, which is written in seconds.
 struct Thousandths(u64);
 
 impl Display for Thousandths {
@@ -162,7 +162,7 @@ impl Display for Thousandths {
     }
 }
 
-/// Nanoseconds, as seconds.
+/// A number of nanoseconds, which is written in seconds.
 struct Billionths(u64);
 
 impl Display for Billionths {

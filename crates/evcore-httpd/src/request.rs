@@ -22,17 +22,17 @@ pub const MAX_HEADERS: usize = 100;
 /// A parsed request head.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The action that it requests.
+    /// The action that the client requests.
     pub action: Action,
-    /// Respond with the head alone.
+    /// True if the response is a head alone.
     pub head_only: bool,
     /// The version of the client.
     pub version: Version,
     /// True if the client wants to keep the connection after the response.
     pub keep_alive: bool,
-    /// How its body is delimited.
+    /// The way in which the body is delimited.
     pub framing: Framing,
-    /// The client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
 }
 
@@ -81,7 +81,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// For a head that is complete, or too large.
+/// Returns whether the target is too long, in a head that is complete or too large.
 fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
     let length = match (head.path, head.method) {
         (Some(target), _) => target.len(),
@@ -108,8 +108,8 @@ fn parse_version(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Where the minor version is in a request line of three words, the last of which is a version of HTTP
-/// (RFC 9112, section 2.3). `None` if it is malformed.
+/// The position of the minor version in a request line of three words, the last of which is a
+/// version of HTTP (RFC 9112, section 2.3). `None` if the line is malformed.
 fn minor_version_at(bytes: &[u8]) -> Option<usize> {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let start = bytes.iter().position(|byte| !is_line_end(byte))?;
@@ -172,7 +172,7 @@ struct Headers {
 struct Codings {
     is_present: bool,
     ends_in_chunked: bool,
-    /// `chunked` appears before the last coding.
+    /// True if `chunked` appears before the last coding.
     has_chunked_within: bool,
     has_others: bool,
 }
@@ -193,7 +193,7 @@ impl Codings {
     /// Returns whether the body is in chunks (RFC 9112, section 6.3).
     fn are_chunked(&self) -> Result<bool, Status> {
         if self.is_present && (!self.ends_in_chunked || self.has_chunked_within) {
-            // The end of the body cannot be determined.
+            // Without `chunked` at the end, the end of the body cannot be determined.
             Err(Status::BadRequest)
         } else if self.has_others {
             Err(Status::NotImplemented)
@@ -231,7 +231,8 @@ impl Headers {
                 }
             }
             14 if name.eq_ignore_ascii_case("content-length") => {
-                // Two lengths allow request smuggling. As in nginx, two equal ones are refused too.
+                // Two lengths allow request smuggling. Two equal ones are refused too, as nginx
+                // does.
                 let before = self.length.replace(length(value)?);
                 if before.is_some() {
                     return Err(Status::BadRequest);
@@ -245,7 +246,7 @@ impl Headers {
         Ok(())
     }
 
-    /// How the body is delimited (RFC 9112, section 6).
+    /// Returns the way in which the body is delimited (RFC 9112, section 6).
     fn framing(&self, version: Version) -> Result<Framing, Status> {
         match (self.codings.are_chunked()?, self.length) {
             (true, Some(_)) => Err(Status::BadRequest),

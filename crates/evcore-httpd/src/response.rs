@@ -74,7 +74,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// A 200 with an empty text; the caller overrides what differs.
+    /// Creates the head of a 200 with an empty text. The caller sets the fields that differ.
     pub fn new(clock: &Clock, version: Version, keep_alive: bool) -> Self {
         Self {
             status: Status::Ok,
@@ -100,7 +100,7 @@ impl Head {
         write_end(out, self.version, self.keep_alive);
     }
 
-    /// Appends what comes before the length of the body.
+    /// Appends the lines before the length of the body.
     fn write_start(&self, out: &mut Vec<u8>) {
         write_start(out, self.status, self.date);
         out.extend_from_slice(b"\r\nContent-Type: ");
@@ -117,13 +117,13 @@ pub fn write_start(out: &mut Vec<u8>, status: Status, date: Stamp<29>) {
     out.extend_from_slice(date.as_bytes());
 }
 
-/// Appends the end of a head: how the connection goes on, and the empty line.
+/// Appends the end of a head: the line about the connection, and the empty line.
 #[inline]
 pub fn write_end(out: &mut Vec<u8>, version: Version, keep_alive: bool) {
     match (keep_alive, version) {
         (false, _) => out.extend_from_slice(b"\r\nConnection: close\r\n\r\n"),
         (true, Version::Http10) => out.extend_from_slice(b"\r\nConnection: keep-alive\r\n\r\n"),
-        // The default of HTTP/1.1.
+        // HTTP/1.1 keeps connections open by default.
         (true, Version::Http11) => out.extend_from_slice(b"\r\n\r\n"),
     }
 }
@@ -157,7 +157,7 @@ impl TextHead {
 #[derive(Debug, Default)]
 pub struct StartOfHead {
     bytes: Vec<u8>,
-    /// When it may be out of date, in milliseconds of monotonic time.
+    /// The time from which it may be out of date, in milliseconds of monotonic time.
     until_ms: u64,
 }
 
@@ -171,8 +171,8 @@ impl StartOfHead {
         &self.bytes
     }
 
-    /// Only this reads wall time, so most turns do not read it. If the machine's clock is set, the
-    /// start is wrong for up to a second.
+    /// Only this function reads wall time, so most turns do not read it. If the machine's clock is
+    /// set, the start is wrong for up to a second.
     #[cold]
     fn renew(&mut self, clock: &Clock, make: impl FnOnce(&mut Vec<u8>, Stamp<29>)) {
         self.bytes.clear();

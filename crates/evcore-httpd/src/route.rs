@@ -1,4 +1,4 @@
-//! Routing: from a request target to an endpoint.
+//! Routing: finds the endpoint of a request target.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub enum Route {
     Sleep(Duration),
     Block(Duration),
     Worker,
-    /// With `--root`.
+    /// `/files/`, with `--root`.
     Files,
     Status,
     StatusJson,
@@ -57,8 +57,8 @@ fixed_paths! {
 
 /// Returns the route of a request target, or `None` for an unknown path.
 ///
-/// A query is ignored. Of a target in absolute form (`http://host/path`), which proxies send, the path
-/// is used.
+/// A query is ignored. A target in absolute form (`http://host/path`), which proxies send, is
+/// routed by its path.
 pub fn route(target: &str) -> Option<Route> {
     let path = path_of(target);
     if let Some(route) = fixed(path) {
@@ -102,14 +102,15 @@ impl Route {
 
 /// The path of a target, without its query.
 pub fn path_of(target: &str) -> &str {
-    // By bytes, and without a search for "://" in most targets: this runs for every request.
+    // This runs for every request. So it compares bytes, and does not search for "://" in most
+    // targets.
     let query = target.bytes().position(|byte| byte == b'?');
     let before_query = &target[..query.unwrap_or(target.len())];
     if before_query.starts_with('/') {
         return before_query;
     }
     match before_query.split_once("://") {
-        // Without a host it is invalid (RFC 9110, section 4.2.1), and names nothing.
+        // A target without a host is invalid (RFC 9110, section 4.2.1).
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") && !is_without_host(rest) => {
             rest.find('/').map_or("/", |slash| &rest[slash..])
         }
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_its_limit_is_no_route() {
+    fn a_number_beyond_its_limit_has_no_route() {
         assert_eq!(
             route("/bytes/18446744073709551615"),
             Some(Route::Bytes(u64::MAX))

@@ -1,4 +1,5 @@
-//! The scoreboard: what the processes of the server publish about themselves, in shared memory.
+//! The scoreboard: the numbers that the processes of the server publish about themselves, in shared
+//! memory.
 
 use std::{
     io,
@@ -39,9 +40,9 @@ impl Scoreboard {
 
     /// The numbers that the running worker of a slot has published; `None` if none runs.
     ///
-    /// The values of a slot are read one by one. If another worker has taken the slot meanwhile, they
-    /// are of two workers, and are read again. A worker publishes its process id after all else, and
-    /// the id is set to 0 before the next worker starts.
+    /// The values of a slot are read one by one. If another worker has taken the slot meanwhile,
+    /// the values are of two workers, and are read again. A worker publishes its process id after
+    /// all else, and the id is set to 0 before the next worker starts.
     fn read_running(&self, id: WorkerId) -> Option<WorkerStats> {
         let mut before = self.read(id).metrics;
         loop {
@@ -174,7 +175,7 @@ impl WorkerStats {
         self.counters.since(&self.at_start)
     }
 
-    /// A counter's place in the slot, and its value.
+    /// The counter's place in the slot, and its value.
     #[inline]
     pub(crate) fn counter(&self, counter: Counter) -> (usize, u64) {
         (Self::COUNTERS + counter as usize, self.counters[counter])
@@ -265,7 +266,7 @@ pub fn jain(shares: impl Iterator<Item = u64>) -> f64 {
     if squares == 0.0 {
         return 1.0;
     }
-    // Rounding may give slightly more.
+    // Rounding may give slightly more than 1.
     f64::min(sum * sum / (n * squares), 1.0)
 }
 

@@ -1,4 +1,4 @@
-//! A worker's server: its connections, and what they share.
+//! A worker's server: its connections, and the state that they share.
 
 use std::{mem, time::Duration};
 
@@ -35,16 +35,16 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     exhausted: Overload,
     full: Overload,
     short: Overload,
-    /// The connections that other workers have taken over, as far as they are counted.
+    /// The number of counted connections that other workers have taken over.
     handed_over: u64,
 }
 
 /// The log of one kind of overload.
 #[derive(Debug)]
 struct Overload {
-    /// The loop's count of it when it was last looked at.
+    /// The loop's count of this overload at the last look.
     count: u64,
-    /// When it was last logged, in Unix seconds.
+    /// The time at which it was last logged, in Unix seconds.
     logged_at: i64,
 }
 
@@ -59,7 +59,7 @@ struct Background {
 /// The maximum delay of a line of the access log.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// Time that an unused file stays open, and the interval of looking for such files.
+/// The time for which an unused file stays open, and the interval of the search for such files.
 const SWEEP_AFTER: Duration = Duration::from_secs(10);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
@@ -119,7 +119,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.end_turn(ev);
     }
 
-    /// After the steps of a turn.
+    /// Does the work that follows the steps of a turn.
     pub fn end_turn(&mut self, ev: &mut EventLoop<L>) {
         self.log_overload(ev);
         self.arm_flush(ev);
@@ -127,7 +127,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.publish(ev);
     }
 
-    /// The worker has stopped. What happened in its last second is counted too.
+    /// Counts the last second of a worker that has stopped.
     pub fn on_end(&mut self, ev: &mut EventLoop<L>) {
         self.metrics.read_next();
         self.publish(ev);
@@ -147,7 +147,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             Step::Expired(token, timer) => {
                 self.dispatch(ev, token, Ready::NONE, |session| session.on_timer(timer));
             }
-            // A signal, for which the caller looks before every turn, or a file.
+            // The cause is a signal, for which the caller looks before every turn, or a file.
             Step::Woken => self.take_disk_reads(ev),
             Step::ShuttingDown => {} // the loop evicts what is idle
             Step::Evict(token) => {
@@ -200,8 +200,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// Makes a step of a connection whose stream is ready like that, and closes the connection if the step
-    /// returns that.
+    /// Makes a step of a connection whose stream has this readiness. Closes the connection if the
+    /// step says so.
     fn dispatch(
         &mut self,
         ev: &mut EventLoop<L>,
@@ -267,7 +267,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     fn on_accepted(&mut self, ev: &mut EventLoop<L>, new: Accepted<L::Stream>) {
         let open = self.connections.len();
         if !self.shared.bodies.headroom.allows_connection(open) {
-            // It is closed. Further clients wait, or go to a worker that has memory.
+            // The new connection is closed. Further clients wait, or go to a worker that has
+            // memory.
             ev.listeners().pause();
             return self.shared.counts.connection_refused();
         }
@@ -288,13 +289,13 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
     }
 
-    /// The loop shuts down: each response is the last of its connection.
+    /// Handles a shutdown of the loop: each response is now the last of its connection.
     pub fn on_stop(&mut self) {
         self.shared.stopping = true;
     }
 
-    /// Logs that this turn ran out of descriptors or memory or reached the connection limit, each at
-    /// most once a second.
+    /// Logs that this turn ran out of descriptors or memory or reached the connection limit, and
+    /// does each at most once a second.
     fn log_overload(&mut self, ev: &EventLoop<L>) {
         let (clock, stats) = (ev.clock(), ev.stats());
         if self.exhausted.is_news(stats.accept_pauses, clock) {
@@ -337,7 +338,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
 }
 
 impl Server {
-    /// Hands over what can move, and takes in what has arrived.
+    /// Hands over the connections that can move, and takes in those that have arrived.
     pub fn move_connections(&mut self, worker: &mut Worker) {
         let shared = &mut self.shared;
         worker.hand_over(&mut self.connections, |token, connection| {
@@ -392,7 +393,7 @@ impl Overload {
         logged_at: i64::MIN,
     };
 
-    /// Returns whether the count has grown, and the last log line is a second old.
+    /// Returns whether the count has grown and the last log line is at least a second old.
     fn is_news(&mut self, count: u64, clock: &Clock) -> bool {
         if count == self.count {
             return false;

@@ -7,13 +7,13 @@ use evcore::clock::Clock;
 /// They begin at 0 with each binary, also after an upgrade: the new binary has memory of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerStats {
-    /// When the server started, in milliseconds of monotonic time.
+    /// The time at which the server started, in milliseconds of monotonic time.
     pub started_ms: u64,
-    /// When the server started, in milliseconds since 1970.
+    /// The time at which the server started, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// Reloads (HUP) whose new workers serve.
+    /// The number of reloads (HUP) whose new workers serve.
     pub reloads: u64,
-    /// Workers that ended unasked, so that a replacement was started.
+    /// The number of workers that ended unasked, and were replaced.
     pub restarts: u64,
 }
 

@@ -30,7 +30,7 @@ pub struct Session<'a, L: Acceptor<Stream: Transport> = Listener> {
 #[must_use]
 pub enum Disposition {
     Keep,
-    /// End the token and close the stream.
+    /// The caller ends the token and closes the stream.
     Close,
 }
 
@@ -44,19 +44,20 @@ enum Progress {
 }
 
 impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
-    /// The loop watches the stream.
+    /// Begins with an accepted connection, whose stream the loop watches.
     pub fn on_accepted(&mut self) {
         let changes = self.connection.handle_accepted(self.shared);
         self.apply(changes);
     }
 
-    /// The connection has arrived from another worker, or has come back, and the loop watches the
-    /// stream. What has arrived on it meanwhile is reported next.
+    /// Goes on with a connection that has arrived from another worker, or has come back. The loop
+    /// watches the stream, and reports next the bytes that have arrived meanwhile.
     pub fn on_arrived(&mut self) -> Disposition {
         self.end_step()
     }
 
-    /// The stream is ready, or the connection was posted. The stream has taken note.
+    /// Handles that the stream is ready, or that the connection was posted. The stream has taken
+    /// note.
     pub fn on_ready(&mut self, ready: Ready) -> Disposition {
         if ready.is_error() || ready.is_write_closed() {
             // No response could reach the client.
@@ -65,13 +66,13 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.proceed()
     }
 
-    /// A timer has expired.
+    /// Handles a timer that has expired.
     pub fn on_timer(&mut self, timer: Timer) -> Disposition {
         let mut cx = cx(self.stream.token(), self.ev, self.shared);
         match self.connection.handle_timer(timer, &mut cx) {
             Expiry::Respond => self.proceed(),
             Expiry::Evict => {
-                // As the loop does before it evicts.
+                // The loop does the same before it evicts.
                 self.ev.set_busy(self.stream.token());
                 self.on_evict()
             }
@@ -79,18 +80,18 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         }
     }
 
-    /// The loop evicts the connection. It is closed unless a request has just arrived, or the connection
-    /// has a reason to [stay](Connection::handle_eviction).
+    /// Handles an eviction by the loop. The connection is closed unless a request has just arrived,
+    /// or the connection has a reason to [stay](Connection::handle_eviction).
     pub fn on_evict(&mut self) -> Disposition {
-        // Something may have arrived since the loop's last wait.
+        // Bytes may have arrived since the loop's last wait.
         self.stream.on_ready(Ready::READABLE);
         let disposition = self.proceed();
-        // If the loop counts it as idle again, a response was sent.
+        // If the loop counts the connection as idle again, a response was sent.
         let was_served = !self.connection.is_idle() || self.ev.is_idle(self.stream.token());
         if disposition == Disposition::Close || was_served {
             return disposition;
         }
-        // If it cannot be known there is nothing to wait for.
+        // If the kernel cannot tell, waiting would be of no use.
         let is_delivered = self.stream.get_ref().is_delivered().unwrap_or(true);
         match self.connection.handle_eviction(is_delivered, self.shared) {
             Some(changes) => {
@@ -101,13 +102,13 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         }
     }
 
-    /// There is room for a read from the disk again.
+    /// Handles that the queue of disk reads has room again.
     pub fn on_disk_room(&mut self) -> Disposition {
         self.connection.handle_disk_read(DiskRead::None);
         self.proceed()
     }
 
-    /// Sends, serves and receives until that would block, then updates timers and counters.
+    /// Sends, serves and receives until a call would block, then updates timers and counters.
     fn proceed(&mut self) -> Disposition {
         loop {
             match self.run_task() {
@@ -192,7 +193,7 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         }
     }
 
-    /// Ends the connection after the last response.
+    /// Shuts down or closes the connection after the last response.
     fn finish(&mut self, lingers: bool) -> io::Result<Progress> {
         // Unread bytes in the socket would turn the close into a reset (as in nginx).
         if !lingers && !self.stream.is_readable() {
@@ -207,15 +208,15 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let send = |stream: &L::Stream| stream.send_file(file.as_fd(), offset, count);
         match self.stream.write_with(self.ev, send) {
-            // It has shrunk. Only the end of the connection can show that to the client.
+            // The file has shrunk. Only the end of the connection can show that to the client.
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             sent => sent,
         }
     }
 
     /// Returns whether the file has to be read from the disk first. Then a thread reads it, and the
-    /// server posts the connection; if no thread can yet, the server calls
-    /// [`on_disk_room`](Self::on_disk_room) when one can.
+    /// server posts the connection; if all threads and the queue are busy, the server calls
+    /// [`on_disk_room`](Self::on_disk_room) later.
     fn waits_for_disk(&mut self, file: &Arc<OpenFile>, piece: (u64, u64)) -> bool {
         let (offset, count) = piece;
         let Some(files) = &mut self.shared.files else {

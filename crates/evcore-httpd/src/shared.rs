@@ -35,8 +35,8 @@ const MAX_INLINE: usize = 16 * 1024;
 
 /// A worker's settings, counters and buffers.
 ///
-/// The buffers are shared because between two steps almost every connection's would be empty. So an
-/// idle connection owns none.
+/// The buffers are shared, because between two steps the buffers of almost every connection would
+/// be empty. So an idle connection owns none.
 #[derive(Debug)]
 pub struct Shared {
     /// The timeouts.
@@ -47,15 +47,15 @@ pub struct Shared {
     pub bodies: BodyMemory,
     /// The bytes of the current read.
     pub input: Vec<u8>,
-    /// Responses of the current connection that are not sent yet.
+    /// The responses of the current connection that are not sent yet.
     pub output: Vec<u8>,
-    /// The worker is shutting down: each response is the last of its connection.
+    /// True while the worker shuts down, so that each response is the last of its connection.
     pub stopping: bool,
     /// The access log, if there is one.
     pub log: Option<AccessLog>,
-    /// The files of `--root`, if there is one.
+    /// The files of `--root`, if it is given.
     pub files: Option<Box<Files>>,
-    /// Status and body length of the most recent response.
+    /// The status and the body length of the most recent response.
     last_response: (Status, u64),
     text_head: TextHead,
     delay_endpoints: bool,
@@ -67,26 +67,26 @@ pub struct Shared {
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For a request head, between two reads of a body, and for a body to wait for memory.
+    /// The time for a request head, between two reads of a body, and for a body to wait for memory.
     pub header: Duration,
-    /// For an idle connection.
+    /// The time that a connection may be idle.
     pub keep_alive: Duration,
-    /// Between two successful writes.
+    /// The time between two successful writes.
     pub send: Duration,
 }
 
 /// The work that remains after [`Shared::respond`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing: the response is in the output buffer.
+    /// No work: the response is in the output buffer.
     Nothing,
-    /// Send this many payload bytes.
+    /// This many payload bytes have to be sent.
     Payload(u64),
-    /// Nothing is written yet: respond with what `/worker` shows.
+    /// The response of `/worker` has to be written.
     Worker,
-    /// Nothing is written yet: respond with a file.
+    /// A response with a file has to be written.
     File,
-    /// Nothing is written yet: respond after this time.
+    /// A response has to be written after this time.
     Sleep(Duration),
 }
 
@@ -233,8 +233,8 @@ impl Shared {
         Rest::Nothing
     }
 
-    /// Responds to a request for a file, whose head has these bytes. Returns what to send after the
-    /// output buffer.
+    /// Responds to a request for a file, whose head has these bytes. Returns the part of the file
+    /// to send after the output buffer.
     pub fn respond_with_file(
         &mut self,
         request: &Request,
@@ -273,7 +273,7 @@ impl Shared {
 
     /// Responds with the error that ends the connection.
     pub fn refuse(&mut self, status: Status, head_only: bool, clock: &Clock) {
-        // Only CONNECT gets a 405 here. The other end of a tunnel allows nothing.
+        // Only CONNECT gets a 405 here. The resource of a tunnel allows no method.
         let allow = (status == Status::MethodNotAllowed).then_some("");
         let head = Head {
             status,

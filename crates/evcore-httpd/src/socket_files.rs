@@ -11,11 +11,11 @@ use crate::log::log;
 /// it, because the workers share the listeners.
 #[derive(Debug, Default)]
 pub struct SocketFiles {
-    /// Files of listeners that this server uses.
+    /// The files of listeners that this server uses.
     ours: Vec<SocketFile>,
-    /// Files of listeners that only an older binary may use.
+    /// The files of listeners that only an older binary may use.
     left_over: Vec<SocketFile>,
-    /// Set while a new binary uses the same listeners.
+    /// True while a new binary uses the same listeners.
     passed_on: Cell<bool>,
 }
 
@@ -31,7 +31,7 @@ impl SocketFiles {
         self.left_over.extend(file.cloned());
     }
 
-    /// Leaves the files to a new binary while that runs.
+    /// Leaves the files to a new binary while it runs.
     pub fn on_upgrade(&self, upgrade: &Upgrade) {
         match upgrade {
             Upgrade::Started(_) => self.passed_on.set(true),

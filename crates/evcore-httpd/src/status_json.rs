@@ -65,7 +65,7 @@ struct Gauges([u64; GAUGES.len()]);
 #[derive(Debug)]
 struct Times([Distribution; TIMES.len()]);
 
-/// A distribution in microseconds, with three decimals.
+/// A distribution, in microseconds with three decimals.
 #[derive(Debug, Serialize)]
 struct Microseconds {
     mean: Box<RawValue>,
@@ -188,7 +188,7 @@ mod tests {
         clock.update();
         scoreboard.record_start(&clock);
         scoreboard.count_reload();
-        // The worker of slot 1 has ended. Slot 3 never had one.
+        // The worker of slot 1 has ended. Slot 3 never had a worker.
         for (slot, pid, index) in [(0, 101, 1), (1, 0, 0), (2, 100, 0)] {
             let lateness = Distribution {
                 mean_ns: 1_002,
@@ -209,7 +209,7 @@ mod tests {
                     index,
                     ..Totals::default()
                 },
-                // An earlier worker of the slot has counted this.
+                // An earlier worker of the slot has made these counts.
                 at_start: Counters::from_array([1, 2, 8, 9, 10, 3, 4, 5, 6, 7]),
                 ..WorkerStats::default()
             };

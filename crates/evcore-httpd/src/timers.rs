@@ -6,50 +6,57 @@ use evcore::Timer;
 
 use crate::shared::Limits;
 
-/// Of a connection: how long it may take to receive what it waits for.
+/// The timer of a connection that waits for bytes.
 pub(crate) const RECEIVE: Timer = Timer::new(0);
 
-/// Of a connection: how long the client may take nothing of a response, or the end of `/sleep`. A
-/// connection that sleeps has nothing to send.
+/// The timer of a connection whose client takes nothing of a response, or of `/sleep`. A connection
+/// that sleeps has nothing to send.
 pub(crate) const SEND: Timer = Timer::new(1);
 
-/// Of the access log's token: buffered lines are written.
+/// The timer of the access log's token. When it expires, buffered lines are written.
 pub(crate) const FLUSH: Timer = Timer::new(0);
 
-/// Of the open files' token: those that no connection has used for a while are closed.
+/// The timer of the open files' token. When it expires, files that no connection has used for a
+/// while are closed.
 pub(crate) const SWEEP: Timer = Timer::new(0);
 
-/// Time to read and discard after the last response. Closing a socket that has unread bytes resets
-/// the connection, and the client may lose the response (RFC 9112, section 9.6).
+/// The time to read and discard after the last response. Closing a socket that has unread bytes
+/// resets the connection, and the client may lose the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Time that a stopping worker waits for the next request after a response that did not announce
-/// the end: as long as the loop does for connections that were answered just before the stop.
+/// The time that a stopping worker waits for the next request after a response that did not
+/// announce the end. It is as long as the loop's grace for connections that were answered just
+/// before the stop.
 const LAST_CHANCE: Duration = Duration::from_secs(1);
 
-/// A timer of a connection, by what it waits for. The first six share [`RECEIVE`], the others [`SEND`].
+/// A timer of a connection, named by its purpose. The first six share [`RECEIVE`], the others
+/// [`SEND`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// The first head, from the accept on, or the rest of a head. A partial one is a 408.
+    /// The connection waits for a first head, from the accept on, or for the rest of a head. It
+    /// then answers a partial head with 408.
     Head,
-    /// The next request. The connection is closed.
+    /// The connection waits for the next request. It is then closed.
     KeepAlive,
-    /// More of a body. It is a 408.
+    /// The connection waits for more of a body. It then answers with 408.
     Body,
-    /// Body memory. It is a 503.
+    /// The connection waits for body memory. It then answers with 503.
     Room,
-    /// The worker stops, and the client does not have its last response yet. That is looked at again.
+    /// The worker stops, and the client does not have its last response yet. The connection then
+    /// checks that again.
     Delivery,
-    /// The client's end, after the last response. The connection is closed.
+    /// The connection waits for the client's end, after the last response. It is then closed.
     Linger,
-    /// The client takes more of a response, or the disk has its next piece. The connection is closed.
+    /// The connection waits until the client takes more of a response, or until the disk has read
+    /// the next piece. It is then closed.
     Send,
-    /// The end of `/sleep`, whose request has the time. The response is made.
+    /// The connection waits for the end of `/sleep`, whose request has the time. The response is
+    /// then made.
     Sleep,
 }
 
 impl Timeout {
-    /// Its length, if its request has no time of its own.
+    /// The timer's length, if its request has no time of its own.
     pub fn time(self, limits: &Limits, is_stopping: bool) -> Duration {
         match self {
             Self::Head | Self::Body | Self::Room => limits.header,
@@ -76,15 +83,15 @@ pub enum Change {
 pub struct Timers {
     pub receive: Option<Timeout>,
     pub send: Option<Timeout>,
-    /// A response was made since `receive` was armed.
+    /// True if a response was made since `receive` was armed.
     pub has_responded: bool,
-    /// The stream took something since `send` was armed.
+    /// True if the stream took some bytes since `send` was armed.
     pub has_sent: bool,
 }
 
 impl Timers {
-    /// Sets what the receive timer is for, and returns what to change of it. After a response it begins
-    /// anew, and so it does for each part of a body.
+    /// Sets the purpose of the receive timer, and returns its change. The timer begins anew after a
+    /// response, and for each part of a body.
     #[inline]
     pub fn poll_receive(
         &mut self,
@@ -102,8 +109,8 @@ impl Timers {
         })
     }
 
-    /// Sets what the send timer is for, and how long it lasts, and returns what to change of it. If the
-    /// stream took something it begins anew.
+    /// Sets the purpose and the length of the send timer, and returns its change. If the stream
+    /// took some bytes, the timer begins anew.
     #[inline]
     pub fn poll_send(&mut self, timeout: Option<(Timeout, Duration)>) -> Change {
         let has_sent = mem::take(&mut self.has_sent);
@@ -116,8 +123,7 @@ impl Timers {
         }
     }
 
-    /// Returns whether the receive timer, which does not begin anew, is still armed for a
-    /// connection without a response since.
+    /// Returns whether the receive timer goes on: it is armed, and no response was made since.
     pub fn keeps_receive(&self) -> bool {
         let lasts = matches!(self.receive, Some(Timeout::Head | Timeout::Delivery));
         lasts && !self.has_responded

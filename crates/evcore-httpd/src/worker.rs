@@ -1,4 +1,4 @@
-//! The workers: what they are made of, by the options, and what each of them does.
+//! The workers: their parts, which the options choose, and the turns of each.
 //!
 //! [`evcore_serve`] starts them, and joins each one with its loop.
 
@@ -32,7 +32,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The workers by the options, without listeners, and what they share.
+    /// Returns the workers that the options describe, without listeners, and the state that they
+    /// share.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ struct Serving {
 impl Serving {
     fn run(&mut self) -> evcore::Result<()> {
         let mut slow_turns = SlowTurnLog::default();
-        // Not the current count: a signal may have arrived since the log was opened.
+        // The count begins at 0, because a signal may have arrived since the log was opened.
         let mut reopen_count = 0;
         loop {
             let count = self.worker.supervised().reopen_count();
@@ -119,7 +120,8 @@ impl Serving {
                 self.server.on_end(&mut self.worker.ev);
                 return Ok(());
             }
-            // After the turn has begun: if the loop shuts down in it, this is true as well.
+            // This is asked after the turn has begun, so that it is true if the loop shuts down in
+            // it.
             if self.worker.is_stopping() {
                 self.server.on_stop();
             }
@@ -132,7 +134,7 @@ impl Serving {
     }
 }
 
-/// After a panic: what led to it.
+/// Logs the records before a panic.
 impl Drop for Serving {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -141,7 +143,7 @@ impl Drop for Serving {
     }
 }
 
-/// The builder of a worker's loop, by the options.
+/// Returns the builder of a worker's loop, set by the options.
 fn configured(builder: Builder, options: &Options) -> Builder {
     let instruments = InstrumentOptions::new()
         .histograms(true)
@@ -155,7 +157,7 @@ fn configured(builder: Builder, options: &Options) -> Builder {
             ..Budgets::default()
         });
     builder = match options.timers {
-        // The default of the loop: a lazily re-armed wheel.
+        // The loop's default is a lazily re-armed wheel.
         Timers::Wheel => builder,
         Timers::Tree => builder.timer_queue(Lazy::new(TimerTree::new())),
         Timers::Heap => builder.timer_queue(Lazy::new(TimerHeap::new())),

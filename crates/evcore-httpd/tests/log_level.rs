@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The lines that the server logs at this level while it answers one request and closes the
+/// Returns the lines that the server logs at this level while it answers one request and closes the
 /// connection.
 fn log_of_a_request(level: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_httpd"));

@@ -57,7 +57,8 @@ impl Fixture {
         client
     }
 
-    /// Runs turns until the client has received something. Returns it; empty: the end.
+    /// Runs turns until the client has received something. Returns those bytes, which are empty at
+    /// the end.
     fn receive(&mut self, client: &mut TcpStream) -> String {
         let mut received = None;
         eventually("the client receives something", || {
@@ -68,7 +69,7 @@ impl Fixture {
         received.expect("just waited for")
     }
 
-    /// The bytes that the client has received; `None` if there is nothing.
+    /// The bytes that the client has received; `None` if no bytes have arrived.
     fn try_receive(client: &mut TcpStream) -> Option<String> {
         let mut bytes = [0; 4096];
         match client.read(&mut bytes) {
@@ -95,7 +96,7 @@ impl Fixture {
         i64::try_from(seconds.as_secs()).expect("a date") - START
     }
 
-    /// Time passes on both clocks.
+    /// Lets time pass on both clocks.
     fn pass(&mut self, ms: u64) {
         self.time.advance(Duration::from_millis(ms));
         self.turn();
@@ -120,7 +121,7 @@ fn send(client: &mut TcpStream, path: &str) {
 fn the_date_follows_a_jump_of_the_wall_clock_within_a_second() {
     let mut server = Fixture::new();
     let mut client = server.connect();
-    // The start of a 200 is kept for a second, the head of a 404 is not.
+    // The server keeps the start of a 200 for a second, and that of a 404 not at all.
     assert_eq!(server.date(&mut client, "/"), 0);
     assert_eq!(server.date(&mut client, "/none"), 0);
     let mut passed = 0;

@@ -1,9 +1,9 @@
 //! The last records of a loop, in memory that never grows.
 
-/// A ring of the last records of what a loop did, to be read after something went wrong.
+/// A ring of the last records of a loop's actions, which is read after something went wrong.
 ///
-/// A record is a value of yours, for example an enum of what the loop does. Keep it small and without
-/// memory of its own: one is stored for each thing that happens.
+/// A record is a value of yours, for example an enum of the loop's actions. Keep it small and
+/// without memory of its own: one is stored for each thing that happens.
 ///
 /// ```
 /// use evcore_instrument::FlightRecorder;
@@ -18,7 +18,7 @@
 pub struct FlightRecorder<R> {
     // Invariant: as long as it will be; it was allocated for that.
     ring: Box<[Option<R>]>,
-    /// Where the next record goes: the place of the oldest, once the ring is full.
+    /// The place of the next record. Once the ring is full, it is the place of the oldest.
     // Invariant: below the length of the ring.
     next: usize,
 }

@@ -26,7 +26,7 @@ pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// Decimal digits of a value that are kept: ranges are below a hundredth of their values.
+/// Number of decimal digits that a value keeps. A range is narrower than a hundredth of its values.
 const DIGITS: u8 = 2;
 
 impl Histogram {
@@ -125,7 +125,7 @@ impl Histogram {
     }
 }
 
-/// The usual figures, not every bucket.
+/// Prints the usual figures, not every bucket.
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")

@@ -27,12 +27,11 @@ pub struct Histograms {
     posted: Lengths,
 }
 
-/// A distribution of lengths, most of which are equal to the one before. Such a length costs an
-/// addition.
+/// A distribution of lengths. A length that equals the one before costs an addition.
 #[derive(Clone, Debug)]
 struct Lengths {
     counts: Histogram,
-    /// The last length, and how many times it came in a row. `counts` lacks these.
+    /// The last length, and how many times it came in a row. `counts` does not have them yet.
     last: u64,
     repeats: u64,
 }
@@ -99,9 +98,10 @@ impl Histograms {
     /// The lateness of timers in nanoseconds.
     ///
     /// In `evcore`, it is measured from the deadline to the time of the turn in which they expired.
-    /// The deadline is the millisecond to which the timer was rounded up. (With a `timer_resolution`,
-    /// the one to which it was put off so that it is not early.) Earlier handlers of the same turn are
-    /// not included, because the time stands still during a turn; see [`turn_ns`](Self::turn_ns).
+    /// The deadline is the millisecond to which the timer was rounded up. (With a
+    /// `timer_resolution`, it is the time to which the timer was put off so that it is not early.)
+    /// Earlier handlers of the same turn are not included, because the time stands still during a
+    /// turn; see [`turn_ns`](Self::turn_ns).
     #[must_use]
     pub fn timer_lateness_ns(&self) -> &Histogram {
         &self.timer_lateness_ns
@@ -115,8 +115,8 @@ impl Histograms {
 
     /// The number of posted steps when a turn began. Copies 14 KiB.
     ///
-    /// In `evcore`, they are left over, put off to it, or posted between the turns or by other
-    /// threads.
+    /// In `evcore`, these are the steps left over or deferred from the turn before, and those
+    /// posted between the turns or by other threads.
     #[must_use]
     pub fn posted(&self) -> Histogram {
         self.posted.histogram()

@@ -5,10 +5,10 @@ use crate::{
     slow_turn::SlowTurn, watchdog::Watchdog,
 };
 
-/// The instruments of a loop, those that its [options](InstrumentOptions) turn on.
+/// The instruments of a loop that its [options](InstrumentOptions) turn on.
 ///
-/// `R` is a record of something that the loop did, and also the kind of a step. If all are off, each
-/// call is a comparison. The time is in nanoseconds of a monotonic clock.
+/// `R` is a record of something that the loop did, and also the kind of a step. If all instruments
+/// are off, each call is a comparison. The time is in nanoseconds of a monotonic clock.
 ///
 /// ```
 /// use evcore_instrument::{InstrumentOptions, Instruments};
@@ -36,7 +36,7 @@ struct Set<R> {
     histograms: Option<Histograms>,
     watchdog: Option<Watchdog<R>>,
     recorder: Option<FlightRecorder<R>>,
-    /// When the current turn began, if it is measured.
+    /// The time at which the current turn began, if it is measured.
     began_ns: Option<u64>,
 }
 
@@ -158,7 +158,8 @@ impl<R> Instruments<R> {
         self.0.as_ref()?.histograms.as_ref()
     }
 
-    /// Empties the [histograms](Self::histograms), for example once a minute. It writes 100 KiB.
+    /// Empties the [histograms](Self::histograms), for example once a minute. The call writes 100
+    /// KiB.
     ///
     /// The current turn is recorded when it ends.
     pub fn clear_histograms(&mut self) {
@@ -184,7 +185,7 @@ impl<R> Instruments<R> {
         watchdog.map_or(0, Watchdog::slow_turns)
     }
 
-    /// The last records of what the loop did, the oldest first, for the log after something went
+    /// The last records of the loop's actions, the oldest first, for the log after something went
     /// wrong. Empty without a [flight recorder](InstrumentOptions::flight_recorder).
     ///
     /// After a panic of a handler, read them where the unwinding ends, or in a destructor. (A loop

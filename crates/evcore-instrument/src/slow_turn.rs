@@ -28,7 +28,7 @@ pub struct SlowTurn<K> {
     pub took: Duration,
     /// The number of its steps.
     pub steps: u64,
-    /// The step that took the longest, the first of several; `None` if there was none.
+    /// The first of the steps that took the longest; `None` if the turn had no step.
     pub longest: Option<SlowStep<K>>,
 }
 

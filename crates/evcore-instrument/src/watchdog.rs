@@ -42,7 +42,7 @@ pub struct Watchdog<K> {
     steps: u64,
     longest: Option<SlowStep<K>>,
     slow_turns: u64,
-    /// Since it was last taken.
+    /// The slowest turn since it was last taken.
     slowest: Option<SlowTurn<K>>,
 }
 
@@ -83,7 +83,8 @@ impl<K> Watchdog<K> {
         self.step = Some(kind);
     }
 
-    /// Ends the current step, if there is one. What follows counts for the turn and for no step.
+    /// Ends the current step, if there is one. The time that follows counts for the turn and for no
+    /// step.
     pub fn end_step(&mut self, now_ns: u64) {
         let took = Duration::from_nanos(now_ns.saturating_sub(self.since_ns));
         self.since_ns = now_ns;

@@ -13,16 +13,16 @@ use mio::{Events, Interest, Poll, Registry, Token, unix::SourceFd};
 const LISTENER: Token = Token(0);
 const ALL: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// A connection, and the bytes that it has received and not sent back yet.
+/// A connection, and the bytes that were received and not sent back yet.
 type Connection = (Stream, Vec<u8>);
 
-/// Echoes until a call would block. After 16 calls other clients have their turn: mio reports an
-/// edge once, and registering again makes it report what is still ready.
+/// Echoes until a call would block. After 16 calls it leaves the turn to other clients. mio reports
+/// an edge once, so the connection is registered again to get a new report.
 fn echo((stream, unsent): &mut Connection, registry: &Registry, token: Token) -> io::Result<()> {
     let mut buffer = [0; 4096];
     for _ in 0..16 {
         while !unsent.is_empty() {
-            unsent.drain(..stream.send(unsent)?); // perhaps not all of them
+            unsent.drain(..stream.send(unsent)?); // it may send only some
         }
         match stream.recv(&mut buffer)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,8 +1,8 @@
 //! The outcomes of accepting, and what each one requires of the caller.
 //!
-//! accept(2) reports by one error number that the backlog is empty, that one client has left, that
-//! the process or the system is exhausted, or that the listener is broken. The caller has to act
-//! differently in each case, so one function over the number classifies them.
+//! The error number of accept(2) has different kinds of causes: the backlog is empty, one client
+//! has left, the process or the system is exhausted, or the listener is broken. The caller has to
+//! act differently in each case, so one function classifies the numbers.
 
 use std::fmt;
 
@@ -38,10 +38,10 @@ pub enum Accept<S = Stream> {
     /// One client cannot be accepted: it has left, or a firewall forbids it. Call `accept` again,
     /// because other clients may be waiting.
     ///
-    /// The error numbers are ECONNABORTED, those that accept(2) of Linux lists as errors of the new
-    /// connection (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
-    /// ENETUNREACH, ETIMEDOUT, EPROTONOSUPPORT and ESOCKTNOSUPPORT), and the error of a firewall
-    /// (EPERM).
+    /// The error numbers are ECONNABORTED, and EPERM, the error of a firewall. There are also those
+    /// that accept(2) of Linux lists as errors of the new connection: ENETDOWN, EPROTO,
+    /// ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT,
+    /// EPROTONOSUPPORT and ESOCKTNOSUPPORT.
     ///
     /// A sandbox that forbids accept(2) returns EPERM for every call. If thousands of calls in a row
     /// return this outcome, stop watching the listener for a while.

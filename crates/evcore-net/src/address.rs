@@ -222,7 +222,7 @@ impl fmt::Debug for AddressError {
     }
 }
 
-/// Why a text is not an address.
+/// The reason why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     NoPath,
@@ -234,7 +234,7 @@ enum Reason {
 }
 
 impl Reason {
-    /// Why this text is not an IP address with a port.
+    /// The reason why this text is not an IP address with a port.
     fn of_tcp(text: &str) -> Self {
         if text.parse::<u64>().is_ok() {
             return Self::PortAlone;

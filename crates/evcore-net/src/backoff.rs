@@ -1,4 +1,4 @@
-//! When to accept again after the descriptors have run out.
+//! The pause in accepting after the descriptors have run out.
 //!
 //! Without a free descriptor, a listener whose backlog holds a client stays readable, so a loop
 //! that keeps watching it spins. Accepting therefore pauses until a descriptor is closed, or until

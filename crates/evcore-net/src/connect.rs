@@ -1,7 +1,8 @@
 //! Connecting to a listener, without waiting for the result.
 //!
-//! The kernel either connects at once or begins to. Both give a [`Stream`], and its first event as a
-//! writable socket is the result. A timeout is a timer of the caller.
+//! The kernel either connects at once or begins to connect. In both cases there is a [`Stream`],
+//! whose first event as a writable socket reports the result. For a timeout the caller sets a
+//! timer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -104,9 +105,9 @@ impl ConnectOptions {
     /// in the next wait. Then [`take_error`](Stream::take_error) returns the reason of a failure,
     /// or `None` if the stream is connected.
     ///
-    /// Until then, calls fail with `WouldBlock` or [`NotConnected`](io::ErrorKind::NotConnected). The
-    /// kernel gives up on an address that does not answer after minutes (Linux: some two minutes).
-    /// Close the stream earlier by a timer of your loop.
+    /// Before that, calls fail with `WouldBlock` or [`NotConnected`](io::ErrorKind::NotConnected).
+    /// The kernel gives up on an address that does not answer after minutes (Linux: some two
+    /// minutes). Close the stream earlier by a timer of your loop.
     ///
     /// # Errors
     ///
@@ -117,8 +118,8 @@ impl ConnectOptions {
     ///   descriptors or of local ports. The reason is its `source`.
     /// - [`Error::InvalidAddress`] and [`Error::Unsupported`].
     ///
-    /// An address that cannot be reached may fail here or later, and the kinds of the errors are the
-    /// same. After an error there is no socket.
+    /// If an address cannot be reached, this call may fail, or the stream later. The kinds of the
+    /// errors are the same. After an error there is no socket.
     ///
     /// # Examples
     ///
@@ -147,9 +148,9 @@ impl ConnectOptions {
         connected.map(Stream::from_socket)
     }
 
-    /// The options of a connect, with the values of those that are set.
+    /// The options of a connect, each with its value if it is set.
     fn settings(&self) -> [Setting<'static>; 2] {
-        // All fields, so that the compiler refuses to forget one.
+        // All fields are named, so that the compiler reports a forgotten one.
         let Self {
             local_address,
             fast_open,
@@ -172,7 +173,7 @@ impl ConnectOptions {
         let fd = setting::tcp_socket(settings, address, tcp, failed("socket"))?;
         if let Some(local) = self.local_address {
             if local.port() == 0 {
-                // Without it there are fewer local ports, and nothing else changes.
+                // An error is ignored, because without the option there are only fewer local ports.
                 let _ = BIND_ADDRESS_NO_PORT.set(&fd, Value::Number(1));
             }
             bind(&fd, &local).map_err(failed("bind"))?;
@@ -212,7 +213,8 @@ fn connect_unix(address: &Address, path: &Path) -> Result<OwnedFd, Error> {
     Ok(fd)
 }
 
-/// A connect that is in progress has begun. One that a signal interrupts goes on.
+/// Treats a connect as begun if it is in progress, or was interrupted by a signal, because then it
+/// goes on.
 fn begin(connected: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match connected {
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),

@@ -1,9 +1,9 @@
-//! Finds out whether the peer of a connection has all that was sent.
+//! The check whether the peer of a connection has all that was sent.
 //!
 //! A `send` that has returned means only that the kernel has the bytes. A slow peer gets them much
-//! later, and until then its next request cannot come.
+//! later, and before that it cannot send its next request.
 //!
-//! Only this file depends on which systems can report it.
+//! Only this file depends on whether a system can report it.
 
 #![allow(unsafe_code, reason = "the ioctl is made through libc")]
 
@@ -12,8 +12,9 @@ use std::os::fd::AsFd;
 
 /// Returns whether the send queue of a socket is empty.
 ///
-/// Linux's TCP keeps bytes in the queue until the peer has acknowledged them, and a Unix socket until
-/// the peer has read them. The number of a Unix socket is one of memory, so only zero has a meaning.
+/// Linux's TCP keeps bytes in the queue until the peer has acknowledged them, and a Unix socket
+/// until the peer has read them. For a Unix socket the number counts memory, so only zero has a
+/// meaning.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn is_delivered(fd: impl AsFd) -> io::Result<bool> {
     use std::ffi::c_int;
@@ -30,7 +31,8 @@ pub(crate) fn is_delivered(fd: impl AsFd) -> io::Result<bool> {
     Ok(queued == 0)
 }
 
-/// Not implemented: FreeBSD has `FIONWRITE` for this, and macOS `SO_NWRITE`.
+/// It is not implemented for other systems. FreeBSD has `FIONWRITE` for this, and macOS
+/// `SO_NWRITE`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn is_delivered(_fd: impl AsFd) -> io::Result<bool> {
     Ok(true)
@@ -54,7 +56,7 @@ mod tests {
         set_socket_recv_buffer_size(&client, 4096).unwrap();
         let sent = stream.send(&[0; 150_000]).unwrap();
         assert!(!stream.is_delivered().unwrap());
-        // A receive buffer that was large enough would have taken it all.
+        // A large enough receive buffer would have taken all bytes.
         set_socket_recv_buffer_size(&client, 1 << 20).unwrap();
         client.read_exact(&mut vec![0; sent]).unwrap();
         eventually("it is acknowledged", || stream.is_delivered().unwrap());
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_whose_peer_has_left_is_no_error() {
+    fn a_stream_whose_peer_has_left_is_not_an_error() {
         let (stream, client) = connected_pair();
         drop(client);
         stream.is_delivered().unwrap();

@@ -42,7 +42,7 @@ impl<S: Transport, E: EdgeLoop> Write for EdgeIo<'_, S, E::Token, E> {
         self.stream.send_vectored(self.ev, buffers)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     #[inline]
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

@@ -1,4 +1,4 @@
-//! A stream whose readiness is reported by edges, with the readiness that is known.
+//! A stream whose readiness is reported by edges, with its last known readiness.
 //!
 //! It depends on no poller. The loop is a trait of three calls, which any edge-triggered loop can
 //! implement.
@@ -23,8 +23,8 @@ pub trait EdgeLoop {
     /// The number of the current turn, one iteration of the loop. A stream gets 32 calls in each.
     fn turn(&self) -> u64;
 
-    /// Makes the loop report a side of a stream again, which was drained. Nothing to do on epoll and
-    /// kqueue.
+    /// Makes the loop report a drained side of a stream again. On epoll and kqueue there is nothing
+    /// to do.
     fn rearm(&mut self, token: Self::Token, side: Side);
 
     /// Makes the loop call the stream's handler in the next turn, although nothing is reported for it.
@@ -43,9 +43,9 @@ pub enum Side {
 /// The readiness that a poller reports for a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edges {
-    /// There is something to receive.
+    /// The stream has something to receive.
     pub readable: bool,
-    /// There is room to send.
+    /// The stream has room to send.
     pub writable: bool,
     /// The peer sends no more, the stream was hung up, or it has an error.
     pub ending: bool,
@@ -57,8 +57,8 @@ pub struct Edges {
 /// has drained the stream, and then makes the loop report it again. It is used as follows:
 ///
 /// 1. Pass what the poller reports of the stream to [`on_edges`](Self::on_edges).
-/// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or nothing is
-///    left to do. After `WouldBlock` another report comes, and only then.
+/// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or
+///    nothing is left to do. Another report comes only after `WouldBlock`.
 ///
 /// If you did not receive because sending blocked, do both after the next report. Data that arrived
 /// meanwhile has no report of its own.
@@ -108,8 +108,8 @@ pub struct EdgeStream<S, T> {
     readable: bool,
     /// No call has filled the socket's buffer since the last report.
     writable: bool,
-    /// The end, a hang-up or an error was reported. It may follow the data directly, and is not
-    /// reported again.
+    /// The end, a hang-up or an error was reported. It is not reported again, so it may follow the
+    /// data directly.
     ending: bool,
     /// The calls in `turn`, the latest one that had any.
     calls: u8,
@@ -134,7 +134,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         buffer: &mut [u8],
     ) -> io::Result<usize> {
         let received = self.read_with(ev, |stream| stream.recv(buffer))?;
-        // The end is not a short read, because nothing follows it.
+        // The end does not count as a short read, because nothing follows it.
         if (1..buffer.len()).contains(&received) && !self.ending {
             self.on_drained(ev);
         }
@@ -191,7 +191,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         ev: &mut E,
         buffers: &[IoSlice<'_>],
     ) -> io::Result<usize> {
-        // A call takes no more than these.
+        // A call takes no more buffers.
         let buffers = &buffers[..buffers.len().min(BUFFERS_MAX)];
         let sent = self.write_with(ev, |stream| stream.send_vectored(buffers))?;
         if sent < buffers.iter().map(|buffer| buffer.len()).sum() {
@@ -287,7 +287,8 @@ impl<S, T: Copy> EdgeStream<S, T> {
         result
     }
 
-    /// Counts a call. If there were enough in this turn, the stream continues in the next one.
+    /// Counts a call, and returns whether it is allowed. After the last one of this turn, the
+    /// stream continues in the next turn.
     #[inline]
     fn may_call<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) -> bool {
         let turn = ev.turn();
@@ -306,10 +307,11 @@ impl<S, T: Copy> EdgeStream<S, T> {
         false
     }
 
-    /// Takes note of what the poller reports.
+    /// Takes note of the readiness that the poller reports.
     ///
-    /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So a
-    /// report that the stream is readable tries to receive in any case, for example before an eviction.
+    /// False readiness does no harm, because a call that fails with `WouldBlock` corrects it. So
+    /// you can report the stream as readable to receive in any case, for example before an
+    /// eviction.
     #[inline]
     pub fn on_edges(&mut self, edges: Edges) {
         self.ending |= edges.ending;

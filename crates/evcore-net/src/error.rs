@@ -15,8 +15,8 @@ use crate::{
 
 /// An error of a listener, or of connecting.
 ///
-/// A failure to accept that concerns one client only, or that passes, is an
-/// [`Accept`](crate::Accept) instead.
+/// If a failure to accept concerns only one client, or passes, it is an [`Accept`](crate::Accept)
+/// instead.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ pub enum Error {
         address: Address,
         /// The option, by the name of its method.
         option: &'static str,
-        /// Where the option is not available, such as `for Unix sockets`.
+        /// The place where the option is not available, such as `for Unix sockets`.
         place: &'static str,
     },
 
@@ -168,7 +168,7 @@ pub enum Error {
         address: Address,
     },
 
-    /// Connecting has failed. A failure that is found out later is the error of the stream:
+    /// Connecting has failed. A later failure is the error of the stream:
     /// [`Stream::take_error`](crate::Stream::take_error).
     #[error("cannot connect to {address}: {call} failed: {source}")]
     Connect {
@@ -212,7 +212,7 @@ impl Error {
     /// The error when `call` fails with `errno` while a connection is opened to `address`.
     pub(crate) fn connect(address: &Address, call: &'static str, errno: Errno) -> Self {
         let address = address.clone();
-        // TCP never has it: it has no room in a backlog to wait for.
+        // Only Unix sockets have this error. A TCP connection never waits for room in a backlog.
         if address.is_unix() && errno == Errno::AGAIN {
             return Self::BacklogFull { address };
         }
@@ -233,7 +233,7 @@ impl Error {
                 io::ErrorKind::InvalidInput
             }
             Self::Unsupported { .. } => io::ErrorKind::Unsupported,
-            // Not `WouldBlock`: there is no descriptor to wait for.
+            // `WouldBlock` would be wrong, because there is no descriptor to wait for.
             Self::BacklogFull { .. } => io::ErrorKind::ResourceBusy,
             Self::Listen { source, .. }
             | Self::Inherit { source, .. }
@@ -245,7 +245,7 @@ impl Error {
 }
 
 impl From<Infallible> for Error {
-    /// Never called. An [`Address`] is an address already.
+    /// Is never called, because an [`Address`] is already an address.
     fn from(never: Infallible) -> Self {
         match never {}
     }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_forbids_accepting_is_not_mended_by_another_listener() {
+    fn another_listener_does_not_help_if_a_policy_forbids_accepting() {
         let failed_with = |errno: Errno| {
             let address = SocketAddr::from(([127, 0, 0, 1], 8080)).into();
             let source = errno.into();

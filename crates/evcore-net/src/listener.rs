@@ -1,8 +1,8 @@
 //! A socket that clients connect to.
 //!
 //! A listener is bound by this process, or inherited from the process that bound it. Both work
-//! alike. It does not wait: when its descriptor is readable, accept until the backlog is empty, or as
-//! many connections as the turn has time for.
+//! alike. A listener does not wait. When its descriptor is readable, accept until the backlog is
+//! empty, or as many connections as the turn has time for.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -139,13 +139,13 @@ impl Listener {
 
     /// Accepts one connection if one is waiting. One system call, which never blocks.
     ///
-    /// Off Linux, a listener with `TCP_NODELAY` takes one call more. On Apple's systems it takes
-    /// three more.
+    /// On other systems than Linux, a listener with `TCP_NODELAY` takes one call more; on Apple's
+    /// systems, three more.
     ///
     /// # Errors
     ///
-    /// [`Error::Accept`] if the listener is broken. A failure that concerns one client only, or that
-    /// passes, is an outcome: see [`Accept`].
+    /// [`Error::Accept`] if the listener is broken. If a failure concerns only one client, or
+    /// passes, it is an outcome: see [`Accept`].
     #[inline]
     pub fn accept(&self) -> Result<Accept, Error> {
         match retry_on_intr(|| sys::accept(&self.fd)) {
@@ -177,7 +177,7 @@ impl Listener {
     ///
     /// It is for a server that replaces its binary. Pass the numbers of the descriptors to the new
     /// program, and call [`from_fd`](Self::from_fd) there, which turns it off again. While it is
-    /// on, a program that another thread starts inherits the descriptor too.
+    /// on, programs that other threads start inherit the descriptor too.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Listener {
             _ => return Accept::Aborted,
         };
         if self.nodelay && !sys::NODELAY_IS_INHERITED {
-            // It fails only if the connection was reset, which the next read reports.
+            // The call fails only if the connection was reset, which the next read reports.
             let _ = sockopt::set_tcp_nodelay(&fd, true);
         }
         Accept::Connection(Stream::from_socket(fd), peer)

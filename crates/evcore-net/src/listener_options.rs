@@ -78,7 +78,7 @@ impl ListenerOptions {
     /// Sets whether to listen at an address that connections of an earlier listener still use
     /// (`SO_REUSEADDR`): on by default, so that a server can be restarted.
     ///
-    /// It does not let two listeners share an address.
+    /// This option does not let two listeners share an address.
     pub const fn reuse_address(mut self, on: bool) -> Self {
         self.reuse_address = on;
         self
@@ -88,8 +88,8 @@ impl ListenerOptions {
     /// by default.
     ///
     /// Linux (`SO_REUSEPORT`) and FreeBSD (`SO_REUSEPORT_LB`) spread the connections over them.
-    /// NetBSD and macOS let them bind, and do not specify which one gets a connection. It is not
-    /// available on illumos, or for Unix sockets.
+    /// NetBSD and macOS let them bind, and do not specify which of them gets a connection. The
+    /// option is not available on illumos, or for Unix sockets.
     pub const fn reuse_port(mut self, on: bool) -> Self {
         self.reuse_port = on;
         self
@@ -109,9 +109,9 @@ impl ListenerOptions {
     /// (`TCP_DEFER_ACCEPT`), rounded up to whole seconds. The default is [`Duration::ZERO`]:
     /// connections are reported at once.
     ///
-    /// It is for protocols in which the client sends first. The server is not woken for clients that
-    /// send nothing. When the time is over, the kernel reports the connection anyway, or drops it.
-    /// Linux only.
+    /// Use it for protocols in which the client sends first, so that the server is not woken for
+    /// clients that send nothing. When the time is over, the kernel reports the connection anyway,
+    /// or drops it. Linux only.
     pub const fn defer_accept(mut self, at_most: Duration) -> Self {
         self.defer_accept = at_most;
         self

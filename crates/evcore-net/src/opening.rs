@@ -40,7 +40,7 @@ impl Listener {
         Self::builder().bind(address)
     }
 
-    /// The options of a listener, to set before it is bound.
+    /// Returns the default options of a listener. Set them before it is bound.
     pub const fn builder() -> ListenerOptions {
         ListenerOptions::new()
     }
@@ -150,18 +150,18 @@ fn open(options: &ListenerOptions, address: &Address) -> Result<Listener, Error>
     }
 }
 
-/// The options of a listener, with the values of those that are set.
+/// The options of a listener, each with its value if it is set.
 fn settings(options: &ListenerOptions, address: &Address) -> [Setting<'static>; 6] {
-    // All fields, so that the compiler refuses to forget one.
+    // All fields are named, so that the compiler reports a forgotten one.
     let ListenerOptions {
-        backlog: _, // of listen(2), for each address
+        backlog: _, // listen(2) takes it, for each kind of address
         reuse_address,
         reuse_port,
         v6_only,
         defer_accept,
         fast_open,
         mode,
-        retry_in_use: _, // of `bind`
+        retry_in_use: _, // `bind` uses it
         socket: _,       // has settings of its own
     } = options;
     let is_v6 = address.tcp().is_some_and(|address| address.is_ipv6());
@@ -172,7 +172,7 @@ fn settings(options: &ListenerOptions, address: &Address) -> [Setting<'static>; 
             (!address.is_unix()).then(|| flag(reuse_address)),
         ),
         (&REUSE_PORT, if_on(*reuse_port)),
-        // It is on for each other address.
+        // For all other addresses the option is always on.
         (&V6_ONLY, (is_v6 || !v6_only).then(|| flag(v6_only))),
         (&DEFER_ACCEPT, whole(*defer_accept, Duration::from_secs(1))),
         (&FAST_OPEN, (*fast_open > 0).then(|| number(*fast_open))),
@@ -223,7 +223,8 @@ fn bind_to_path(fd: &OwnedFd, address: &Address, path: &Path) -> Result<SocketFi
     }
     match SocketFile::at(path) {
         Ok(AtPath::Socket(file)) => Ok(file),
-        // This socket does not listen yet, so another server has replaced it as stale.
+        // The socket is not at its path: another server took it for stale, because it does not
+        // listen yet, and has replaced it.
         Ok(AtPath::Other(_)) | Err(Errno::NOENT) => {
             Err(Error::listen(address, "bind", Errno::ADDRINUSE))
         }
@@ -238,7 +239,7 @@ fn remove_stale(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result
     let file = match SocketFile::at(path) {
         Ok(AtPath::Socket(file)) => file,
         Ok(AtPath::Other(by)) => return Err(unusable(address, PathError::Taken { by })),
-        // It has been removed meanwhile.
+        // The file was removed meanwhile.
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(failed("lstat")(errno)),
     };

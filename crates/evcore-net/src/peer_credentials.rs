@@ -8,7 +8,7 @@ use crate::stream::Stream;
 /// The process, user and group that connected a Unix socket, or that listens on it.
 /// [`Stream::peer_credentials`] returns it.
 ///
-/// The kernel stores them when the socket is connected, so they stay those of that time.
+/// The kernel stores them when the socket is connected, and does not update them.
 ///
 /// # Examples
 ///

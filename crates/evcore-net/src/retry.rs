@@ -1,7 +1,7 @@
 //! Retries while an address is in use.
 //!
-//! This file defines the length of a pause. The caller waits, and decides whether to go on. So no
-//! test waits, and a server that has to stop need not wait for its address.
+//! This file defines the length of a pause. The caller waits, and decides whether to go on. So
+//! tests do not wait, and a server that has to stop can give up waiting for its address.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Repeats `attempt` while the address is in use, with a `pause` before each retry.
 ///
-/// It repeats the whole attempt, because `listen` can fail with "address in use" as well as `bind`.
+/// The whole attempt is repeated, because both `bind` and `listen` can fail with "address in use".
 pub(crate) fn while_in_use<T>(
     mut attempt: impl FnMut() -> Result<T, Error>,
     mut pause: impl FnMut(Duration) -> ControlFlow<()>,

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 /// When the buffer [has no room](Self::has_room) the program stops producing, for example by not
 /// reading from the other side, until the bytes that wait have fallen to the low mark.
 ///
-/// The connection is any [`Write`] that fails with [`WouldBlock`](ErrorKind::WouldBlock): a
+/// The connection can be any [`Write`] that fails with [`WouldBlock`](ErrorKind::WouldBlock): a
 /// [`Stream`](crate::Stream), or a session of TLS over one. An empty buffer holds no memory.
 ///
 /// ```
@@ -41,7 +41,7 @@ pub struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// An empty buffer for at most `limit` bytes. Its low mark is a half of that.
+    /// An empty buffer for at most `limit` bytes. Its low mark is half the limit.
     #[must_use]
     pub const fn bounded(limit: usize) -> Self {
         Self {
@@ -60,7 +60,8 @@ impl SendBuffer {
         self
     }
 
-    /// Sends the bytes that wait, then `bytes`, until that would block, and keeps the rest.
+    /// Sends the bytes that wait, then `bytes`, until the connection would block, and keeps the
+    /// rest.
     ///
     /// Returns the number of `bytes` that it has sent or kept. If that is less than their length, the
     /// buffer is full. A message that must not be cut fits if it is not longer than
@@ -148,7 +149,7 @@ fn write(to: &mut impl Write, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     }
 }
 
-/// Its marks, and the number of bytes that wait.
+/// Prints the marks and the number of bytes that wait.
 impl fmt::Debug for SendBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendBuffer")
@@ -166,7 +167,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    /// Takes `room` bytes more, at most 7 a call, and then would block.
+    /// A peer that takes `room` more bytes, at most 7 in each call, and then would block.
     #[derive(Default)]
     struct Peer {
         taken: Vec<u8>,
@@ -205,7 +206,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against two vectors: all that was taken in, and what the peer has.
+        /// Compares a buffer with two vectors: all bytes that it took in, and all that the peer
+        /// has.
         #[test]
         fn every_byte_taken_in_arrives_once_and_in_order(
             limit in 0..50_usize,

@@ -7,23 +7,23 @@ use rustix::io::{pread, retry_on_intr};
 
 use crate::{socket, stream::Stream};
 
-/// The most that one call copies where the kernel cannot send from the file itself.
+/// The most bytes that one call copies if the kernel cannot send from the file itself.
 const COPY_MAX: usize = 16 * 1024;
 
 impl Stream {
     /// Sends up to `count` bytes of `file`, from `offset` on, and returns their number.
     ///
     /// It returns 0 if `count` is 0 or if the file ends at or before `offset`. So a file that is
-    /// shorter than expected shows as 0 before `count` is reached. Fewer bytes than `count` are not
-    /// an error and have no meaning of their own. Add them to `offset`, and call it again. The
+    /// shorter than expected shows as 0 before `count` is reached. A call may send fewer bytes than
+    /// `count`, which is not an error. Add their number to `offset`, and call it again. The
     /// position of the file neither matters nor moves.
     ///
     /// # Cost
     ///
     /// On Linux it is one call of sendfile(2), which copies nothing in memory. On other systems,
     /// and if the kernel refuses it for this file, at most 16 KiB are read and then sent. That
-    /// takes two system calls and one copy more. It blocks while the disk reads what is not in the
-    /// page cache, as every read of a file does.
+    /// takes two system calls and one copy more. Like every read of a file, it blocks while the
+    /// disk reads the parts that are not in the page cache.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Stream {
     }
 }
 
-/// [`Stream::send_file`] of any stream socket.
+/// [`Stream::send_file`] for any stream socket.
 pub(crate) fn send_file(
     stream: impl AsFd,
     file: BorrowedFd<'_>,
@@ -75,7 +75,7 @@ pub(crate) fn send_file(
     }
 }
 
-/// Reads and sends. What `send` does not take is read again by the next call.
+/// Reads from the file and sends. The next call reads again the bytes that `send` does not take.
 pub(crate) fn send_copy(
     send: impl FnOnce(&[u8]) -> io::Result<usize>,
     file: BorrowedFd<'_>,
@@ -96,8 +96,8 @@ mod imp {
     use super::*;
     use rustix::fs::sendfile;
 
-    /// The most that one call sends (`MAX_RW_COUNT`). The kernel refuses a count that is negative as a
-    /// signed number, or that leads beyond the last offset.
+    /// The most bytes that one call sends (`MAX_RW_COUNT`). The kernel refuses a count that is
+    /// negative as a signed number, or that leads beyond the last offset.
     const COUNT_MAX: usize = 0x7fff_f000;
 
     pub(super) fn send_file(
@@ -111,7 +111,7 @@ mod imp {
     }
 }
 
-/// The call of other systems has other arguments, and rustix does not have it.
+/// On other systems the call has other arguments, and rustix does not have it.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod imp {
     use super::*;
@@ -146,7 +146,7 @@ mod tests {
 
     type SendFile = fn(&Stream, &File, u64, usize) -> io::Result<usize>;
 
-    /// As the kernel sends it, and as it is sent where the kernel cannot.
+    /// The two ways of sending: by the kernel, and by copying.
     const WAYS: [SendFile; 2] = [
         |stream, file, offset, count| stream.send_file(file, offset, count),
         |stream, file, offset, count| {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_that_is_no_file_is_an_error() {
+    fn a_descriptor_other_than_a_file_is_an_error() {
         let (stream, _client) = connected_pair();
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
         let error = stream.send_file(&reader, 0, 10).unwrap_err();

@@ -1,4 +1,4 @@
-//! Options that are set: checks that a socket can have them, and sets them.
+//! Options of a socket that is being made: checks whether it can have them, and sets them.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ pub(crate) fn refuse_unsupported(
     settings: [&[Setting<'_>]; 2],
     address: &Address,
 ) -> Result<(), Error> {
-    // Few are set, so only these are looked up.
+    // Usually few options are set, so only these are looked up.
     let set = settings
         .into_iter()
         .flatten()
@@ -57,7 +57,7 @@ pub(crate) fn tcp_socket(
     Ok(fd)
 }
 
-/// The error when the system refuses an option with `errno`.
+/// The error if the system refuses an option with `errno`.
 fn refused_by_system(option: &SocketOption, address: &Address, errno: Errno) -> Error {
     match errno {
         Errno::NOPROTOOPT | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => {
@@ -79,12 +79,13 @@ fn unsupported(option: &SocketOption, address: &Address, place: &'static str) ->
     }
 }
 
-/// A switch that is set only if it is on, so that a socket without the option can leave it off.
+/// The value of a switch, which is set only if it is on. So a switch that is off needs no support
+/// for the option.
 pub(crate) fn if_on<'a>(is_on: bool) -> Option<Value<'a>> {
     is_on.then_some(Value::Number(1))
 }
 
-/// A number, at most what the kernel's type holds: beyond that it would be negative.
+/// A number, limited to the range of the kernel's type, in which a higher number would be negative.
 pub(crate) fn number<'a>(number: u32) -> Value<'a> {
     Value::Number(as_c_int(number))
 }

@@ -38,7 +38,7 @@ pub(crate) fn recv_buf(fd: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<usize>
     Ok(received)
 }
 
-/// Without room a call would receive 0 bytes, which means the end.
+/// Panics if `buffer` has no room, because a call would receive 0 bytes, which means the end.
 #[inline]
 pub(crate) fn assert_has_room(buffer: &Vec<u8>) {
     assert!(
@@ -63,7 +63,7 @@ pub(crate) fn send_more(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     })?)
 }
 
-/// Not `writev`, which would raise SIGPIPE.
+/// Sends by `sendmsg`, because `writev` would raise SIGPIPE.
 pub(crate) fn send_vectored(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
     let used = &buffers[..buffers.len().min(BUFFERS_MAX)];
     let nothing = &mut SendAncillaryBuffer::default();

@@ -38,7 +38,7 @@ use crate::sys;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFile {
-    /// Absolute, because the server may change its directory.
+    /// The path. It is absolute, because the server may change its directory.
     path: PathBuf,
     identity: Identity,
 }
@@ -89,7 +89,7 @@ impl SocketFile {
 
 /// Distinguishes a file from a later one at the same path.
 ///
-/// The inode number alone does not, because file systems reuse it.
+/// The inode number alone is not enough, because file systems reuse it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -107,7 +107,7 @@ impl Identity {
     }
 }
 
-/// Returns whether no server listens on the socket at `name`: then connecting to it is refused.
+/// Returns whether no server listens on the socket at `name`. If so, connecting to it is refused.
 ///
 /// A server that listens sees a client that connects and leaves. On the BSDs, a server with a full
 /// backlog refuses too.

@@ -1,4 +1,5 @@
-//! The table of socket options: one row an option, with the systems and the addresses that have it.
+//! The table of socket options: one row for each option, with the systems and the addresses that
+//! have it.
 //!
 //! Listeners and connects take their options from this table. Each value is a number or a text, so
 //! one function sets them all. The setters of rustix and socket2 do not exist on systems without
@@ -44,9 +45,9 @@ enum Addresses {
 
 #[derive(Clone, Copy, Debug)]
 enum Support {
-    /// By setsockopt(2).
+    /// The option is set by setsockopt(2).
     Number { level: c_int, number: c_int },
-    /// By another call, which is up to the code that opens the socket.
+    /// The option is set by another call, which is up to the code that opens the socket.
     OtherCall,
     /// This system lacks the option.
     Missing,
@@ -57,11 +58,12 @@ enum Support {
 pub(crate) enum Value<'a> {
     Number(c_int),
     Text(&'a str),
-    /// The code that opens the socket has the value. Such an option is only checked.
+    /// The code that opens the socket has the value, so the option is only checked here.
     OtherCall,
 }
 
-/// Declares the rows of all systems for which the predicate holds. On others they are missing.
+/// Declares rows for the systems for which the predicate holds. On other systems the rows are
+/// `Missing`.
 macro_rules! rows {
     (if $systems:meta; $($(#[$doc:meta])* $row:ident = $name:literal, $kind:ident, $level:ident, $number:ident;)+) => {$(
         $(#[$doc])*
@@ -90,12 +92,12 @@ rows! { if not(any(target_os = "illumos", target_os = "solaris"));
     REUSE_PORT = "reuse_port", Tcp, SOL_SOCKET, SO_REUSEPORT;
 }
 
-// On OpenBSD these are of the whole system.
+// On OpenBSD these settings apply to the whole system.
 rows! { if not(target_os = "openbsd");
     KEEPALIVE = "keepalive", Tcp, SOL_SOCKET, SO_KEEPALIVE;
-    /// In seconds.
+    /// The value is in seconds.
     KEEPALIVE_IDLE = "keepalive", Tcp, IPPROTO_TCP, TCP_KEEPIDLE;
-    /// In seconds.
+    /// The value is in seconds.
     KEEPALIVE_INTERVAL = "keepalive_interval", Tcp, IPPROTO_TCP, TCP_KEEPINTVL;
     KEEPALIVE_PROBES = "keepalive_probes", Tcp, IPPROTO_TCP, TCP_KEEPCNT;
 }
@@ -114,20 +116,21 @@ rows! { if any(target_os = "linux", target_os = "android");
     DEFER_ACCEPT = "defer_accept", Tcp, IPPROTO_TCP, TCP_DEFER_ACCEPT;
     /// The kernel connects with the first bytes that are sent, if it has a cookie of the server.
     FAST_OPEN_CONNECT = "fast_open", Tcp, IPPROTO_TCP, TCP_FASTOPEN_CONNECT;
-    /// The kernel chooses the local port when it connects, and not when it binds. It is for IPv6 too.
+    /// The kernel chooses the local port when it connects, and not when it binds. It works for IPv6
+    /// too.
     BIND_ADDRESS_NO_PORT = "local_address", Tcp, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT;
-    /// In milliseconds.
+    /// The value is in milliseconds.
     USER_TIMEOUT = "user_timeout", Tcp, IPPROTO_TCP, TCP_USER_TIMEOUT;
     NOTSENT_LOWAT = "notsent_lowat", Tcp, IPPROTO_TCP, TCP_NOTSENT_LOWAT;
     MARK = "mark", Tcp, SOL_SOCKET, SO_MARK;
     DEVICE = "device", Tcp, SOL_SOCKET, SO_BINDTODEVICE;
     TRANSPARENT_V4 = "transparent", Ipv4, IPPROTO_IP, IP_TRANSPARENT;
     TRANSPARENT_V6 = "transparent", Ipv6, IPPROTO_IPV6, IPV6_TRANSPARENT;
-    /// In microseconds.
+    /// The value is in microseconds.
     BUSY_POLL = "busy_poll", Tcp, SOL_SOCKET, SO_BUSY_POLL;
 }
 
-/// Chosen by the protocol of the socket.
+/// It is chosen by the protocol of the socket.
 pub(crate) const MULTIPATH: SocketOption = SocketOption {
     name: "multipath",
     addresses: Addresses::Tcp,
@@ -138,14 +141,14 @@ pub(crate) const MULTIPATH: SocketOption = SocketOption {
     },
 };
 
-/// Set by bind(2).
+/// It is set by bind(2).
 pub(crate) const LOCAL_ADDRESS: SocketOption = SocketOption {
     name: "local_address",
     addresses: Addresses::Tcp,
     support: Support::OtherCall,
 };
 
-/// Set by chmod(2).
+/// It is set by chmod(2).
 pub(crate) const MODE: SocketOption = SocketOption {
     name: "mode",
     addresses: Addresses::Unix,
@@ -227,8 +230,8 @@ fn set_bytes(
 /// The credentials of the peer of a Unix socket: process, user and group, as the kernel stores them.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> rustix::io::Result<[u32; 3]> {
-    // Not rustix's function: its process is never 0, and the kernel's is 0 if the peer is a process of
-    // another namespace.
+    // rustix's function cannot be used: its process id is never 0, and the kernel's is 0 if the
+    // peer is a process of another namespace.
     let three = value(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(three.map(|number| u32::from_ne_bytes(number.to_ne_bytes())))
 }
@@ -329,7 +332,8 @@ mod tests {
         }
     }
 
-    /// The backlog of a listener: how many connections wait, and how many may wait.
+    /// The backlog of a listener: the number of connections that wait, and the number that may
+    /// wait.
     #[cfg(target_os = "linux")]
     fn backlog(listener: &Listener) -> (u32, u32) {
         // SAFETY: the structure has only integer fields, and zero is a valid integer.

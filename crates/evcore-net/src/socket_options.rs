@@ -1,4 +1,4 @@
-//! The options that each connection has, whether it is accepted or opened.
+//! The options of all connections, accepted and opened.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::socket_option::{
 /// Options of TCP connections, for [listeners](crate::ListenerOptions::socket) and for
 /// [connects](crate::ConnectOptions::socket).
 ///
-/// A listener has them itself, and on Linux each accepted connection inherits them without a system
+/// They are set on a listener, and on Linux each accepted connection inherits them without a system
 /// call.
 ///
 /// | option | default | systems |
@@ -56,7 +56,7 @@ pub struct SocketOptions {
     nodelay: bool,
     /// Zero if off.
     keepalive: Duration,
-    /// These are zero, or `None`, if the default of the system is left.
+    /// This and the following fields are zero or `None` for the system's default.
     keepalive_interval: Duration,
     keepalive_probes: Option<u32>,
     user_timeout: Duration,
@@ -173,8 +173,9 @@ impl SocketOptions {
     /// Sets how many bytes may wait in the kernel without having been sent for the first time before
     /// the socket stops being writable (`TCP_NOTSENT_LOWAT`). By default there is no such limit.
     ///
-    /// A low number keeps late what the program can still replace or reorder, such as frames of HTTP/2,
-    /// without limiting the bytes on their way as [`send_buffer`](Self::send_buffer) does. Linux only.
+    /// With a low number, the program can replace or reorder more, such as frames of HTTP/2, before
+    /// the kernel takes it. Unlike [`send_buffer`](Self::send_buffer), it does not limit the bytes
+    /// on their way. Linux only.
     pub const fn notsent_lowat(mut self, bytes: u32) -> Self {
         self.notsent_lowat = Some(bytes);
         self
@@ -244,10 +245,10 @@ impl SocketOptions {
         self
     }
 
-    /// All options, with the values of those that are set, in the order in which they are set.
+    /// All options in the order in which they are set, each with its value if it is set.
     #[inline]
     pub(crate) fn settings(&self, address: &Address) -> [Setting<'_>; 16] {
-        // All fields, so that the compiler refuses to forget one.
+        // All fields are named, so that the compiler reports a forgotten one.
         let Self {
             nodelay,
             keepalive,

@@ -13,24 +13,24 @@ use crate::socket::{self, is_refusal};
 const BUFFER_SIZE: usize = 16 * 1024;
 
 thread_local! {
-    /// The buffer of a pipe that has become empty, for the next one that receives. It stays in the
-    /// processor's caches, and sessions that come and go allocate nothing.
+    /// The buffer of a pipe that has become empty, for the next pipe that receives. It stays in the
+    /// processor's caches, and new sessions allocate nothing.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A buffer between two streams that is kept in the kernel when there is much to move (by a pipe and
-/// splice(2), on Linux).
+/// A buffer between two streams. On Linux it is kept in the kernel when there is much to move (a
+/// pipe and splice(2)).
 ///
-/// It begins as a buffer in the process. Once a call has filled that, the kernel moves the bytes from
-/// then on. Use one for each direction of a session, for as long as the session lasts.
+/// It begins as a buffer in the process. Once a call has filled that, the kernel moves the bytes.
+/// Use one for each direction of a session, for as long as the session lasts.
 ///
 /// # Cost
 ///
-/// Each call that moves bytes is one system call. In the process it has 16 KiB of memory while it holds
-/// bytes, and none while it is empty; a thread keeps one buffer for its pipes. In the kernel it has two
-/// descriptors and at most 64 KiB, which the kernel allocates only for what it holds, and
-/// moves without copying. On systems without splice(2), where the kernel refuses it, and while no
-/// descriptor is left, it stays in the process.
+/// Each call that moves bytes is one system call. In the process it has 16 KiB of memory while it
+/// holds bytes, and none while it is empty. A thread keeps one buffer for its pipes. In the kernel
+/// it has two descriptors and at most 64 KiB, which the kernel allocates only for bytes that are
+/// there, and moves without copying. It stays in the process on systems without splice(2), if the
+/// kernel refuses it, and while no descriptor is left.
 ///
 /// On Linux an unprivileged user may have some 1,000 pipes of this size (`pipe-user-pages-soft` of
 /// proc(5)). The kernel makes further ones smaller.
@@ -57,21 +57,21 @@ thread_local! {
 /// ```
 #[derive(Default)]
 pub struct SplicePipe {
-    /// `None` while the process keeps the bytes.
+    /// The pipe; `None` while the process keeps the bytes.
     // Invariant: if there is one, it alone holds bytes.
     pipe: Option<imp::Pipe>,
-    /// Not allocated while it holds no bytes.
+    /// The buffer in the process, which is not allocated while it holds no bytes.
     buffer: Vec<u8>,
     /// The bytes of `buffer` that are held.
     held: Range<usize>,
-    /// The last call filled the buffer, so a pipe would pay.
+    /// The last call filled the buffer, so a pipe would be faster.
     is_bulk: bool,
-    /// The kernel does not splice here.
+    /// The kernel has refused to splice.
     is_refused: bool,
 }
 
 impl SplicePipe {
-    /// Makes an empty one. Allocates nothing.
+    /// Creates an empty buffer. Allocates nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -80,8 +80,8 @@ impl SplicePipe {
     /// Receives what has arrived at a socket, as much as there is room for, and returns the number of
     /// bytes.
     ///
-    /// 0 means that the peer sends no more. The socket is drained only when this fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock), and not by a small number of bytes.
+    /// 0 means that the peer sends no more. The socket is drained only if this fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A small number of bytes does not show that.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl SplicePipe {
         received
     }
 
-    /// Leaves the buffer to the other pipes of this thread.
+    /// Leaves an empty buffer to the other pipes of this thread.
     fn release_if_empty(&mut self) {
         if self.held.is_empty() {
             let buffer = mem::take(&mut self.buffer);
@@ -136,16 +136,16 @@ impl SplicePipe {
 
     /// Returns whether the last [`fill_from`](Self::fill_from) was a short read: it left room in
     /// the buffer of the process. [`Stream::recv`](crate::Stream::recv) describes the consequences.
-    /// A kernel's pipe does not report why it stopped, so this is false then.
+    /// It is false if the kernel filled a pipe, because the kernel does not report why it stopped.
     #[must_use]
     pub fn was_short_read(&self) -> bool {
         self.pipe.is_none() && !self.is_bulk
     }
 
-    /// Sends bytes that it holds to a socket, as many as fit into the buffer of the socket, and returns
-    /// their number. 0 means that it is empty.
+    /// Sends as many of its bytes as fit into the buffer of a socket, and returns their number. 0
+    /// means that this buffer is empty.
     ///
-    /// The buffer of the socket is full only when this fails with
+    /// The buffer of the socket is full only if this fails with
     /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl SplicePipe {
         self.len() == 0
     }
 
-    /// Moves what the pipe holds to the buffer, and closes the pipe.
+    /// Moves the bytes of the pipe to the buffer, and closes the pipe.
     fn leave_pipe(&mut self) -> io::Result<()> {
         if let Some(pipe) = &mut self.pipe {
             self.buffer.resize(pipe.len(), 0);
@@ -251,7 +251,7 @@ mod imp {
             Ok(moved)
         }
 
-        /// Fills the buffer, which is as long as the pipe has bytes.
+        /// Fills the buffer, whose length is the number of bytes in the pipe.
         pub(super) fn read_all(&mut self, mut buffer: &mut [u8]) -> rustix::io::Result<()> {
             while !buffer.is_empty() {
                 let n = retry_on_intr(|| read(&self.reader, &mut *buffer))?;
@@ -272,7 +272,7 @@ mod imp {
 mod imp {
     use super::*;
 
-    /// There is none.
+    /// The pipe of a system without splice(2), which never exists.
     pub(super) enum Pipe {}
 
     impl Pipe {
@@ -308,7 +308,7 @@ mod tests {
     use crate::Stream;
     use crate::loopback::{connected_pair, many_bytes, reset, wait_readable, wait_writable};
 
-    /// One that the kernel keeps from the beginning.
+    /// A buffer that the kernel keeps from the beginning.
     fn in_kernel() -> SplicePipe {
         SplicePipe {
             is_bulk: true,
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// One that the kernel keeps, one that the process keeps, and one that may change.
+    /// Three buffers: one in the kernel, one in the process, and one that may change.
     fn all_kinds() -> [SplicePipe; 3] {
         let mut in_process = SplicePipe::new();
         in_process.refuse_pipe();
@@ -356,7 +356,7 @@ mod tests {
             let ((from, mut client), (to, mut upstream)) = (connected_pair(), connected_pair());
             let bytes = many_bytes();
             let writer = thread::spawn(move || client.write_all(&bytes).unwrap());
-            // The receiver begins to read when the way is full.
+            // The receiver begins to read when all buffers are full.
             let mut reader = None;
             loop {
                 if pipe.is_empty() {
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(pipe.drain_to(&to).unwrap(), 5);
         assert!(pipe.is_empty());
         assert_eq!(read_exact(&upstream, 5), b"hello");
-        // It goes on without the pipe.
+        // The session goes on without the pipe.
         client.write_all(b"again").unwrap();
         wait_readable(&from);
         assert_eq!(pipe.fill_from(&from).unwrap(), 5);
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "it holds 5 bytes")]
-    fn filling_what_is_not_empty_is_a_mistake() {
+    fn filling_a_pipe_that_is_not_empty_is_a_mistake() {
         let mut pipe = in_kernel();
         let (from, mut client) = connected_pair();
         client.write_all(b"hello").unwrap();

@@ -57,13 +57,13 @@ impl Stream {
     /// Receives the bytes that have arrived, at most as many as `buffer` holds, and returns their
     /// number.
     ///
-    /// 0 means that the peer sends no more, or that `buffer` is empty. One system call, repeated
-    /// only if a signal interrupts it.
+    /// The result 0 means that the peer sends no more, or that `buffer` is empty. One system call,
+    /// repeated only if a signal interrupts it.
     ///
     /// # When is it drained?
     ///
-    /// After 0 or [`WouldBlock`](io::ErrorKind::WouldBlock). A short read does not mean that the
-    /// stream is drained, because the end may follow the bytes directly. If the poller is
+    /// A stream is drained after 0 or [`WouldBlock`](io::ErrorKind::WouldBlock). After a short read
+    /// it may not be, because the end may follow the bytes directly. If the poller is
     /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise you may wait for ever for an end
     /// that has already arrived.
     ///
@@ -111,8 +111,8 @@ impl Stream {
         socket::recv_buf(&self.fd, buffer)
     }
 
-    /// Receives like [`recv`](Self::recv) into memory that need not be initialised. As many bytes
-    /// at its beginning as the returned number are initialised then.
+    /// Receives like [`recv`](Self::recv) into memory that need not be initialised. The returned
+    /// number of bytes at its beginning are then initialised.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Stream {
 
     /// Sends like [`send`](Self::send), and announces that more follows at once.
     ///
-    /// On Linux TCP keeps a packet that is not full until more is sent, for at most 0.2 seconds
+    /// On Linux, TCP keeps a partial packet until more is sent, for at most 0.2 seconds
     /// (`MSG_MORE`). So a head and the file after it share their packets. On other systems, and on
     /// Unix sockets, it is the same as `send`.
     ///
@@ -173,9 +173,9 @@ impl Stream {
     /// Returns whether the peer has all that was sent, as far as the system knows. One system call.
     ///
     /// `send` returns when the kernel has the bytes; a slow peer gets them later. On Linux, this
-    /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them. What
-    /// waits in the receive buffer of a TCP peer counts as delivered. On other systems it returns true
-    /// in any case.
+    /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them.
+    /// Bytes in the receive buffer of a TCP peer count as delivered. On other systems it returns
+    /// true in any case.
     ///
     /// Call it before you close an idle connection, for example at a graceful stop. A peer that has
     /// not received everything has had no chance to send its next request.
@@ -204,8 +204,8 @@ impl Stream {
     /// # Errors
     ///
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the connection was reset or is not yet
-    /// made. On Linux it is not an error while the stream connects over TCP, but ends that: the
-    /// pending error is then [`ConnectionReset`](io::ErrorKind::ConnectionReset).
+    /// made. If the stream is still connecting over TCP, the call succeeds on Linux and ends the
+    /// attempt: the pending error is then [`ConnectionReset`](io::ErrorKind::ConnectionReset).
     pub fn shutdown_write(&self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
@@ -213,8 +213,8 @@ impl Stream {
     /// Ends one side, or both, for every descriptor of the connection.
     ///
     /// [`Shutdown::Read`] sends nothing to the peer. [`recv`](Self::recv) then returns 0 instead of
-    /// failing with `WouldBlock`. What has arrived, and what the peer still sends, is discarded or can
-    /// still be received, depending on the system.
+    /// failing with `WouldBlock`. It depends on the system whether bytes that have arrived, or that
+    /// the peer still sends, are discarded or can be received.
     ///
     /// # Errors
     ///
@@ -248,8 +248,8 @@ impl Stream {
 
     /// Returns the pending error of the connection (`SO_ERROR`), and clears it.
     ///
-    /// Call it when the poller reports an error, to find out which one, and when it first reports a
-    /// stream of [`connect`](Self::connect), to find out whether it is connected.
+    /// Call it if the poller reports an error, to get that error. Also call it at the first report
+    /// for a stream of [`connect`](Self::connect), to find out whether it is connected.
     ///
     /// # Errors
     ///
@@ -291,7 +291,7 @@ impl Write for Stream {
         self.send_vectored(buffers)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     #[inline]
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -308,7 +308,7 @@ impl Write for &Stream {
         self.send_vectored(buffers)
     }
 
-    /// Does nothing: nothing is buffered.
+    /// Does nothing, because nothing is buffered.
     #[inline]
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -324,14 +324,14 @@ impl AsFd for Stream {
 
 impl From<OwnedFd> for Stream {
     /// A stream around a socket that other code has made, which becomes non-blocking and
-    /// close-on-exec. Two system calls; on Apple's systems three.
+    /// close-on-exec. Costs two system calls, and three on Apple's systems.
     ///
     /// `Stream::from(OwnedFd::from(stream))` converts a [`TcpStream`](std::net::TcpStream) or a
     /// [`UnixStream`](std::os::unix::net::UnixStream) of the standard library. If the descriptor is not
     /// that of a stream socket, the calls of the stream return the errors of the system.
     ///
-    /// Let a poller watch a socket only once it is connected or connecting. Before that, Linux reports
-    /// a hang-up.
+    /// Let a poller watch a socket only when it is connected or connecting. Before that, Linux
+    /// reports a hang-up.
     fn from(fd: OwnedFd) -> Self {
         sys::make_nonblocking_cloexec(&fd);
         Self { fd }

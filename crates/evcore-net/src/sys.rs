@@ -47,8 +47,8 @@ pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
     imp::stream_socket(AddressFamily::UNIX, None)
 }
 
-/// Makes a socket of other code non-blocking and close-on-exec. No error: these calls do not fail for
-/// an open socket, and for any other file each later call fails.
+/// Makes a socket of other code non-blocking and close-on-exec. Returns no error: these calls do
+/// not fail for an open socket, and for any other file each later call fails.
 pub(crate) fn make_nonblocking_cloexec(fd: &OwnedFd) {
     let _ = io::fcntl_setfd(fd, io::FdFlags::CLOEXEC);
     let _ = io::ioctl_fionbio(fd, true);
@@ -96,7 +96,7 @@ mod imp {
 
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
-    /// Other systems have no such flag.
+    /// The flags to send and announce more. Other systems have none for that.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS.union(SendFlags::MORE);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -125,10 +125,10 @@ mod imp {
     use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
     use rustix::net::{SendFlags, acceptfrom, socket};
 
-    /// The option `SO_NOSIGPIPE` replaces the flag.
+    /// The flags to send, without one against SIGPIPE: the option `SO_NOSIGPIPE` replaces it.
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 
-    /// These systems have no flag for it.
+    /// The flags to send and announce more. These systems have none for that.
     pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS;
 
     pub(super) fn stream_socket(
@@ -144,7 +144,7 @@ mod imp {
     pub(crate) fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, Option<SocketAddrAny>)> {
         let (fd, peer) = acceptfrom(listener)?;
         set_nonblocking_cloexec(&fd)?;
-        // It fails if the connection was reset: the peer has left.
+        // The option cannot be set if the connection was reset, because the peer has left.
         sockopt::set_socket_nosigpipe(&fd, true).map_err(|_| io::Errno::CONNABORTED)?;
         Ok((fd, peer))
     }

@@ -147,8 +147,8 @@ pub trait Transport: fmt::Debug {
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 }
 
-/// The sum of the results for buffers of these lengths, up to the first that falls short. An error is
-/// the result only if nothing was moved before it; otherwise the next call meets it again.
+/// The total moved for buffers of these lengths, up to the first short call. If bytes were moved
+/// before an error, the next call returns the error.
 fn one_by_one(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::Result<usize> {
     let mut moved = 0;
     for (length, result) in results {
@@ -162,7 +162,7 @@ fn one_by_one(results: impl Iterator<Item = (usize, io::Result<usize>)>) -> io::
     Ok(moved)
 }
 
-/// The operations call the socket, whatever type owns it.
+/// Implements the operations by calls of the socket, for any type that owns one.
 macro_rules! impl_transport {
     ($($stream:ty),+) => {$(
         impl Transport for $stream {
@@ -236,7 +236,7 @@ mod tests {
 
     use crate::loopback::connected_pair;
 
-    /// Calls every method as generic code does.
+    /// Calls every method from generic code.
     fn talk(transport: &dyn Transport, mut client: impl Read + Write, peer: &Address) {
         let mut buffer = [0; 8];
         let refused = transport.recv(&mut buffer).unwrap_err();
@@ -286,8 +286,8 @@ mod tests {
         talk(&stream, client, &Address::Unnamed);
     }
 
-    /// Has `left` bytes, or room for as many, and then would block. It has no vectored calls of its
-    /// own.
+    /// A transport with `left` bytes to receive, or room to send, which then would block. It has no
+    /// vectored calls of its own.
     #[derive(Debug)]
     struct Fake {
         left: Cell<usize>,
@@ -362,7 +362,8 @@ mod tests {
         let refused = fake.send_vectored(&buffers).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::WouldBlock);
 
-        // The data ends with the first buffer: what was received counts, and not the error after it.
+        // The data ends with the first buffer. The result is the received bytes, and not the error
+        // after them.
         fake.left.set(4);
         let (mut first, mut second) = ([0; 4], [0; 4]);
         let mut buffers = [&mut first, &mut second].map(|buffer| IoSliceMut::new(buffer));

@@ -1,4 +1,4 @@
-//! Connecting over real sockets: every way in which it begins, and every way in which it ends.
+//! Connecting over real sockets: every way in which it begins and ends.
 
 use std::io::{self, ErrorKind, Read, Write};
 #[cfg(target_os = "linux")]
@@ -54,7 +54,7 @@ fn full_tcp_listener() -> (Listener, TcpStream) {
     (listener, client)
 }
 
-/// An address that is bound, so no other socket gets it, and on which nobody listens.
+/// A bound address without a listener, which no other socket can get.
 fn closed_port() -> (OwnedFd, Address) {
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&taken, &SocketAddr::from(LOCALHOST)).unwrap();
@@ -138,7 +138,7 @@ fn a_unix_path_without_a_listener_refuses_at_once() {
     let missing = Stream::connect(Address::Unix(path.clone())).unwrap_err();
     assert_eq!(io::Error::from(missing).kind(), ErrorKind::NotFound);
 
-    drop(UnixListener::bind(&path).unwrap()); // its file stays
+    drop(UnixListener::bind(&path).unwrap()); // the file of the listener stays
     let refused = Stream::connect(Address::Unix(path.clone())).unwrap_err();
     let message = refused.to_string();
     assert!(
@@ -200,7 +200,7 @@ fn a_reset_in_the_middle_is_reported() {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// Other systems refuse such a client.
+/// Linux returns an error; other systems refuse such a client.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_unix_backlog_is_an_error_until_one_is_accepted() {

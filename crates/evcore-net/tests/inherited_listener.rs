@@ -55,7 +55,7 @@ fn connect(address: &Address) -> io::Result<Box<dyn Read>> {
     }
 }
 
-/// The other program. Without the environment variables it does nothing.
+/// The program that inherits the listener. Without the environment variables it does nothing.
 #[test]
 fn serve_an_inherited_listener() {
     let Ok(number) = env::var(NUMBER) else {

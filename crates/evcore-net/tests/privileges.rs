@@ -1,4 +1,4 @@
-//! Listening where the user has no permission: at a low port, and at the socket of another user.
+//! Listening without permission: at a low port, and at the socket of another user.
 
 #![cfg(target_os = "linux")] // only there can one thread alone give up its privileges
 
@@ -11,7 +11,7 @@ use rustix::{process::Uid, thread::set_thread_uid};
 /// The error that a user without privileges gets.
 fn error_without_privileges(address: Address) -> Error {
     let refused = thread::spawn(move || {
-        // It fails if this user has no privileges anyway.
+        // The call fails if this user has no privileges anyway.
         let _ = set_thread_uid(Uid::from_raw(65_534));
         Listener::bind(address)
     });

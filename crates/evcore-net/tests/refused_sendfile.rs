@@ -1,4 +1,4 @@
-//! A kernel that refuses sendfile(2), by a seccomp filter for one thread.
+//! A kernel that refuses sendfile(2). It is a seccomp filter for one thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 

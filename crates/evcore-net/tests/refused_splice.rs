@@ -1,5 +1,5 @@
-//! A kernel that refuses splice(2): before the first call, between two, and with bytes in the pipe. A
-//! seccomp filter refuses it, for one thread.
+//! A kernel that refuses splice(2) from the first call on, between two calls, or with bytes in the
+//! pipe. It is a seccomp filter for one thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 
@@ -13,10 +13,11 @@ use evcore_testing::without;
 use libc::{EINVAL, EMFILE, ENOSYS, EOPNOTSUPP, EPERM, SYS_pipe2, SYS_splice};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// How a kernel refuses: without the call, for this kind of file, or by the filter of a sandbox.
+/// The errors of a refusal: by a kernel without the call, for this kind of file, or by the filter
+/// of a sandbox.
 const REFUSALS: [libc::c_int; 4] = [ENOSYS, EINVAL, EOPNOTSUPP, EPERM];
 
-/// More than a pipe and the buffers of two pairs of sockets hold.
+/// Number of bytes, more than a pipe and the buffers of two pairs of sockets hold.
 const LENGTH: usize = 2 << 20;
 
 /// A session: a client sends into `from`, and the pipe moves the bytes to `to`, which an upstream reads.
@@ -101,7 +102,7 @@ fn wait_for(stream: &UnixStream, events: PollFlags) {
     poll(&mut [PollFd::from_borrowed_fd(fd, events)], None).unwrap();
 }
 
-/// Without printing megabytes.
+/// Asserts that all bytes have arrived, without printing megabytes.
 fn assert_all_arrived(received: &[u8], errno: libc::c_int) {
     assert_eq!(received.len(), LENGTH, "error {errno}");
     assert!(received == sent(), "error {errno}: other bytes");
@@ -134,7 +135,7 @@ fn no_byte_is_lost_if_splice_is_refused_with_bytes_in_the_pipe() {
         assert!(session.is_in_kernel() && held > 0);
 
         without(SYS_splice, errno, || {
-            // The socket is still full, so all that the pipe held is held on.
+            // The socket is still full, so the buffer still holds the bytes of the pipe.
             assert_eq!(session.advance(), Advance::IsFull);
             assert!(!session.is_in_kernel());
             assert_eq!(session.pipe.len(), held, "error {errno}");
@@ -153,7 +154,7 @@ fn no_byte_is_lost_if_splice_is_refused_between_two_calls() {
             session.pipe.fill_from(&session.from).unwrap();
             while !session.pipe.is_empty() {
                 let sent = session.pipe.drain_to(&session.to).unwrap();
-                // At once, so that the socket is never full.
+                // The bytes are read at once, so that the socket is never full.
                 let mut buffer = vec![0; sent];
                 session.upstream.read_exact(&mut buffer).unwrap();
                 received.extend(buffer);

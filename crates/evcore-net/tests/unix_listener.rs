@@ -1,4 +1,4 @@
-//! Listeners at a path: which files they replace, and which file they leave.
+//! Listeners at a path: the files that they replace, and the file that they leave.
 
 use std::{
     fs::{self, File},
@@ -97,7 +97,7 @@ fn connect_from(path: &[u8], server: &Path) -> OwnedFd {
     client
 }
 
-/// Linux then returns a length beyond that of the structure.
+/// For a path that fills the address, Linux returns a length beyond the structure's.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_peer_with_a_path_that_fills_its_address_is_unnamed() {

@@ -30,10 +30,10 @@ impl BackendKind {
         Ok(sys::open(self)?.into_boxed())
     }
 
-    /// Returns the backends of this system, best first: the order in which
+    /// Returns the backends of this system, best first, which is the order in which
     /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) and
-    /// [`IoUring`](Self::IoUring) are the last, behind those that every kernel permits: only a program
-    /// that names them gets them.
+    /// [`IoUring`](Self::IoUring) come last, after backends that every kernel permits. So only a
+    /// program that names them gets them.
     ///
     /// The running kernel may still refuse one: see [`usable`](Self::usable).
     #[must_use]
@@ -43,8 +43,8 @@ impl BackendKind {
 
     /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
     /// closes each, in a thread of its own. Opening `io_uring` includes a call of `io_uring_enter`,
-    /// which a sandbox may deny by itself. A backend that fails for too few descriptors or too little
-    /// memory counts as permitted: this passes.
+    /// which a sandbox may deny by itself. A backend that fails for too few descriptors or too
+    /// little memory counts as permitted, because such a shortage passes.
     ///
     /// ```
     /// use evcore_poller::BackendKind;
@@ -63,7 +63,8 @@ impl BackendKind {
                 .filter(|kind| is_permitted(&Poller::with(*kind)))
                 .collect()
         };
-        // When a ring is closed, the kernel interrupts the thread that has opened it.
+        // A thread of its own opens the backends, because the kernel interrupts it when its ring is
+        // closed.
         let usable = std::thread::spawn(usable).join();
         usable.expect("opening a poller does not panic")
     }
@@ -147,7 +148,8 @@ mod tests {
         }
     }
 
-    /// Other tests run for the usable backends alone, so a broken one must not be left out of them.
+    /// Other tests run only for the usable backends, so a broken backend must not count as
+    /// unusable.
     #[test]
     fn a_backend_that_is_not_usable_was_refused_by_the_kernel() {
         let usable = BackendKind::usable();

@@ -10,12 +10,12 @@
 //! - If the backend has no `Edge`, a registration whose sides have all reported has an empty
 //!   interest, and watches only its [ends](Registration::ends).
 //! - `add` and `remove` take effect at once. `modify` is called just before a wait.
-//! - A wait reports at most as many events as there is room, and each key at most once. What does
-//!   not fit is reported by a later wait, so that no key starves.
+//! - A wait reports at most as many events as there is room, and each key at most once. A later
+//!   wait reports the events that do not fit, so that no key starves.
 //! - A wait that reports nothing never ends before its timeout. A wait that fails has reported nothing.
 //!
-//! A simulator implements this without a kernel, and sets that capability: it then gets
-//! [simulated](Capabilities::simulated) targets only.
+//! A simulator implements this without a kernel, and sets [`simulated`](Capabilities::simulated).
+//! It then gets only simulated targets.
 
 use std::{
     fmt,
@@ -38,14 +38,14 @@ use crate::{
 #[non_exhaustive]
 pub struct Registration {
     /// The number of the descriptor, which was open when it was registered; its owner may have
-    /// closed it since. To a [simulated](Capabilities::simulated) backend, the number of the
+    /// closed it since. For a [simulated](Capabilities::simulated) backend it is the number of the
     /// [target](crate::Target::Simulated).
     pub fd: RawFd,
     /// The key that its events carry.
     pub key: u64,
     /// The readiness to report.
     ///
-    /// Empty if only the `ends` should be reported. A backend that
+    /// It is empty if only the `ends` should be reported. A backend that
     /// [`batches_changes`](Capabilities::batches_changes) also gets registrations with nothing to
     /// report at all.
     pub interest: Interest,
@@ -57,7 +57,7 @@ pub struct Registration {
     /// end was reported.
     pub ends: Ready,
     /// The mode of reports. If the [`Capabilities`] lack this mode, treat it as `Level`: the poller
-    /// emulates it. Never [exclusive](Mode::is_exclusive) if the [`Capabilities`] lack that.
+    /// emulates it. It is never [exclusive](Mode::is_exclusive) if the [`Capabilities`] lack that.
     pub mode: Mode,
 }
 
@@ -91,12 +91,12 @@ pub struct Capabilities {
     /// event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event it gets the next
     /// `modify` even if that changes nothing. It also gets changes from and to an empty interest.
     pub batches_changes: bool,
-    /// The kernel watches a file, and not the number of its descriptor. So it goes on reporting a file
-    /// that was [removed before a close](crate::Poller::remove_before_close) and of which a duplicate
-    /// is open: the poller drops these stale events, and calls [`Backend::reset`].
+    /// The kernel watches a file, and not the number of its descriptor. So it goes on reporting a
+    /// file that was [removed before a close](crate::Poller::remove_before_close) if a duplicate is
+    /// open. The poller drops these stale events, and calls [`Backend::reset`].
     pub watches_files: bool,
-    /// There is no kernel behind it. The [`Poller`](crate::Poller) then passes on simulated
-    /// [targets](crate::Target) only, and refuses descriptors. If false, it does the opposite.
+    /// The backend has no kernel. The [`Poller`](crate::Poller) then accepts only simulated
+    /// [targets](crate::Target), and refuses descriptors. If false, it does the opposite.
     pub simulated: bool,
 }
 
@@ -143,7 +143,7 @@ pub trait Backend: fmt::Debug + Send {
     /// Returns the name to print: `epoll`.
     fn name(&self) -> &'static str;
 
-    /// Returns the features that need no emulation. Called once.
+    /// Returns the features that need no emulation. It is called once.
     fn capabilities(&self) -> Capabilities;
 
     /// Begins to watch a descriptor.
@@ -168,7 +168,7 @@ pub trait Backend: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// As for `modify`.
+    /// The errors of `modify`.
     fn reregister(&mut self, registration: &Registration) -> Result<()> {
         self.modify(registration)
     }
@@ -193,7 +193,7 @@ pub trait Backend: fmt::Debug + Send {
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()>;
 
     /// Drops every registration, but no waker, and returns true; the poller then adds everything
-    /// again. Called if the kernel goes on reporting something that was removed.
+    /// again. The poller calls it if the kernel goes on reporting a removed file.
     ///
     /// The default does nothing and returns false: most kernels identify a registration by the
     /// number of its descriptor, and drop it when that is closed.
@@ -208,9 +208,9 @@ pub trait Backend: fmt::Debug + Send {
     /// Borrows the descriptor of the backend (epoll, kqueue), to watch it for readability in another
     /// poller or loop. `None`, the default, on the other backends.
     ///
-    /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait on
-    /// the [`Poller`](crate::Poller) with a timeout of zero, until that does not fill the buffer:
-    /// changes reach the kernel only in a [`wait`](crate::Poller::wait).
+    /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait
+    /// on the [`Poller`](crate::Poller) with a timeout of zero until that does not fill the buffer,
+    /// because changes reach the kernel only in a [`wait`](crate::Poller::wait).
     ///
     /// On epoll a wait may replace it, after a file was
     /// [removed before a close](crate::Poller::remove_before_close) of which a duplicate stays open.
@@ -220,11 +220,11 @@ pub trait Backend: fmt::Debug + Send {
     }
 
     /// Returns a handle that ends a wait from elsewhere. The wait then calls
-    /// [`EventSink::set_woken`]. Called once.
+    /// [`EventSink::set_woken`]. This method is called once.
     ///
-    /// If the handle is that of a [`WakeChannel`](crate::WakeChannel), the poller drains the channel
-    /// too: after a wait that has filled the buffer before it reached the waker. If the kernel has
-    /// queued an event of the channel by then, that is not another wake: nothing is left to
-    /// [drain](crate::WakeChannel::drain).
+    /// If the handle comes from a [`WakeChannel`](crate::WakeChannel), the poller drains the
+    /// channel too, after a wait that has filled the buffer before it reached the waker. An event
+    /// of the channel that the kernel has queued by then is not another wake, because nothing is
+    /// left to [drain](crate::WakeChannel::drain).
     fn waker(&self) -> Waker;
 }

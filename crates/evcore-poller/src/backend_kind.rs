@@ -58,16 +58,16 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
-    /// Linux. The cost of a wait grows with what is ready, not with what is watched.
+    /// Linux. The cost of a wait grows with the number of ready descriptors, not of watched ones.
     Epoll,
-    /// macOS and the BSDs. The cost of a wait grows with what is ready.
+    /// macOS and the BSDs. The cost of a wait grows with the number of ready descriptors.
     Kqueue,
-    /// illumos and Solaris. The cost of a wait grows with what is ready.
+    /// illumos and Solaris. The cost of a wait grows with the number of ready descriptors.
     EventPorts,
-    /// illumos and Solaris: `/dev/poll`, the predecessor of [`EventPorts`](Self::EventPorts). The cost
-    /// of a wait grows with what is ready.
+    /// illumos and Solaris: `/dev/poll`, the predecessor of [`EventPorts`](Self::EventPorts). The
+    /// cost of a wait grows with the number of ready descriptors.
     DevPoll,
-    /// Every Unix. The cost of a wait grows with what is watched.
+    /// Every Unix. The cost of a wait grows with the number of watched descriptors.
     Poll,
     /// Every Unix except illumos. Only descriptors below 1024; the cost of a wait grows with the
     /// highest of them.
@@ -79,10 +79,10 @@ pub enum BackendKind {
     /// program that forgets a `rearm` waits for ever, where [`Epoll`](Self::Epoll) reports new data
     /// and hides the mistake. Each report of an `Edge` costs one system call, and each answer another.
     EpollMasked,
-    /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait are one
-    /// system call for up to some twenty wake-ups. The cost of a wait grows with what is ready. Use
-    /// it with [`Mode::Edge`](crate::Mode::Edge); [`Poller::new`](crate::Poller::new) does not
-    /// choose it.
+    /// Linux 6.1 and later, where the system permits it. Registrations, changes and the wait are
+    /// one system call for up to some twenty wake-ups. The cost of a wait grows with the number of
+    /// ready descriptors. Use it with [`Mode::Edge`](crate::Mode::Edge);
+    /// [`Poller::new`](crate::Poller::new) does not choose it.
     ///
     /// A watched file stays open until it is removed, also if its descriptor is closed, or until the
     /// poller is dropped; and for a moment after its process has ended. If the poller is dropped in

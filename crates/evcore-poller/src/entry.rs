@@ -1,4 +1,4 @@
-//! The layout of an event in memory: as epoll writes it, so that the kernel fills the user's array.
+//! The layout of an event in memory. It is epoll's, so that the kernel fills the user's array.
 //!
 //! All backends use this layout, so reading an event needs no case distinction.
 
@@ -6,7 +6,7 @@ use crate::ready::Ready;
 
 /// One event, in the layout of Linux's `struct epoll_event`.
 ///
-/// On x86-64 it has no padding, so that it is the same as for 32-bit programs.
+/// On x86-64 it has no padding, as for 32-bit programs.
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "x86_64", repr(C, packed(4)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(C))]
@@ -29,7 +29,7 @@ impl Entry {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn union(entries: &[Self]) -> Self {
-        // From the first on, so that the loop is not even begun for a batch of one.
+        // The first entry is taken apart, so that a batch of one does not begin the loop.
         let Some((first, rest)) = entries.split_first() else {
             return Self { flags: 0, key: 0 };
         };
@@ -57,7 +57,7 @@ impl Entry {
     }
 }
 
-// It is the kernel's own layout: `sys/epoll.rs` lets the kernel write such entries.
+// `sys/epoll.rs` lets the kernel write entries, so the layout must be the kernel's.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const _: () = {
     use std::mem::offset_of;

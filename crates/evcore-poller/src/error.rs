@@ -11,8 +11,8 @@ use crate::{
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The call of [`Error::Os`] if a ring finds too little memory. Mostly that is the limit of locked
-/// memory, which does not pass; and other backends do without.
+/// The call in an [`Error::Os`] of a ring with too little memory. Mostly the limit of locked memory
+/// is too low, which does not pass. Other backends do not need such memory.
 pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
 
 /// The error of a call of a poller.
@@ -67,8 +67,8 @@ pub enum Error {
         /// The descriptor of the call.
         fd: RawFd,
     },
-    /// The source has no descriptor, and the backend is one over a kernel. (Or it is a simulated
-    /// backend, and the number is above `i32::MAX`.)
+    /// The source has no descriptor, and the backend is over a kernel. (Or the backend is
+    /// simulated, and the number is above `i32::MAX`.)
     #[error(
         "{backend} cannot watch the simulated source {number}; \
          register something that has a descriptor, or use the simulator's own backend"
@@ -117,8 +117,8 @@ pub enum Error {
         /// The backends that this system has, best first.
         available: &'static [BackendKind],
     },
-    /// The kernel reports no readiness for this kind of file. On epoll: for a regular file, a
-    /// directory, and a device without readiness, such as `/dev/null`.
+    /// The kernel reports no readiness for this kind of file. On epoll these are regular files,
+    /// directories, and devices without readiness, such as `/dev/null`.
     #[error(
         "{kind} cannot watch descriptor {fd}: a file of its kind (such as a regular file, \
          a directory or /dev/null) is always ready; read or write it without waiting"
@@ -160,8 +160,8 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (Rarely also: only stale events
-    /// ended it, and they were dropped.)
+    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (Rarely, only stale events
+    /// have ended it, and were dropped.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
@@ -193,8 +193,8 @@ impl Error {
         }
     }
 
-    /// Returns whether descriptors or memory are exhausted for now. The memory of a ring is not:
-    /// its limit stays.
+    /// Returns whether descriptors or memory are exhausted for now. The memory of a ring does not
+    /// count, because its limit stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;
@@ -249,7 +249,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// The limit to raise, if the system has refused a call for one.
+/// The limit to raise, if the system has refused a call because of a limit.
 fn remedy(call: &str, refusal: &io::Error) -> &'static str {
     match refusal.raw_os_error() {
         // The process has as many descriptors as it may have.

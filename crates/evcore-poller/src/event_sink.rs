@@ -1,4 +1,4 @@
-//! The buffer of a wait, as a backend fills it.
+//! The buffer of a wait, for the backend that fills it.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ use crate::{events::Events, ready::Ready};
 /// assert!(events.len() == 1 && events.was_woken());
 /// ```
 //
-// One reference: passed by value, a backend writes to the events as directly as their owner.
+// It holds one reference and is passed by value, so a backend writes to the events as directly as
+// their owner.
 pub struct EventSink<'a> {
     events: &'a mut Events,
 }
@@ -49,7 +50,8 @@ impl EventSink<'_> {
 
 /// Methods for this crate's own backends.
 impl<'a> EventSink<'a> {
-    /// Returns the events that the wait has reported so far: for `select`, which illumos lacks.
+    /// Returns the events that the wait has reported so far. Only `select` needs this, which
+    /// illumos lacks.
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     #[inline]
     pub(crate) fn events(&self) -> &Events {

@@ -1,7 +1,7 @@
 //! The buffer of a wait.
 //!
-//! epoll writes directly into it. What the kernel reports is not copied. It is scanned once, and
-//! becomes an [`Event`] when it is read.
+//! epoll writes directly into it. The kernel's events are not copied. They are scanned once, and
+//! each becomes an [`Event`] when it is read.
 
 use std::{fmt, iter::FusedIterator, slice};
 
@@ -30,8 +30,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Makes a buffer for at most `capacity` events per wait: at least 1, at most 2^27. What does not
-    /// fit is reported by the next wait.
+    /// Makes a buffer for at most `capacity` events per wait: at least 1, at most 2^27. The next
+    /// wait reports the events that do not fit.
     ///
     /// Allocates now: 12 bytes per event on x86-64, otherwise 16.
     #[must_use]
@@ -43,13 +43,13 @@ impl Events {
         }
     }
 
-    /// Makes a buffer as [`bounded`](Self::bounded) does, for a program that has its own clock and its
-    /// own generations: a wait returns what the kernel returns, as a raw terminal does.
+    /// Makes a buffer as [`bounded`](Self::bounded) does, for a program that has its own clock and
+    /// its own generations. A wait returns what the kernel returns.
     ///
-    /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no clock is
-    ///   read to continue it. (On `io_uring` a clock is read before a wait that may block until a
-    ///   timeout; and a signal at the moment of a wake-up for which there is nothing to report may not
-    ///   end the wait. A [`Waker`](crate::Waker) in the handler always does.)
+    /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no
+    ///   clock is read to continue it. (On `io_uring` a clock is read before a wait that may block
+    ///   until a timeout. A signal that comes together with a wake-up without a report may not end
+    ///   the wait; a [`Waker`](crate::Waker) in the handler always does.)
     /// - Stale events of a key that was
     ///   [removed before a close](crate::Poller::remove_before_close) may come behind other events. If
     ///   they come alone, they are dropped, and the wait is interrupted.
@@ -94,7 +94,7 @@ impl Events {
         }
     }
 
-    /// Adds readiness to the event at `position`, if that is of `key`. Returns whether it is.
+    /// Adds readiness to the event at `position` if the event has this key. Returns whether it has.
     #[cfg(target_os = "linux")]
     #[inline]
     pub(crate) fn add_ready(&mut self, position: usize, key: u64, ready: Ready) -> bool {
@@ -191,8 +191,8 @@ impl Events {
         self.seen.0 & flags != 0
     }
 
-    /// Keeps the first `from` events, and of the others those for which `keep` returns true, with
-    /// the changes that it makes to them.
+    /// Keeps the first `from` events, and those of the others for which `keep` returns true. `keep`
+    /// may change them.
     pub(crate) fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Event) -> bool) {
         let mut kept = from;
         for position in from..self.entries.len() {
@@ -272,16 +272,17 @@ fn event(entry: Entry) -> Event {
     }
 }
 
-/// The result of a wait in one word: the flags of all events (those that [`Ready`] has not are
-/// ignored), whether a waker was used, and whether there is no room.
+/// The result of a wait in one word: the flags of all events, whether a waker was used, and whether
+/// there is no room. Flags that [`Ready`] does not have are ignored.
 #[derive(Clone, Copy)]
 struct Seen(u32);
 
 impl Seen {
     const NOTHING: Self = Self(0);
-    /// No flag of an event: epoll uses this bit in registrations only.
+    /// The bit of a wake. It is not a flag of an event, because epoll uses it only in
+    /// registrations.
     const WAKE: u32 = 1 << 31;
-    /// As above.
+    /// The bit of a full buffer. Like `WAKE`, it is not a flag of an event.
     const FULL: u32 = 1 << 30;
 }
 

@@ -1,10 +1,9 @@
 //! The set of registered descriptors. Each can be registered once, on every backend.
 //!
-//! Kernels differ in what a second registration of one descriptor means: epoll refuses it (unless
-//! the first was closed meanwhile), kqueue and event ports replace the first, `/dev/poll`
-//! adds to it, poll reports both. The
-//! poller refuses it before it calls the kernel. So a number that was closed and reused is never
-//! mistaken for its previous file.
+//! Kernels treat a second registration of one descriptor differently. epoll refuses it, unless the
+//! first was closed meanwhile. kqueue and event ports replace the first, `/dev/poll` adds to it,
+//! and poll reports both. The poller refuses it before it calls the kernel. So a number that was
+//! closed and reused is never mistaken for its previous file.
 
 use std::os::fd::RawFd;
 
@@ -23,13 +22,13 @@ pub(crate) struct FdSet {
 }
 
 impl FdSet {
-    /// Returns whether the table has a bit for this descriptor. Never for one of the others.
+    /// Returns whether the table has a bit for this descriptor. The `others` never have one.
     #[inline]
     pub(crate) fn has_room(&self, fd: RawFd) -> bool {
         place(fd).is_some_and(|(word, _)| word < self.dense.len())
     }
 
-    /// Makes the table long enough for this descriptor, unless it is one of the others.
+    /// Makes the table long enough for this descriptor, unless it belongs to the `others`.
     pub(crate) fn make_room(&mut self, fd: RawFd) {
         if let Some((word, _)) = place(fd) {
             growth::lengthen(&mut self.dense, word + 1, 0);

@@ -1,8 +1,8 @@
 //! The growth of the side tables: by a quarter, so that no table has much more room than it needs.
 //!
-//! `Vec` doubles: just beyond a power of two, half of it is empty. Growing by a quarter copies each
-//! element about four times instead of once, while the table grows. Other leaves have the same rule in a
-//! line of their own, because a leaf depends on no other (decision 0018).
+//! A `Vec` doubles, so just beyond a power of two half of it is empty. With growth by a quarter,
+//! each element is copied about four times instead of once. Other leaves repeat this rule, because
+//! a leaf does not depend on another (decision 0018).
 
 /// The least capacity.
 const LEAST: usize = 16;
@@ -39,7 +39,7 @@ mod tests {
 
     const LONG: usize = 100_000;
 
-    /// Number of times that the table has moved, while `lengthen_by_one` has made it long.
+    /// Number of times that the table moves while `lengthen_by_one` makes it long.
     fn moves(lengthen_by_one: impl Fn(&mut Vec<u32>)) -> usize {
         let (mut table, mut moves) = (Vec::new(), 0);
         for len in 1..=LONG {

@@ -19,7 +19,7 @@ use std::{
 pub struct Interest(u8);
 
 impl Interest {
-    /// Nothing: the registration stays, and reports nothing, not even errors.
+    /// The empty interest: the registration stays, and reports nothing, not even errors.
     pub const NONE: Self = Self(0);
     /// Data to read, a connection to accept, or the end of the stream.
     pub const READ: Self = Self(0b001);
@@ -67,7 +67,7 @@ impl Interest {
         Self(bits & 0b111)
     }
 
-    /// The interest that the three low bits of a readiness answer.
+    /// The interest to which the three low bits of a readiness belong.
     pub(crate) const fn from_ready_bits(bits: u16) -> Self {
         Self((bits & 0b111) as u8)
     }
@@ -132,40 +132,41 @@ impl fmt::Debug for Interest {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// In every wait while it lasts.
+    /// Readiness is reported in every wait while it lasts.
     Level,
-    /// Once per side, until you answer with [`Poller::rearm`](crate::Poller::rearm).
+    /// Readiness is reported once per side, until you answer with
+    /// [`Poller::rearm`](crate::Poller::rearm).
     ///
     /// Answer when a call on that side has returned `WouldBlock`, and when a `connect` is in
     /// progress. A short read of a stream is enough as well, but only if
     /// [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) has not been reported: data and the end of
     /// the stream may come in one event.
     ///
-    /// An end is reported once even before the answer: the end of what the peer sends, if the
-    /// interest includes reading, and a hang-up or an error. This holds if the backend reports them
-    /// by bits of their own ([the table](crate#what-each-backend-does); select has no such bits).
-    /// The sides that the end concerns are reported with it. After a hang-up or an error, nothing
-    /// more is reported until `rearm`.
+    /// An end is reported once even before the answer: the end of the peer's bytes, if the interest
+    /// includes reading, and a hang-up or an error. This holds if the backend reports them by bits
+    /// of their own ([the table](crate#what-each-backend-does); select has no such bits). The
+    /// affected sides are reported together with the end. After a hang-up or an error, nothing more
+    /// is reported until `rearm`.
     ///
-    /// Backends differ in one thing: what else they report before the answer. A kernel that has
-    /// `Edge` itself (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat
-    /// everything else that is ready. Where the poller emulates `Edge` (on every other backend), these
-    /// are silent until `rearm`. A program that forgets a `rearm` works on epoll and waits for ever
-    /// on poll: test it with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
+    /// Backends differ in what else they report before the answer. A kernel that has `Edge` itself
+    /// (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat everything else
+    /// that is ready. On every other backend the poller emulates `Edge`, and these are silent until
+    /// `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll: test it
+    /// with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
     /// [`BackendKind::EpollMasked`](crate::BackendKind::EpollMasked).
     Edge,
-    /// Once, for the first event of any side, and then nothing until
+    /// The first event of any side is reported, and then nothing until
     /// [`Poller::modify`](crate::Poller::modify).
     Oneshot,
-    /// `Level` for a source that other pollers watch exclusively too, in other threads or processes: an
-    /// event wakes one of them (or a few), not all. For listeners.
+    /// `Level` for a source that other pollers watch exclusively too, in other threads or
+    /// processes: an event wakes one of them (or a few), not all. It is for listeners.
     ///
     /// Only epoll has this: check the [capabilities](crate::Capabilities::exclusive) of the
     /// [backend](crate::Poller::backend) first. [`READ_CLOSED`](crate::Ready::READ_CLOSED) is not
-    /// reported, and [`Interest::PRIORITY`] is refused. A change of interest costs two system calls,
-    /// because the kernel cannot modify such a registration. The kernel does not wake fairly: mostly
-    /// it wakes the poller that registered first, so [register again](crate::Poller::reregister) from
-    /// time to time.
+    /// reported, and [`Interest::PRIORITY`] is refused. A change of interest costs two system
+    /// calls, because the kernel cannot modify such a registration. The kernel mostly wakes the
+    /// poller that registered first, so [register again](crate::Poller::reregister) from time to
+    /// time.
     Exclusive,
     /// `Edge` for a source that other pollers watch exclusively too: see [`Exclusive`](Self::Exclusive).
     ExclusiveEdge,

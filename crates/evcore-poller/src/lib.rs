@@ -23,9 +23,9 @@
 //!
 //! ## Draining readiness
 //!
-//! With [`Edge`](Mode::Edge), read or write until `WouldBlock`, and then call [`Poller::rearm`]. Some
-//! backends report nothing new before that call. To stop before `WouldBlock`, call
-//! [`Poller::reregister`] instead: it reports what is still ready again.
+//! With [`Edge`](Mode::Edge), read or write until `WouldBlock`, and then call [`Poller::rearm`].
+//! Some backends report nothing new before that call. To stop before `WouldBlock`, call
+//! [`Poller::reregister`] instead: it reports present readiness again.
 //!
 //! With [`Level`](Mode::Level), an event comes in every wait while the readiness lasts. Remove an
 //! interest in writing when there is nothing to write.

@@ -1,9 +1,9 @@
 //! The poller: one contract over every backend.
 //!
-//! The side table (`registry.rs`) checks keys, merges interests and emulates modes. This file is the
-//! order in which the table and the backend are called. It has no callbacks, and it reads no clock
-//! except to continue a wait that a signal has interrupted. Whatever a wait does beyond the usual
-//! is in `slow_path.rs`. Stale events are dropped in `stale.rs`.
+//! The side table (`registry.rs`) checks keys, merges interests and emulates modes. This file is
+//! the order in which the table and the backend are called. It has no callbacks, and it reads no
+//! clock except to continue a wait that a signal has interrupted. The unusual parts of a wait are
+//! in `slow_path.rs`. Stale events are dropped in `stale.rs`.
 
 mod slow_path;
 mod stale;
@@ -30,10 +30,10 @@ use crate::{
 /// Watches descriptors and waits until some of them are ready.
 ///
 /// A descriptor must stay open while it is registered. [Remove](Self::remove) it before you close
-/// it, or call [`remove_before_close`](Self::remove_before_close). If you close it without that, the
-/// poller may watch another file by mistake, which is never undefined behaviour: the key and the
-/// descriptor's number stay taken until the key is removed. Nothing is reported under a removed key,
-/// unless the same 64 bits are registered again.
+/// it, or call [`remove_before_close`](Self::remove_before_close). If you close it without that,
+/// the poller may watch another file by mistake, but this is never undefined behaviour. The key and
+/// the descriptor's number stay taken until the key is removed. Nothing is reported under a removed
+/// key, unless the same 64 bits are registered again.
 ///
 /// In a forked child, every call that would reach the kernel fails with [`Error::Forked`]. Do not
 /// use its wakers there: each process merges its own wakes, and only the parent acknowledges them. A
@@ -62,13 +62,13 @@ use crate::{
 #[derive(Debug)]
 pub struct Poller {
     backend: AnyBackend,
-    /// The backend's own.
+    /// The waker of the backend.
     waker: Waker,
     registry: Registry,
     /// Keys of changes that the kernel refused and that no wait has reported yet.
     // Invariant: each is registered.
     refused: Vec<u64>,
-    /// True if the next wait that has refusals to report puts them behind what is ready.
+    /// True if the next wait that has refusals to report puts them behind ready descriptors.
     ready_first: bool,
     fork_guard: ForkGuard,
 }
@@ -79,9 +79,9 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// If there are too few descriptors or too little memory: this passes, so no worse backend is
-    /// chosen for it. (`io_uring` with too little memory is passed over: mostly `RLIMIT_MEMLOCK` is
-    /// too low, which does not pass.) Otherwise the error of the last backend.
+    /// If there are too few descriptors or too little memory. That passes, so no worse backend is
+    /// chosen because of it. (`io_uring` with too little memory is skipped, because mostly
+    /// `RLIMIT_MEMLOCK` is too low, which does not pass.) Otherwise the error of the last backend.
     pub fn new() -> Result<Self> {
         let (last, better) = BackendKind::available()
             .split_last()
@@ -123,11 +123,11 @@ impl Poller {
     /// [`Error::NotOpen`], [`Error::NotPollable`], [`Error::NoPriority`], [`Error::BeyondSets`],
     /// [`Error::SimulatedTarget`], [`Error::RealTarget`], [`Error::Forked`], [`Error::Os`]; for an
     /// [exclusive](Mode::Exclusive) mode also [`Error::NoExclusive`] if the backend lacks it, and
-    /// [`Error::NotExclusive`] for [`Interest::PRIORITY`]. Nothing is registered then. (If a later
-    /// [`modify`](Self::modify) adds priority data to an exclusive registration, the kernel refuses
-    /// it, and an event reports that.)
+    /// [`Error::NotExclusive`] for [`Interest::PRIORITY`]. In these cases nothing is registered.
+    /// (If a later [`modify`](Self::modify) adds priority data to an exclusive registration, the
+    /// kernel refuses it, and an event reports that.)
     //
-    // Inlined, so that the registration is made where it is used.
+    // It is inlined, so that the registration is made where it is used.
     #[inline]
     pub fn add(
         &mut self,
@@ -151,8 +151,8 @@ impl Poller {
 
     /// Changes the interest of a registration, and arms a `Oneshot` again.
     ///
-    /// Costs no system call now and one in the next wait; none if the change is undone before,
-    /// unless it has armed a reported `Oneshot`. An `Edge` whose interest has changed by then
+    /// Costs no system call now and one in the next wait. If the change is undone before, it costs
+    /// none, unless it has armed a reported `Oneshot`. An `Edge` whose interest has changed by then
     /// reports everything that is ready. If the kernel refuses the change, the next wait reports an
     /// event with [`Ready::ERROR`](crate::Ready::ERROR).
     ///
@@ -166,7 +166,7 @@ impl Poller {
 
     /// Registers `key` anew with its present interest: everything that is ready is reported afresh.
     ///
-    /// An `Edge` reports again what it has reported, answered or not. A `Oneshot` is armed. An
+    /// An `Edge` repeats its reports, answered or not. A `Oneshot` is armed. An
     /// [exclusive](Mode::Exclusive) registration goes to the end of the kernel's queue, so that
     /// other pollers are woken first. Any other `Level` stays as it is.
     ///
@@ -195,8 +195,8 @@ impl Poller {
         self.registry.reregister(key)
     }
 
-    /// Answers the report of an `Edge` registration: calls on the sides of `interest` have returned
-    /// `WouldBlock`, and readiness from here on is reported again.
+    /// Answers the report of an `Edge` registration. Call it when calls on the sides of `interest`
+    /// have returned `WouldBlock`. Later readiness is then reported again.
     ///
     /// Also call it for both sides when `connect` returns `EINPROGRESS`. The kernel may have
     /// reported a socket that was registered before `connect` (Linux reports a hang-up). Without
@@ -213,8 +213,9 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. One system call on epoll. On `io_uring` one for about twenty wake-ups since
-    /// the last wait; none if the registration has just reported and is not [`Mode::Edge`].
+    /// Stops watching. Costs one system call on epoll. On `io_uring` it costs one for about twenty
+    /// wake-ups since the last wait, and none if the registration has just reported and is not
+    /// [`Mode::Edge`].
     ///
     /// Events that a wait has already returned remain in its buffer. Recognise them by the high half
     /// of their key.
@@ -224,7 +225,7 @@ impl Poller {
     /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] if the kernel reports that the
     /// descriptor was already closed. Even then it is not registered any more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
-        // `and` evaluates both: in a forked child too, the key is not registered any more.
+        // `and` evaluates both sides, so the key is unregistered in a forked child too.
         let row = self.fork_guard.check().and(self.take(key))?;
         if !row.is_in_backend() {
             return Ok(());
@@ -236,9 +237,9 @@ impl Poller {
         removed
     }
 
-    /// Stops watching a descriptor that you are about to close. No system call on epoll, where the
-    /// kernel drops a file when its last descriptor is closed. On `io_uring` it is
-    /// [`remove`](Self::remove), because a request there holds its file open.
+    /// Stops watching a descriptor that you are about to close. On epoll it makes no system call,
+    /// because the kernel drops a file when its last descriptor is closed. On `io_uring` it does
+    /// the same as [`remove`](Self::remove), because a request holds its file open.
     ///
     /// If another descriptor of the same file stays open (a duplicate, or one in a child), use
     /// [`remove`](Self::remove). Otherwise epoll goes on reporting the file. The poller drops these
@@ -260,26 +261,28 @@ impl Poller {
     /// Waits until something is ready, a [`Waker`] is used, or `timeout` has passed (`None`:
     /// without limit). Empties `events`, fills it, and returns the number of events.
     ///
-    /// Costs one system call, plus one for each registration that was changed; on backends other
-    /// than epoll and `io_uring`, plus one if a waker ended it. On `io_uring` the changes go with the
-    /// wait, which is one call for up to some twenty wake-ups, also those that do not fit into
-    /// `events`, because a call does the deferred work of about twenty. A signal does not end the wait,
-    /// except into a [raw](Events::raw) buffer.
+    /// Costs one system call, and one for each registration that was changed. On backends other
+    /// than epoll and `io_uring` it costs one more if a waker ended it. On `io_uring` the changes
+    /// go with the wait. It makes one call for up to some twenty wake-ups, including those that do
+    /// not fit into `events`, because a call does the deferred work of about twenty. A signal does
+    /// not end the wait, except into a [raw](Events::raw) buffer.
     ///
     /// It never ends before its timeout, with one exception: the kernel still reports a file that
     /// was [removed before a close](Self::remove_before_close), and no descriptor is left to
     /// register everything anew. Nothing that does not fit into `events` is lost. Refused changes
-    /// and ready descriptors alternate: in two waits, each of the two comes first once.
+    /// and ready descriptors alternate in coming first.
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`] only into a [raw](Events::raw) buffer, [`Error::Forked`], [`Error::Os`].
-    /// `events` is empty then.
+    /// [`Error::Interrupted`] only into a [raw](Events::raw) buffer, [`Error::Forked`],
+    /// [`Error::Os`]. After an error `events` is empty.
     //
-    // Inlined: a wait of one event costs some 70 instructions, and a call would be a fifth of them.
+    // It is inlined, because a wait of one event costs some 70 instructions, and a call would be a
+    // fifth of them.
     #[inline(always)]
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
-        // The usual wait: a few tests, one call, a few tests. All else is out of line.
+        // The usual wait makes a few tests, one call, and a few more tests. Everything else is out
+        // of line.
         if self.must_prepare(events, timeout) {
             return self.prepare_and_wait(events, timeout);
         }
@@ -295,14 +298,14 @@ impl Poller {
         }
     }
 
-    /// Passes on now the changes that the next [`wait`](Self::wait) would pass on first. Returns
-    /// whether that wait already has something to report: a change that was refused.
+    /// Passes the changes to the backend that the next [`wait`](Self::wait) would pass first.
+    /// Returns whether that wait already has something to report, because a change was refused.
     ///
-    /// A backend that [batches changes](crate::Capabilities::batches_changes) makes them in the wait
-    /// all the same. Fails with [`Error::Forked`].
+    /// A backend that [batches changes](crate::Capabilities::batches_changes) still makes them in
+    /// the wait. Fails with [`Error::Forked`].
     //
-    // Hidden: only a simulator needs it, which drives several loops from one thread and needs the
-    // changes of all of them before it lets time pass. A `wait` needs no help.
+    // It is hidden, because only a simulator needs it. A simulator drives several loops from one
+    // thread, and needs the changes of all of them before it lets time pass.
     #[doc(hidden)]
     pub fn flush(&mut self) -> Result<bool> {
         self.fork_guard.check()?;
@@ -389,7 +392,7 @@ impl Poller {
         }
     }
 
-    // Apart from the usual way, so that nothing is kept across the call that makes room.
+    // This is apart from the usual way, so that no value is kept across the call that makes room.
     #[cold]
     #[inline(never)]
     fn make_room_and_register(&mut self, new: Registration) -> Result<()> {
@@ -428,7 +431,7 @@ impl Poller {
                 Change::Modify(new) => (self.backend.modify(&new), new),
                 Change::Reregister(new) => (self.backend.reregister(&new), new),
                 Change::Remove(old) => {
-                    // Even if it is refused, its events are dropped from here on.
+                    // Even if the removal fails, later events of the registration are dropped.
                     if self.backend.remove(&old).is_err() {
                         self.registry.expect_unrequested();
                     }
@@ -460,7 +463,7 @@ impl Poller {
     /// Ends a registration, and returns its row.
     #[inline(always)] // so that the row is not copied
     fn take(&mut self, key: u64) -> Result<Row> {
-        // First, so that nothing is kept across this call.
+        // This comes first, so that no value is kept across the call.
         if !self.refused.is_empty() {
             self.drop_refusal(key);
         }
@@ -475,14 +478,14 @@ impl Poller {
     }
 }
 
-/// A poller over a backend of your own.
+/// Creates a poller over a backend of your own.
 impl<B: Backend + 'static> From<B> for Poller {
     fn from(backend: B) -> Self {
         Self::from(Box::new(backend) as Box<dyn Backend>)
     }
 }
 
-/// A poller over a backend of your own.
+/// Creates a poller over a backend of your own.
 impl From<Box<dyn Backend>> for Poller {
     fn from(backend: Box<dyn Backend>) -> Self {
         Self::over(AnyBackend::Boxed(backend))

@@ -33,17 +33,17 @@ impl Ready {
     pub const WRITABLE: Self = Self(0x0004);
     /// The descriptor has an error. A read or a write returns it, and so does `SO_ERROR`.
     pub const ERROR: Self = Self(0x0008);
-    /// Hung up: nothing that is written reaches the peer.
+    /// The stream is hung up: written bytes do not reach the peer.
     pub const WRITE_CLOSED: Self = Self(0x0010);
-    /// The peer sends no more. What it has sent before can still be read; then a read returns 0
-    /// bytes, also on backends that do not report this bit.
+    /// The peer sends no more. The bytes that it has sent before can still be read; then a read
+    /// returns 0 bytes, also on backends that do not report this bit.
     pub const READ_CLOSED: Self = Self(0x2000);
 
     /// Every bit that has a meaning.
     pub(crate) const ALL: Self = Self::from_flags(Self::ALL_FLAGS);
     const ALL_FLAGS: u32 = 0x201f;
 
-    /// The bits that concern each side of an interest.
+    /// The bits that concern every side of an interest.
     pub(crate) const EXCEPTIONAL: Self = Self(Self::ERROR.0 | Self::WRITE_CLOSED.0);
 
     /// Returns whether a read does not block.
@@ -74,7 +74,7 @@ impl Ready {
         self.0 & Self::READ_CLOSED.0 != 0
     }
 
-    /// Returns whether nothing that is written reaches the peer any more.
+    /// Returns whether written bytes do not reach the peer any more.
     #[must_use]
     #[inline]
     pub const fn is_write_closed(self) -> bool {
@@ -124,20 +124,20 @@ impl Ready {
         self.0 & Self::EXCEPTIONAL.0 != 0
     }
 
-    /// The sides of `interest`, reading and writing, as readiness: code that uses a side then meets
+    /// The sides of `interest`, reading and writing, as readiness. Code that uses a side then gets
     /// the error or the hang-up. Priority data is not a side.
     #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
         Self((interest.bits() & Interest::BOTH.bits()) as u16)
     }
 
-    /// The interest that this readiness answers.
+    /// The interest to which this readiness belongs.
     #[inline]
     pub(crate) const fn answered(self) -> Interest {
         Interest::from_ready_bits(self.0)
     }
 
-    /// From the flags of Linux's epoll, without those that have no meaning here.
+    /// Makes the readiness of epoll's flags, without those that have no meaning here.
     #[inline]
     pub(crate) const fn from_flags(flags: u32) -> Self {
         Self((flags & Self::ALL_FLAGS) as u16)

@@ -10,13 +10,14 @@ use rustix::io::Errno;
     expect(dead_code, reason = "only epoll makes the others")
 )]
 pub(crate) enum Refill {
-    /// There is one event with these of epoll's flags, and room for another. It may be the waker's.
+    /// There is one event with these flags of epoll, and room for another one. It may be the
+    /// waker's.
     One { key: u64, flags: u32 },
-    /// There is this number of events, and room for another. None is the waker's.
+    /// There are this many events, and room for another one. None of them is the waker's.
     Some(usize),
-    /// There is no room for another event, or one is the waker's.
+    /// The buffer has no room for another event, or one event is the waker's.
     FullOrWoken,
-    /// There is none, since the call has failed.
+    /// The call has failed, so there is no event.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Failed(Errno),
     /// The backend is not epoll.

@@ -1,8 +1,8 @@
-//! The side table: the interest of each registration, and what the backend has of it.
+//! The side table: the interest of each registration, and the part that the backend watches.
 //!
-//! Changes are only recorded here. [`Registry::next_change`] returns what is left of them when a wait
-//! begins. If the kernel has no `Edge` or `Oneshot`, the table masks what was reported, and the
-//! backend watches the rest: for a masked `Edge`, its ends. This file makes no system call.
+//! Changes are only recorded here. [`Registry::next_change`] returns those that are left when a
+//! wait begins. If the kernel has no `Edge` or `Oneshot`, the table masks reported sides, and the
+//! backend watches the rest. For a masked `Edge` that is its ends. This file makes no system call.
 
 use std::{mem, os::fd::RawFd};
 
@@ -49,18 +49,18 @@ pub(crate) struct Registry {
     // Invariant: the descriptors of the live rows, each of which has its own.
     descriptors: FdSet,
     /// Registrations were removed without a call, so the kernel may still report them. Only a
-    /// [rebuilt set](Self::begin_rebuild) ends this: no call tells whether a duplicate of a closed
-    /// descriptor is open.
+    /// [rebuilt set](Self::begin_rebuild) ends this, because no call shows whether a duplicate of a
+    /// closed descriptor is open.
     may_report_stale: bool,
-    /// Readiness that a wait must not return as it is: errors and hang-ups; or any, if this table
-    /// emulates a mode, has one-shots to mark as fired, or has registrations that may report more
-    /// than their interest.
-    // As wide as epoll's flags, with which it is compared.
+    /// Readiness that a wait must complete before it returns. These are errors and hang-ups. It is
+    /// all readiness if this table emulates a mode, has one-shots to mark as fired, or has
+    /// registrations that may report more than their interest.
+    // The field is as wide as epoll's flags, with which it is compared.
     to_complete: u32,
-    /// Ids whose row may differ from what the backend has.
+    /// Ids whose row may differ from the backend's registration.
     // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
-    /// There may be something to do before the next wait.
+    /// Work may be needed before the next wait.
     // Invariant: set if a row is dirty, or was refused and not reported.
     needs_attention: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Registry {
 /// One row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// [`VACANT`]: there is no registration.
+    /// The descriptor; [`VACANT`] if there is no registration.
     fd: RawFd,
     /// The caller's interest.
     wanted: Interest,
@@ -78,7 +78,7 @@ pub(crate) struct Row {
     // Invariant: the watch set of `synced` without what was masked then; or empty, if the backend
     // refused it.
     in_backend: WatchSet,
-    /// The sides and ends that were reported, and are not reported again yet.
+    /// The sides and ends that were reported, and must not be reported again yet.
     // Invariant: empty if the kernel has the mode, except for a `Oneshot` that has reported.
     masked: WatchSet,
     mode: Mode,
@@ -86,18 +86,18 @@ pub(crate) struct Row {
     renewal: Renewal,
 }
 
-/// The reason to pass a row on even if the interest is the same.
+/// The reason to pass a row to the backend even if the interest is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Renewal {
     #[default]
     Unneeded,
-    /// Its one-shot has fired, or an error event may have been a refusal.
+    /// The one-shot has fired, or an error event may have been a refusal.
     Disarmed,
-    /// The caller wants another report of what is ready.
+    /// The caller has requested another report of lasting readiness.
     Requested,
 }
 
-/// No descriptor.
+/// The value of a row without a descriptor.
 const VACANT: RawFd = -1;
 
 /// No key: its low half is above [`MAX_ID`].
@@ -127,8 +127,8 @@ impl Registry {
         self.capabilities
     }
 
-    /// Returns whether a wait may return an event of `key` as it is, if it is the only one: it needs no
-    /// completion, and is not stale.
+    /// Returns whether a wait may return its only event, of `key`, as it is, because it needs no
+    /// completion and is not stale.
     #[inline]
     pub(crate) fn is_plain(&self, key: u64, flags: u32) -> bool {
         flags & self.to_complete == 0 && self.is_registered(key)
@@ -136,7 +136,7 @@ impl Registry {
 
     /// Returns whether a wait may return these events as they are.
     ///
-    /// Stale events alone would end every wait, so a raw buffer too has its first one looked at.
+    /// Stale events alone would end every wait, so the first event is checked even in a raw buffer.
     #[inline]
     pub(crate) fn are_plain(&self, events: &Events) -> bool {
         !(events.has_any(self.to_complete) || self.may_report_stale && self.has_stale(events))
@@ -150,22 +150,22 @@ impl Registry {
             || !events.is_raw() && keys.any(|key| !self.is_registered(key))
     }
 
-    /// From here on the kernel may report something that is not registered any more, if it watches
-    /// files.
+    /// Records that the kernel, if it watches files, may report registrations that were removed.
     #[inline]
     pub(crate) fn expect_stale(&mut self) {
         self.may_report_stale = self.capabilities.watches_files;
     }
 
-    /// From here on the kernel may report a registration whose interest is empty by now.
+    /// Records that the kernel may report registrations whose interest is empty by now.
     ///
-    /// For good: a program with one-shots goes on using them, and a refusal is a rare mistake.
+    /// This is not undone, because a program with one-shots goes on using them, and a refusal is a
+    /// rare mistake.
     pub(crate) fn expect_unrequested(&mut self) {
         self.to_complete = Ready::ALL.bits().into();
     }
 
-    /// Returns whether there may be something to do before the next wait: a row may differ from what the
-    /// backend has, or was refused.
+    /// Returns whether work may be needed before the next wait: a row may differ from the backend's
+    /// registration, or was refused.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
         self.needs_attention
@@ -233,7 +233,7 @@ impl Registry {
         let id = id_of(key);
         self.keys[id] = NO_KEY;
         let row = self.rows.get_mut(id)?;
-        // First, so that nothing of the row is kept across a call.
+        // This comes first, so that no part of the row is kept across a call.
         self.descriptors.remove(row.fd);
         let ended = row.clone();
         row.in_backend = WatchSet::EMPTY;
@@ -256,7 +256,7 @@ impl Registry {
 
     pub(crate) fn reregister(&mut self, key: u64) -> Result<()> {
         let row = self.row(key)?;
-        // Each wait reports a `Level` afresh.
+        // Each wait evaluates a `Level` again anyway.
         if row.mode != Mode::Level {
             row.renewal = Renewal::Requested;
             self.mark_dirty(key);
@@ -271,8 +271,8 @@ impl Registry {
         if is_emulated && row.mode.is_edge() {
             let answered = WatchSet::of(interest - (interest - row.wanted));
             // A side outside of the present interest is unmasked too, because that interest may be
-            // taken back before the wait. But it makes no change for the backend: one that was
-            // refused would be refused, and reported, again.
+            // taken back before the wait. But this makes no change for the backend, because a
+            // refused registration would be refused and reported again.
             row.masked = row.masked - answered - WatchSet::sides_of(interest);
             if !answered.is_empty() {
                 self.mark_dirty(key);
@@ -281,7 +281,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The next change that the backend needs. A change that was taken back needs none.
+    /// The next change that the backend needs. A change that was undone is left out.
     #[inline]
     pub(crate) fn next_change(&mut self) -> Option<Change> {
         while let Some(id) = self.dirty.pop() {
@@ -305,8 +305,8 @@ impl Registry {
         self.needs_attention = true;
     }
 
-    /// Returns the readiness to report of a registration whose change the backend refused: nothing
-    /// if its interest is empty.
+    /// Returns the readiness to report for a registration whose change the backend has refused;
+    /// `None` if its interest is empty.
     pub(crate) fn refusal(&mut self, key: u64) -> Option<Ready> {
         let wanted = self.row(key).ok()?.wanted;
         (!wanted.is_empty()).then_some(Ready::ERROR | Ready::answering(wanted))
@@ -331,8 +331,8 @@ impl Registry {
         self.keys.get(id_of(key)) == Some(&key)
     }
 
-    /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up concerns,
-    /// and the mask that emulates a mode.
+    /// Completes an event: adds the sides that an error or a hang-up concerns, and updates the mask
+    /// that emulates a mode.
     ///
     /// Returns false if the event is stale: the kernel may report a registration that was removed, if
     /// a duplicate of its descriptor is open.
@@ -353,8 +353,8 @@ impl Registry {
         let reported = match row.mode {
             mode if mode.is_edge() && !capabilities.edge => {
                 if event.ready.is_read_closed() {
-                    // Behind an unanswered report the end comes alone. A read does not block: it
-                    // returns the data before the end, or 0 bytes.
+                    // After an unanswered report the end comes alone. A read does not block,
+                    // because it returns the data before the end, or 0 bytes.
                     event.ready |= Ready::READABLE;
                 }
                 WatchSet::reported(event.ready, row.wanted)
@@ -444,11 +444,12 @@ impl Row {
         }
     }
 
-    /// Marks the row as passed on, and returns the change that this needs, if any.
+    /// Marks the row as passed to the backend, and returns the change that this needs, if any.
     fn sync(&mut self, key: u64, capabilities: Capabilities) -> Option<Change> {
         let renewal = mem::take(&mut self.renewal);
         if self.wanted != self.synced || renewal == Renewal::Requested {
-            // As in a kernel that has the mode: a change of interest reports everything afresh.
+            // As in a kernel that has the mode, a change of interest makes everything ready be
+            // reported again.
             self.masked = WatchSet::EMPTY;
         }
         let arm_again = match renewal {
@@ -478,13 +479,13 @@ impl Row {
         }
     }
 
-    /// Returns whether the backend watches any of it.
+    /// Returns whether the backend watches any part of the registration.
     #[inline]
     pub(crate) fn is_in_backend(&self) -> bool {
         !self.in_backend.is_empty()
     }
 
-    /// Returns the part of it that the backend has.
+    /// Returns the part of the registration that the backend has.
     #[inline]
     pub(crate) fn known(&self, key: u64) -> Registration {
         self.registration(key, self.in_backend)

@@ -41,7 +41,7 @@ pub trait Source {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// An open descriptor: what the backends over a kernel watch.
+    /// An open descriptor, for backends over a kernel.
     Descriptor(BorrowedFd<'a>),
     /// A number that only a [simulated](crate::Capabilities::simulated) backend understands. Every
     /// other backend refuses it. At most `i32::MAX`.

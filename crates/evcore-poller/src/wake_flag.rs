@@ -5,15 +5,15 @@
 //! not yet returned will return, and it returns after that wake.
 //!
 //! A poller finds a wake in one of two ways. Usually its kernel reports the doorbell. But a kernel
-//! reports ready descriptors in turn, and the doorbell may be behind more than fit into one wait.
-//! Then the poller reads the flag, and clears the doorbell itself.
+//! reports ready descriptors in turn, and the doorbell may come after more of them than fit into
+//! one wait. Then the poller reads the flag, and clears the doorbell itself.
 //!
 //! If the kernel reports each notification once (an edge), the doorbell need not be cleared, which
 //! saves a call. The notifications that were reported and left unread are counted, so that they are
 //! not taken for another wake.
 //!
-//! This file names no other part of the crate: `tests/loom_waker.rs` includes it and runs it over
-//! loom's atomics.
+//! This file uses no other part of the crate, because `tests/loom_waker.rs` includes it and runs it
+//! over loom's atomics.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -44,8 +44,8 @@ pub(crate) trait Doorbell {
     /// Ends the present wait, or the next one.
     fn notify(&self);
 
-    /// Clears it, so that no wait sees it again. Returns the number of notifications since the last
-    /// time. If none is ever left unread, any number above 0 stands for them.
+    /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications
+    /// since the last time. If none is ever left unread, the number may be any above 0.
     fn clear(&self) -> u64;
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct WakeFlag<F, D> {
     doorbell: D,
     /// Number of reported wakes whose notifications were left unread. Only the poller uses it.
     unread: AtomicU64,
-    /// Others notify the doorbell too, without the flag. Never cleared.
+    /// True once others may notify the doorbell too, without the flag. It is never cleared.
     is_exposed: AtomicBool,
 }
 
@@ -75,27 +75,27 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
         &self.doorbell
     }
 
-    /// Notifies, unless a notification is still to be acknowledged.
+    /// Notifies the doorbell, unless a notification is still unacknowledged.
     pub(crate) fn wake(&self) {
-        // Release: publishes what was done before the wake. Acquire: a notification comes after the
-        // clearing before it (a kernel's own lock orders this, too).
+        // Release publishes the work before the wake. Acquire orders the notification after the
+        // previous clearing (a kernel's own lock orders this, too).
         if !self.pending.swap(true, Ordering::AcqRel) {
             self.doorbell.notify();
         }
     }
 
-    /// From here on others may notify too, without the flag. Several notifications may then be
-    /// reported as one wake, so the reports no longer count them, and none is left unread.
+    /// Lets others notify the doorbell without the flag. Several notifications may then be reported
+    /// as one wake, so the reports no longer count them, and none is left unread.
     pub(crate) fn expose(&self) {
-        // Relaxed: a notification after this is a call to the kernel, which orders it.
+        // Relaxed is enough, because a later notification is a call to the kernel, which orders it.
         self.is_exposed.store(true, Relaxed);
     }
 
     /// Returns whether there may be a wake to [`take`](Self::take). Costs one relaxed load.
     ///
-    /// Never `false` after an earlier wake, until that is reported.
+    /// After a wake this is true until that wake is reported.
     pub(crate) fn is_pending(&self) -> bool {
-        // Relaxed: `take` makes visible what was done before the wake.
+        // Relaxed is enough, because `take` makes the work before the wake visible.
         self.pending.load(Relaxed)
     }
 
@@ -103,22 +103,23 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
     /// wake to report.
     pub(crate) fn take(&self) -> bool {
         let is_wake = self.clear_doorbell();
-        // If the flag is set and there was no new notification, its waker is about to notify. If the
-        // flag were cleared now, that notification would be taken for another wake.
+        // If the flag is set without a new notification, its waker is about to notify. If the flag
+        // were cleared now, that notification would be taken for another wake.
         if is_wake {
             self.clear_flag();
         }
         is_wake
     }
 
-    /// As [`take`](Self::take), after the kernel has reported an edge: the doorbell is mostly left
-    /// as it is.
+    /// Like [`take`](Self::take), after the kernel has reported an edge. The doorbell mostly need
+    /// not be cleared.
     pub(crate) fn acknowledge(&self) -> bool {
         if !self.is_exposed.load(Relaxed) && self.clear_flag() {
             self.unread.fetch_add(1, Relaxed);
             return true;
         }
-        // Notified by others; or late, by a waker whose wake was reported before it notified.
+        // The notification came from others, or late from a waker whose wake was reported before it
+        // notified.
         self.take()
     }
 
@@ -133,7 +134,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
     /// Clears the doorbell. Returns whether there was a notification without a report.
     fn clear_doorbell(&self) -> bool {
         let (count, unread) = (self.doorbell.clear(), self.unread.load(Relaxed));
-        // Not 0: a wake may be reported before its waker has notified, which it is about to do.
+        // The count is not reset to 0, because a wake may be reported before its waker has
+        // notified.
         self.unread.store(unread.saturating_sub(count), Relaxed);
         count > unread
     }
@@ -142,8 +144,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
     /// first: otherwise a notification in between would be cleared with its flag still set, and no
     /// later wake would notify.
     pub(crate) fn clear_flag(&self) -> bool {
-        // A read-modify-write, not a store: only by reading the last `swap` of `wake` does it see
-        // what was done before a wake that notified nothing.
+        // This must be a read-modify-write. A store would not read the last `swap` of `wake`, and
+        // so would not see the work before a wake that notified nothing.
         self.pending.swap(false, Ordering::AcqRel)
     }
 }

@@ -72,14 +72,14 @@ impl Waker {
         }
     }
 
-    /// Borrows the descriptor, for code that can only write: eight bytes written to it, the number 1 in
-    /// native byte order, wake the poller. `None` if the waker calls [a function](Self::from_fn): then
-    /// there is no kernel behind its poller.
+    /// Borrows the descriptor, for code that can only write: eight bytes written to it, the number
+    /// 1 in native byte order, wake the poller. `None` if the waker calls [a
+    /// function](Self::from_fn), because its poller has no kernel.
     ///
-    /// Such a wake ends the wait as any other. But if more is ready than fits into the buffer, it is
-    /// reported when the kernel reaches it, which may be some waits later. After this call, each wait
-    /// that reports a wake costs one read. (A descriptor that a child inherited by a fork is not known
-    /// here: if the child writes while a wake is pending, the two may be reported as two.)
+    /// Such a wake ends the wait like any other. But if more descriptors are ready than fit into
+    /// the buffer, it may be reported some waits later. After this call, each wait that reports a
+    /// wake costs one read. (A descriptor that a child inherited by a fork is not known here: if
+    /// the child writes while a wake is pending, the two may be reported as two.)
     ///
     /// ```
     /// # use evcore_poller::{Events, Poller};
@@ -102,8 +102,8 @@ impl Waker {
         }
     }
 
-    /// Takes the wakes that no wait has reported yet, and returns whether there were any. Only wakes
-    /// by a descriptor are found. One relaxed load if there are none.
+    /// Takes the wakes that no wait has reported yet, and returns whether there were any. Only
+    /// wakes by a descriptor are found. Costs one relaxed load if there are none.
     #[inline]
     pub(crate) fn take_pending(&self) -> bool {
         match &self.wake {
@@ -170,8 +170,8 @@ impl WakeChannel {
         }
     }
 
-    /// Reads what was written, so that a level-triggered watch reports no more, and lets the next
-    /// wake write again. Returns whether there was a wake to report: the [`Poller`](crate::Poller) may
+    /// Reads the notifications, so that a level-triggered watch is silent, and lets the next wake
+    /// write again. Returns whether there was a wake to report: the [`Poller`](crate::Poller) may
     /// have found it before the kernel delivered the event.
     ///
     /// Costs one `read`.
@@ -210,12 +210,11 @@ impl AsFd for WakeChannel {
 
 /// The doorbell of a kernel.
 ///
-/// Both ends live as long as any waker: a write after the poller is gone must not be a write to a
-/// closed pair, which is a signal (SIGPIPE).
+/// Both ends live as long as any waker, because a write to a closed pair raises SIGPIPE.
 #[derive(Debug)]
 struct DoorbellFd {
     write: OwnedFd,
-    /// `None` if the same descriptor is written to and read from.
+    /// The reading end; `None` if one descriptor is both written and read.
     read: Option<OwnedFd>,
 }
 
@@ -254,7 +253,7 @@ impl DoorbellFd {
 
 impl Doorbell for DoorbellFd {
     fn notify(&self) {
-        // If it is full, it is readable already. (An unread counter is full after 2^64 wakes.)
+        // A full doorbell is readable already. (An unread counter is full after 2^64 wakes.)
         while rustix::io::write(&self.write, &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
     }
 
@@ -264,7 +263,7 @@ impl Doorbell for DoorbellFd {
             let counted = rustix::io::read(&self.write, &mut counter);
             return counted.map_or(0, |_| u64::from_ne_bytes(counter));
         };
-        // Sockets have bytes in place of a counter. All of them are read.
+        // Sockets have bytes in place of a counter, so all bytes are read.
         let (mut bytes, mut count) = ([0; 64], 0);
         while let Ok(n) = rustix::io::read(read, &mut bytes) {
             count += n as u64;
@@ -330,7 +329,7 @@ mod tests {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
         waker.wake();
-        channel.wake_flag.doorbell().clear(); // as if its write were still to come
+        channel.wake_flag.doorbell().clear(); // as if the write still came
         assert!(!waker.take_pending());
         channel.wake_flag.doorbell().notify();
         assert!(waker.take_pending());
@@ -388,7 +387,7 @@ mod tests {
         assert!(is_readable(&channel) && channel.acknowledge());
     }
 
-    /// A wake and a write by hand, reported as one.
+    /// A wake and a write by hand are reported as one wake.
     #[test]
     fn bytes_written_by_hand_are_read() {
         let channel = WakeChannel::new().expect("a channel");

@@ -1,15 +1,15 @@
 //! The parts of one registration that a backend watches: the sides of its interest, and the ends
 //! behind them.
 //!
-//! If the kernel has no `Edge`, each side and each end is masked by itself when it was reported. So a
-//! hang-up is still reported behind data that was not read.
+//! If the kernel has no `Edge`, each side and each end is masked separately when it was reported.
+//! So a hang-up is still reported after unread data.
 
 use std::ops::{BitOrAssign, Sub};
 
 use crate::{interest::Interest, ready::Ready};
 
-/// A set of conditions to report, or that were reported: the sides of interest in the low three
-/// bits, as in [`Interest`], and the ends.
+/// A set of conditions: the sides of interest in the low three bits, as in [`Interest`], and the
+/// ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchSet(u8);
 
@@ -17,11 +17,11 @@ impl WatchSet {
     pub(crate) const EMPTY: Self = Self(0);
     /// The peer sends no more: [`Ready::READ_CLOSED`].
     const HALF_CLOSE: Self = Self(0b0_1000);
-    /// [`Ready::WRITE_CLOSED`] or [`Ready::ERROR`], which a kernel reports of everything that it
-    /// watches: they cannot be masked.
+    /// [`Ready::WRITE_CLOSED`] or [`Ready::ERROR`], which a kernel reports for everything that it
+    /// watches, so they cannot be masked.
     const HANG_UP: Self = Self(0b1_0000);
 
-    /// Everything that there is to report to `interest`.
+    /// All conditions that can be reported to `interest`.
     #[inline]
     pub(crate) const fn of(interest: Interest) -> Self {
         let ends = match (interest.is_empty(), interest.contains(Interest::READ)) {

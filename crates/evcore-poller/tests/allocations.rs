@@ -12,7 +12,7 @@ use evcore_testing::{CountingAllocator, allocations};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A life of every kind of call.
+/// Makes every kind of call once.
 fn turn(poller: &mut Poller, events: &mut Events, pairs: &mut [(UnixStream, UnixStream)]) {
     let modes = [Mode::Level, Mode::Edge, Mode::Oneshot].into_iter().cycle();
     for ((key, (_, far)), mode) in (0..).zip(&*pairs).zip(modes) {

@@ -10,7 +10,8 @@
 #[path = "../src/wake_flag.rs"]
 mod wake_flag;
 
-// The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
+// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
+// which aborts.
 use std::sync::{
     Arc,
     atomic::Ordering::{self, Acquire, Relaxed, Release},
@@ -36,9 +37,9 @@ struct Descriptor {
 
 #[derive(Default)]
 struct State {
-    /// The count that was written and not read.
+    /// The number of notifications that were not read.
     notifications: u64,
-    /// The watch has an event that was not delivered yet, even if it is not true any more.
+    /// The watch has an undelivered event, even if it is not true any more.
     queued: bool,
 }
 
@@ -46,8 +47,8 @@ impl Doorbell for Descriptor {
     fn notify(&self) {
         self.writes.fetch_add(1, Relaxed);
         self.state.lock().unwrap().notifications += 1;
-        // The kernel looks at the descriptor without its lock. So an event that was queued before may
-        // be delivered for this ring, and then another one.
+        // The kernel checks the descriptor without its lock. So an earlier queued event may be
+        // delivered for this ring, and then another one.
         self.state.lock().unwrap().queued = true;
         self.changed.notify_one();
     }
@@ -66,7 +67,7 @@ impl Descriptor {
         state.queued = false;
     }
 
-    /// Begins another watch, which has an event if there is something to be read.
+    /// Begins another watch, which has an event if there is something to read.
     fn watch_again(&self) {
         let mut state = self.state.lock().unwrap();
         state.queued = state.notifications > 0;
@@ -86,11 +87,11 @@ impl State {
 /// The report of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
-    /// There is something to read: kqueue, poll and select.
+    /// There is something to read, as on kqueue, poll and select.
     Level,
-    /// The same, once per write: epoll.
+    /// There is something to read, once per write, as on epoll.
     Edge,
-    /// There was something to read when the event was queued, once per watch: event ports.
+    /// There was something to read when the event was queued, once per watch, as on event ports.
     OneShot,
 }
 
@@ -125,7 +126,7 @@ impl<W: AtomicFlag> Poller<W> {
         }
     }
 
-    /// The poller that ships, on epoll, if each wait brings a stale event and rebuilds the set.
+    /// The poller that ships, on epoll. Each wait brings a stale event and rebuilds the set.
     fn rebuilding() -> Self {
         Self {
             then: |wake_flag| {
@@ -148,7 +149,8 @@ impl<W: AtomicFlag> Poller<W> {
 /// Limit of the preemptions of an interleaving; `None`: all interleavings, if that takes seconds.
 type Bound = Option<usize>;
 
-/// `threads` store and wake, `wakes` times each, and a poller waits until it has seen all.
+/// Checks that `threads` threads can store and wake `wakes` times each, and that a poller sees all
+/// numbers.
 fn no_wake_up_is_lost<W>(threads: usize, wakes: usize, preemptions: Bound, poller: Poller<W>)
 where
     W: AtomicFlag + From<AtomicBool> + Send + Sync + 'static,
@@ -167,9 +169,9 @@ where
     model.check(move || {
         let flag = W::from(AtomicBool::new(false));
         let wake_flag = Arc::new(WakeFlag::new(flag, Descriptor::default()));
-        // Relaxed as well: only the wake flag makes them visible.
+        // The notes are relaxed as well, so that only the wake flag makes them visible.
         let notes: Arc<Vec<_>> = Arc::new((0..threads).map(|_| AtomicUsize::new(0)).collect());
-        // The standard library's: it orders nothing.
+        // The atomic is the standard library's, which orders nothing for loom.
         let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
 
         if is_exposed {
@@ -209,7 +211,7 @@ where
         };
         let is_missing = || notes.iter().any(|note| note.load(Relaxed) < wakes);
         while is_missing() {
-            // A wait that other events end, and a wait that only the waker ends.
+            // First comes a wait that other events end, and then one that only the waker ends.
             take_by(not_woken);
             if is_missing() {
                 wake_flag.doorbell().wait(watch);

@@ -1,4 +1,4 @@
-//! The memory of a registration in the poller's tables, at any number of them.
+//! The memory of a registration in the poller's tables, for many numbers of registrations.
 
 use std::{
     fs::File,
@@ -16,12 +16,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A row of 12 bytes, a key of 8, 4 for a change that waits, a bit for its descriptor; and a quarter more.
+/// The most bytes of a registration: a row of 12, a key of 8, 4 for a waiting change, a bit for its
+/// descriptor, and a quarter more.
 const BYTES_MAX: usize = 31;
 /// An entry of 8 bytes for the kernel, its place, a row of 16 bytes and 4 for a change that waits more.
 const BYTES_MAX_POLL: usize = BYTES_MAX + 40;
 
-/// A backend without tables, as epoll.
+/// A backend without tables, like epoll.
 #[derive(Debug)]
 struct NoTables(WakeChannel);
 
@@ -59,7 +60,7 @@ impl Backend for NoTables {
     }
 }
 
-/// Bytes of each of this many registrations, rounded up, if all of them are changed at once.
+/// The bytes per registration, rounded up, if all of `count` registrations are changed at once.
 fn bytes_each<'a>(
     open: impl FnOnce() -> Poller,
     count: u32,
@@ -78,7 +79,8 @@ fn bytes_each<'a>(
     bytes_in_use().wrapping_sub(before).div_ceil(count as usize)
 }
 
-/// From 1,000 to 20,000, and those just beyond which a table that doubles would grow.
+/// Numbers of registrations from 1,000 to 20,000, and numbers just beyond which a doubling table
+/// would grow.
 fn counts() -> impl Iterator<Item = u32> {
     let sweep = (0..).map(|n| 1_000 + n * 500).take_while(|n| *n <= 20_000);
     sweep.chain((10..=14).map(|bits| (1 << bits) + 1))
@@ -114,7 +116,7 @@ fn a_registration_with_poll_takes_few_bytes_at_any_number() {
     }
 }
 
-/// As many descriptors as the system allows.
+/// Raises the limit on descriptors as far as the system allows, and returns it.
 fn raise_descriptors() -> u32 {
     let allowed = getrlimit(Resource::Nofile);
     let raised = Rlimit {

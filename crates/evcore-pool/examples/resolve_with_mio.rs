@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     while !pool.is_empty() {
         poll.poll(&mut events, None)?;
-        // With other sources: `for event in &events`, and this if an event's token is `WOKEN`.
+        // A program with other sources does this for events whose token is `WOKEN`.
         while let Some((Token(n), result)) = pool.next_result() {
             match result {
                 Ok(Ok(addresses)) => println!("{}: {addresses:?}", names[n]),

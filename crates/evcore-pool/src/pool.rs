@@ -25,11 +25,11 @@ use crate::sync::Builder;
 ///
 /// # When it wakes
 ///
-/// `wake` is called by the result that finds no other one, and at the end of a batch if others have
-/// arrived meanwhile. It is called without a lock, on a thread of the pool or on the loop's own, and
-/// must not panic. If the loop is not waiting at that moment, the wake-up must end its next
-/// wait, as mio's `Waker`, a byte in a pipe and [`Thread::unpark`](thread::Thread::unpark) do. The
-/// loop takes results after each wake-up, before it waits again; there may be none.
+/// `wake` is called when a result arrives and no other one waits, and at the end of a batch if
+/// results have arrived meanwhile. It is called without a lock, on a thread of the pool or on the
+/// loop's own, and must not panic. If the loop is not waiting at that moment, the wake-up must end
+/// its next wait, as mio's `Waker`, a byte in a pipe and [`Thread::unpark`](thread::Thread::unpark)
+/// do. The loop takes results after each wake-up, before it waits again; there may be none.
 ///
 /// # Cost
 ///
@@ -210,7 +210,7 @@ impl<Id, T> Pool<Id, T> {
         self.limit = 0;
         let (not_started, simulated) = self.shared.close();
         self.jobs -= not_started.len() + simulated;
-        // Before the wait: a job that runs may wait for one that is dropped.
+        // They are dropped before the wait, because a job that runs may wait for one of them.
         drop(not_started);
         self.shared.wait_for_threads(timeout)
     }

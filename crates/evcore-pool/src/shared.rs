@@ -1,15 +1,15 @@
 //! The state that a pool shares with its threads: the jobs that wait, the results that are not taken,
 //! and the rules when to wake a thread and when to wake the loop.
 //!
-//! Each job notifies one thread. It is not enough to notify if the queue was empty: a thread that was
-//! notified may not have taken the first job when the second one is queued, and then another thread,
-//! which is idle, has to run that.
+//! Each job notifies one thread. It is not enough to notify if the queue was empty: a thread that
+//! was notified may not have taken the first job when the second one is queued, and then an idle
+//! thread has to run the second one.
 //!
-//! The result that makes the queue of results non-empty wakes the loop, after the lock is released. The
-//! loop takes the whole queue. So if there are results, the loop has been woken since it last took
-//! some, or a thread is about to wake it.
+//! A thread that adds a result to an empty queue wakes the loop, after it has released the lock.
+//! The loop takes the whole queue. So if there are results, the loop has been woken since it last
+//! took some, or a thread is about to wake it.
 //!
-//! This file names no other part of the crate but `sync.rs`: `tests/loom_pool.rs` includes both, runs
+//! This file uses only `sync.rs` of the crate, because `tests/loom_pool.rs` includes both. It runs
 //! them over loom's lock, and replaces single steps by wrong ones to show what each is for. That is
 //! why the fields are `pub(crate)`.
 
@@ -29,7 +29,8 @@ pub(crate) type Job<Id, T> = (Id, Box<dyn FnOnce() -> T + Send>);
 /// The id of a job, and its result or the payload of its panic.
 pub(crate) type JobResult<Id, T> = (Id, thread::Result<T>);
 
-/// A job of a pool without threads. It runs when it is called, or panics with the payload.
+/// A job of a pool without threads. It runs when it is called, or panics with the payload that it
+/// gets.
 pub type SimulatedJob = Box<dyn FnOnce(Option<Box<dyn Any + Send>>) + Send>;
 
 pub(crate) struct Shared<Id, T> {
@@ -49,7 +50,7 @@ pub(crate) struct State<Id, T> {
     /// No job starts any more.
     // Invariant: once it is set, `jobs` is empty.
     pub(crate) closed: bool,
-    /// The pool was dropped, so that nobody takes results.
+    /// True if the pool was dropped, so that no loop takes results.
     // Invariant: once it is set, `results` is empty.
     pub(crate) abandoned: bool,
     /// The threads that have not finished.
@@ -118,7 +119,7 @@ impl<Id, T> Shared<Id, T> {
         }
     }
 
-    /// Moves all results into a batch, which is empty.
+    /// Moves all results into an empty batch.
     pub(crate) fn take_results(&self, batch: &mut VecDeque<JobResult<Id, T>>) {
         mem::swap(batch, &mut self.lock().results);
     }
@@ -186,7 +187,8 @@ impl<Id: Send + 'static, T: Send + 'static> Shared<Id, T> {
     }
 }
 
-/// Counts a thread until it has finished, also if it could not be started.
+/// Counts a thread until it has finished. If the thread cannot be started, dropping this value ends
+/// the count.
 pub(crate) struct Alive<Id, T>(pub(crate) Arc<Shared<Id, T>>);
 
 impl<Id, T> Alive<Id, T> {

@@ -1,8 +1,8 @@
 //! All interleavings of the threads of a pool and the loop that submits jobs and takes results: the
 //! shipped files over loom's lock.
 //!
-//! A lost wake-up leaves a thread or the loop asleep for ever, which loom reports as a deadlock. Each
-//! mutant does one step in the wrong place, and loom must find it.
+//! A lost wake-up leaves a thread or the loop asleep for ever, which loom reports as a deadlock.
+//! Each mutant does one step in the wrong place, which loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -13,7 +13,8 @@ pub mod shared;
 #[allow(unused_imports, reason = "the crate starts threads by it")]
 mod sync;
 
-// The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
+// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
+// which aborts.
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ type Shared = shared::Shared<u32, u32>;
 type Job = shared::Job<u32, u32>;
 type JobResult = shared::JobResult<u32, u32>;
 
-/// Where the loop sleeps. A wake-up lasts until a wait has consumed it.
+/// The place where the loop sleeps. A wake-up lasts until a wait has consumed it.
 #[derive(Default)]
 struct Parker {
     woken: Mutex<bool>,
@@ -72,7 +73,7 @@ impl Meeting {
     }
 }
 
-/// The steps of both sides: the shipped ones, or with one of them replaced by a wrong one.
+/// The steps of both sides. A mutant has one wrong step.
 #[derive(Clone, Copy)]
 struct Steps {
     push_job: fn(&Shared, Job),
@@ -94,12 +95,13 @@ const SOUND: Steps = Steps {
     finish: |alive| drop(alive),
 };
 
-/// All interleavings, or those with as few preemptions as `LOOM_MAX_PREEMPTIONS` says, which CI sets.
+/// Checks all interleavings. CI sets `LOOM_MAX_PREEMPTIONS`, which limits their preemptions.
 fn check(body: impl Fn() + Sync + Send + 'static) {
     loom::model::Builder::new().check(body);
 }
 
-/// The interleavings with at most 3 preemptions, if all would take minutes.
+/// Checks the interleavings with at most 3 preemptions, for a model of which all would take
+/// minutes.
 fn check_some(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(3));
@@ -250,7 +252,7 @@ fn the_public_type_combines_the_steps_correctly() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_job_must_notify_also_if_another_one_waits() {
+fn a_job_must_notify_even_if_another_one_waits() {
     let faulty = Steps {
         push_job: |shared, job| {
             let mut state = shared.lock();
@@ -281,7 +283,7 @@ fn a_job_must_be_queued_before_it_notifies() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_thread_must_look_for_a_job_under_the_lock_with_which_it_waits() {
+fn a_thread_must_look_for_a_job_under_the_lock_it_waits_with() {
     let faulty = Steps {
         next_job: |shared| {
             if shared.lock().jobs.is_empty() {
@@ -407,7 +409,7 @@ fn a_dropped_pool_must_refuse_and_take_results_under_one_lock() {
 
 #[test]
 #[should_panic(expected = "a result is kept")]
-fn a_result_must_look_for_a_dropped_pool_under_the_same_lock() {
+fn a_result_must_check_for_a_dropped_pool_under_the_same_lock() {
     let faulty = Steps {
         push_result: |shared, result| {
             if !shared.lock().abandoned {

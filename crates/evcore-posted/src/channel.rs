@@ -10,14 +10,14 @@
 //! The receiver takes the whole queue and leaves its own empty one in its place. The lock is held
 //! for a swap of two pointers, and neither side allocates once both buffers have grown.
 //!
-//! A sender may wait for a place. It sets a flag and then looks for a place once more; the receiver
-//! frees places and then looks at the flag, when its drain ends. A fence on both sides makes sure
-//! that at least one of them sees what the other has done. So without waiting senders a drain pays
-//! for a fence and no further lock, and a value pays nothing.
+//! A sender may wait for a place. It sets a flag and then looks for a place once more. The receiver
+//! frees places, and looks at the flag when its drain ends. A fence on both sides makes sure that
+//! at least one of them sees the other's change. So while no sender waits, a drain costs a fence
+//! but no further lock, and a value costs nothing.
 //!
-//! This file names no other part of the crate but `send_error.rs` and `sync.rs`:
-//! `tests/loom_inbox.rs` includes these files, runs them over loom's lock, and replaces single steps
-//! by wrong ones to show what each is for. That is why the fields are `pub(crate)`.
+//! This file uses only `send_error.rs` and `sync.rs` of the crate, because `tests/loom_inbox.rs`
+//! includes these files. It runs them over loom's lock, and replaces single steps by wrong ones to
+//! show what each is for. That is why the fields are `pub(crate)`.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -41,7 +41,7 @@ pub(crate) struct Channel<T, W> {
     // Invariant: the queue and the batch in hand hold no more values than this together.
     pub(crate) limit: usize,
 
-    /// Where senders wait for a place, or for the inbox to be closed.
+    /// Notifies senders that wait for a place, when places are freed or the inbox is closed.
     pub(crate) room: Condvar,
 
     /// True if a sender may be waiting for a place. Written under the lock.
@@ -86,8 +86,8 @@ impl<T, W: Fn()> Channel<T, W> {
         self.push_locked(&mut self.queue.lock(), value)
     }
 
-    /// Like [`send`](Self::send), but waits for a place until the deadline; without one, until there
-    /// is a place.
+    /// Like [`send`](Self::send), but waits for a place until the deadline. Without a deadline it
+    /// waits until there is a place.
     pub(crate) fn send_until(
         &self,
         value: T,
@@ -113,7 +113,7 @@ impl<T, W: Fn()> Channel<T, W> {
         self.push_locked(&mut queue, value)
     }
 
-    /// Queues a value under a lock that is held, and returns whether the queue was empty.
+    /// Queues a value under the caller's lock, and returns whether the queue was empty.
     pub(crate) fn push_locked(&self, queue: &mut Queue<T>, value: T) -> Result<bool, SendError<T>> {
         if queue.closed {
             return Err(SendError::Closed(value));
@@ -130,13 +130,14 @@ impl<T, W: Fn()> Channel<T, W> {
     }
 
     /// Returns whether the channel is full. If so, the receiver notifies `room` when it has freed
-    /// some.
+    /// places.
     pub(crate) fn must_wait(&self, queue: &Queue<T>) -> bool {
         if queue.closed || !self.is_full(queue) {
             return false;
         }
         self.has_waiting.store(true, Relaxed);
-        // The receiver frees places without the lock: see `notify_room`.
+        // The fence is needed because the receiver frees places without the lock: see
+        // `notify_room`.
         fence(SeqCst);
         self.is_full(queue)
     }
@@ -145,7 +146,7 @@ impl<T, W: Fn()> Channel<T, W> {
     pub(crate) fn notify_room(&self) {
         fence(SeqCst);
         if self.has_waiting.load(Relaxed) {
-            // A sender that has set the flag holds the lock until it waits.
+            // The lock makes sure that a sender which has set the flag is waiting.
             let queue = self.queue.lock();
             self.has_waiting.store(false, Relaxed);
             drop(queue);
@@ -193,8 +194,8 @@ impl<T, W: Fn()> Channel<T, W> {
         was_empty
     }
 
-    /// Refuses all further values, also those that wait for a place. Returns those that are queued:
-    /// the caller drops them without the lock.
+    /// Refuses all further values, also those of senders that wait for a place. Returns the queued
+    /// ones, which the caller drops without the lock.
     pub(crate) fn close(&self) -> VecDeque<T> {
         let mut queue = self.queue.lock();
         queue.closed = true;

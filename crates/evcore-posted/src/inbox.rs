@@ -175,15 +175,16 @@ impl<T> Sender<T> {
     /// Queues a value like [`send`](Self::send), and waits for room for at most `timeout`.
     ///
     /// Senders that wait are notified when a [`Drain`] ends, and compete for the places that it has
-    /// freed. A timeout of zero does not wait, and [`Duration::MAX`] waits without limit.
+    /// freed. With a timeout of zero the call does not wait, and with [`Duration::MAX`] it waits
+    /// without limit.
     ///
-    /// It blocks the thread, so call it on a thread that may block, and not on the receiver's own:
+    /// The call blocks its thread. Do not call it on the receiver's own thread, because then
     /// nothing would make room.
     ///
     /// # Errors
     ///
-    /// [`SendError`] hands the value back: [`Full`](SendError::Full) if the time is over,
-    /// [`Closed`](SendError::Closed) if the inbox is closed, also while it waits.
+    /// [`SendError`] hands the value back: [`Full`](SendError::Full) if the time is over, and
+    /// [`Closed`](SendError::Closed) if the inbox is closed before or during the wait.
     ///
     /// # Examples
     ///
@@ -209,7 +210,7 @@ impl<T> Sender<T> {
     /// assert_eq!(producer.join().unwrap(), Ok(()));
     /// ```
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendError<T>> {
-        // Without a deadline if it is beyond the range of the clock.
+        // A deadline beyond the range of the clock never comes, so it is left out.
         let deadline = Instant::now().checked_add(timeout);
         self.channel.send_until(value, deadline)
     }

@@ -3,8 +3,8 @@
 //! An id is in at most one of the lists, so one entry of the table holds its links whichever list it
 //! is in. One bit of the entry names the list, so looking up, linking and unlinking are all O(1).
 //!
-//! `LruList` of evcore-token has one list a table and needs no such bit, and a leaf depends on no other,
-//! so the two do not share code (decision 0018).
+//! `LruList` of evcore-token has one list in each table and needs no such bit. The two do not share
+//! code, because neither crate depends on the other (decision 0018).
 
 /// The links of all ids of both lists.
 #[derive(Clone, Debug, Default)]
@@ -16,19 +16,19 @@ pub(crate) struct Links {
 /// One of the lists: its ends and its length. Its links are in the table.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
-    // Invariant: both `END` when the list is empty, both ids when it is not.
+    // Invariant: both are `END` if the list is empty, and both are ids otherwise.
     front: u32,
     back: u32,
     // Invariant: the number of ids between `front` and `back`, both included.
     len: u32,
-    /// `MARK` or 0, in the links of all its ids.
+    /// The mark in the links of all its ids: `MARK` or 0.
     mark: u32,
 }
 
 /// The neighbours of one id, or `END` where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
-    /// With the mark of its list.
+    /// The id before this one, with the mark of its list.
     previous: u32,
     next: u32,
 }
@@ -42,10 +42,10 @@ const MARK: u32 = 1 << 31;
 /// No neighbour on this side.
 const END: u32 = MARK - 1;
 
-/// Not an id either: in the links of ids that are in no list.
+/// The mark in the links of ids that are in no list.
 const UNLINKED: u32 = END - 1;
 
-/// By how many ids a table grows at least.
+/// The least number of ids by which a table grows.
 const LEAST_GROWTH: usize = 8;
 
 impl Links {
@@ -68,7 +68,7 @@ impl Links {
     }
 
     /// Puts `id` at the back of a list and returns true. If it already is in a list, it stays there
-    /// and this returns false.
+    /// and the result is false.
     ///
     /// # Panics
     ///
@@ -94,7 +94,7 @@ impl Links {
         true
     }
 
-    /// Takes `id` out of a list, and returns whether it was in it.
+    /// Takes `id` out of a list, and returns whether the list had it.
     #[inline]
     pub(crate) fn remove(&mut self, list: &mut List, id: u32) -> bool {
         if !self.has(list, id) {

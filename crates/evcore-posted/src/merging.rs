@@ -1,7 +1,7 @@
 //! Ids that other threads post, merged until the loop takes them.
 //!
-//! Each id waits at most once, so no limit is needed and no post can fail. It is a map and not a table
-//! by id, because another thread may post any number.
+//! Each id waits at most once, so no limit is needed and no post can fail. The ids are keys of a
+//! map and not indices of a table, because another thread may post any number.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,20 +22,20 @@ pub(crate) struct Merging<V> {
 
 #[derive(Debug)]
 struct Waiting<V> {
-    // Invariant: the keys of `posts`, each once.
+    // Invariant: it has each key of `posts` once.
     order: VecDeque<u32>,
     posts: HashMap<u32, (NonZeroU32, V)>,
     /// The loop has been dropped.
     is_closed: bool,
 }
 
-/// The next step of the thread that has posted.
+/// The result of a post, for the thread that has posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Posted {
     /// The post is the first that waits: wake the loop.
     First,
-    /// The loop was woken for an earlier one.
+    /// The loop was woken for an earlier post.
     Behind,
     /// The loop has been dropped.
     Closed,

@@ -58,7 +58,7 @@ impl PostedQueue {
     }
 
     /// Queues `id` at the back and returns true. If it is already queued, it keeps its place and
-    /// this returns false.
+    /// the result is false.
     ///
     /// O(1), except when the table grows because `id` is higher than any before.
     ///

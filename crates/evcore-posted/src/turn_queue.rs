@@ -11,8 +11,8 @@ use crate::links::{self, Links, List};
 
 /// A queue of the ids that are due in this turn, and of those that are due in the next.
 ///
-/// An id is due in at most one of the two. If it is posted for both, this turn counts, and it is due
-/// once.
+/// An id is due in at most one of the two turns. If it is posted for both, it is due once, in this
+/// turn.
 ///
 /// A loop calls [`begin_turn`](Self::begin_turn), then waits (for zero unless the queue
 /// [is empty](Self::is_empty)), handles the events, and calls [`pop`](Self::pop) within a budget.
@@ -71,8 +71,8 @@ impl TurnQueue {
         }
     }
 
-    /// Queues `id` for this turn at the back and returns true. If it is already due in this turn, it
-    /// keeps its place and this returns false.
+    /// Queues `id` for this turn at the back and returns true. If it is already due in this turn,
+    /// it keeps its place and the result is false.
     ///
     /// An id that is queued for the next turn moves to this one. O(1), except when the table grows.
     ///
@@ -85,8 +85,8 @@ impl TurnQueue {
         self.links.push(&mut self.due, id)
     }
 
-    /// Queues `id` for the next turn and returns true. If it is already queued, for this turn or the
-    /// next, it keeps its place and this returns false.
+    /// Queues `id` for the next turn and returns true. If it is already queued, for this turn or
+    /// the next, it keeps its place and the result is false.
     ///
     /// O(1), except when the table grows.
     ///
@@ -104,7 +104,7 @@ impl TurnQueue {
         self.links.remove(&mut self.due, id) || self.links.remove(&mut self.next, id)
     }
 
-    /// Begins a turn: the ids that were posted for it are now due, behind those that the previous
+    /// Begins a turn. The ids that were posted for it are now due, behind the ids that the previous
     /// turn has left.
     ///
     /// O(1) if none was left, otherwise O(ids posted for this turn).

@@ -19,7 +19,7 @@ fn round(inbox: &mut Inbox<u64>, sender: &Sender<u64>) {
 fn an_inbox_that_has_grown_allocates_nothing() {
     let mut inbox = Inbox::bounded(1_000, || {});
     let sender = inbox.sender();
-    // Twice, because there are two buffers.
+    // Two rounds, because there are two buffers.
     (0..2).for_each(|_| round(&mut inbox, &sender));
     let grown = allocations();
     assert!(grown > 0, "the allocator counts");

@@ -11,7 +11,7 @@ use evcore_posted::{Inbox, SendError, Sender};
 const SENDERS: usize = 4;
 const VALUES: u32 = 100_000;
 
-/// Much longer than a wake-up takes.
+/// A wake-up that takes so long is lost.
 const LOST: Duration = Duration::from_secs(60);
 
 type Value = (usize, u32);

@@ -3,7 +3,7 @@
 //!
 //! Senders send. The receiver sleeps until it is woken, drains, and repeats this until it has all
 //! values. A lost wake-up or a lost value leaves it asleep for ever, which loom reports as a
-//! deadlock. Each mutant does one step in the wrong place, and loom must find it.
+//! deadlock. Each mutant does one step in the wrong place, which loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -15,7 +15,8 @@ pub mod send_error;
 #[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
-// The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
+// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
+// which aborts.
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use send_error::SendError;
 
-/// Where the receiver sleeps. A wake-up lasts until a wait has consumed it.
+/// The place where the receiver sleeps. A wake-up lasts until a wait has consumed it.
 #[derive(Default)]
 struct Parker {
     woken: Mutex<bool>,
@@ -65,7 +66,7 @@ fn channel(limit: usize, parker: &Arc<Parker>) -> Arc<Channel> {
     Arc::new(Channel::new(limit, Box::new(wake)))
 }
 
-/// The steps of both sides: the shipped ones, or with one of them replaced by a wrong one.
+/// The steps of both sides. A mutant has one wrong step.
 #[derive(Clone, Copy)]
 struct Steps {
     send: fn(&Channel, u32) -> Sent,
@@ -104,7 +105,7 @@ const WITH_BUDGET: Model = Model { budget: 1, ..ROOMY };
 /// Room for two values, so that the receiver has values in hand while others are sent.
 const BOUNDED: Model = Model { limit: 2, ..ROOMY };
 
-/// Room for one value, so that a sender that waits for room does so.
+/// Room for one value, so that senders have to wait for room.
 const WAITING: Model = Model {
     values: 1,
     limit: 1,
@@ -128,7 +129,7 @@ fn by_sender(received: &[u32], sender: u32) -> Vec<u32> {
     of_sender.copied().collect()
 }
 
-/// Returns whether a value was sent; if not, it must have been handed back.
+/// Returns whether a value was sent; asserts that it was handed back otherwise.
 fn was_sent(value: u32, sent: Sent) -> bool {
     sent.map_err(|refused| assert_eq!(refused.into_value(), value))
         .is_ok()
@@ -139,7 +140,7 @@ impl Model {
     /// preemptions.
     fn check(self, body: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
-        // Or with as few as LOOM_MAX_PREEMPTIONS says, which CI sets.
+        // CI sets `LOOM_MAX_PREEMPTIONS`, which lowers the limit.
         if self.values > 1 {
             model.preemption_bound = Some(3);
         }

@@ -1,9 +1,9 @@
 //! Every interleaving of requesters with the loop's side of them: `src/requests.rs` and
 //! `src/merging.rs` over loom's atomics and lock.
 //!
-//! Threads write a request and notify the loop; the loop sleeps until it is notified, and looks. If
-//! a request is lost the loop sleeps for ever, which loom reports as a deadlock. Each mutant gets
-//! one step wrong, and must be caught.
+//! Threads write a request and notify the loop. The loop sleeps until it is notified, and takes the
+//! requests. If a request is lost, the loop sleeps for ever, which loom reports as a deadlock. Each
+//! mutant has one wrong step, which loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -15,7 +15,8 @@ pub mod requests;
 #[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
-// The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
+// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
+// which aborts.
 use std::{
     num::NonZeroU32,
     sync::{
@@ -34,7 +35,7 @@ use requests::{NO_SHUTDOWN, Requests};
 type Shared = requests::Shared<u8>;
 type Requester = requests::Requester<u8>;
 
-/// The wake-up that the loop sleeps on: pending until a wait has seen it.
+/// The wake-up for which the loop sleeps. It is pending until a wait has seen it.
 #[derive(Default)]
 struct Doorbell {
     pending: Mutex<bool>,
@@ -134,7 +135,8 @@ fn exposes_waker(steps: Steps, requester: &Requester) {
     (steps.expose_waker)(requester);
 }
 
-/// Two threads request a shutdown; the loop gets the shorter, and sees what each had done.
+/// Checks that of two requested shutdowns the loop gets the shorter, and sees the work of both
+/// threads.
 fn the_shortest_shutdown_is_seen(steps: Steps) {
     check(move || {
         let ((doorbell, requester), done) = (requester(), nothing_done());
@@ -195,7 +197,8 @@ fn no_bits_of_merged_posts_are_lost() {
     });
 }
 
-/// The loop's side as it ships: one thread wakes and requests a shutdown, the other posts twice.
+/// The loop's side is the shipped one. One thread wakes and requests a shutdown, the other posts
+/// twice.
 #[test]
 fn wakes_posts_and_shutdowns_all_arrive_and_stay_apart() {
     check(|| {

@@ -28,15 +28,15 @@ const LISTEN_PID: &str = "LISTEN_PID";
 /// The variables of the protocol.
 pub(crate) const VARIABLES: [&str; 3] = [LISTEN_PID, LISTEN_FDS, "LISTEN_FDNAMES"];
 
-/// Returns whether the variables are for this process, and not left over from another.
+/// Returns whether the variables are for this process, and not left over from another one.
 pub(crate) fn is_for_this_process() -> bool {
     let pid = env::var_os(LISTEN_PID).and_then(|pid| number(&pid));
     pid == Some(i64::from(process::id()))
 }
 
 /// Takes the descriptors that a service manager such as systemd has opened for this process, in the
-/// order of its configuration. Empty without such sockets, and if the variables are for another
-/// process.
+/// order of its configuration. The list is empty without such sockets, and if the variables are for
+/// another process.
 ///
 /// From now on this process owns them, and `exec` closes them. Call it once, at the start, before
 /// other descriptors are opened.

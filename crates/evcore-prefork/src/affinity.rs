@@ -28,7 +28,7 @@ enum Beyond {
 }
 
 impl Affinity {
-    /// One CPU for each worker, in ascending order. When all are used, the first is used again.
+    /// Runs each worker on one CPU, in ascending order. After the last CPU comes the first again.
     ///
     /// # Panics
     ///
@@ -42,7 +42,7 @@ impl Affinity {
         }
     }
 
-    /// The n-th set for the n-th worker. The last set is also for all further workers.
+    /// Runs the n-th worker on the n-th set. All further workers get the last set.
     ///
     /// # Panics
     ///

@@ -55,10 +55,10 @@ impl<C: Child> Children<C> {
         }
     }
 
-    /// Removes a worker that has ended. None: no other has.
+    /// Removes a worker that has ended, and returns it. None if no other worker has ended.
     ///
-    /// Calls `report` first if the worker newly served: it may have reported that and ended since the
-    /// last [`take_ready`](Self::take_ready).
+    /// First calls `report` if the worker has reported that it serves since the last
+    /// [`take_ready`](Self::take_ready).
     pub(crate) fn take_ended(&mut self, report: impl FnOnce(Slot, &C)) -> Option<(Slot, C, End)> {
         let end = |(&slot, entry): (&Slot, &mut Entry<C>)| Some((slot, entry.child.try_wait()?));
         let (slot, end) = self.all.iter_mut().find_map(end)?;
@@ -76,8 +76,8 @@ impl<C: Child> Children<C> {
         Some(self.all.remove(&slot)?.child)
     }
 
-    /// In a forked worker: forgets its siblings, which are not its own to end, and closes their
-    /// liveness pipes.
+    /// Forgets the siblings of a forked worker, which must not end them, and closes their liveness
+    /// pipes.
     pub(crate) fn forget(mut self) {
         self.all.clear();
     }

@@ -17,10 +17,10 @@ type Word = c_ulong;
 
 const WORD_BITS: usize = Word::BITS as usize;
 
-/// The length of the first attempt: enough for nearly all machines.
+/// The number of CPUs of the first attempt, which is enough for nearly all machines.
 const CPUS_FIRST: usize = 1024;
 
-/// The length of the last attempt: more than any kernel can be built for.
+/// The number of CPUs of the last attempt, which no kernel exceeds.
 const CPUS_MAX: usize = 1 << 16;
 
 /// The CPUs that this thread may use, in ascending order.
@@ -54,7 +54,7 @@ fn grow_until_it_fits(
     }
 }
 
-/// For a set that is shorter than its own, Linux returns EINVAL and FreeBSD ERANGE.
+/// Returns whether the kernel's set is longer. Linux then returns EINVAL, and FreeBSD ERANGE.
 fn is_too_short(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ERANGE))
 }

@@ -18,7 +18,7 @@ use crate::error::Result;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Cpus {
-    // Invariant: ascending, each once.
+    // Invariant: the numbers ascend, without duplicates.
     numbers: Vec<usize>,
 }
 
@@ -29,7 +29,8 @@ impl Cpus {
     /// # Errors
     ///
     /// [`Error::NoAffinity`](crate::Error::NoAffinity) if the system has no CPU affinity (Linux and
-    /// FreeBSD have it; not run on FreeBSD), [`Error::Os`](crate::Error::Os) if the call fails.
+    /// FreeBSD have it; this was not run on FreeBSD), [`Error::Os`](crate::Error::Os) if the call
+    /// fails.
     ///
     /// ```
     /// use evcore_prefork::{Cpus, Error};
@@ -72,7 +73,7 @@ impl Cpus {
     }
 }
 
-/// From numbers in any order. Duplicates are dropped.
+/// Takes numbers in any order, and drops duplicates.
 impl FromIterator<usize> for Cpus {
     fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {
         let mut numbers: Vec<_> = numbers.into_iter().collect();
@@ -82,7 +83,7 @@ impl FromIterator<usize> for Cpus {
     }
 }
 
-/// As the kernel writes such a list: `0-2,6`.
+/// Prints the numbers in the kernel's form: `0-2,6`.
 impl fmt::Display for Cpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.numbers.chunk_by(|one, next| one + 1 == *next);
@@ -129,7 +130,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_pinned_thread_may_use_its_cpus_alone() {
-        // In a thread of its own, so that the others are not pinned.
+        // A thread of its own is pinned, and not the thread of the test.
         let pinned = std::thread::spawn(|| {
             let before = Cpus::allowed().unwrap();
             let last: Cpus = before.iter().last().into_iter().collect();

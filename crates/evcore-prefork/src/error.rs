@@ -1,4 +1,4 @@
-//! The errors, with a variant for each that a caller would act on.
+//! The errors of this crate, with a variant for each that a caller would act on.
 
 use std::{fmt, io, os::fd::RawFd};
 
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of this crate failed.
+/// The reason why a call of this crate failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,7 +26,7 @@ pub enum Error {
         "cannot fork a process that has {count} threads; run the supervisor before any is started"
     )]
     Threads {
-        /// The number of threads, with this one.
+        /// The number of threads, including this one.
         count: usize,
     },
     /// The process has a supervisor or a [`Worker`](crate::Worker) already.
@@ -86,7 +86,7 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// Adds what was being done to the system's error.
+    /// Adds the action that failed to the system's error.
     pub(crate) fn os<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::Os {
             doing,
@@ -101,7 +101,7 @@ fn advice(error: &io::Error) -> &'static str {
         Some(Errno::MFILE) => "; raise the limit on descriptors (ulimit -n)",
         Some(Errno::NFILE) => "; the whole system is out of files: raise its limit (fs.file-max)",
         Some(Errno::NOMEM) => "; free memory, or raise the limit on it (ulimit -v)",
-        // The error of fork and of the start of a thread.
+        // fork, and the start of a thread, fail with this error.
         Some(Errno::AGAIN) => {
             "; raise the limit on processes (ulimit -u, or pids.max of the control group)"
         }

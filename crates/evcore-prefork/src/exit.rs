@@ -45,7 +45,7 @@ pub struct WorkerInfo {
 }
 
 impl WorkerInfo {
-    /// The worker of a slot in a table of this many workers a row.
+    /// The worker of a slot in a table with this many workers in a row.
     pub(crate) fn new(slot: Slot, workers: usize, pid: Option<NonZeroU32>) -> Self {
         Self {
             index: WorkerIndex::new(slot.index),
@@ -55,7 +55,7 @@ impl WorkerInfo {
     }
 }
 
-/// `worker 3 (process 4711)`, or `worker 3 (slot 7)` without a process, for a log.
+/// Prints `worker 3 (process 4711)`, or `worker 3 (slot 7)` without a process, for a log.
 impl fmt::Display for WorkerInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { index, slot, pid } = self;
@@ -94,7 +94,7 @@ pub struct WorkerExit {
     pub stop: Option<Stop>,
 }
 
-/// `worker 3 (process 4711) ended unexpectedly: signal: 9 (SIGKILL)`, for a log.
+/// Prints `worker 3 (process 4711) ended unexpectedly: signal: 9 (SIGKILL)`, for a log.
 impl fmt::Display for WorkerExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unexpectedly = if self.stop.is_none() {
@@ -116,23 +116,23 @@ impl fmt::Display for WorkerExit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExitCause {
-    /// Its function returned this code, or its process exited with it.
+    /// The worker's function returned this code, or its process exited with it.
     ///
-    /// Of a process the code has eight bits. A process that panics exits with 101.
+    /// The code of a process has eight bits. A process that panics exits with 101.
     Exited(i32),
-    /// A signal ended its process.
+    /// A signal ended the worker's process.
     Signaled {
         /// The number of the signal.
         signal: i32,
         /// True if the system wrote a core dump.
         core_dumped: bool,
     },
-    /// It is a thread, and panicked with this message.
+    /// The worker is a thread, and panicked with this message.
     Panicked(String),
-    /// It is a thread, and did not stop within a second of [`Stop::Fast`] when the supervisor
-    /// stopped. A thread cannot be killed: it runs until the process ends.
+    /// The worker is a thread, and did not stop within a second of [`Stop::Fast`] when the
+    /// supervisor stopped. A thread cannot be killed: it runs until the process ends.
     Abandoned,
-    /// Other code in the master's process has waited for the process, and so took its exit status.
+    /// Other code in the master's process has waited for the worker, and so took its exit status.
     Unknown,
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for ExitCause {
                 signal,
                 core_dumped,
             } => {
-                // The standard library has the names of the signals.
+                // The standard library prints the names of the signals.
                 let core = if *core_dumped { 0x80 } else { 0 };
                 ExitStatus::from_raw(signal | core).fmt(f)
             }
@@ -176,7 +176,7 @@ impl fmt::Display for ExitCause {
     }
 }
 
-/// Why the supervisor returned, after its last worker had ended.
+/// The reason why the supervisor returned, after its last worker had ended.
 ///
 /// ```
 /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
@@ -188,8 +188,9 @@ impl fmt::Display for ExitCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// A signal stopped it. `Graceful` only if all workers ended by themselves within the
-    /// [timeout](crate::Supervisor::stop_timeout), and no signal made the stop a fast one.
+    /// A signal stopped the supervisor. The stop is `Graceful` only if all workers ended by
+    /// themselves within the [timeout](crate::Supervisor::stop_timeout), and no signal made it
+    /// fast.
     Stopped(Stop),
     /// Every worker ended with [`DO_NOT_RESTART`], or with [`CANNOT_START`] before any was ready.
     AllRefused,

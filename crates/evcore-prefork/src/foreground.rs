@@ -1,5 +1,5 @@
-//! A process in the foreground of its terminal gets WINCH when the window has changed its size.
-//! There it is not a command.
+//! The check for the foreground of a terminal. A process there gets WINCH when the window has
+//! changed its size, so WINCH is not a command there.
 
 use std::fs::File;
 
@@ -7,7 +7,7 @@ use rustix::{process::getpgrp, termios::tcgetpgrp};
 
 /// Returns whether this process is in the foreground of the terminal that controls it.
 pub(crate) fn is_ours() -> bool {
-    // Without a terminal this cannot be opened. A terminal that hangs up has no foreground.
+    // Without a terminal, opening this file fails. A terminal that hangs up has no foreground.
     let Ok(terminal) = File::open("/dev/tty") else {
         return false;
     };

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Side {
     Parent(Pid, ParentEnd),
-    /// Its signals are still blocked, and its handlers are the parent's.
+    /// The child. Its signals are still blocked, and its handlers are the parent's.
     Child(ChildEnd),
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Side {
 /// The signals that [`signals`] handles stay blocked in the child until it unblocks them.
 pub(crate) fn fork() -> io::Result<Side> {
     let (parent, child) = liveness_pipe()?;
-    // Both processes would write what is left in the buffer.
+    // Without this, both processes would write the bytes that are left in the buffer.
     let _ = io::stdout().flush();
     signals::block();
     // SAFETY: there is one thread: `run` checks it if the system can tell, and requires it of the
@@ -44,7 +44,7 @@ pub(crate) fn fork() -> io::Result<Side> {
     side
 }
 
-/// An error if the process has other threads, on systems that show it.
+/// Returns an error if the process has other threads, on systems that show it.
 pub(crate) fn require_one_thread() -> Result<()> {
     match threads() {
         Some(count) if count > 1 => Err(Error::Threads { count }),
@@ -52,7 +52,8 @@ pub(crate) fn require_one_thread() -> Result<()> {
     }
 }
 
-/// The number of threads, if it can be read: on Linux, with /proc mounted.
+/// The number of threads; `None` if it cannot be read. It can be read on Linux, if /proc is
+/// mounted.
 fn threads() -> Option<usize> {
     if cfg!(any(target_os = "linux", target_os = "android")) {
         Some(count(fs::read_dir("/proc/self/task").ok()?))

@@ -12,7 +12,7 @@ use crate::{
 
 type WorkerHook<'a> = Box<dyn FnMut(&WorkerInfo) + 'a>;
 
-/// The same for processes and threads.
+/// The hooks of a supervisor of processes or of threads.
 pub(crate) struct Hooks<'a> {
     pub(crate) on_start: WorkerHook<'a>,
     pub(crate) on_start_error: StartErrorHook<'a>,

@@ -17,7 +17,8 @@
 //! | worker | USR1 | one more in [`Worker::reopen_count`] |
 //! | worker | HUP, USR2, WINCH | none |
 //!
-//! Workers that are threads get the same requests from the master's thread, without signals.
+//! If the workers are threads, they get the same requests from the master's thread, without
+//! signals.
 //!
 //! TERM or INT during a graceful stop makes it fast. Ctrl-C sends INT to master and workers alike,
 //! with the same effect as TERM to the master. HUP is always a reload, so a master survives the end

@@ -1,9 +1,10 @@
-//! When workers are started, stopped and killed, and when everything is over.
+//! The lifecycle: it decides when workers are started, stopped and killed, and when the server has
+//! ended.
 //!
 //! The lifecycle is pure: it starts no process or thread, sends no signal and reads no clock, so a
-//! test can try every order of events. The master reports what happened
-//! ([`started`](Lifecycle::started), [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and
-//! so on), and performs what [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
+//! test can try every order of events. The master reports events ([`started`](Lifecycle::started),
+//! [`ended`](Lifecycle::ended), [`reload`](Lifecycle::reload) and so on), and performs what
+//! [`next`](Lifecycle::next) returns until that is [`Action::Wait`].
 //!
 //! All workers that were started for the same reason are a generation. A reload adds a generation.
 //! Once the newest one [can take over](Takeover), all older ones get a stop. So at each
@@ -25,20 +26,20 @@ mod generation;
 use escalation::{Escalation, Step};
 use generation::{Coverage, Generation, Takeover, Vacancy};
 
-/// Number of generations at once, at most: one that serves, one that starts, and two whose workers
-/// finish. A further reload waits.
+/// The most generations at once: one that serves, one that starts, and two whose workers finish. A
+/// further reload waits.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
-/// All generations, oldest first, and what was requested.
+/// All generations, oldest first, and the requests to the master.
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
     config: Config,
     generations: Vec<Generation>,
-    /// Some worker has reported that it serves, so the server can.
+    /// Some worker has reported that it serves, so the server can serve.
     has_served: bool,
-    /// A new generation is requested, and has not begun.
+    /// A new generation was requested, and has not begun.
     reload: bool,
-    /// That it waits for a row has been reported.
+    /// The application has been told that the reload waits for a row.
     reload_waits: bool,
     /// All workers got a stop, and the master stays.
     drained: bool,
@@ -49,10 +50,10 @@ pub(crate) struct Lifecycle {
 /// The properties of the workers that the lifecycle depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
-    /// Workers of a generation.
+    /// Number of workers in a generation.
     pub(crate) workers: usize,
     pub(crate) timeouts: Timeouts,
-    /// Workers of other indices do not serve a worker's clients.
+    /// The clients of one index are not served by workers of other indices.
     pub(crate) slots_serve_alone: bool,
     /// Processes can be killed, threads cannot.
     pub(crate) can_kill: bool,
@@ -61,9 +62,9 @@ pub(crate) struct Config {
 /// The times that workers may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// From a graceful stop to a fast one.
+    /// The time from a graceful stop to a fast one.
     pub(crate) stop: Duration,
-    /// From the start of a worker until it counts as ready.
+    /// The time from the start of a worker until it counts as ready.
     pub(crate) ready: Duration,
 }
 
@@ -85,20 +86,20 @@ pub(crate) enum Action {
     Stop(usize, Stop),
     /// Kill the workers of this row.
     Kill(usize),
-    /// Report the workers of this row to the application: they do not end.
+    /// Report the workers of this row to the application, because they do not end.
     ReportStuck(usize),
     /// Leave the workers of this row behind, and call `ended` for each of them.
     Abandon(usize),
-    /// Report this to the application.
+    /// Report this progress of a reload to the application.
     Report(Reload),
-    /// Wait until something happens, or until then.
+    /// Wait until something happens, or until this time.
     Wait(Option<Instant>),
     /// No worker is left.
     Done(Outcome),
 }
 
 impl Lifecycle {
-    /// One generation, all of which is due at `now`.
+    /// A lifecycle with one generation, whose workers are all due at `now`.
     pub(crate) fn new(config: Config, now: Instant) -> Self {
         Self {
             config,
@@ -111,7 +112,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the next step, given all that was reported.
+    /// Returns the master's next step, after all reports so far.
     pub(crate) fn next(&mut self, now: Instant) -> Action {
         self.prune();
         if let Some(outcome) = self.outcome() {
@@ -143,7 +144,7 @@ impl Lifecycle {
         self.generation(slot.row).start_failed(slot.index, now);
     }
 
-    /// The slot's worker has reported that it serves.
+    /// Records that the slot's worker serves.
     pub(crate) fn ready(&mut self, slot: Slot) {
         self.generation(slot.row).ready(slot.index);
         self.has_served = true;
@@ -151,13 +152,13 @@ impl Lifecycle {
         generations.for_each(Generation::retry_starts);
     }
 
-    /// The slot's worker has ended. If it has `refused`, it is not replaced.
+    /// Records that the slot's worker has ended. If it has `refused`, it is not replaced.
     pub(crate) fn ended(&mut self, slot: Slot, refused: bool, now: Instant) {
         self.generation(slot.row).ended(slot.index, refused, now);
     }
 
-    /// The slot's worker has ended because it could not start. It is replaced if the server can
-    /// serve: now, or when another worker is ready.
+    /// Records that the slot's worker has ended because it could not start. It is replaced if the
+    /// server can serve, which may be when another worker is ready.
     pub(crate) fn cannot_start(&mut self, slot: Slot, now: Instant) {
         if self.has_served {
             self.ended(slot, false, now);
@@ -172,7 +173,7 @@ impl Lifecycle {
         generation.escalation.as_ref().map(Escalation::stop)
     }
 
-    /// A stop was requested. It can become faster, never slower.
+    /// Requests a stop. It can become faster, never slower.
     pub(crate) fn stop(&mut self, stop: Stop, now: Instant) {
         self.stop = self.stop.max(Some(stop));
         for generation in &mut self.generations {
@@ -183,14 +184,14 @@ impl Lifecycle {
         }
     }
 
-    /// A new generation was requested.
+    /// Requests a new generation.
     pub(crate) fn reload(&mut self) {
         self.reload = true;
         self.reload_waits = false;
         self.drained = false;
     }
 
-    /// All workers get a graceful stop, and the master stays.
+    /// Requests a graceful stop of all workers. The master stays.
     pub(crate) fn drain(&mut self, now: Instant) {
         self.reload = false;
         self.drained = true;
@@ -212,13 +213,13 @@ impl Lifecycle {
         self.drained
     }
 
-    /// Drops the retired generations that have no worker left.
+    /// Drops the stopped generations that have no worker left.
     fn prune(&mut self) {
         let stop = &mut self.stop;
         self.generations
             .retain(|generation| match &generation.escalation {
                 Some(escalation) if generation.is_empty() => {
-                    // It may have become a harder stop than the one that was requested.
+                    // The stop may have become harder than the requested one.
                     *stop = stop.map(|stop| stop.max(escalation.stop()));
                     false
                 }
@@ -243,7 +244,8 @@ impl Lifecycle {
 
     /// The next step of a generation that stops.
     fn escalate(&mut self, now: Instant, wake: &mut Earliest) -> Option<Action> {
-        // A thread cannot be killed. It may keep its slot during a reload, but not delay the end.
+        // A thread cannot be killed. It may keep its slot during a reload, but must not delay the
+        // end of the server.
         let abandons = self.stop.is_some() && !self.config.can_kill;
         for generation in &mut self.generations {
             let row = generation.row;
@@ -288,7 +290,7 @@ impl Lifecycle {
             .iter()
             .filter_map(|one| one.escalation.as_ref());
         let stuck = escalations.filter(|one| one.is_stuck()).count();
-        // If several serve, the newest takes over from the others.
+        // If several generations serve, the newest takes over from the others, which frees rows.
         if serving > 1 || serving + stuck < GENERATIONS_MAX {
             let was_reported = mem::replace(&mut self.reload_waits, true);
             return (!was_reported).then_some(Reload::Waiting);
@@ -308,7 +310,8 @@ impl Lifecycle {
         }
         let is_newest = at + 1 == self.generations.len();
         self.generations.remove(at);
-        // A newer generation replaces an older one anyway.
+        // If an older generation has refused, a newer one replaces it anyway, and nothing is
+        // reported.
         is_newest.then_some(Reload::Refused)
     }
 
@@ -333,7 +336,7 @@ impl Lifecycle {
         }
     }
 
-    /// The slot whose worker is started next, and when. None: no slot is vacant.
+    /// The slot whose worker is started next, and the time of the start. None if no slot is vacant.
     fn next_start(&self) -> Option<(Instant, Slot)> {
         if self.config.slots_serve_alone {
             let start = |(vacancy, slot): (Vacancy, Slot)| {
@@ -342,7 +345,8 @@ impl Lifecycle {
             };
             return self.vacancies().map(start).min();
         }
-        // The slot whose pause ends first, even if pauses are shortened: each slot has its turn.
+        // This is the slot whose pause ends first, even if pauses are shortened. So each slot has
+        // its turn.
         let (vacancy, slot) = self.vacancies().min()?;
         let coverage: Coverage = self.serving().map(Generation::coverage).collect();
         Some((vacancy.start_at(coverage), slot))
@@ -357,7 +361,7 @@ impl Lifecycle {
         })
     }
 
-    /// The generations that take clients in.
+    /// The generations that accept clients.
     fn serving(&self) -> impl Iterator<Item = &Generation> {
         self.generations.iter().filter(|one| one.is_serving())
     }
@@ -368,7 +372,7 @@ impl Lifecycle {
     }
 }
 
-/// The earliest of some times. None: there was none.
+/// The earliest of some times. None if there was none.
 #[derive(Debug, Default)]
 struct Earliest(Option<Instant>);
 

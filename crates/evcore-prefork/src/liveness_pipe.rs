@@ -41,7 +41,7 @@ static CHILD_END: AtomicI32 = AtomicI32::new(NO_FD);
 /// The master has reported that this worker has a successor.
 static HAS_SUCCESSOR: AtomicBool = AtomicBool::new(false);
 
-/// A new pipe.
+/// Creates a liveness pipe.
 pub(crate) fn liveness_pipe() -> Result<(ParentEnd, ChildEnd)> {
     let (parent, child) = pair().map_err(Error::os(
         "making the liveness pipe between master and worker (socketpair)",
@@ -56,12 +56,12 @@ fn pair() -> io::Result<(UnixStream, UnixStream)> {
     Ok((parent, child))
 }
 
-/// The master's end. When it is dropped, the worker stops.
+/// The master's end of a liveness pipe. When it is dropped, the worker stops.
 #[derive(Debug)]
 pub(crate) struct ParentEnd(UnixStream);
 
-/// A write to a master that is gone must not end the worker by SIGPIPE: this flag prevents it, and
-/// on Apple's systems an option that the standard library sets.
+/// The flag that keeps a write to a master that is gone from ending the worker by SIGPIPE. On
+/// Apple's systems, the standard library sets an option for that.
 #[cfg(not(target_vendor = "apple"))]
 const WITHOUT_SIGPIPE: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
@@ -70,7 +70,7 @@ const WITHOUT_SIGPIPE: SendFlags = SendFlags::empty();
 /// Number of times that a worker tries to report. It pauses 100 ms after a failure.
 const REPORTS_MAX: u32 = 10;
 
-/// Number of times that a worker looks for its master's end, at most. It pauses 100 ms after a look
+/// The most times that a worker checks whether its master has ended. It pauses 100 ms after a check
 /// that shows nothing.
 const LOOKS_MAX: u32 = 10;
 
@@ -106,7 +106,7 @@ impl AsFd for ParentEnd {
     }
 }
 
-/// The worker's end.
+/// The worker's end of a liveness pipe.
 #[derive(Debug)]
 pub(crate) struct ChildEnd(UnixStream);
 
@@ -124,12 +124,12 @@ impl ChildEnd {
 
 /// Returns whether this process is a worker whose master is gone. A signal handler may call it.
 ///
-/// The kernel sends one signal, so a look that shows nothing is repeated.
+/// The kernel sends only one signal, so a check that shows nothing is repeated.
 pub(crate) fn parent_gone() -> bool {
     child_end().is_some_and(|end| is_gone(|| look(end), pause))
 }
 
-/// The result of a look at the pipe.
+/// The result of a check of the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     /// The master's end is closed.
@@ -140,7 +140,7 @@ enum Look {
     Unknown,
 }
 
-/// Looks until a look shows something, at most [`LOOKS_MAX`] times.
+/// Repeats `look` until it shows something, at most [`LOOKS_MAX`] times.
 fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
     for _ in 0..LOOKS_MAX {
         match look() {
@@ -151,11 +151,12 @@ fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
     false
 }
 
-/// Takes the report of the master, if there is one: otherwise it would hide the end behind it.
+/// Checks the pipe. Takes the report of the master, if there is one, because it would hide the end
+/// behind it.
 fn look(end: BorrowedFd<'_>) -> Look {
     loop {
         return match recv(end, &mut [0; 1], RecvFlags::empty()) {
-            // With an error: it ended before it had read a report.
+            // The error means that the master ended before it had read a report.
             Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Look::Gone,
             Ok(_) => {
                 HAS_SUCCESSOR.store(true, Ordering::Release);
@@ -177,8 +178,8 @@ pub(crate) fn has_successor() -> bool {
 
 /// Reports to the master that this worker serves.
 ///
-/// There is room for one byte, but the kernel may be short of memory. Without the report the server
-/// would not announce that it listens, so it is sent again.
+/// The pipe has room for one byte, but the kernel may be short of memory. Then the report is sent
+/// again, because without it the server would not announce that it listens.
 pub(crate) fn report_ready() {
     let Some(end) = child_end() else { return };
     for _ in 0..REPORTS_MAX {

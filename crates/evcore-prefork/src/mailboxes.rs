@@ -1,4 +1,4 @@
-//! Sockets by which workers reach each other, which exist before any worker.
+//! Mailboxes: sockets by which workers reach each other, and which exist before any worker.
 //!
 //! A mailbox is a pair of sockets: the master keeps both ends, each worker has all sending ends, and one
 //! worker at a time reads. So a message to a slot without a worker waits for the next one. The
@@ -22,8 +22,8 @@ use crate::{
 /// sends there ([`to_successor`](Self::to_successor)), and one that serves reads it
 /// ([`of_predecessors`](Self::of_predecessors)).
 ///
-/// Each is one end of a pair of Unix sockets of type `SOCK_SEQPACKET`, non-blocking and close-on-exec:
-/// for `Sender::open` and `Mailbox::from_fd` of `evcore-handover`.
+/// Each is one end of a pair of Unix sockets of type `SOCK_SEQPACKET`, non-blocking and
+/// close-on-exec. `Sender::open` and `Mailbox::from_fd` of `evcore-handover` take them.
 ///
 /// ```
 /// # #[cfg(target_os = "linux")]
@@ -58,7 +58,7 @@ impl Mailboxes {
 
     /// The sending end of a slot's mailbox; `None` if there is no such slot.
     ///
-    /// The slot may have no worker. What is sent then waits for the next one.
+    /// If the slot has no worker, messages wait for the next one.
     #[must_use]
     pub fn to_slot(&self, slot: usize) -> Option<BorrowedFd<'_>> {
         Some(self.table.slots.get(slot)?.sending.as_fd())
@@ -73,15 +73,16 @@ impl Mailboxes {
         self.table.successors[self.index].sending.as_fd()
     }
 
-    /// The mailbox of this worker's slot, to be read.
+    /// The mailbox of this worker's slot, which this worker reads.
     #[must_use]
     pub fn of_slot(&self) -> BorrowedFd<'_> {
         self.table.slots[self.slot].receiving()
     }
 
-    /// The mailboxes where workers that stop reach this one, to be read until this worker gets a stop.
+    /// The mailboxes in which workers that stop reach this one. Read them until this worker gets a
+    /// stop.
     ///
-    /// There is one, or several if the old binary had more workers.
+    /// There is one mailbox, or several if the old binary had more workers.
     pub fn of_predecessors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (workers, index) = (self.table.workers, self.index);
         let mine = self.table.successors.iter().skip(index).step_by(workers);
@@ -92,15 +93,16 @@ impl Mailboxes {
 /// All mailboxes of a supervisor.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Workers of a generation.
+    /// Number of workers in a generation.
     workers: usize,
     slots: Vec<Pair>,
-    /// By index. There are more than workers if an older binary had more.
+    /// The mailboxes for successors, by index. There are more of them than workers if an older
+    /// binary had more workers.
     successors: Vec<Pair>,
 }
 
 impl Table {
-    /// Continues the mailboxes of an older binary, as its list has them.
+    /// Creates the mailboxes. `inherited` are those of an older binary, in the order of its list.
     pub(crate) fn new(workers: usize, slots: usize, inherited: Vec<OwnedFd>) -> Result<Self> {
         let mut inherited = inherited.into_iter();
         let mut successors = Vec::new();
@@ -124,7 +126,7 @@ impl Table {
         self.successors.iter().flat_map(ends)
     }
 
-    /// Closes the ends that only other workers read. For a process of its own.
+    /// Closes the ends that only other workers read, in a worker that is a process.
     pub(crate) fn keep_those_of(&mut self, slot: Slot) {
         let number = slot.number(self.workers);
         for (n, pair) in self.slots.iter_mut().enumerate() {
@@ -139,7 +141,7 @@ impl Table {
 #[derive(Debug)]
 struct Pair {
     sending: OwnedFd,
-    /// None in a worker process that does not read it.
+    /// The receiving end. None in a worker process that does not read it.
     receiving: Option<OwnedFd>,
 }
 

@@ -20,7 +20,8 @@ use crate::{
 
 /// Performs what the [`Lifecycle`] decides, for either kind of worker.
 pub(crate) struct Master<'a, S: Spawn> {
-    // In the order in which they are dropped: the workers, what is written to, and its reader.
+    // The order is that of dropping: first the workers, then the write end of the self-pipe, then
+    // its reader.
     children: Children<S::Child>,
     handlers: Handlers,
     self_pipe: SelfPipe,
@@ -28,7 +29,7 @@ pub(crate) struct Master<'a, S: Spawn> {
     config: Config,
     spawner: S,
     hooks: Hooks<'a>,
-    /// The binary that USR2 starts. None if the workers are threads.
+    /// The binary that USR2 starts; none if the workers are threads.
     binary: Option<Binary>,
     /// Number of reopen signals that were handled.
     reopen_count: u32,
@@ -63,7 +64,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         })
     }
 
-    /// Returns when no worker is left, except for abandoned threads. In a forked worker it does not
+    /// Runs until no worker is left, except for abandoned threads. In a forked worker it does not
     /// return.
     pub(crate) fn run(mut self) -> Result<Outcome> {
         loop {
@@ -100,8 +101,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         (self.hooks.on_start)(&worker);
     }
 
-    /// A start that fails is tried again. Only the very first is an error: the server cannot come
-    /// up, and reports why.
+    /// Handles a start that failed: it is tried again. Only the failure of the very first start is
+    /// returned, because the server cannot come up.
     fn start_failed(&mut self, slot: Slot, error: io::Error) -> Result<()> {
         if !self.started_any {
             return Err(Error::os(S::DOING)(error));
@@ -112,10 +113,11 @@ impl<'a, S: Spawn> Master<'a, S> {
         Ok(())
     }
 
-    /// First the workers that are ready or have ended, then the commands.
+    /// Handles first the workers that are ready or have ended, then the commands.
     ///
-    /// The order matters: Ctrl-C also reaches the workers. A worker that was reaped because of it
-    /// was signalled no sooner than the master, so the stop is seen before any worker is replaced.
+    /// The order matters: Ctrl-C also reaches the workers. If it has ended a worker that was reaped
+    /// here, the master got the signal no later than that worker. So the master sees the stop
+    /// before it replaces a worker.
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
@@ -145,7 +147,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         children.take_ended(report)
     }
 
-    /// The workers, and what happens when one is ready.
+    /// The workers, and the function to call when one is ready.
     fn children_and_report(&mut self) -> (&mut Children<S::Child>, impl FnMut(Slot, &S::Child)) {
         let (lifecycle, hooks, workers) =
             (&mut self.lifecycle, &mut self.hooks, self.config.workers);
@@ -201,7 +203,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// If the new binary ends while this one lives, this one is the server again, as in nginx.
+    /// Handles the end of the new binary: this one is the server again, as in nginx.
     fn handle_end_of_new_binary(&mut self) {
         let binary = self.binary.as_mut();
         let ended = binary.is_some_and(|binary| binary.reap(&mut self.hooks.on_upgrade));
@@ -210,7 +212,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// The master first: workers may rely on what its hook has done.
+    /// Reopens logs, first those of the master, because workers may rely on what its hook has done.
     fn handle_reopen(&mut self) {
         let reopen_count = signals::state().reopen_count();
         if mem::replace(&mut self.reopen_count, reopen_count) != reopen_count {
@@ -219,7 +221,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// If several commands come together, the last one handled leaves a server that serves.
+    /// Handles commands. The order of several ones leaves a server that serves.
     fn handle_commands(&mut self) {
         let commands = signals::take_commands();
         if self.lifecycle.is_stopping() {
@@ -249,7 +251,7 @@ impl<'a, S: Spawn> Master<'a, S> {
                 (self.hooks.on_stop)(stop);
             }
             self.lifecycle.stop(stop, Instant::now());
-            // With it goes what it has captured, above all listeners: otherwise they would accept
+            // This drops the captured values, above all listeners, which would otherwise accept
             // clients that no worker will serve.
             self.spawner.close();
             if let Some(binary) = &mut self.binary {
@@ -276,7 +278,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         handlers.inherit();
         drop((self_pipe, binary));
         children.forget();
-        // The application owns what the hooks have borrowed; the handlers stay installed.
+        // The values that the hooks have borrowed belong to the application, and the handlers stay
+        // installed.
         mem::forget((handlers, hooks));
         spawner.run_forked(slot, forked)
     }

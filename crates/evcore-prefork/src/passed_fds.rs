@@ -9,10 +9,10 @@ use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 /// The environment variable that lists the descriptors a new binary inherits: `5,6,9`, in the order
 /// in which the old binary [passed them on](crate::Supervisor::inherit).
 ///
-/// It stays set. If you start other programs, remove it there by `Command::env_remove`.
+/// The variable stays set. If you start other programs, remove it by `Command::env_remove`.
 pub const INHERITED: &str = "EVCORE_INHERITED";
 
-/// The least number that may be passed. A standard stream that was taken over would be closed later,
+/// The lowest number that may be passed. A standard stream that was taken would be closed later,
 /// and error messages would be lost.
 pub(crate) const FIRST: RawFd = 3;
 
@@ -20,7 +20,7 @@ pub(crate) const FIRST: RawFd = 3;
 ///
 /// # Errors
 ///
-/// The first number that is not open. Then nothing is taken.
+/// The first number that is not open. In that case nothing is taken.
 ///
 /// # Safety
 ///

@@ -7,7 +7,7 @@ use rustix::event::{Timespec, poll};
 /// Time that this process pauses if the kernel is short of a resource.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits for a time alone, for which the kernel needs no resource. A signal ends the wait.
+/// Waits for a fixed time, for which the kernel needs no resource. A signal ends the wait.
 pub(crate) fn pause() {
     let time = Timespec::try_from(PAUSE).expect("a moment fits");
     // The result does not matter: the next attempt shows whether the kernel has the resource again.

@@ -30,14 +30,14 @@ use crate::{
     worker::{MasterLink, Worker},
 };
 
-/// The exit code of a process that panics, by Rust's runtime.
+/// The exit code of Rust's runtime for a process that panics.
 const PANICKED: i32 = 101;
 
 /// Forks workers that run `work`.
 pub(crate) struct Processes<F> {
-    /// None once no worker is started any more.
+    /// The work; none once no more workers are started.
     work: Option<F>,
-    /// Workers of a generation.
+    /// Number of workers in a generation.
     workers: usize,
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
@@ -75,7 +75,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
         })
     }
 
-    /// The signals are still blocked.
+    /// Does the work of a forked worker, whose signals are still blocked.
     fn run_forked(self, slot: Slot, pipe: ChildEnd) -> ! {
         pipe.install();
         // The master may have ended before the pipe was installed.
@@ -84,7 +84,8 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
         let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
         worker.apply(self.affinity.as_ref());
         if let Some(mut table) = self.mailboxes {
-            // In the master, the binary that USR2 starts shares it. Here that is dropped.
+            // In the master, the binary that USR2 starts shares the table. In this process that
+            // binary is dropped.
             let owned = Arc::get_mut(&mut table).expect("this process has one reference");
             owned.keep_those_of(slot);
             worker.set_mailboxes(Mailboxes::new(table, slot));
@@ -102,11 +103,11 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
 
 /// A forked worker.
 ///
-/// Nothing else reaps it, so its process id cannot have passed to another process.
+/// Nothing else reaps it, so no other process can have its id.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
-    /// None once the worker has closed its end.
+    /// The liveness pipe; none once the worker has closed its end.
     pipe: Option<ParentEnd>,
 }
 
@@ -173,10 +174,11 @@ impl Child for Process {
         Some(self.pipe.as_ref()?.as_fd())
     }
 
-    /// One `waitpid` for this process alone: the application's other children are left to it.
+    /// Calls `waitpid` for this process alone, so that the application can wait for its other
+    /// children.
     fn try_wait(&mut self) -> Option<End> {
         let cause = self.reap(WaitOptions::NOHANG)?;
-        // Ctrl-C reaches the worker and this process, which may not have looked at it yet.
+        // Ctrl-C reaches the worker and this process, which may not have handled it yet.
         let stop = Stop::from_severity(signals::state().severity());
         Some(End { cause, stop })
     }

@@ -16,17 +16,18 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reload {
-    /// New workers are about to be started. What they should find must be in place when the hook
+    /// New workers are about to be started. Anything that they need must be in place when the hook
     /// returns.
     Started,
     /// The new workers serve. The old ones are about to get a graceful stop.
     ///
-    /// Not reported if there are no old workers, after WINCH.
+    /// It is not reported if there are no old workers, after WINCH.
     Done,
     /// No new workers are started yet, because no [slot](crate::Supervisor::slots) is free: workers of
     /// earlier reloads are not ready yet, or have not ended. The reload begins when a slot is free.
     ///
-    /// Reported for each HUP. New workers that hang before they are ready keep their slots: end them.
+    /// It is reported for each HUP. New workers that hang before they are ready keep their slots,
+    /// so end them.
     Waiting,
     /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART). The old ones go on.
     Refused,
@@ -37,7 +38,7 @@ pub enum Reload {
     Stuck,
 }
 
-/// `the new workers serve, the old ones finish`, for a log.
+/// Prints, for example, `the new workers serve, the old ones finish`, for a log.
 impl fmt::Display for Reload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,4 +1,5 @@
-//! The self-pipe: how the master waits for signals, workers and a time at once, without polling.
+//! The self-pipe, with which the master waits for signals, workers and a time at once, without
+//! polling.
 //!
 //! Signal handlers and worker threads write to one end of a socket pair, and the master waits for
 //! the other. Source of the name: D. J. Bernstein, *The self-pipe trick*.
@@ -49,16 +50,16 @@ impl SelfPipe {
         Ok((Self { read }, write))
     }
 
-    /// Returns after a write, also one before the call; if `others` are readable; at `until`; or
-    /// for no reason.
+    /// Waits for a write to the pipe, which may come before the call, until `others` are readable,
+    /// or until `until`. It may also return early.
     ///
-    /// The caller looks at the state of everything afterwards. So if the kernel refuses to wait
-    /// because a resource is short, this pauses instead: an event is then handled a little later,
-    /// which is better than a server that ends.
+    /// Afterwards the caller checks the state of everything. So if the kernel refuses to wait
+    /// because a resource is short, this method pauses instead. Events are then handled a little
+    /// later, which is better than the end of the server.
     ///
     /// # Errors
     ///
-    /// The kernel's, if another attempt would fail in the same way.
+    /// The kernel's error, if another attempt would fail in the same way.
     pub(crate) fn wait<'a>(
         &'a mut self,
         until: Option<Instant>,
@@ -78,7 +79,7 @@ impl SelfPipe {
         Ok(())
     }
 
-    /// Reads what was written, before the caller looks at the state. So nothing is missed.
+    /// Empties the pipe. The caller checks the state afterwards, so no event is missed.
     fn clear(&self) {
         let mut bytes = [0; 256];
         while matches!((&self.read).read(&mut bytes), Ok(256)) {}
@@ -93,7 +94,7 @@ fn is_temporary(errno: Errno) -> bool {
 
 #[cfg(test)]
 mod tests {
-    // In production a signal handler writes; tests/processes sends the signals.
+    // In production a signal handler writes to the pipe; `tests/processes` sends real signals.
     use std::{io::Write, iter, os::fd::AsFd};
 
     use super::*;

@@ -1,15 +1,16 @@
-//! The requests that signals have made of this process, and the descriptor that they write to.
+//! The requests that signals have made to this process, and the descriptor that the handlers write
+//! to.
 //!
-//! Atomics alone, so that a signal handler may use them; nothing here makes a system call.
-//! A handler stores a request and then loads the descriptor. The process stores the descriptor and
-//! then loads the requests. So at least one of the two sees what the other has stored, and no
-//! request is missed.
+//! The state consists of atomics and makes no system call, so a signal handler may use it. A
+//! handler stores a request and then loads the descriptor. The process stores the descriptor and
+//! then loads the requests. So at least one of the two sees the other's store, and no request is
+//! missed.
 
 use std::os::fd::RawFd;
 
 use crate::sync::{AtomicI32, AtomicU8, AtomicU32, Ordering, fence};
 
-/// No descriptor.
+/// The value for no descriptor.
 pub(crate) const NO_FD: RawFd = -1;
 
 /// The requests to one process, worker or master.
@@ -18,7 +19,7 @@ pub(crate) struct SignalState {
     /// The greatest severity of the stops that were requested; 0 if none was.
     pub(crate) stop: AtomicU8,
     pub(crate) reopen_count: AtomicU32,
-    /// The descriptor that is written to, or `NO_FD`.
+    /// The descriptor that handlers write to, or `NO_FD`.
     pub(crate) wake_fd: AtomicI32,
 }
 
@@ -41,7 +42,8 @@ impl SignalState {
     #[must_use]
     pub(crate) fn set_wake_fd(&self, fd: RawFd) -> bool {
         self.wake_fd.store(fd, Ordering::Release);
-        // With the fence in `wake_fd`: the second of the two sees what the first has stored.
+        // Together with the fence in `wake_fd`: the side that fences second sees all that the first
+        // has stored.
         fence(Ordering::SeqCst);
         self.severity() != 0 || self.reopen_count() != 0
     }
@@ -54,7 +56,7 @@ impl SignalState {
         self.reopen_count.load(Ordering::Acquire)
     }
 
-    /// The descriptor to write to after a request was stored. None if none was set.
+    /// The descriptor to write to after a request was stored; none if it was not set.
     pub(crate) fn wake_fd(&self) -> Option<RawFd> {
         fence(Ordering::SeqCst);
         let fd = self.wake_fd.load(Ordering::Acquire);

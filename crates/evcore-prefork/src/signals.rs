@@ -1,12 +1,12 @@
 //! The effect of signals on this process.
 //!
-//! Master and worker have the same handlers: store a request, then write to a descriptor. Requests
-//! and descriptor belong to the process. So a forked child inherits the handlers; it only resets the
-//! requests, while the signals are blocked. Nothing is installed in the child: nothing can fail
-//! there, and no signal arrives before its handler.
+//! Master and worker have the same handlers, which store a request and then write to a descriptor.
+//! Requests and descriptor belong to the process. So a forked child inherits the handlers, and only
+//! resets the requests while the signals are blocked. Because nothing is installed in the child,
+//! nothing can fail there, and no signal arrives before its handler.
 //!
 //! A child that becomes a new binary keeps the handlers until `exec`; it gives up the handlers of
-//! the stop signals before.
+//! the stop signals earlier.
 //!
 //! Master and worker handle TERM, INT, QUIT and USR1. A master also handles HUP, USR2, WINCH and
 //! CHLD, which a worker ignores. A worker gets IO when its liveness pipe changes.
@@ -44,7 +44,7 @@ static STATE: SignalState = SignalState {
     wake_fd: AtomicI32::new(NO_FD),
 };
 
-/// The commands to this process as a master that were not taken yet, a bit each.
+/// The pending commands to this process as a master, each as a bit.
 static COMMANDS: AtomicU8 = AtomicU8::new(0);
 
 /// A command to a master, besides stops and reopening.
@@ -88,7 +88,7 @@ const ALL: [c_int; 9] = [
 
 /// The process's handlers, until they are dropped.
 ///
-/// From then on these signals have no effect: signal-hook keeps its own handler in place.
+/// After that these signals have no effect, because signal-hook keeps its own handler in place.
 #[derive(Debug)]
 pub(crate) struct Handlers {
     for_all: Vec<SigId>,
@@ -96,13 +96,13 @@ pub(crate) struct Handlers {
 }
 
 impl Handlers {
-    /// Installs the handlers of any worker. Blocked signals stay blocked: a pending one may need a
-    /// handler that is not installed yet.
+    /// Installs the handlers that every worker needs. Blocked signals stay blocked, because a
+    /// pending one may need a handler that is not installed yet.
     pub(crate) fn install() -> Result<Self> {
         if IN_USE.swap(true, Ordering::AcqRel) {
             return Err(Error::InUse);
         }
-        // From here on, an early return removes what was installed.
+        // From here on, an early return removes the handlers that were installed.
         let mut handlers = Self {
             for_all: Vec::with_capacity(STOPS.len() + 2),
             for_a_master: Vec::new(),
@@ -131,7 +131,7 @@ impl Handlers {
         Ok(())
     }
 
-    /// In a forked child, whose signals are still blocked: drops the requests to its parent.
+    /// Drops the requests to the parent, in a forked child whose signals are still blocked.
     pub(crate) fn inherit(&mut self) {
         for id in self.for_a_master.drain(..) {
             low_level::unregister(id);
@@ -140,7 +140,7 @@ impl Handlers {
     }
 
     /// Keeps the handlers for the life of the process, and unblocks the signals of a worker without
-    /// a master. The application may wait for the others, which it has blocked.
+    /// a master. Other signals stay blocked, because the application may wait for them.
     pub(crate) fn keep_for_solo(self) {
         mem::forget(self);
         mask(libc::SIG_UNBLOCK, &SOLO);
@@ -150,7 +150,7 @@ impl Handlers {
 impl Drop for Handlers {
     fn drop(&mut self) {
         for id in self.for_all.drain(..).chain(self.for_a_master.drain(..)) {
-            // Returns when no other thread is in the handler any more.
+            // This call returns when no other thread runs the handler any more.
             low_level::unregister(id);
         }
         reset();
@@ -168,7 +168,7 @@ pub(crate) fn take_commands() -> Commands {
     Commands(COMMANDS.swap(0, Ordering::SeqCst))
 }
 
-/// Some commands, in no order: signals of different numbers have none.
+/// A set of commands. It has no order, because signals of different numbers have none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commands(u8);
 
@@ -192,8 +192,8 @@ pub(crate) fn stop_if_parent_gone() {
 
 /// Makes the handlers write to `fd`, and writes to it at once if there was a request before.
 ///
-/// A descriptor that was set before stays open. A handler on another thread may be about to write
-/// to it, and must not find another file under its number.
+/// An earlier descriptor stays open. A handler on another thread may be about to write to it, and
+/// must not find another file under its number.
 pub(crate) fn set_wake_fd(fd: OwnedFd) {
     let fd = fd.into_raw_fd();
     if STATE.set_wake_fd(fd) {
@@ -210,9 +210,9 @@ fn wake(fd: Option<RawFd>) {
     }
 }
 
-/// In a forked child that is about to become another program, with the signals still blocked: from
-/// here on a stop signal ends the child, as it ends any program that has just been started. A signal
-/// that has come since the fork ends it now.
+/// Restores the default effect of stop signals, in a forked child that is about to become another
+/// program. Its signals must still be blocked. After that a stop signal ends the child, like any
+/// program that was just started. If one has come since the fork, it ends the child now.
 pub(crate) fn restore_default_stops() {
     for (signal, _) in STOPS {
         // SAFETY: signal(2) may be called between fork and exec; the child has no other thread.
@@ -226,7 +226,7 @@ pub(crate) fn block() {
     mask(libc::SIG_BLOCK, &ALL);
 }
 
-/// Unblocks them, which delivers the pending ones.
+/// Unblocks the signals that this module handles, which delivers the pending ones.
 pub(crate) fn unblock() {
     mask(libc::SIG_UNBLOCK, &ALL);
 }
@@ -240,7 +240,7 @@ const fn bit(command: Command) -> u8 {
     1 << command as u8
 }
 
-/// Drops all requests and closes the descriptor. No handler may be able to run meanwhile.
+/// Drops all requests and closes the descriptor. No handler may run meanwhile.
 fn reset() {
     STATE.stop.store(0, Ordering::SeqCst);
     STATE.reopen_count.store(0, Ordering::SeqCst);

@@ -9,12 +9,13 @@ use crate::{exit::ExitCause, slot::Slot, stop::Stop};
 pub(crate) trait Spawn {
     type Child: Child;
 
-    /// The needs of a worker that continues in this very function. [`Infallible`] for threads.
+    /// The values that a worker needs to continue in this very function, after a fork.
+    /// [`Infallible`] for threads.
     ///
     /// [`Infallible`]: std::convert::Infallible
     type Forked;
 
-    /// The action in the error of a failed first start.
+    /// The action that is named in the error of a failed first start.
     const DOING: &'static str;
 
     fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Self::Child, Self::Forked>>;
@@ -22,15 +23,15 @@ pub(crate) trait Spawn {
     /// Does the work of a worker in a process of its own, and ends that process.
     fn run_forked(self, slot: Slot, forked: Self::Forked) -> !;
 
-    /// Drops what only further workers would need. None is started any more.
+    /// Drops what only further workers would need, because no more are started.
     fn close(&mut self);
 }
 
 /// The two sides of a start.
 pub(crate) enum Spawned<C, F> {
-    /// In the master.
+    /// The result in the master.
     Child(C),
-    /// In the worker.
+    /// The result in the worker.
     Forked(F),
 }
 
@@ -41,32 +42,33 @@ pub(crate) trait Child {
 
     fn stop(&self, stop: Stop);
 
-    /// Reports to it that another worker serves in its place from now on. A stop follows.
+    /// Reports to the worker that another one serves in its place from now on. A stop follows.
     fn replace(&self);
 
-    /// Ends it at once. A thread gets a fast stop instead.
+    /// Ends the worker at once. A thread gets a fast stop instead.
     fn kill(&self);
 
-    /// Makes it open its logs again.
+    /// Makes the worker open its logs again.
     fn reopen(&self);
 
-    /// Returns whether it has reported that it serves. To be called until it returns true.
+    /// Returns whether the worker has reported that it serves. The master calls this until it
+    /// returns true.
     fn is_ready(&mut self) -> bool;
 
     /// The descriptor that becomes readable when the worker reports that it serves. None if the
     /// self-pipe is written to instead.
     fn ready_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Returns its end once it has ended. The master calls this until then.
+    /// Returns the worker's end once it has ended. The master calls this until then.
     fn try_wait(&mut self) -> Option<End>;
 
-    /// Waits until it has ended, after `kill`. Does not wait for a thread.
+    /// Waits until the worker has ended, after `kill`. Does not wait for a thread.
     fn wait(&mut self);
 }
 
 /// The end of a worker.
 pub(crate) struct End {
     pub(crate) cause: ExitCause,
-    /// The stop that it got, if that was not from its master alone.
+    /// The stop that the worker got, if not only its master has sent it.
     pub(crate) stop: Option<Stop>,
 }

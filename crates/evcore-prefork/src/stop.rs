@@ -1,6 +1,6 @@
-//! The two ways to stop.
+//! The two kinds of stop.
 
-/// The way to stop.
+/// The kind of a stop.
 ///
 /// ```
 /// use evcore_prefork::Stop;
@@ -9,14 +9,14 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stop {
-    /// QUIT: finish the requests under way, accept no new clients.
+    /// QUIT: finish the requests under way, and accept no new clients.
     Graceful,
     /// TERM or INT: stop now. A process that has not ended a second later is killed.
     Fast,
 }
 
 impl Stop {
-    /// The harder, the greater; never 0.
+    /// A number that is greater for a harder stop, and never 0.
     pub(crate) const fn severity(self) -> u8 {
         match self {
             Self::Graceful => 1,

@@ -1,4 +1,4 @@
-//! The front: how many workers, what they do, and what the application is called for.
+//! The supervisor: its options and hooks, and its two ways to run workers.
 
 use std::{
     fmt, io,
@@ -25,7 +25,7 @@ use crate::{
     worker::Worker,
 };
 
-/// The limit on workers, as in nginx: a greater number is a mistake.
+/// The limit on workers, as in nginx. A greater number is likely a mistake.
 pub(crate) const WORKERS_MAX: usize = 1024;
 
 /// Starts workers, replaces those that end, and stops them: as processes by [`run`](Self::run), or
@@ -101,8 +101,8 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Returns whether workers of one index cannot serve clients of another, for example because
-    /// each worker has its own listener (`SO_REUSEPORT`). The default is false.
+    /// Sets whether workers of one index cannot serve clients of another, for example because each
+    /// worker has its own listener (`SO_REUSEPORT`). The default is false.
     ///
     /// It decides when a crashed worker is [replaced](crate#replacement). If its slot serves alone,
     /// the replacement is started at most 500 ms after the crashed worker, no matter how many other
@@ -130,10 +130,10 @@ impl<'a> Supervisor<'a> {
     /// Passes a descriptor on to the new binary that USR2 starts, which takes it by
     /// [`inherited`](crate::inherited). Usually that is a listener.
     ///
-    /// It is duplicated. The master closes its duplicate when a stop begins, a worker process at its
-    /// start.
+    /// The descriptor is duplicated. The master closes its duplicate when a stop begins, and a
+    /// worker process at its start.
     ///
-    /// Processes only: [`run_threads`](Self::run_threads) returns an error.
+    /// This is for processes: [`run_threads`](Self::run_threads) returns an error.
     ///
     /// # Errors
     ///
@@ -160,29 +160,31 @@ impl<'a> Supervisor<'a> {
     /// A new binary that USR2 starts inherits the mailboxes for successors. They take ten descriptors
     /// for each worker of a generation in the master, and five in each worker.
     ///
-    /// Linux only: on other systems `run` and `run_threads` return [`Error::NoMailboxes`].
+    /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
+    /// [`Error::NoMailboxes`].
     pub fn mailboxes(mut self) -> Self {
         self.mailboxes = true;
         self
     }
 
-    /// Called for each worker that was started. By then the worker runs, and may even have ended.
+    /// Sets the hook for each worker that was started. When it is called, the worker runs, and may
+    /// even have ended.
     pub fn on_start(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
         self
     }
 
-    /// Called with the error if a worker could not be started. The next attempt follows after a
-    /// [pause](crate#replacement), as after a crash.
+    /// Sets the hook for each worker that could not be started, which gets the error. The next
+    /// attempt follows after a [pause](crate#replacement), as after a crash.
     ///
-    /// The very first start of all is not retried: its error ends the supervisor.
+    /// The very first start is not retried: its error ends the supervisor.
     pub fn on_start_error(mut self, hook: impl FnMut(&WorkerInfo, &io::Error) + 'a) -> Self {
         self.hooks.on_start_error = Box::new(hook);
         self
     }
 
-    /// Called for each worker that has reported that it is [ready](Worker::ready). After the first
-    /// call the server serves. A worker that dies right after its report may be left out.
+    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). After the
+    /// first call the server serves. A worker that dies right after its report may be left out.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -198,13 +200,13 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Called for each worker that cannot be ended: a process that lives a second after it was
-    /// killed, or a thread that runs a second after [`Stop::Fast`](crate::Stop::Fast).
+    /// Sets the hook for each worker that cannot be ended: a process that lives a second after it
+    /// was killed, or a thread that runs a second after [`Stop::Fast`](crate::Stop::Fast).
     ///
-    /// The worker keeps its slot until it ends. [`on_exit`](Self::on_exit) is called then. When the
-    /// workers of three reloads are stuck, a further reload is [refused](Reload::Stuck).
+    /// The worker keeps its slot until it ends, and then [`on_exit`](Self::on_exit) is called. When
+    /// the workers of three reloads are stuck, a further reload is [refused](Reload::Stuck).
     ///
-    /// Not called for threads when the supervisor stops: they are [abandoned].
+    /// It is not called for threads when the supervisor stops, because they are [abandoned].
     ///
     /// [abandoned]: crate::ExitCause::Abandoned
     pub fn on_stuck(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
@@ -212,43 +214,45 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Called for each worker that has ended, before its replacement is started. Release what the
-    /// worker held in shared memory here: with `evcore-balancer`, by
+    /// Sets the hook for each worker that has ended. It is called before the replacement is
+    /// started. Use it to release what the worker held in shared memory: with `evcore-balancer`, by
     /// `group.release_dead(WorkerId::from_slot(exit.worker.slot))`.
     pub fn on_exit(mut self, hook: impl FnMut(&WorkerExit) + 'a) -> Self {
         self.hooks.on_exit = Box::new(hook);
         self
     }
 
-    /// Called as a reload (HUP) makes progress.
+    /// Sets the hook for the progress of a reload (HUP).
     pub fn on_reload(mut self, hook: impl FnMut(Reload) + 'a) -> Self {
         self.hooks.on_reload = Box::new(hook);
         self
     }
 
-    /// Called at USR1, before the workers get it. Reopen the master's own logs here.
+    /// Sets the hook for USR1. It is called before the workers get the signal. Use it to reopen the
+    /// master's own logs.
     pub fn on_reopen(mut self, hook: impl FnMut() + 'a) -> Self {
         self.hooks.on_reopen = Box::new(hook);
         self
     }
 
-    /// Called as an upgrade (USR2) makes progress. If the workers are threads, it is called with
+    /// Sets the hook for the progress of an upgrade (USR2). If the workers are threads, it gets
     /// [`Upgrade::Unsupported`].
     pub fn on_upgrade(mut self, hook: impl FnMut(&Upgrade) + 'a) -> Self {
         self.hooks.on_upgrade = Box::new(hook);
         self
     }
 
-    /// Called when a stop of the server begins, and again when a graceful one becomes fast. The workers
-    /// get it afterwards.
+    /// Sets the hook for a stop of the server. It is called when a stop begins, and again when a
+    /// graceful one becomes fast. The workers get the stop afterwards.
     pub fn on_stop(mut self, hook: impl FnMut(Stop) + 'a) -> Self {
         self.hooks.on_stop = Box::new(hook);
         self
     }
 
-    /// Called when this much time has passed since this call, and since the hook was called. It wakes the
-    /// master, which otherwise sleeps until something happens. The next call of this method replaces the
-    /// hook. More than a year counts as a year.
+    /// Sets the hook for regular work. It is called when the interval has passed since this call or
+    /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
+    /// event comes. The next call of this method replaces the hook. More than a year counts as a
+    /// year.
     ///
     /// # Panics
     ///
@@ -317,8 +321,8 @@ impl<'a> Supervisor<'a> {
     /// Runs the workers as threads of this process, and returns after they have been stopped. The
     /// calling thread is the master.
     ///
-    /// Each worker calls `work`. What `work` owns is dropped when the last worker has ended and none
-    /// is started any more.
+    /// Each worker calls `work`. The values that `work` owns are dropped when the last worker has
+    /// ended and no other is started.
     ///
     /// Everything is as for [processes](Self::run), except:
     ///
@@ -335,7 +339,8 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and [`Error::ThreadsCannotUpgrade`] after [`inherit`](Self::inherit).
+    /// The errors of [`run`](Self::run), and [`Error::ThreadsCannotUpgrade`] after
+    /// [`inherit`](Self::inherit).
     ///
     /// ```
     /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};
@@ -366,7 +371,8 @@ impl<'a> Supervisor<'a> {
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
-        // Taken in any case: if nobody reads them here, they are closed, and no worker inherits them.
+        // The mailboxes are taken in any case. If this supervisor does not use them, they are
+        // closed, and no worker inherits them.
         let inherited = upgrade::inherited_mailboxes()?;
         if !self.mailboxes {
             return Ok(None);

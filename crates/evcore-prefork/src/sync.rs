@@ -1,6 +1,6 @@
-//! The atomics and the lock of `signal_state.rs` and `thread_channel.rs`, here the standard library's.
-//! The models of `tests/loom_*.rs` replace them by loom's: the shipped state of signals is a static,
-//! and loom's atomics cannot be in one.
+//! The atomics and the lock of `signal_state.rs` and `thread_channel.rs`, here the standard
+//! library's. The models of `tests/loom_*.rs` replace them by loom's. They include the files,
+//! because the shipped state of signals is a static, which cannot have loom's atomics.
 
 pub(crate) use std::sync::{
     Mutex, MutexGuard,

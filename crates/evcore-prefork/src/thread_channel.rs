@@ -1,8 +1,8 @@
 //! The channel on which the master and a worker that is a thread report to each other.
 //!
 //! `tests/loom_thread_channel.rs` includes this file, runs it over loom's lock and atomics, and
-//! replaces single steps by wrong ones. That is why the fields are `pub(crate)`, and why it names no
-//! other part of the crate but `exit.rs`, `sync.rs` and `wake.rs`.
+//! replaces single steps by wrong ones. So the fields are `pub(crate)`, and the file uses only
+//! `exit.rs`, `sync.rs` and `wake.rs` of the crate.
 
 use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
@@ -15,17 +15,17 @@ use crate::{
     wake::Wake,
 };
 
-/// Shared by one worker, which `W` wakes, and its master, which `M` wakes.
+/// The channel of one worker, which `W` wakes, and its master, which `M` wakes.
 #[derive(Debug)]
 pub(crate) struct ThreadChannel<W = OwnedFd, M = UnixStream> {
-    /// As in `SignalState`: 0 if no stop was requested.
+    /// The severity of the stop, as in `SignalState`; 0 if none was requested.
     pub(crate) severity: AtomicU8,
     pub(crate) reopen_count: AtomicU32,
-    /// The waker of the worker. The master stores a request before it takes this lock, the worker
-    /// looks for requests after it has released it.
+    /// The waker of the worker. The master stores a request before it takes this lock. The worker
+    /// looks for requests after it has released the lock.
     pub(crate) worker: Mutex<Option<W>>,
     pub(crate) is_ready: AtomicBool,
-    /// The cause of the worker's end. None while it runs, and once its end was taken.
+    /// The cause of the worker's end. None while the worker runs, and after the cause was taken.
     pub(crate) end: Mutex<Option<ExitCause>>,
     /// Wakes the master.
     pub(crate) master: Arc<M>,
@@ -79,7 +79,7 @@ impl<W: Wake, M: Wake> ThreadChannel<W, M> {
         self.reopen_count.load(Ordering::Acquire)
     }
 
-    /// From now on each request wakes `worker`, and at once if there was one before.
+    /// Makes each request wake `worker`. An earlier request wakes it at once.
     pub(crate) fn set_wake(&self, worker: W) {
         *lock(&self.worker) = Some(worker);
         if self.severity() != 0 || self.reopen_count() != 0 {

@@ -24,9 +24,9 @@ use crate::{
 
 /// Starts threads that run `work`.
 pub(crate) struct Threads<F> {
-    /// None once no worker is started any more.
+    /// The work; none once no more workers are started.
     work: Option<Arc<F>>,
-    /// Workers of a generation.
+    /// Number of workers in a generation.
     workers: usize,
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
@@ -70,12 +70,14 @@ impl<F: Fn(Worker) -> i32 + Send + Sync + 'static> Spawn for Threads<F> {
         let work = work.expect("no worker is started after a stop");
         let ended = Arc::clone(&channel);
         let name = format!("worker-{}", slot.index);
-        // A thread inherits the mask of the one that starts it: so signals reach the master alone.
+        // A thread inherits the mask of its creator. The signals are blocked, so that they reach
+        // the master alone.
         signals::block();
         let thread = thread::Builder::new().name(name).spawn(move || {
             worker.apply(affinity.as_ref());
             let result = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
-            // Before the end is reported: what `work` owns is dropped with the last worker.
+            // The work is dropped before the end is reported, because its values must end with the
+            // last worker.
             drop(work);
             ended.end(match result {
                 Ok(code) => ExitCause::Exited(code),
@@ -103,7 +105,7 @@ impl<F: Fn(Worker) -> i32 + Send + Sync + 'static> Spawn for Threads<F> {
 #[derive(Debug)]
 pub(crate) struct Thread {
     channel: Arc<ThreadChannel>,
-    /// None once it was joined.
+    /// The thread; none once it was joined.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -137,7 +139,7 @@ impl Child for Thread {
 
     fn try_wait(&mut self) -> Option<End> {
         let cause = self.channel.take_end()?;
-        // To report its end is the last that a thread does.
+        // Reporting its end is a thread's last action, so this does not wait for long.
         let _ = self.thread.take().map(JoinHandle::join);
         Some(End { cause, stop: None })
     }

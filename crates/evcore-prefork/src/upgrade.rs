@@ -66,16 +66,16 @@ pub enum Upgrade {
     Unsupported,
     /// The new binary is about to be started. Now rename a pid file, as nginx does to `.oldbin`.
     Starting,
-    /// The new binary runs under this process id. This master goes on until it is stopped.
+    /// The new binary runs under this process id. This master keeps running until it is stopped.
     Started(NonZeroU32),
-    /// The new binary could not be started, or a fast stop came first.
+    /// The new binary could not be started, or a fast stop came before.
     Failed(io::Error),
-    /// The new binary has ended, and this master goes on. If its workers were stopped by WINCH,
-    /// new ones are started.
+    /// The new binary has ended, and this master keeps running. If its workers were stopped by
+    /// WINCH, new ones are started.
     Ended(ExitStatus),
 }
 
-/// `the new binary is process 4711`, for a log.
+/// Prints, for example, `the new binary is process 4711`, for a log.
 impl fmt::Display for Upgrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -90,7 +90,8 @@ impl fmt::Display for Upgrade {
 }
 
 /// Takes the descriptors that this process inherits from an older binary, in the order in which
-/// that one [passed them on](crate::Supervisor::inherit). Empty if this is not a new binary.
+/// that one [passed them on](crate::Supervisor::inherit). The list is empty if this is not a new
+/// binary.
 ///
 /// From now on this process owns them, and `exec` closes them. Call it once, at the start, before
 /// other descriptors are opened.
@@ -113,8 +114,8 @@ pub fn inherited() -> Result<Vec<OwnedFd>> {
     take_inherited(INHERITED, &TAKEN)
 }
 
-/// Takes the mailboxes that this process inherits. Empty without mailboxes, and once they were
-/// taken.
+/// Takes the mailboxes that this process inherits. The list is empty without mailboxes, and after
+/// the first call.
 pub(crate) fn inherited_mailboxes() -> Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.load(Ordering::Acquire) {
@@ -152,7 +153,7 @@ fn take_inherited(variable: &'static str, taken: &AtomicBool) -> Result<Vec<Owne
 /// ```
 #[must_use]
 pub fn parent_binary_alive() -> bool {
-    // A process whose parent dies gets another one: so the id cannot have passed to a stranger.
+    // A process whose parent dies gets another parent, so no other process can have this id.
     let parent = getppid().map(|pid| pid.as_raw_nonzero().to_string());
     parent.is_some_and(|parent| env::var_os(PARENT).is_some_and(|id| id == *parent))
 }
@@ -181,7 +182,8 @@ fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
     Ok(numbers)
 }
 
-/// This program as it was started. Its file may be another one when it is started again.
+/// This program, with the arguments of its start. Another file may have replaced its file when it
+/// is started again.
 #[derive(Debug)]
 pub(crate) struct Binary {
     program: PathBuf,
@@ -192,12 +194,13 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// To be called before the file is replaced: afterwards the system may return another name.
+    /// Call it before the file is replaced, because afterwards the system may return another name.
     pub(crate) fn this_one(inherited: Vec<OwnedFd>, mailboxes: Option<Arc<Table>>) -> Self {
         let mut arguments = env::args_os();
         let first = arguments.next().unwrap_or_default();
         Self {
-            // If the system does not provide it, the name that it was called by.
+            // If the system does not know the path, the name by which the program was called is
+            // used.
             program: env::current_exe().unwrap_or_else(|_| first.into()),
             arguments: arguments.collect(),
             inherited,
@@ -239,14 +242,14 @@ impl Binary {
         true
     }
 
-    /// Closes what a new binary would inherit: none is started any more.
+    /// Closes what a new binary would inherit, because none is started any more.
     pub(crate) fn close(&mut self) {
         self.inherited.clear();
         self.mailboxes = None;
     }
 
     /// Starts the new binary, unless a fast stop was requested. A TERM or INT for the whole process
-    /// group may have come before there was a child to end.
+    /// group may have come before the child existed.
     fn spawn(&self) -> io::Result<Child> {
         // The child inherits the mask, so a signal to it stays pending until it has other handlers.
         // The handlers of this process would store the request in memory that exec discards.
@@ -259,7 +262,7 @@ impl Binary {
         child
     }
 
-    /// To be spawned with the signals blocked.
+    /// The command of the new binary. Spawn it with the signals blocked.
     fn command(&self) -> Command {
         let mut numbers: Vec<RawFd> = self.inherited.iter().map(AsRawFd::as_raw_fd).collect();
         let mailboxes = self.mailboxes.iter().flat_map(|table| table.numbers());
@@ -276,7 +279,8 @@ impl Binary {
         // service manager's watchdog are for any process of the service.
         command.env_remove("WATCHDOG_PID");
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
-        // The first binary decides; a newer one has the variables only if it left them.
+        // The first binary decides whether the variables are removed. A newer binary has them only
+        // if it left them.
         if env::var_os(INHERITED).is_none() && !activation::is_for_this_process() {
             for variable in activation::VARIABLES {
                 command.env_remove(variable);
@@ -299,7 +303,7 @@ fn list(numbers: &[RawFd]) -> String {
     words.join(",")
 }
 
-/// Keeps a descriptor open across exec. To be called in the child only.
+/// Keeps a descriptor open across exec. It must be called only in the child.
 fn pass_on(number: RawFd) -> io::Result<()> {
     // SAFETY: `Binary` holds it open, and this child is a copy of its process.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };

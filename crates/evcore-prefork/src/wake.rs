@@ -1,4 +1,4 @@
-//! A worker that is a thread and its master end each other's wait.
+//! Wake-ups with which a worker that is a thread and its master end each other's wait.
 
 use std::{
     io::Write,
@@ -7,7 +7,8 @@ use std::{
 
 /// Something whose reader waits for a wake-up.
 pub(crate) trait Wake {
-    /// Ends the present or the next wait. Fails silently: a full pipe has woken its reader already.
+    /// Ends the present or the next wait. Errors are ignored, because a full pipe has woken its
+    /// reader already.
     fn wake(&self);
 }
 

@@ -53,23 +53,23 @@ pub struct Worker {
     mailboxes: Option<Mailboxes>,
 }
 
-/// The way in which a worker gets requests and reports to its master.
+/// The link between a worker and its master, for requests and reports.
 #[derive(Debug)]
 pub(crate) enum MasterLink {
-    /// By signals; there is no master.
+    /// The worker has no master, and gets signals.
     Solo,
-    /// By signals, and over the liveness pipe.
+    /// The worker gets signals, and reports over the liveness pipe.
     Process,
     Thread(Arc<ThreadChannel>),
 }
 
 impl Worker {
-    /// A worker without a master: this process, with index 0.
+    /// Creates a worker without a master: this process, with index 0.
     ///
     /// Use it to serve in the first process, with the code that workers run. The process may have
     /// threads. The signal handlers stay for the life of the process. TERM, INT, QUIT and USR1 are
-    /// unblocked for the calling thread. All other signals keep their effect, and stay blocked if
-    /// they were, also those that a master handles.
+    /// unblocked for the calling thread. All other signals, including those that a master handles,
+    /// keep their effect, and stay blocked if they were.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Worker {
         Ok(Self::new(slot, 1, MasterLink::Solo))
     }
 
-    /// The worker of a slot in a table of this many workers a row.
+    /// The worker of a slot in a table with this many workers in a row.
     pub(crate) fn new(slot: Slot, workers: usize, link: MasterLink) -> Self {
         Self {
             index: WorkerIndex::new(slot.index),
@@ -112,7 +112,8 @@ impl Worker {
         self.mailboxes = Some(mailboxes);
     }
 
-    /// The mailboxes of all workers, if the supervisor [has them](crate::Supervisor::mailboxes).
+    /// The mailboxes of all workers; `None` unless the supervisor [has
+    /// them](crate::Supervisor::mailboxes).
     #[must_use]
     pub fn mailboxes(&self) -> Option<&Mailboxes> {
         self.mailboxes.as_ref()
@@ -236,8 +237,9 @@ impl Worker {
         }
     }
 
-    /// Why this worker does not run on the CPUs of its [affinity](crate::Supervisor::affinity), if
-    /// it does not: they were taken from the process after the affinity was made.
+    /// The reason why this worker does not run on the CPUs of its
+    /// [affinity](crate::Supervisor::affinity); `None` if it does. It fails if the CPUs were taken
+    /// from the process after the affinity was made.
     #[must_use]
     pub fn affinity_error(&self) -> Option<&Error> {
         self.affinity_error.as_ref()
@@ -246,11 +248,11 @@ impl Worker {
     /// Makes each stop and each USR1 wake your event loop: eight bytes (the number 1 in native byte
     /// order) are written to `fd`. In a process the signal handler writes them.
     ///
-    /// `fd` is what the loop watches, or the other end of it: a poller's waker, an eventfd, a pipe,
-    /// a socket. With evcore it is the `descriptor()` of the loop's handle, and a `Step::Woken`
-    /// follows. If there was a request before this call, `fd` is written to at once, so no request
-    /// is missed. `fd` is duplicated; the duplicate stays open as long as the worker lives. A second
-    /// call replaces the descriptor of the first.
+    /// `fd` is a descriptor that the loop watches, or its other end: a poller's waker, an eventfd,
+    /// a pipe, a socket. With evcore it is the `descriptor()` of the loop's handle, and a
+    /// `Step::Woken` follows. If there was a request before this call, `fd` is written to at once,
+    /// so no request is missed. `fd` is duplicated; the duplicate stays open as long as the worker
+    /// lives. A second call replaces the descriptor of the first.
     ///
     /// # Errors
     ///

@@ -5,9 +5,9 @@ use std::fmt;
 /// The number of a worker in its generation, from 0 to one less than the number of workers.
 ///
 /// A replacement has the index of the worker it replaces. During a reload an old worker and a new
-/// one have the same index. So it may choose what both can share, such as a listener. What each
-/// worker needs for itself, such as a line of shared memory, is chosen by the
-/// [slot](crate::Worker::slot). For that reason an index is not a number:
+/// one have the same index. So use it to choose what both can share, such as a listener. Use the
+/// [slot](crate::Worker::slot) for state that each worker needs for itself, such as a line of
+/// shared memory. For that reason an index is not a plain number:
 ///
 /// ```compile_fail,E0308
 /// # fn doc(worker: &evcore_prefork::Worker) {

@@ -2,7 +2,7 @@
 //! over loom's atomics.
 //!
 //! At the end the worker must be woken, by the request or by itself. Each mutant leaves one step
-//! out, and must be caught.
+//! out, which loom must find.
 
 #![cfg(evcore_loom)]
 
@@ -22,7 +22,7 @@ use sync::{AtomicI32, AtomicU8, AtomicU32, Ordering};
 
 const FD: i32 = 5;
 
-/// The steps of both sides: those that ship, or one of them done wrongly.
+/// The steps of both sides. A mutant has one wrong step.
 #[derive(Clone, Copy)]
 struct Steps {
     request: fn(&SignalState) -> Option<i32>,
@@ -42,7 +42,7 @@ fn state() -> SignalState {
     }
 }
 
-/// At least one side writes to the descriptor.
+/// Asserts that at least one side writes to the descriptor.
 fn the_worker_is_woken(steps: Steps) {
     loom::model(move || {
         let state = Arc::new(state());

@@ -1,10 +1,10 @@
 //! Every interleaving of a worker that is a thread with its master: the file that ships, over loom's
 //! lock and atomics.
 //!
-//! Each side sleeps until the other has woken it for what it waits for. A lost wake-up leaves it asleep
-//! for ever, which loom reports as a deadlock. What a side did before its report is modelled by a cell
-//! that is not atomic: loom fails if the other side's access to it is not ordered. Each mutant does one
-//! step wrongly, and must be caught.
+//! Each side sleeps until the other wakes it. A lost wake-up leaves it asleep for ever, which loom
+//! reports as a deadlock. The work of a side before its report is modelled by a cell that is not
+//! atomic: loom fails if the other side's access to it is not ordered. Each mutant has one wrong
+//! step, which loom must find.
 
 #![cfg(evcore_loom)]
 #![allow(unsafe_code, reason = "the test shares a cell between threads")]
@@ -25,7 +25,8 @@ mod sync {
     };
 }
 
-// The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.
+// The `Arc` is the standard library's, because loom's panics when it is dropped after a deadlock,
+// which aborts.
 use std::sync::Arc;
 
 use exit::ExitCause;
@@ -35,7 +36,7 @@ use wake::Wake;
 
 type Channel = thread_channel::ThreadChannel<Arc<Parker>, Parker>;
 
-/// Where one side sleeps. A wake-up lasts until a wait has consumed it.
+/// The place where one side sleeps. A wake-up lasts until a wait has consumed it.
 #[derive(Default)]
 struct Parker {
     woken: Mutex<bool>,
@@ -89,7 +90,7 @@ impl Model {
         })
     }
 
-    /// loom only has to see the accesses.
+    /// Writes to the cell. Only the access counts, for loom.
     fn write_done(&self) {
         self.done.with_mut(|_| ());
     }
@@ -99,7 +100,7 @@ impl Model {
     }
 }
 
-/// The steps of both sides: those that ship, or one of them done wrongly.
+/// The steps of both sides. A mutant has one wrong step.
 #[derive(Clone, Copy)]
 struct Steps {
     stop: fn(&Channel, u8),
@@ -129,7 +130,7 @@ impl Steps {
         });
     }
 
-    /// A worker that sleeps, after it has set what wakes it, gets a stop and what came before it.
+    /// A worker that sleeps gets a stop, and sees the work before it.
     fn assert_a_stop_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -144,7 +145,7 @@ impl Steps {
         });
     }
 
-    /// A request ends the wait of a worker that looks for it only then.
+    /// A request ends the wait of a worker that looks for requests only after its wait.
     fn assert_a_request_wakes(self, request: fn(Self, &Model)) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -155,7 +156,7 @@ impl Steps {
         self.check(worker, request);
     }
 
-    /// A worker that sleeps gets a request to open the logs again, and what came before it.
+    /// A worker that sleeps gets a request to open the logs again, and sees the work before it.
     fn assert_a_reopen_arrives(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.set_wake)(&model.channel, Arc::clone(&model.worker));
@@ -170,7 +171,7 @@ impl Steps {
         });
     }
 
-    /// A master that sleeps learns that the worker is ready, and gets what came before.
+    /// A master that sleeps finds that the worker is ready, and sees the work before that.
     fn assert_a_ready_worker_is_reported(self) {
         let worker = |steps: Self, model: &Model| {
             model.write_done();
@@ -184,7 +185,8 @@ impl Steps {
         });
     }
 
-    /// A master that sleeps learns how the worker ended, also right after that one was ready.
+    /// A master that sleeps gets the cause of the worker's end, also right after the worker was
+    /// ready.
     fn assert_an_end_is_reported(self) {
         let worker = |steps: Self, model: &Model| {
             (steps.ready)(&model.channel);

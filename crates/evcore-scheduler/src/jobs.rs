@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use evcore_timer::{TimerHeap, TimerQueue};
 
-/// When a job runs, in ticks.
+/// The time at which a job runs, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schedule {
     Once(u64),
@@ -256,7 +256,7 @@ enum Work<R> {
     Waiting(R),
     /// The thread has the closure.
     Running,
-    /// In its last run, or the slot is free.
+    /// The job is in its last run, or the slot is free.
     Cancelled,
 }
 

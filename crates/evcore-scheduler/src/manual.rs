@@ -18,7 +18,7 @@ pub struct ManualTime {
     report: Option<Box<Report>>,
 }
 
-/// Called with a job that panicked, and with its panic payload.
+/// The report, which is called with a job that panicked, and with its panic payload.
 type Report = dyn FnMut(&Job, Box<dyn Any + Send>) + Send;
 
 impl ManualTime {
@@ -32,14 +32,14 @@ impl ManualTime {
     /// Moves the time forward, and runs the jobs that become due meanwhile, on this thread.
     ///
     /// Time stops at the deadline of each job, so that a periodic job runs once for each of its
-    /// periods. A duration of zero runs what is due now. If the scheduler was dropped, only the time
-    /// moves.
+    /// periods. A duration of zero runs what is due now. After the scheduler was dropped, only the
+    /// time moves.
     ///
     /// A job that moves itself to the present time again and again never lets this method return.
     ///
     /// # Panics
     ///
-    /// With the first panic of a job, after all jobs have run, unless there is a
+    /// With the payload of the first job that panicked, after all jobs have run, unless there is a
     /// [handler](Self::set_panic_handler). The job that panicked is cancelled.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.shared.tick_after(duration);

@@ -29,8 +29,9 @@ use crate::{
 ///
 /// # Guarantees
 ///
-/// - No job runs early. Jobs run in the order of their times, and jobs with equal times in the order
-///   in which they got them: when a job is added or moved, and, if it is periodic, when it runs.
+/// - No job runs early. Jobs run in the order of their times. Jobs with equal times run in the
+///   order in which they got them: when they were added or moved, or, if they are periodic, when
+///   they last ran.
 /// - A periodic job that missed several periods runs once for all of them, and then keeps to its
 ///   grid, as Go's tickers do.
 /// - A job that panics is reported and cancelled; the thread and the other jobs continue.
@@ -199,7 +200,7 @@ impl Drop for Scheduler {
             return;
         };
         if thread.thread().id() != this_thread() {
-            // It catches the panics of all jobs, so it does not panic itself.
+            // The thread catches the panics of all jobs, so it does not panic itself.
             let _ = thread.join();
         }
     }

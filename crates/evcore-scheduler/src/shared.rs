@@ -31,7 +31,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// Without a thread, at tick 0 until it is moved.
+    /// Creates the state of a scheduler without a thread, whose time is tick 0 until it is moved.
     pub(crate) fn manual() -> Self {
         Self {
             manual: Some(AtomicU64::new(0)),

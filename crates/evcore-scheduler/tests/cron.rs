@@ -168,8 +168,8 @@ fn cron_sleeps_once_between_two_runs() {
     assert!(strace.status().unwrap().success());
     let trace = fs::read_to_string(trace).unwrap();
     let sleeps = trace.matches("ETIMEDOUT").count();
-    // Fewer on a slow machine, where one run may serve two times; one more if the last run ends when
-    // the next sleep begins.
+    // There are fewer sleeps on a slow machine, where one run may serve two times. There is one
+    // more if the last command ends after the next sleep has begun.
     assert!((1..=RUNS + 1).contains(&sleeps), "{trace}");
     for call in ["nanosleep", "epoll", "select"] {
         assert!(!trace.contains(call), "{trace}");

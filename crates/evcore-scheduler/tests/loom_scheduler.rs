@@ -66,7 +66,7 @@ fn a_job_moved_to_now_ends_the_sleep_for_its_old_time() {
         let runs = Runs::default();
         let from_job = runs.clone();
         let job = scheduler.after(LONG, move |_| from_job.add_one());
-        // Before the instant at which time stands still.
+        // This instant is before the one at which time stands still.
         assert!(job.move_to(Instant::now() - Duration::from_secs(1)));
         runs.wait_for(1);
     });

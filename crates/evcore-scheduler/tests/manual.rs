@@ -44,7 +44,7 @@ fn jobs_run_when_the_time_is_moved_in_the_order_of_their_times() {
 }
 
 #[test]
-fn jobs_with_equal_times_run_in_the_order_in_which_they_got_them() {
+fn jobs_with_equal_times_run_in_the_order_of_the_calls() {
     let (scheduler, mut time) = Scheduler::manual();
     let (job, ran) = recorder();
     scheduler.every(5 * SECOND, job("often"));
@@ -109,7 +109,7 @@ fn a_job_that_sets_its_own_period_keeps_it() {
         period *= 2;
         assert!(job.set_period(period));
     });
-    // After 1, 3, 7, 15 and 31 seconds.
+    // The runs come after 1, 3, 7, 15 and 31 seconds.
     time.advance(40 * SECOND);
     assert_eq!(ran.try_iter().count(), 5);
 }

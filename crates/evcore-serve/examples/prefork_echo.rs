@@ -11,7 +11,8 @@ use std::{env, error::Error, io, io::ErrorKind, mem, time::Duration};
 const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is silent is closed
 
-/// The version of what a worker gives to its successor with a client: the bytes to send back.
+/// The version of the state that a worker gives to its successor with a client: the bytes to send
+/// back.
 const STATE_VERSION: u32 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A worker: serves until it has to stop. An error means that its loop cannot go on.
+/// Serves as a worker until it has to stop. An error means that its loop cannot go on.
 fn work(mut worker: Worker) -> evcore::Result<()> {
     let mut clients = Connections::new();
     while worker.next_turn()? {
@@ -69,7 +70,7 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Clients) {
     }
 }
 
-/// Sends back what arrives until a call would block. That is an error, and so is the end.
+/// Sends back the bytes that arrive, until a call would block. That is an error, and so is the end.
 fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -79,6 +80,6 @@ fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::
                 n => rest.extend_from_slice(&buffer[..n]),
             }
         }
-        rest.drain(..stream.send(ev, rest)?); // perhaps not all of it
+        rest.drain(..stream.send(ev, rest)?); // perhaps only a part
     }
 }

@@ -2,19 +2,20 @@
 //!
 //!     cargo run --release --example proxy -- --listen 127.0.0.1:7007 --to 127.0.0.1:80
 //!
-//! While one side does not read, the other is not read from. The end of one is passed on to the other.
-//! QUIT stops it gracefully. More options: `--workers N`, `--connect-timeout S`, `--idle-timeout S`;
-//! `--send-proxy` begins each connection with the client's address (the PROXY protocol, version 2).
+//! While one side does not read, the proxy does not read from the other. It passes the end of one
+//! on to the other. QUIT stops it gracefully. More options: `--workers N`, `--connect-timeout S`,
+//! `--idle-timeout S`; `--send-proxy` begins each connection with the client's address (the PROXY
+//! protocol, version 2).
 use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Step, Stream};
 use evcore::{Ready, Timer, Token, net::SplicePipe};
 use evcore_serve::{Server, Worker};
 use proxy_header::{ProxiedAddress, ProxyHeader};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// The timer of a session, at its client's token: first for connecting, then for being idle.
+/// The timer of a session, at its client's token: first for the connect, then for idle time.
 const TIMEOUT: Timer = Timer::new(0);
 
-/// A side of a session: what was received from it and not yet sent to the other.
+/// A side of a session: the bytes that were received from it and not yet sent to the other.
 #[derive(Default)]
 struct Side {
     ends: Option<[Token; 2]>, // the client and the upstream of this session
@@ -26,7 +27,7 @@ struct Side {
 
 type End = (EdgeStream, Side);
 
-/// Moves bytes from one side to the other until that would block, or until the end is passed on.
+/// Moves bytes from one side to the other until a call would block, or until the end is passed on.
 fn forward((from, side): &mut End, (to, other): &mut End, ev: &mut EventLoop) -> io::Result<()> {
     while !side.header.is_empty() {
         side.header.drain(..to.send(ev, &side.header)?);
@@ -43,7 +44,7 @@ fn forward((from, side): &mut End, (to, other): &mut End, ev: &mut EventLoop) ->
     Ok(())
 }
 
-/// The header of the PROXY protocol for a client.
+/// Returns the header of the PROXY protocol for a client.
 fn header(new: &Accepted) -> io::Result<Vec<u8>> {
     let header = match (new.peer.tcp(), new.stream.local_addr()?.tcp()) {
         (Some(client), Some(local)) => {
@@ -65,7 +66,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// A worker. It stops when its sessions have ended, because none is marked by `set_idle`.
+    /// Serves as a worker. It stops when its sessions have ended, because none is marked by
+    /// `set_idle`.
     fn work(mut self, mut worker: Worker) -> evcore::Result<()> {
         while worker.next_turn()? {
             while let Some(step) = worker.ev.next_step() {

@@ -5,8 +5,8 @@ use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
 
 /// A connection that another worker has handed over, or that has come back because no worker took it.
 ///
-/// The loop watches it already, and reports in the next turn what has arrived meanwhile. Keep it:
-/// dropping it closes the connection, but its token stays in use until the loop ends.
+/// The loop watches it already, and reports in the next turn the bytes that have arrived meanwhile.
+/// Keep it: dropping it closes the connection, but its token stays in use until the loop ends.
 #[derive(Debug)]
 #[must_use = "its token stays in use until it is removed"]
 pub struct Arrival {
@@ -14,7 +14,7 @@ pub struct Arrival {
     pub stream: EdgeStream,
     /// The bytes that [`Worker::hand_over`](crate::Worker::hand_over) got.
     pub state: Vec<u8>,
-    /// This worker has handed it over before, and nobody has taken it.
+    /// True if this worker has handed the connection over before, and no other has taken it.
     pub is_back: bool,
 }
 
@@ -24,7 +24,8 @@ const RECEIVERS_MAX: usize = 16;
 /// The batches of one sender that a turn takes at most. Other connections wait meanwhile.
 const BATCHES_MAX: usize = 4;
 
-/// Takes the new senders out of a mailbox. What does not fit into this turn is reported again.
+/// Takes the new senders out of a mailbox. Senders that do not fit into this turn are reported
+/// again.
 pub(crate) fn open_channels(
     mailbox: &mut Mailbox,
     mut report: impl FnMut(&Error),
@@ -34,14 +35,14 @@ pub(crate) fn open_channels(
         match mailbox.next_receiver() {
             Ok(Some(receiver)) => receivers.push(receiver),
             Ok(None) => break,
-            // It is about one sender.
+            // The error concerns one sender.
             Err(error) => report(&error),
         }
     }
     receivers
 }
 
-/// Receives what a sender has sent, and appends it to `arrived`.
+/// Receives the batches of a sender, and appends their connections to `arrived`.
 ///
 /// # Errors
 ///
@@ -60,14 +61,14 @@ pub(crate) fn receive(
     Ok(())
 }
 
-/// Registers the connections of a batch, and then acknowledges it: what is acknowledged can be served.
-/// If they do not all fit, the batch goes back.
+/// Registers the connections of a batch, and then acknowledges it, so that acknowledged connections
+/// can be served. If they do not all fit, the batch goes back.
 fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
     let mut tokens = Vec::new();
     for connection in batch.connections() {
         match ev.add(connection, Interest::BOTH, Mode::Edge) {
             Ok(token) => tokens.push(token),
-            // Full, or the kernel refuses it.
+            // The loop is full, or the kernel refuses the registration.
             Err(_) => {
                 end(ev, &tokens);
                 batch.refuse();
@@ -96,7 +97,7 @@ fn end(ev: &mut EventLoop, tokens: &[Token]) {
     }
 }
 
-/// Watches a connection again that nobody has taken.
+/// Watches a connection again that no worker has taken.
 pub(crate) fn take_back(ev: &mut EventLoop, connection: Connection) -> evcore::Result<Arrival> {
     let token = ev.add(&connection, Interest::BOTH, Mode::Edge)?;
     Ok(arrival(connection, token, true))

@@ -43,7 +43,8 @@ impl AwaitedHeaders {
         }
     }
 
-    /// Returns the step that the program gets in place of `step`; `None` if a header is not complete.
+    /// Returns the step that the program gets in place of `step`, or `None` if a header is not
+    /// complete.
     pub(crate) fn handle(&mut self, step: Step, ev: &mut EventLoop) -> Option<Step> {
         match step {
             Step::Accepted(new) if self.senders.trusts(&new.peer) => self.accept(new, ev),
@@ -61,7 +62,7 @@ impl AwaitedHeaders {
         }
     }
 
-    /// Reads the header at once if it is there, and else waits for it.
+    /// Reads the header at once if it has arrived, and otherwise waits for it.
     fn accept(&mut self, mut new: Accepted, ev: &mut EventLoop) -> Option<Step> {
         let mut header = Header::default();
         let client = header.read(|buffer, how| match how {
@@ -84,14 +85,15 @@ impl AwaitedHeaders {
             listener: new.listener,
             header,
         };
-        // As for a program that cannot add a client: it is dropped, and so closed.
+        // If the client cannot be added, it is dropped, and so closed.
         if let Ok(token) = self.waiting.add(ev, new.stream, waiting) {
             ev.arm(token, TIMEOUT, self.senders.header_timeout());
         }
         None
     }
 
-    /// Takes what has arrived. A complete header makes the connection a client of the program.
+    /// Takes the bytes that have arrived. A complete header makes the connection a client of the
+    /// program.
     fn go_on(&mut self, token: Token, ev: &mut EventLoop) -> Option<Step> {
         let (stream, waiting) = self.waiting.get_mut(token)?;
         let client = waiting.header.read(|buffer, how| match how {
@@ -120,14 +122,14 @@ impl AwaitedHeaders {
     }
 
     fn report(&self, peer: &Address, header: &Header, why: &io::Error) {
-        // A load balancer that connects and closes looks whether the server is there.
+        // A load balancer that connects and closes checks whether the server runs.
         if why.kind() != ErrorKind::UnexpectedEof || !header.is_empty() {
             (self.report)(peer, why);
         }
     }
 }
 
-/// Receives bytes that stay in the socket.
+/// Receives bytes, and leaves them in the socket.
 fn peek(stream: &Stream, buffer: &mut [u8]) -> io::Result<usize> {
     let (_, received) = recv(stream.as_fd(), buffer, RecvFlags::PEEK)?;
     Ok(received)

@@ -1,7 +1,7 @@
 //! Connections that leave this worker for its successor.
 //!
-//! They go over one channel. If its receiver dies, they wait for the next one. If nobody takes them,
-//! they come back.
+//! They go over one channel. If its receiver dies, they wait for the next one. If no process takes
+//! them, they come back.
 
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use evcore_handover::{Answer, BATCH_CONNECTIONS_MAX, Connection, Error, Result, Sender};
 
-/// A departure is given up if nothing is heard of the successor for this time.
+/// The time without a message of the successor after which a departure is given up.
 ///
-/// Until the successor greets, all connections are served here. Those that are sent and not
+/// Until the successor greets, all connections are served here. Connections that were sent and not
 /// acknowledged wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The connections that wait to be sent at most. More of them in a turn would delay the others.
+/// The most connections that wait to be sent. More of them in a turn would delay the others.
 const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 
-/// The time after which a send is tried again that the kernel has no room for.
+/// The time after which a send is tried again if the kernel has no room for it.
 const ROOM_AFTER: Duration = Duration::from_millis(10);
 
 /// The departure of a worker's connections.
@@ -27,18 +27,18 @@ pub(crate) struct Departure {
     sender: Sender,
     /// Connections that have left the loop, and are not in the channel.
     waiting: Vec<Connection>,
-    /// A successor has greeted, perhaps one that has died since.
+    /// True if a successor has greeted, perhaps one that has died since.
     has_begun: bool,
-    /// The time of giving up, if nothing is heard before.
+    /// The time of giving up, unless the successor sends a message before.
     patient_until: Instant,
     /// The time at which to send again.
     retry_at: Option<Instant>,
 }
 
-/// What the answers of the successor say.
+/// The content of the successor's answers.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// Connections that are no longer here.
+    /// The number of connections that are no longer here.
     pub(crate) acknowledged: usize,
     /// Connections that the successor has refused.
     pub(crate) refused: Vec<Connection>,
@@ -56,12 +56,13 @@ impl Departure {
         })
     }
 
-    /// Opens another channel, because the channel has ended. What its receiver has not acknowledged is
-    /// sent again. Returns the number of connections that it has acknowledged at last.
+    /// Opens another channel, because the channel has ended. Connections that its receiver has not
+    /// acknowledged are sent again. Returns the number of connections that it has acknowledged at
+    /// last.
     ///
     /// # Errors
     ///
-    /// The errors of [`Sender::open`]. Then nothing has changed.
+    /// The errors of [`Sender::open`]. After an error, nothing has changed.
     pub(crate) fn reopen(
         &mut self,
         mailbox: BorrowedFd<'_>,
@@ -83,7 +84,8 @@ impl Departure {
         self.has_begun
     }
 
-    /// The number of connections that may leave in this turn. Those that stay are served meanwhile.
+    /// The number of connections that may leave in this turn. Connections that stay are served
+    /// meanwhile.
     pub(crate) fn room(&self) -> usize {
         if self.sender.is_claimed() {
             LEAVING_MAX.saturating_sub(self.waiting.len())
@@ -97,12 +99,12 @@ impl Departure {
         self.waiting.len() + self.sender.unacknowledged()
     }
 
-    /// A connection has left the loop.
+    /// Adds a connection that has left the loop.
     pub(crate) fn push(&mut self, connection: Connection) {
         self.waiting.push(connection);
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends the connections that wait, as far as the channel has room.
     ///
     /// # Errors
     ///
@@ -115,7 +117,7 @@ impl Departure {
         let before = self.sender.unacknowledged();
         let sent = self.sender.send(&mut self.waiting);
         if before == 0 {
-            // Nothing was awaited until now.
+            // No answer was awaited until now.
             self.patient_until = now + PATIENCE;
         }
         match sent {
@@ -132,7 +134,7 @@ impl Departure {
     ///
     /// # Errors
     ///
-    /// The channel has ended. `answers` has those that came before.
+    /// The channel has ended. `answers` then has the answers that came before.
     pub(crate) fn read(&mut self, now: Instant, answers: &mut Answers) -> Result<()> {
         let was_claimed = self.sender.is_claimed();
         let mut any = false;
@@ -162,7 +164,7 @@ impl Departure {
         self.patient_until <= now && self.awaits()
     }
 
-    /// The next time at which there is something to do although nothing is reported.
+    /// The next time at which the departure has work although no event is reported.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         let patience = self.awaits().then_some(self.patient_until);
         patience.into_iter().chain(self.retry_at).min()
@@ -172,7 +174,7 @@ impl Departure {
         !self.sender.is_claimed() || self.under_way() > 0
     }
 
-    /// Ends the departure. Returns the connections that nobody has taken.
+    /// Ends the departure. Returns the connections that no worker has taken.
     pub(crate) fn take_back(self) -> Vec<Connection> {
         let mut back = self.sender.take_back();
         back.extend(self.waiting);
@@ -180,7 +182,7 @@ impl Departure {
     }
 }
 
-/// Readable if there are answers.
+/// The descriptor is readable if answers have come.
 impl AsFd for Departure {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.sender.as_fd()

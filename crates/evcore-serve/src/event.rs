@@ -22,7 +22,7 @@ pub enum Event<'a> {
     Ready(&'a WorkerInfo),
     /// A worker could not be started. It is tried again.
     StartFailed(&'a WorkerInfo, &'a io::Error),
-    /// A worker has ended, as it was asked to or not.
+    /// A worker has ended, asked or unasked.
     Exited(&'a WorkerExit),
     /// A worker did not stop, although it was told to.
     Stuck(&'a WorkerInfo),
@@ -36,12 +36,12 @@ pub enum Event<'a> {
     NotNotified(&'a io::Error),
     /// In the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
-    /// In the worker: it lacks what another client needs, or does no more.
+    /// In the worker: it lacks a resource that another client needs, or the shortage has ended.
     Shortage(WorkerIndex, Shortage),
-    /// In the worker: a connection of a load balancer, from this address, was closed, because it did not
-    /// begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). This is the reason.
-    /// A connection that ended without a byte is not reported: load balancers make such ones to see
-    /// whether the server is there.
+    /// In the worker: a connection of a load balancer, from this address, was closed, because it
+    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). This is
+    /// the reason. A connection that ended without a byte is not reported: load balancers make such
+    /// connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),

@@ -1,10 +1,10 @@
-//! Connections that move from worker to worker: what a worker's loop watches for them, and what a
-//! worker does that is replaced.
+//! Connections that move from worker to worker: the sources that a worker's loop watches for them,
+//! and the departure from a worker that is replaced.
 //!
-//! A worker that gets a graceful stop while another serves in its place asks the successor first, and
-//! serves on until that greets. Then every idle connection leaves, and the others when they are idle.
-//! When none is left the loop shuts down. If no successor takes them, the loop shuts down as it does
-//! without a handover, with the connections that have come back.
+//! A worker may get a graceful stop while another serves in its place. It then asks the successor
+//! first, and serves on until that one greets. Then every idle connection leaves, and each other
+//! one when it is idle. When none is left the loop shuts down. If no successor takes them, the loop
+//! shuts down as it does without a handover, with the connections that have come back.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,20 +37,20 @@ pub struct Moves {
     pub under_way: usize,
 }
 
-/// What a worker needs to hand connections over.
+/// The parts that a worker needs to hand connections over.
 pub(crate) struct Handover {
     version: u32,
     index: WorkerIndex,
     on_event: OnEvent,
     /// The mailbox of the successor.
     successor: OwnedFd,
-    /// What the loop watches for the handover, and the token of its timer.
+    /// The sources that the loop watches for the handover, and the token of its timer.
     sources: TokenMap<Source>,
     own: Token,
     /// Connections that the loop watches, and the program does not have yet.
     arrived: VecDeque<Arrival>,
-    /// Connections that nobody has taken. They are watched when the program takes them: an event of theirs
-    /// may come in the very turn.
+    /// Connections that no worker has taken. They are watched only when the program takes them,
+    /// because an event may come in the same turn.
     back: Vec<Connection>,
     phase: Phase,
     moves: Moves,
@@ -58,7 +58,8 @@ pub(crate) struct Handover {
 
 #[derive(Debug)]
 enum Source {
-    /// No descriptor: the timer, and the post that makes a turn which does not wait.
+    /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
+    /// does not wait.
     Own,
     Mailbox(Mailbox),
     Receiver(Receiver),
@@ -111,8 +112,8 @@ impl Handover {
         })
     }
 
-    /// Before a wait: sends what has left, and begins or ends the departure. Returns the time that the
-    /// loop may take to shut down, once it has to.
+    /// Works before a wait: sends the connections that have left, and begins or ends the departure.
+    /// Returns the time that the loop may take to shut down, once it has to.
     pub(crate) fn begin_turn(
         &mut self,
         ev: &mut EventLoop,
@@ -126,7 +127,7 @@ impl Handover {
         let stop = supervised.stop()?;
         let now = Instant::now();
         if stop == Stop::Fast {
-            // What was sent belongs to the successor.
+            // The connections that were sent belong to the successor.
             self.end(ev, now);
         } else if matches!(self.phase, Phase::Serving) {
             self.begin_stop(ev, supervised.has_successor(), now, timeout);
@@ -134,7 +135,7 @@ impl Handover {
             self.go_on(ev, now);
         }
         match self.phase {
-            // Those that have come back are idle before the shutdown, and so have its grace.
+            // Connections that have come back are idle before the shutdown, and so have its grace.
             _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
             Phase::Serving | Phase::Leaving { .. } => None,
@@ -150,7 +151,7 @@ impl Handover {
     ) {
         let stop_by = now.checked_add(timeout).unwrap_or(now + FOREVER);
         self.phase = Phase::Over { stop_by };
-        // Otherwise this worker would be its own successor.
+        // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
         if !has_successor || ev.stats().active == 0 {
             return;
@@ -167,7 +168,7 @@ impl Handover {
                     sender,
                     stop_by,
                 };
-                // Its later events are dropped if the poller refuses.
+                // If the poller refuses, later events are dropped.
                 let _ = ev.listeners().close();
                 self.arm(ev);
             }
@@ -199,7 +200,7 @@ impl Handover {
         self.arm(ev);
     }
 
-    /// Arms the timer for the next thing to do that no descriptor reports.
+    /// Arms the timer for the next work that no descriptor reports.
     fn arm(&self, ev: &mut EventLoop) {
         if let Phase::Leaving {
             departure, stop_by, ..
@@ -219,7 +220,7 @@ impl Handover {
         }
     }
 
-    /// Handles a step of its own.
+    /// Handles a step of the handover.
     pub(crate) fn handle(&mut self, ev: &mut EventLoop, step: &Step) {
         let (Step::Ready(token, _) | Step::Expired(token, _)) = *step else {
             return;
@@ -244,7 +245,7 @@ impl Handover {
                 }
             }
             Some(Source::Sender) => self.read_answers(ev),
-            // The next turn does what is due.
+            // The next turn does the work that is due.
             Some(Source::Own) | None => {}
         }
     }
@@ -322,7 +323,7 @@ impl Handover {
         ev.post_next(self.own, Ready::NONE);
     }
 
-    /// Ends the departure without taking anything back, and lets the loop shut down by then.
+    /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
     fn end(&mut self, ev: &mut EventLoop, stop_by: Instant) {
         self.close_mailboxes(ev);
         if let Phase::Leaving { sender, .. } = self.phase {
@@ -338,7 +339,7 @@ impl Handover {
             .iter()
             .filter_map(|(token, source)| matches!(source, Source::Mailbox(_)).then_some(token));
         for token in mailboxes.collect::<Vec<_>>() {
-            // Not `close`: other processes have it open.
+            // This is not `close`, because other processes have the mailbox open.
             self.sources.remove(ev, token);
         }
     }
@@ -372,7 +373,7 @@ impl Handover {
             leaving.extend(state(token, value).map(|state| (token, state)));
         }
         if leaving.len() == room && room > 0 {
-            // There may be more. The next turn does not wait.
+            // Further connections may leave, so the next turn does not wait.
             ev.post_next(self.own, Ready::NONE);
         }
         for (token, state) in leaving {
@@ -394,7 +395,7 @@ impl Handover {
                     self.moves.taken_back += 1;
                     return Some(arrival);
                 }
-                // It is closed.
+                // The connection is closed.
                 Err(error) => self.report(&error),
             }
         }
@@ -417,7 +418,7 @@ impl Handover {
     }
 }
 
-/// A year: a stop timeout that no clock can hold.
+/// A year, in place of a stop timeout that no clock can hold.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn report(on_event: &OnEvent, index: WorkerIndex, why: &dyn fmt::Display) {

@@ -2,8 +2,8 @@
 //!
 //! # What it connects
 //!
-//! Each of these is easy to forget in a program that joins the parts itself, and shows only when a
-//! worker dies, or during a reload:
+//! A program that joins the parts itself can easily forget one of these connections. That shows
+//! only when a worker dies, or during a reload:
 //!
 //! | connection | without it |
 //! |---|---|

@@ -6,19 +6,19 @@ use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, Listener};
 use evcore_prefork::inherited;
 
-/// Listeners, with an older binary's that are not taken over yet.
+/// The listeners, and those of an older binary that are not taken over yet.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    /// All workers have these.
+    /// The listeners that all workers share.
     pub(crate) open: Vec<Listener>,
-    /// By the index of the worker. Empty if no worker has its own.
+    /// The listeners of each worker alone, by its index. Empty if no worker has its own.
     pub(crate) own: Vec<Vec<Listener>>,
-    /// `None` until the first look.
+    /// The listeners of an older binary; `None` until the first look.
     inherited: Option<Vec<Listener>>,
 }
 
 impl Listeners {
-    /// Takes over the listener of the older binary at this address, if there is one, or binds.
+    /// Takes over the listener of the older binary at this address, if it has one, or binds.
     pub(crate) fn bind(
         &mut self,
         address: impl TryInto<Address, Error: Into<Error>>,
@@ -42,12 +42,12 @@ impl Listeners {
         Ok(())
     }
 
-    /// All of them.
+    /// All listeners.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Listener> {
         self.open.iter().chain(self.own.iter().flatten())
     }
 
-    /// The listeners of a worker, in its process. The others are closed there.
+    /// Returns the listeners of a worker, in its process, and closes the others there.
     pub(crate) fn into_worker(mut self, worker: usize) -> Vec<Listener> {
         if !self.own.is_empty() {
             self.open.extend(self.own.swap_remove(worker));
@@ -55,7 +55,7 @@ impl Listeners {
         self.open
     }
 
-    /// The listeners of a worker, for its thread.
+    /// Returns the listeners of a worker, for its thread.
     pub(crate) fn duplicate(&self, worker: usize) -> io::Result<Vec<Listener>> {
         let again = |listener: &Listener| -> io::Result<Listener> {
             Ok(Listener::from_fd(listener.as_fd().try_clone_to_owned()?)?)

@@ -1,7 +1,7 @@
 //! A header of the PROXY protocol, as its bytes arrive.
 //!
-//! The bytes behind the header belong to the program. So this file looks at bytes first, and then
-//! takes those of the header only.
+//! The bytes behind the header belong to the program. So this code looks at bytes first, and then
+//! takes only those of the header.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,22 +24,23 @@ pub(crate) struct Header {
     taken: Vec<u8>,
 }
 
-/// How bytes are received.
+/// The way in which bytes are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receive {
-    /// They stay in the socket.
+    /// The bytes stay in the socket.
     Peek,
     Take,
 }
 
 impl Header {
-    /// Takes what has arrived of the header. When it is complete, returns the address of the client;
-    /// `None` if the load balancer speaks for itself (a health check), or does not know the address.
+    /// Takes the bytes of the header that have arrived. When it is complete, returns the address of
+    /// the client; `None` if the load balancer speaks for itself (a health check), or does not know
+    /// the address.
     ///
     /// # Errors
     ///
     /// The errors of `receive`, [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) at the end of the
-    /// stream, and [`InvalidData`](io::ErrorKind::InvalidData) if it is not a header.
+    /// stream, and [`InvalidData`](io::ErrorKind::InvalidData) if the bytes are not a header.
     pub(crate) fn read(
         &mut self,
         mut receive: impl FnMut(&mut [u8], Receive) -> io::Result<usize>,

@@ -15,8 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// [`Server::proxy_protocol`](crate::Server::proxy_protocol) takes it. Its text form is a list of
 /// networks, addresses and `unix:`, separated by commas or spaces; `unix:` are the clients of Unix
-/// sockets. Trust only load balancers: who may send a header chooses the address that your program
-/// sees and logs.
+/// sockets. Trust only load balancers, because the sender of a header chooses the address that your
+/// program sees and logs.
 ///
 /// ```
 /// use evcore_serve::ProxyProtocol;
@@ -40,7 +40,7 @@ pub struct ProxyProtocol {
 }
 
 impl ProxyProtocol {
-    /// The time from the accept in which the whole header has to arrive. Default 5 seconds. A
+    /// Sets the time from the accept in which the whole header has to arrive. Default 5 seconds. A
     /// connection whose header is late or malformed is closed, and
     /// [reported](crate::Event::NoProxyHeader).
     #[must_use]

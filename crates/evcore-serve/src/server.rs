@@ -55,7 +55,8 @@ pub struct Server {
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
-    /// `None` if none expects reports.
+    /// The service manager; The service manager; The service manager; `None` if none expects
+    /// reports.
     service_manager: Option<ServiceManager>,
 }
 
@@ -141,43 +142,46 @@ impl Server {
         }
     }
 
-    /// How the workers share the listeners. Default: [`Policy::least_loaded`].
+    /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Lets the workers join this group, in place of a new one of the [policy](Self::policy). It has a
-    /// place for each of the [slots](Self::slots), and perhaps
-    /// [a scoreboard](WorkerGroup::with_scoreboard), in which a worker's death then ends what it held.
+    /// Lets the workers join this group, in place of a new one of the [policy](Self::policy). It
+    /// has a place for each of the [slots](Self::slots), and perhaps [a
+    /// scoreboard](WorkerGroup::with_scoreboard), whose gauges of a worker its death then sets to
+    /// 0.
     pub fn group(mut self, group: WorkerGroup) -> Self {
         self.group = Some(group);
         self
     }
 
-    /// The time that a stopping worker waits for its clients. Default 30 seconds. A worker that has
-    /// not ended after twice this time is killed.
+    /// Sets the time for which a stopping worker waits for its clients. Default 30 seconds. A
+    /// worker that has not ended after twice this time is killed.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
         self
     }
 
-    /// The CPUs that the workers run on. Default: all.
+    /// Sets the CPUs that the workers run on. Default: all.
     pub fn affinity(mut self, affinity: Affinity) -> Self {
         self.affinity = Some(affinity);
         self
     }
 
-    /// Lets the connections of a worker move to its successor, at a reload and at an upgrade. Otherwise
-    /// the worker closes those that are idle.
+    /// Lets the connections of a worker move to its successor, at a reload and at an upgrade.
+    /// Without this, the worker closes idle connections.
     ///
     /// The program calls [`Worker::next_step`] in place of [`EventLoop::next_step`],
-    /// [`Worker::hand_over`] for a connection that leaves, and [`Worker::next_arrival`] for those that
-    /// arrive. A connection moves with a state of bytes, which the program makes and understands.
-    /// `version` is the version of these bytes: connections move only to workers of the same version.
+    /// [`Worker::hand_over`] for connections that leave, and [`Worker::next_arrival`] for those
+    /// that arrive. A connection moves with a state of bytes, which the program makes and
+    /// understands. `version` is the version of these bytes: connections move only to workers of
+    /// the same version.
     ///
-    /// For worker processes on Linux. On other systems [`run`](Self::run) returns an error. Worker
-    /// threads keep their connections, and so does the worker of [`run_here`](Self::run_here).
+    /// This is for worker processes on Linux. On other systems [`run`](Self::run) returns an error.
+    /// Worker threads keep their connections, and so does the worker of
+    /// [`run_here`](Self::run_here).
     pub fn handover(mut self, version: u32) -> Self {
         self.handover = Some(version);
         self
@@ -222,9 +226,8 @@ impl Server {
     }
 
     /// Reports to the service manager that has started the server, by the protocol of systemd
-    /// (`sd_notify`): that it serves, that it reloads and has reloaded, that it stops, the process id of
-    /// a new binary, and signs of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is
-    /// not set.
+    /// (`sd_notify`): its start, its reloads, its stop, the process id of a new binary, and signs
+    /// of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is not set.
     ///
     /// In the unit: `Type=notify-reload`, and `NotifyAccess=all`, because a new binary (USR2) reports,
     /// too. The signs of life are the master's; a worker that hangs does not end them. The worker of
@@ -239,7 +242,7 @@ impl Server {
     /// Runs the workers as processes, until a signal stops the server. Call it while the process has
     /// one thread.
     ///
-    /// `work` runs in each worker, with what it owns as it was at the fork. It calls
+    /// `work` runs in each worker, with the values that it owns as they were at the fork. It calls
     /// [`Worker::next_turn`] until that returns false. If it returns an error, another worker is
     /// started; but if none of the first workers reaches its first turn, the server has failed to
     /// start ([`Outcome::AllRefused`]).
@@ -283,9 +286,8 @@ impl Server {
     }
 
     /// Runs the only worker in this process, without a supervisor, until a signal stops it. Nothing
-    /// replaces it. The worker has the shared listeners, and is
-    /// [ready](Event::Ready) when its first turn begins. There is no reload and no upgrade. A process
-    /// can call it once.
+    /// replaces it. The worker has the shared listeners, and is [ready](Event::Ready) when its
+    /// first turn begins. Neither a reload nor an upgrade is possible. A process can call it once.
     ///
     /// ```
     /// use evcore_serve::{Server, Worker};
@@ -325,9 +327,10 @@ impl Server {
     fn supervised(self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
-            // Each worker reports. Until all new ones have, a reload leaves the old ones alone.
+            // Each worker reports. Until all new workers have reported, a reload leaves the old
+            // ones alone.
             .ready_timeout(Duration::MAX)
-            // A worker stops by itself at its timeout; this is for one that hangs.
+            // A worker stops by itself at its timeout; this time is for one that hangs.
             .stop_timeout(self.stop_timeout.saturating_mul(2));
         if let Some(affinity) = &self.affinity {
             supervisor = supervisor.affinity(affinity.clone());
@@ -387,7 +390,7 @@ struct Loops {
 }
 
 impl Loops {
-    /// Lets the supervisor report to the hook, and release what dead workers held.
+    /// Lets the supervisor report to the hook, and release all that dead workers held.
     fn watch(self, supervisor: Supervisor<'static>) -> Supervisor<'static> {
         let report = || Arc::clone(&self.on_event);
         let (start_error, ready, stuck) = (report(), report(), report());
@@ -446,7 +449,7 @@ impl Loops {
         }
     }
 
-    /// `None` if connections do not move.
+    /// Makes the handover of a worker, or `None` if connections do not move.
     fn handover(
         &self,
         ev: &mut EventLoop,
@@ -469,7 +472,7 @@ impl Loops {
         let ev = builder.group(member).build()?;
         let handle = ev.handle();
         let descriptor = handle.descriptor();
-        // Only a backend of the program's own has none.
+        // Only a backend of the program's own has no descriptor.
         supervised.wake_fd(descriptor.ok_or(io::ErrorKind::Unsupported)?)?;
         Ok(ev)
     }
@@ -518,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_before_the_first_turn_is_a_failed_start_and_later_one_a_failure() {
+    fn an_error_before_the_first_turn_is_a_failed_start() {
         let (start, lines) = server(1);
         let outcome = start.run_threads(|_| Err("out of luck")).unwrap();
         assert_eq!(outcome, Outcome::AllRefused);
@@ -527,7 +530,7 @@ mod tests {
             "worker 0 cannot start: out of luck"
         );
 
-        // After the above, because a process can have one such worker, and no supervisor with it.
+        // This comes last, because a process can have one such worker, and then no supervisor.
         let supervised = evcore_prefork::Worker::solo().unwrap();
         let (later, lines) = server(1);
         let loops = later.setup(2).unwrap().loops;

@@ -13,9 +13,9 @@ use crate::event::{Event, OnEvent};
 /// A service manager that waits for reports.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceManager {
-    /// The first worker serves. Others come with a reload, which has an end of its own.
+    /// True once the first worker serves. Others come with a reload, which has an end of its own.
     is_ready: AtomicBool,
-    /// A new binary has taken the place of this one.
+    /// True once a new binary has taken the place of this one.
     is_replaced: AtomicBool,
 }
 
@@ -27,7 +27,8 @@ impl ServiceManager {
 
     /// The time between two signs of life; `None` if the service manager does not wait for them.
     pub(crate) fn watchdog() -> Option<Duration> {
-        // Half of the time after which it ends the service, as its manual recommends.
+        // The result is half of the time after which systemd ends the service, as its manual
+        // recommends.
         sd_notify::watchdog_enabled().map(|limit| limit / 2)
     }
 
@@ -59,11 +60,11 @@ impl ServiceManager {
                     let now = NotifyState::monotonic_usec_now()?;
                     sd_notify::notify(&[NotifyState::Reloading, now])
                 }
-                // Whether the new workers serve or the old ones go on.
+                // The end is the same whether the new workers serve or the old ones go on.
                 Reload::Done | Reload::Refused | Reload::Stuck => {
                     sd_notify::notify(&[NotifyState::Ready])
                 }
-                _ => Ok(()), // it waits
+                _ => Ok(()), // the reload waits
             },
             Event::Upgrade(Upgrade::Started(process)) => {
                 self.is_replaced.store(true, Ordering::Relaxed);
@@ -73,7 +74,7 @@ impl ServiceManager {
                 self.is_replaced.store(false, Ordering::Relaxed);
                 sd_notify::notify(&[NotifyState::MainPid(std::process::id())])
             }
-            // The service goes on if the other binary serves.
+            // The service goes on if the other binary serves then.
             Event::Stopping(_)
                 if !self.is_replaced.load(Ordering::Relaxed) && !parent_binary_alive() =>
             {

@@ -1,4 +1,4 @@
-//! A worker: its loop, and when it stops.
+//! A worker: its loop, and its stop.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub struct Worker {
     stop_timeout: Duration,
     on_event: OnEvent,
     shortages: Shortages,
-    /// `None` if connections do not move.
+    /// The handover; `None` if connections do not move.
     handover: Option<Box<Handover>>,
-    /// `None` if no load balancer sends headers.
+    /// The clients without a header; `None` if no load balancer sends headers.
     awaited_headers: Option<Box<AwaitedHeaders>>,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,
@@ -49,7 +49,7 @@ impl Worker {
         }
     }
 
-    /// Calls this when the first turn begins.
+    /// Sets the hook that is called when the first turn begins.
     pub(crate) fn on_ready(mut self, hook: impl FnOnce() + 'static) -> Self {
         self.on_ready = Some(Box::new(hook));
         self
@@ -69,8 +69,8 @@ impl Worker {
         self
     }
 
-    /// Begins the next turn: waits until there is something to do. Returns false when the worker
-    /// has stopped; its function then returns.
+    /// Begins the next turn: waits until a step comes. Returns false when the worker has stopped;
+    /// its function then returns.
     ///
     /// The first call reports that the worker is ready, so open what it needs before. A stop signal
     /// ends the wait. After QUIT, or a reload, the loop [shuts down](EventLoop::shutdown): its
@@ -93,10 +93,10 @@ impl Worker {
         self.ev.wait()
     }
 
-    /// [`next_turn`](Self::next_turn) with a call between the end of the turn before and the wait.
-    /// A [watchdog](evcore::InstrumentOptions::watchdog) reports there in time, and not only when
-    /// the next event comes. Keep the call short: under a policy with a lock, the worker may hold the
-    /// accept lock meanwhile.
+    /// Does the same as [`next_turn`](Self::next_turn), with a call between the end of the turn
+    /// before and the wait. A [watchdog](evcore::InstrumentOptions::watchdog) reports there in
+    /// time, and not only when the next event comes. Keep the call short: under a policy with a
+    /// lock, the worker may hold the accept lock meanwhile.
     ///
     /// # Errors
     ///
@@ -132,8 +132,8 @@ impl Worker {
     }
 
     /// The next step of this turn, as [`EventLoop::next_step`] returns it. With a
-    /// [handover](crate::Server::handover) or the [PROXY protocol](crate::Server::proxy_protocol), call
-    /// this and not that one: it keeps the steps that are not the program's.
+    /// [handover](crate::Server::handover) or the [PROXY protocol](crate::Server::proxy_protocol),
+    /// call this in its place, because it keeps back the steps that are not the program's.
     #[inline]
     pub fn next_step(&mut self) -> Option<Step> {
         while let Some(step) = self.ev.next_step() {
@@ -152,10 +152,10 @@ impl Worker {
     /// Hands connections over, if another worker replaces this one and takes them. Call it after the steps
     /// of each turn, for each map of connections. At other times it does nothing.
     ///
-    /// A connection leaves if `state` returns bytes for it: everything that was read and not handled, and
-    /// everything that is not sent. Its token ends, with its timers and posts, and its value is dropped. It
-    /// stays if `state` returns `None`, for example because a response is under way; the next turn
-    /// asks again.
+    /// A connection leaves if `state` returns bytes for it: all that was read and not handled, and
+    /// all that is not sent. Its token ends, with its timers and posts, and its value is dropped.
+    /// It stays if `state` returns `None`, for example because a response is under way; the next
+    /// turn asks again.
     ///
     /// If the other worker dies before it has taken a connection, the next one gets it. If none does, it
     /// [arrives](Self::next_arrival) here again.
@@ -194,8 +194,8 @@ impl Worker {
 
     /// Returns whether another worker takes the connections of this one, because it replaces it.
     ///
-    /// Busy connections may stay until they are idle. What cannot move ends as usual, at the latest with the
-    /// [timeout](crate::Server::stop_timeout).
+    /// Busy connections may stay until they are idle. Connections that cannot move end as usual, at
+    /// the latest with the [timeout](crate::Server::stop_timeout).
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.handover.as_ref().is_some_and(|one| one.is_leaving())

@@ -5,9 +5,10 @@
 //!
 //! Each client keeps one connection and sends a request of some 60 bytes every 30 to 75 seconds (or
 //! as the two arguments give). The server answers with as many bytes and the `Date` of its clock,
-//! and re-arms the connection's idle timer: 1.6 million requests a day. At the end no client is lost:
-//! each is connected, and has an answer to each of its requests but the last, which may be under way.
-//! The program prints the simulated days per second, and the trace hash, which is the same in every run.
+//! and re-arms the connection's idle timer: 1.6 million requests a day. At the end no client is
+//! lost. Each is connected, and has an answer to each of its requests except perhaps the last one.
+//! The program prints the simulated days per second, and the trace hash, which is the same in every
+//! run.
 
 use std::{
     env,
@@ -36,7 +37,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 struct Regular {
     server: SocketAddr,
     pauses: RangeInclusive<Duration>,
-    /// The bytes that it waits for.
+    /// The number of bytes that the client waits for.
     awaited: Arc<AtomicU64>,
 }
 
@@ -70,7 +71,7 @@ impl Client for Regular {
 struct Server {
     ev: EventLoop<SimListener>,
     conns: TokenMap<SimStream>,
-    /// Longer than the pause of any client.
+    /// The idle timeout, which is longer than the pause of any client.
     idle: Duration,
     served: u64,
 }
@@ -153,7 +154,8 @@ fn main() {
     println!("trace {:016x}", sim.trace_hash());
 }
 
-/// The shortest and the longest pause between two requests: the arguments, or 30 and 75 seconds.
+/// The shortest and the longest pause between two requests: the two arguments, or 30 and 75
+/// seconds.
 fn pauses() -> RangeInclusive<Duration> {
     let mut arguments = env::args().skip(1).map(|argument| {
         let seconds = argument.parse().expect("the arguments are seconds");

@@ -15,16 +15,17 @@ pub trait App {
     /// Handles one step.
     fn on_step(&mut self, step: Step<SimStream>);
 
-    /// Called when all steps of a turn are handled. A server writes its logs and counters here, and
-    /// looks for signals.
+    /// This is called when all steps of a turn are handled. A server writes its logs and counters
+    /// here, and looks for signals.
     fn on_turn_end(&mut self) {}
 
-    /// Called in place of [`on_turn_end`](Self::on_turn_end) if the turn was
+    /// This is called in place of [`on_turn_end`](Self::on_turn_end) if the turn was
     /// [abandoned](crate::Fault::AbandonedTurn), as by a `break` or a `?`. The steps that are left
     /// come in the next turn.
     fn on_turn_abandoned(&mut self) {}
 
-    /// Returns whether the process may exit. Checked after every turn, also an abandoned one.
+    /// Returns whether the process may exit. This is called after every turn, also an abandoned
+    /// one.
     ///
     /// If it returns `true`, the process exits and everything it holds is closed. It has no
     /// successor. [`Workers::app`](crate::Workers::app) still returns the application.
@@ -32,11 +33,11 @@ pub trait App {
         false
     }
 
-    /// Called when a wait fails.
+    /// This is called when a wait fails.
     ///
     /// # Panics
     ///
-    /// Unless overridden, because the simulator fails no wait.
+    /// Always, unless overridden, because the simulator makes no wait fail.
     fn on_wait_error(&mut self, error: evcore::Error) {
         panic!("the wait failed: {error}");
     }

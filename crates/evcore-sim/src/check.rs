@@ -33,9 +33,9 @@ const NOT_REPEATABLE: &str = "A second run of the seed is another one, so nothin
 /// `test` is the test's name, for the command in the failure report.
 ///
 /// If the test panics, [`check`] looks for a smaller run that panics at the same place: with fewer
-/// of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter time. It prints a
-/// [report](FailureReport) of that run to standard error, writes its [page](FailureReport::page) into
-/// the folder `evcore-sim` beside the test program's, and resumes the panic.
+/// of the [clients](Sim::clients), fewer kinds of faults, and faults for a shorter time. It prints
+/// a [report](FailureReport) of that run to standard error, writes its [page](FailureReport::page)
+/// into the folder `evcore-sim` next to the test program's, and resumes the panic.
 ///
 /// The commands in the report set environment variables. With `EVCORE_SIM_SEED`, only that seed runs,
 /// as it is, and the report begins with the last 200 lines of its trace. `EVCORE_SIM_CLIENTS`,
@@ -90,8 +90,8 @@ pub fn check(test: &str, seeds: Range<u64>, mut run: impl FnMut(&Sim)) -> u64 {
     seeds.end.saturating_sub(seeds.start)
 }
 
-/// Runs a test with one seed. If it panics, looks for a smaller run that panics at the same place, and
-/// returns what [`check`] would print of it.
+/// Runs a test with one seed. If it panics, looks for a smaller run that panics at the same place,
+/// and returns the text that [`check`] would print.
 ///
 /// ```
 /// use evcore_sim::explain;
@@ -115,10 +115,10 @@ pub fn explain(test: &str, seed: u64, mut run: impl FnMut(&Sim)) -> Option<Failu
     Some(investigation.report(Candidate { seed, restriction }, &failed, true))
 }
 
-/// How a test fails with a seed. [`explain`] returns it, and [`check`] prints it.
+/// A failure of a test with a seed. [`explain`] returns it, and [`check`] prints it.
 ///
-/// The text has the smallest run that fails at the same place: its open connections with what each end
-/// waits for, the last turns of the workers that hold them, and the command that repeats it.
+/// The text has the smallest run that fails at the same place: its open connections with the wait
+/// of each end, the last turns of the workers that hold them, and the command that repeats it.
 #[derive(Clone, Debug)]
 pub struct FailureReport {
     text: String,
@@ -147,8 +147,8 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{variable}={value:?}: it must be a whole number")))
 }
 
-/// Writes the page of a failure into a file, and returns where it is. Nothing depends on the file, so
-/// that a folder without room fails no test.
+/// Writes the page of a failure into a file, and returns where it is. No test depends on the file,
+/// so a folder without room makes none fail.
 fn save(test: &str, seed: u64, page: &str) -> String {
     let file = page_file(test, seed);
     let folder = file.parent().unwrap_or(&file);
@@ -161,7 +161,7 @@ fn save(test: &str, seed: u64, page: &str) -> String {
     }
 }
 
-/// A test that has failed, and is run again to find out why.
+/// A test that has failed, and is run again to find the cause.
 struct Investigation<'a, F> {
     test: &'a str,
     run: &'a mut F,
@@ -219,14 +219,14 @@ impl<F: FnMut(&Sim)> Investigation<'_, F> {
         (sim, place)
     }
 
-    /// Returns how a candidate fails, if it does so at a place.
+    /// Returns the failure of a candidate, if it fails at this place.
     fn fails(&mut self, candidate: &Candidate, place: &Place) -> Option<Failure> {
         let sim = Sim::restricted(candidate.seed, candidate.restriction);
         let fails = place_of_panic(|| (self.run)(&sim)).as_ref() == Some(place);
         fails.then(|| failure_of(&sim))
     }
 
-    /// What the trace of a run shows, and how to repeat it.
+    /// Returns the findings of a run's trace, and the command that repeats the run.
     fn findings(&self, candidate: Candidate, sim: &Sim) -> String {
         let state = sim.state();
         let recording = state.trace.recording().expect("it is recorded");
@@ -245,7 +245,7 @@ fn failure_of(sim: &Sim) -> Failure {
     }
 }
 
-/// What is left in a smaller run.
+/// Returns the clients and faults that a smaller run has.
 fn scope(candidate: &Candidate, sim: &Sim) -> String {
     let restriction = candidate.restriction;
     let wanted = sim.state().clients_wanted;
@@ -298,7 +298,7 @@ mod tests {
                 .is_some_and(|text| text.contains("planted"))
         );
         assert_eq!(seeds[..3], [0, 1, 2]);
-        // Again for the report, whatever else was tried.
+        // The failing seed runs again for the report, whatever else was tried.
         assert_eq!(seeds[3], 2);
     }
 

@@ -1,6 +1,6 @@
 //! Simulated clients as event handlers.
 //!
-//! A client is called when something happens to it, and decides what it does next. It lives in
+//! A client is called with each event of its own, and decides its next action. It lives in
 //! simulated time: it waits by arming its timer. [`Script`](crate::Script) is a client with a fixed
 //! list of operations.
 
@@ -98,7 +98,7 @@ impl ClientCx<'_> {
         self.state.client_endpoint(self.id).is_ok()
     }
 
-    /// Sends as much of `bytes` as fits, and returns how much that was.
+    /// Sends as many of the `bytes` as fit, and returns their number.
     ///
     /// # Errors
     ///
@@ -110,7 +110,8 @@ impl ClientCx<'_> {
         self.state.send(id, bytes)
     }
 
-    /// Receives what has arrived, up to the length of `buffer`. 0 is the end of the stream.
+    /// Receives the bytes that have arrived, up to the length of `buffer`. Returns their number,
+    /// which is 0 at the end of the stream.
     ///
     /// # Errors
     ///
@@ -146,7 +147,7 @@ impl ClientCx<'_> {
         self.state.remove_client(self.id);
     }
 
-    /// Adds to the trace what the client waits for.
+    /// Adds the wait of the client to the trace.
     pub(crate) fn waits(&mut self, wait: impl FnOnce() -> ClientWait) {
         let client = self.id;
         let wait = || Detail::Waits {
@@ -156,7 +157,7 @@ impl ClientCx<'_> {
         self.state.detail(wait);
     }
 
-    /// Adds to the trace how the client ends.
+    /// Adds the outcome of the client to the trace.
     pub(crate) fn ends(&mut self, outcome: ClientOutcome) {
         let client = self.id;
         self.state.detail(|| Detail::Ended { client, outcome });

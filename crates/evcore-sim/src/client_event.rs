@@ -6,7 +6,7 @@ use evcore::Ready;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEvent {
-    /// The client begins. Always the first event.
+    /// The client begins. This is always the first event.
     Started,
     /// The timer has expired that was [armed](crate::ClientCx::arm).
     Expired,
@@ -15,7 +15,7 @@ pub enum ClientEvent {
     /// The connection is refused: no process listens at the address, or the backlog was full for 31
     /// s.
     Refused,
-    /// Something about the connection has changed, and this readiness holds now. It is reported
-    /// after every change, so a client need not read all there is.
+    /// The state of the connection has changed, and this readiness holds now. It is reported after
+    /// every change, so a client need not read all bytes that have arrived.
     Ready(Ready),
 }

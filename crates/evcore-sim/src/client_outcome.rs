@@ -1,4 +1,4 @@
-//! How a client with a script ends.
+//! The outcome of a client with a script.
 
 /// The outcome of a client with a [`Script`](crate::Script). [`ScriptHandle`](crate::ScriptHandle) has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,7 +10,7 @@ pub enum ClientOutcome {
     Refused,
     /// The server or the network reset the connection.
     Reset,
-    /// The server closed before it had sent what the client waits for, or had taken all that the
-    /// client sends.
+    /// The server closed before it had sent all bytes that the client waits for, or had taken all
+    /// that the client sends.
     ClosedEarly,
 }

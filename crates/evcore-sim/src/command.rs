@@ -1,5 +1,5 @@
-//! The command that repeats a failing seed, and the file of its page: what a test program knows of
-//! itself.
+//! The command that repeats a failing seed, and the file of its page: the facts that a test program
+//! knows about itself.
 
 use std::{
     env,
@@ -24,7 +24,8 @@ pub(crate) fn command(test: &str, candidate: &Candidate) -> String {
     format!("{SEED}={seed} {variables}cargo test{target}")
 }
 
-/// The file of the page of a failing seed: beside what was built, in `target/PROFILE/evcore-sim`.
+/// The file of the page of a failing seed: next to the built programs, in
+/// `target/PROFILE/evcore-sim`.
 pub(crate) fn page_file(test: &str, seed: u64) -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let folder = program.parent().unwrap_or(Path::new(""));
@@ -65,7 +66,7 @@ fn arguments(package: Option<&str>, program: &Path, test: &str, thread: Option<&
             false => format!(" --test {name}"),
         };
     }
-    // The harness names the thread by the test's path, unless it has but one thread.
+    // The harness names the thread by the test's path, unless it runs all tests on one thread.
     let path = thread.filter(|path| *path == test || path.ends_with(&format!("::{test}")));
     match path {
         Some(path) => arguments + " -- --exact " + path,

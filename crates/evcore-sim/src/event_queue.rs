@@ -28,7 +28,7 @@ pub(crate) enum SimEvent {
     JobEnds(JobId),
 }
 
-/// Why connecting fails.
+/// The reason why connecting fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectFailure {
     Refused,
@@ -41,14 +41,14 @@ pub(crate) enum ConnectFailure {
 pub(crate) enum Segment {
     /// The connection is made. (SYN and ACK.)
     Connected,
-    /// So many of the bytes in flight.
+    /// This number of the bytes in flight.
     Data(u32),
     /// The peer has shut down its sending half.
     Fin,
     Reset,
     /// The peer of a Unix socket has closed, so sends fail at once. `true` if it left bytes unread.
     HangUp(bool),
-    /// The peer has read, so there is space to send.
+    /// The peer has read, so that the endpoint has space to send.
     WindowUpdate,
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct EventQueue {
     now_ns: u64,
     /// Number of events that were ever scheduled.
     scheduled: u64,
-    /// Events that were less than `NEAR_NS` ahead when they were scheduled.
+    /// The events that were less than `NEAR_NS` ahead when they were scheduled.
     near: BinaryHeap<Entry>,
-    /// All others.
+    /// All other events.
     far: BinaryHeap<Entry>,
 }
 

@@ -27,7 +27,7 @@ pub enum Fault {
     SpuriousReadiness,
     /// A wait repeats a report that still holds although nothing has changed (`Edge`).
     RepeatedReadiness,
-    /// A wait reports its events in another order than that in which they arose.
+    /// A wait reports its events in an order other than that in which they arose.
     ReorderedEvents,
     /// A signal ends a wait that may sleep (EINTR).
     InterruptedWait,
@@ -35,13 +35,13 @@ pub enum Fault {
     ClockJump,
     /// The wall clock is set, by up to a day in either direction.
     WallClockStep,
-    /// A read returns a part of what was sent. The rest arrives within 5 ms.
+    /// A read returns a part of the bytes that have arrived. The rest arrives within 5 ms.
     ShortRead,
-    /// A write takes a part of what would fit. It takes more within 5 ms.
+    /// A write takes a part of the bytes that would fit. It takes more within 5 ms.
     ShortWrite,
     /// The bytes of one write arrive in two pieces.
     Fragment,
-    /// A piece of data arrives up to 3 s late, and what follows on the connection waits for it.
+    /// A piece of data arrives up to 3 s late, and later data of the connection waits for it.
     Delay,
     /// The network resets a connection at both ends, after the data that was sent before.
     Reset,
@@ -51,8 +51,8 @@ pub enum Fault {
     Exhausted,
     /// A step takes up to 200 ms longer. (Under [`Workers`](crate::Workers).)
     SlowStep,
-    /// A worker pauses between two steps for up to 2 s (SIGSTOP) and keeps what it holds. (Under
-    /// [`Workers`](crate::Workers).)
+    /// A worker pauses between two steps for up to 2 s (SIGSTOP) and keeps all that it holds.
+    /// (Under [`Workers`](crate::Workers).)
     Pause,
     /// A worker is killed between two steps. Its successor starts when the parent has noticed.
     /// (Under [`Workers`](crate::Workers).)
@@ -126,7 +126,8 @@ impl Fault {
         Self::DatagramLoss,
     ];
 
-    /// Often enough to occur in a short run, and rarely enough that most work gets done.
+    /// The probability is high enough for a fault in a short run, and low enough that most work
+    /// gets done.
     const fn default_probability(self) -> Probability {
         match self {
             Self::ReorderedEvents | Self::ImmediateConnect => Probability::one_in(2),
@@ -166,12 +167,12 @@ impl Fault {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Faults {
-    /// Indexed by `Fault as usize`.
+    /// The probabilities, indexed by `Fault as usize`.
     probabilities: [Probability; Fault::ALL.len()],
 }
 
 impl Faults {
-    /// No faults. The default.
+    /// No faults, which is the default.
     pub const fn none() -> Self {
         Self {
             probabilities: [Probability::NEVER; Fault::ALL.len()],
@@ -228,7 +229,7 @@ impl Default for Faults {
     }
 }
 
-/// Only the faults that can occur.
+/// Shows only the faults that can occur.
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_possible = |fault: &Fault| !self.probability(*fault).is_never();

@@ -6,8 +6,8 @@ use evcore::poller::Target;
 
 use crate::kernel_poller::Object;
 
-/// The first number. It is above what Linux uses by default (`fs.nr_open`), so that a message shows
-/// which kind a number is, and low enough for the poller's table of one bit each.
+/// The first number. It is above what Linux uses by default (`fs.nr_open`), so that a reader of a
+/// message recognises a simulated number, and low enough for the poller's table of one bit each.
 const FIRST_FD: i32 = 1 << 20;
 
 /// The target of a poller's registration of a descriptor.

@@ -1,4 +1,4 @@
-//! The handles to what simulated workers share.
+//! The handles to the accept lock and the group that simulated workers share.
 
 use std::{fmt, mem, os::fd::RawFd};
 
@@ -9,8 +9,8 @@ use crate::{fd_table, process::Process, role::Role, sim::Sim, state::State, trac
 /// The accept lock and the worker group of one simulated server.
 ///
 /// This is the real [`WorkerGroup`](evcore::balancer::WorkerGroup) with simulated descriptors. A
-/// clone is another handle to the same group. What a killed worker holds stays held until the
-/// parent [notices](crate::SimConfig::reap_delay) the death and releases it.
+/// clone is another handle to the same group. A killed worker keeps the lock and its membership
+/// until the parent [notices](crate::SimConfig::reap_delay) the death and releases them.
 ///
 /// ```
 /// use evcore::balancer::{GroupMember, Leader, Load, Policy, WorkerId};

@@ -2,7 +2,8 @@
 //!
 //! The algorithm is epoll's. Each change of an object puts its registrations on the ready list. A
 //! wait goes through the list, reads the readiness of each object, and keeps level-triggered ones
-//! on it. So the cost of a wait depends on what is ready, not on what is registered.
+//! on it. So the cost of a wait depends on the number of ready objects, not on the number of
+//! registrations.
 
 use std::{
     collections::VecDeque,
@@ -44,9 +45,9 @@ struct Watch {
     exclusive: bool,
     /// `false` for a one-shot that has fired.
     armed: bool,
-    // Invariant: whether it is on the ready list.
+    // Invariant: true if the registration is on the ready list.
     is_queued: bool,
-    /// Readiness that it reports next although it does not hold.
+    /// The readiness that the registration reports next although it does not hold.
     spurious: Ready,
 }
 
@@ -65,9 +66,9 @@ pub(crate) struct KernelPoller {
     capabilities: Capabilities,
     watches: Vec<Option<Watch>>,
     ready_list: VecDeque<u32>,
-    /// Its process sleeps in a wait and was not woken yet.
+    /// True if the poller's process sleeps in a wait and was not woken yet.
     pub(crate) is_sleeping: bool,
-    /// Set by wakers.
+    /// True if a waker was used.
     woken: Arc<AtomicBool>,
 }
 
@@ -198,8 +199,8 @@ impl KernelPoller {
         self.ready_list.make_contiguous()
     }
 
-    /// Returns whether there is something to report. Removes what is not ready from the front of
-    /// the list.
+    /// Returns whether a wait would report an event. Removes registrations that are not ready from
+    /// the front of the list.
     pub(crate) fn would_report(&mut self, readiness: impl Fn(Object) -> Ready) -> bool {
         while let Some(id) = self.ready_list.front() {
             let id = *id as usize;
@@ -221,7 +222,7 @@ impl KernelPoller {
         self.woken.swap(false, Ordering::AcqRel)
     }
 
-    /// Takes what is ready, at most `limit` events.
+    /// Takes the events of ready objects, at most `limit`.
     pub(crate) fn collect(
         &mut self,
         limit: usize,
@@ -264,7 +265,7 @@ impl KernelPoller {
 }
 
 impl Watch {
-    /// The readiness that it reports now.
+    /// The readiness that the registration reports now.
     fn ready(&self, readiness: impl Fn(Object) -> Ready) -> Ready {
         if !self.armed {
             return Ready::NONE;

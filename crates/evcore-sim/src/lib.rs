@@ -83,9 +83,10 @@
 //! The page draws the clients and the workers as lanes, with turns as bars, bytes as arrows and faults as
 //! triangles. A table has the state of every open connection at the cursor, which the arrow keys move.
 //!
-//! A run can be made smaller only by what the test lets go: start the clients by [`Sim::clients`]. The
+//! A run can be made smaller only if the test lets clients go: start them by [`Sim::clients`]. The
 //! test is run again some dozens of times, so it must not fail because an earlier run has changed a
-//! counter. A run that is left with other clients or fewer faults must pass too, if the server is right.
+//! counter. A run that is left with other clients or fewer faults must pass too, if the server is
+//! right.
 //!
 //! `tests/sim/planted_bugs.rs` shows both bugs, five more, and how soon they are found.
 //! `tests/portable_server.rs` is a server that runs on sockets and here, and `tests/sim/proxy.rs` a

@@ -36,9 +36,9 @@ pub(crate) struct Notifier(Arc<Signal>);
 
 #[derive(Debug, Default)]
 struct Signal {
-    /// It is readable.
+    /// True while the notifier is readable.
     is_set: AtomicBool,
-    /// It was set, and the pollers are not woken yet.
+    /// True if the notifier was set, and the pollers are not woken yet.
     is_new: AtomicBool,
 }
 

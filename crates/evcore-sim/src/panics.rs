@@ -31,8 +31,8 @@ pub(crate) fn place_of_panic(run: impl FnOnce()) -> Option<Place> {
     result.err().map(|_| place.unwrap_or_default())
 }
 
-/// Sets a hook that keeps the place of the panic if its thread is quiet, and is as the one before
-/// otherwise.
+/// Sets a hook that keeps the place of the panic if its thread is quiet, and otherwise calls the
+/// hook before it.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -41,7 +41,7 @@ fn listen() {
             if !IS_QUIET.get() {
                 return before(info);
             }
-            // A panic of a destructor comes later.
+            // The first panic counts; that of a destructor comes later.
             LAST.with_borrow_mut(|last| {
                 last.get_or_insert_with(|| {
                     info.location()

@@ -22,12 +22,12 @@ pub struct Probability {
 const DRAWS: u64 = 1 << 32;
 
 impl Probability {
-    /// It never happens.
+    /// The event never happens.
     pub const NEVER: Self = Self { hits: 0 };
-    /// It happens every time.
+    /// The event happens every time.
     pub const ALWAYS: Self = Self { hits: DRAWS };
 
-    /// Once in `n` times on average. 0 means never.
+    /// The event happens once in `n` times on average, or never if `n` is 0.
     #[must_use]
     pub const fn one_in(n: u32) -> Self {
         if n == 0 {
@@ -39,7 +39,7 @@ impl Probability {
         }
     }
 
-    /// Returns whether it never happens.
+    /// Returns whether the event never happens.
     #[must_use]
     pub const fn is_never(self) -> bool {
         self.hits == 0

@@ -40,12 +40,12 @@ use crate::{
 ///
 /// # Connecting
 ///
-/// Without faults the result comes after the [latency](crate::SimConfig::latency) of both directions:
-/// the connection is made, or refused if no process listens at the address. If the backlog is full, the
-/// kernel tries again as for a [client](crate::SimConfig::backlog), and fails with
-/// [`TimedOut`](io::ErrorKind::TimedOut) after 31 s. A process without a free descriptor cannot connect.
-/// [`ImmediateConnect`](crate::Fault::ImmediateConnect) and the faults after it do the rest. Only TCP
-/// addresses can be used.
+/// Without faults the result comes after the [latency](crate::SimConfig::latency) of both
+/// directions: the connection is made, or refused if no process listens at the address. If the
+/// backlog is full, the kernel tries again as for a [client](crate::SimConfig::backlog), and fails
+/// with [`TimedOut`](io::ErrorKind::TimedOut) after 31 s. A process without a free descriptor
+/// cannot connect. [`ImmediateConnect`](crate::Fault::ImmediateConnect) and the faults after it
+/// change that. Only TCP addresses can be used.
 #[derive(Clone, Debug)]
 pub struct Process {
     sim: Sim,
@@ -61,7 +61,7 @@ impl Sim {
     }
 
     /// Connects at once, and returns the client's end, which the test uses itself between two
-    /// waits. What it sends arrives after the [latency](crate::SimConfig::latency).
+    /// waits. The bytes that it sends arrive after the [latency](crate::SimConfig::latency).
     ///
     /// # Errors
     ///
@@ -109,16 +109,16 @@ impl Process {
         })
     }
 
-    /// A poller backend that watches the sockets of this process. The seed chooses what it can do:
-    /// if it is even, all that epoll can (edges, one-shots, exclusive registrations); if it is odd,
-    /// only levels, as `poll`.
+    /// A poller backend that watches the sockets of this process. The seed chooses its
+    /// capabilities. With an even seed they are those of epoll (edges, one-shots, exclusive
+    /// registrations), with an odd one only levels, as those of `poll`.
     ///
     /// A wait lets simulated time pass until something is ready, a waker is used or the timeout is
-    /// over. It takes at least the [time of a turn](crate::SimConfig::turn_time). It fails with an
-    /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut)
-    /// if it would never end, because nothing is left to happen, and at
-    /// [the time limit](Sim::set_time_limit). Under [`Workers`](crate::Workers) it returns at once,
-    /// because they let the time pass.
+    /// over. The wait takes at least the [time of a turn](crate::SimConfig::turn_time). It fails
+    /// with an [`Error::Os`](evcore::poller::Error::Os) of the kind
+    /// [`TimedOut`](io::ErrorKind::TimedOut) if it would never end, because nothing is left to
+    /// happen, and at [the time limit](Sim::set_time_limit). Under [`Workers`](crate::Workers) it
+    /// returns at once, because they let the time pass.
     ///
     /// A bare [`Poller`](evcore::poller::Poller) measures the rest of an interrupted wait by the
     /// real clock. So with [`Fault::InterruptedWait`](crate::Fault::InterruptedWait) use
@@ -186,10 +186,10 @@ impl Process {
 
     /// A thread pool whose jobs run in simulated time, for the loop of this handle.
     ///
-    /// The program uses it as one from [`Pool::new`]. There are no threads: a job starts when one
-    /// of `threads` simulated threads is free, and runs in an instant after its
-    /// [time](crate::SimConfig::job_time). So results come in an order that the seed decides. A job must
-    /// not use the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
+    /// The program uses it like one from [`Pool::new`]. It has no threads: a job starts when one of
+    /// `threads` simulated threads is free, and runs in an instant after its
+    /// [time](crate::SimConfig::job_time). So results come in an order that the seed decides. A job
+    /// must not use the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
     ///
     /// # Panics
     ///
@@ -234,26 +234,26 @@ impl Process {
         Pool::simulated(limit, move || loop_handle.wake(), simulator)
     }
 
-    /// Two connected streams that behave as Unix sockets: what is sent arrives at once.
+    /// Two connected streams that behave as Unix sockets: bytes arrive at once.
     #[must_use]
     pub fn unix_pair(&self) -> (SimStream, SimStream) {
         self.pair(Family::Unix)
     }
 
-    /// Two connected streams that behave as TCP sockets: what is sent arrives after the
+    /// Two connected streams that behave as TCP sockets: bytes arrive after the
     /// [latency](crate::SimConfig::latency).
     #[must_use]
     pub fn tcp_pair(&self) -> (SimStream, SimStream) {
         self.pair(Family::Tcp)
     }
 
-    /// The simulation that it belongs to.
+    /// The simulation of this process.
     #[must_use]
     pub fn sim(&self) -> &Sim {
         &self.sim
     }
 
-    /// Its number among the processes of the simulation, from 0.
+    /// The number of this process among those of the simulation, from 0.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id

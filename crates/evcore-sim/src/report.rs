@@ -1,5 +1,5 @@
-//! What a person needs to know of a failed run: the connections that are open, and the last turns of
-//! the workers that hold them.
+//! The facts that a person needs about a failed run: the connections that are open, and the last
+//! turns of the workers that hold them.
 
 use std::{cmp::Reverse, collections::BTreeSet, fmt::Write};
 
@@ -22,8 +22,8 @@ const LINES: usize = 40;
 pub(crate) fn describe(recording: &Recording) -> String {
     let situation = Situation::at_end(recording);
     let mut open: Vec<_> = situation.open_connections().collect();
-    // Those that nobody has accepted, or whose client waits, and longest, are the likeliest to be
-    // stuck.
+    // A connection is likely to be stuck if no process has accepted it, or if its client waits. The
+    // longest wait comes first.
     open.sort_by_key(|id| {
         let waits = situation.is_in_backlog(*id) || situation.has_waiting_client(*id);
         (!waits, situation.last_activity(*id))
@@ -58,7 +58,7 @@ fn describe_connections(situation: &Situation<'_>, open: &[EndpointId], report: 
     }
 }
 
-/// Describes the connections that ended last. Those whose client was not content come first.
+/// Describes the connections that ended last. Connections whose client did not complete come first.
 fn last_ended(situation: &Situation<'_>, report: &mut String) -> Vec<EndpointId> {
     let mut ended: Vec<_> = situation.ended_connections().collect();
     ended.sort_by_key(|(id, outcome)| {
@@ -103,8 +103,7 @@ fn concerned(situation: &Situation<'_>, open: &[EndpointId]) -> BTreeSet<u32> {
     ends.filter_map(holds).chain(running).collect()
 }
 
-/// The last turns of a worker in which something happened to a connection that is open, and the
-/// last one of all.
+/// Describes the last turns of a worker that concern an open connection, and its last one of all.
 fn describe_turns(
     situation: &Situation<'_>,
     process: u32,

@@ -1,4 +1,4 @@
-//! What a run leaves out of what its seed decides, so that a failure has less around it.
+//! A limit on what a run's seed decides, so that a report shows little besides the failure.
 
 use std::{env, time::Duration};
 
@@ -16,7 +16,7 @@ const FAULTS_UNTIL: &str = "EVCORE_SIM_FAULTS_UNTIL";
 /// The value of the variable if no fault may occur.
 const NO_FAULT: &str = "none";
 
-/// A limit on the clients and the faults of a run. Everything else is as the seed decides.
+/// A limit on the clients and the faults of a run. The seed decides everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Restriction {
     /// The most clients that [`Sim::clients`](crate::Sim::clients) starts.
@@ -28,7 +28,7 @@ pub(crate) struct Restriction {
 }
 
 impl Restriction {
-    /// Nothing is left out.
+    /// The restriction that leaves out nothing.
     pub(crate) const NONE: Self = Self {
         clients: None,
         faults: u32::MAX,
@@ -39,7 +39,7 @@ impl Restriction {
     ///
     /// # Panics
     ///
-    /// If a variable has a value that means nothing.
+    /// If a variable has an invalid value.
     pub(crate) fn from_environment() -> Self {
         let read = |name| env::var(name).ok();
         Self::parse(read(CLIENTS), read(FAULTS), read(FAULTS_UNTIL))
@@ -81,13 +81,13 @@ impl Restriction {
         }
     }
 
-    /// The same without one more fault.
+    /// The same restriction, without one more fault.
     pub(crate) fn without(self, fault: Fault) -> Self {
         let faults = self.faults & !bit(fault);
         Self { faults, ..self }
     }
 
-    /// The same with these faults alone.
+    /// The same restriction, with these faults alone.
     pub(crate) fn only(self, faults: &[Fault]) -> Self {
         let faults = faults.iter().fold(0, |bits, fault| bits | bit(*fault));
         Self { faults, ..self }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_says_what_a_restriction_is() {
+    fn the_environment_sets_a_restriction() {
         let restriction = Restriction {
             clients: Some(2),
             faults_until_ns: Some(3_200_000_017),

@@ -1,7 +1,8 @@
 //! Random numbers from a seed.
 //!
 //! The sequence of a seed is part of the interface. It is the same in every version, on every
-//! machine and in every profile, so a seed that failed once fails again. Not for secrets.
+//! machine and in every profile, so a seed that failed once fails again. The numbers are not fit
+//! for secrets.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -53,12 +54,12 @@ impl Rng {
     /// If `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
-        // The high half of the product. The bias is below 2^-32 for bounds below 2^32.
+        // This takes the high half of the product. The bias is below 2^-32 for bounds below 2^32.
         let product = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).expect("the high half of 128 bits")
     }
 
-    /// [`below`](Self::below) for lengths and indices.
+    /// The same as [`below`](Self::below), for lengths and indices.
     ///
     /// # Panics
     ///
@@ -68,7 +69,7 @@ impl Rng {
         usize::try_from(number).expect("it is below a usize")
     }
 
-    /// Returns whether something of this probability happens now. [`Probability::NEVER`] draws no
+    /// Returns whether an event of this probability happens now. [`Probability::NEVER`] draws no
     /// number.
     pub fn happens(&mut self, probability: Probability) -> bool {
         !probability.is_never() && probability.covers(self.next_u64())
@@ -102,7 +103,7 @@ impl Rng {
     }
 }
 
-/// In whole nanoseconds, at most 584 years.
+/// The time in whole nanoseconds, at most 584 years.
 pub(crate) fn whole_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

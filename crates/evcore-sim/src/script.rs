@@ -18,7 +18,7 @@ use crate::{
 
 /// The operations of a client, in their order. The client connects first, and closes at the end.
 ///
-/// It always reads what arrives, whatever operation it is in, unless it
+/// The client always reads the bytes that arrive, during every operation, unless it
 /// [stops](Self::stop_reading).
 ///
 /// ```
@@ -201,7 +201,7 @@ impl ScriptHandle {
 
     /// Returns whether a fault has taken the client's connection: a [`Reset`](crate::Fault::Reset),
     /// an [`Abort`](crate::Fault::Abort), or the [`Kill`](crate::Fault::Kill) of the process that
-    /// held it. Any other client that does not complete is lost by the server.
+    /// held it. Any other client that does not complete was lost by the server.
     #[must_use]
     pub fn is_lost_to_fault(&self) -> bool {
         lock(&self.progress).is_lost_to_fault
@@ -248,7 +248,7 @@ struct ScriptedClient {
     /// Received bytes that earlier operations have waited for.
     consumed: usize,
     reads: bool,
-    /// The timer is armed, and the next operation starts when it expires.
+    /// True while the timer is armed. The next operation starts when it expires.
     is_pausing: bool,
     progress: Arc<Mutex<Progress>>,
 }
@@ -288,7 +288,7 @@ impl Client for ScriptedClient {
 }
 
 impl ScriptedClient {
-    /// Updates what the handle shows of the connection.
+    /// Updates the facts about the connection that the handle shows.
     fn update_progress(&self, cx: &ClientCx<'_>) {
         let mut progress = lock(&self.progress);
         progress.is_lost_to_fault = cx.is_lost_to_fault();
@@ -380,8 +380,8 @@ impl ScriptedClient {
         Flow::Continue
     }
 
-    /// Continues if the received bytes that are not consumed yet are enough. `enough` returns how
-    /// many of them that takes.
+    /// Continues if the received bytes that are not consumed yet are enough. `enough` returns the
+    /// number of them that the operation consumes.
     fn consume(&mut self, enough: impl Fn(&[u8]) -> Option<usize>) -> Flow {
         let progress = lock(&self.progress);
         match enough(&progress.received[self.consumed..]) {
@@ -395,7 +395,7 @@ impl ScriptedClient {
         }
     }
 
-    /// What the current operation waits for, for the trace.
+    /// The wait of the current operation, for the trace.
     fn wait(&self) -> ClientWait {
         let progress = lock(&self.progress);
         let unread = progress.received.len() - self.consumed;
@@ -413,7 +413,7 @@ impl ScriptedClient {
     }
 
     fn finish(&mut self, outcome: ClientOutcome, cx: &mut ClientCx<'_>) {
-        // The fault may have occurred in this event.
+        // A fault may have occurred in this event.
         self.update_progress(cx);
         lock(&self.progress).outcome = Some(outcome);
         cx.ends(outcome);

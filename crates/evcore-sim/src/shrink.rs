@@ -1,6 +1,6 @@
 //! Looks for a smaller run that fails in the same way.
 //!
-//! A candidate is a seed and what is left out of its run. The search asks a function whether a
+//! A candidate is a seed, and a restriction of its run. The search asks a function whether a
 //! candidate fails, and knows nothing else about runs.
 
 use crate::{faults::Fault, restriction::Restriction};
@@ -73,8 +73,8 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         true
     }
 
-    /// Takes the fewest clients with which one of several seeds fails. With so few, a run has other
-    /// random numbers, so that one seed alone would seldom do.
+    /// Takes the fewest clients with which one of several seeds fails. With fewer clients a run has
+    /// other random numbers, so one seed alone would seldom fail again.
     fn fewer_clients(&mut self) {
         let most = self.best.restriction.clients.unwrap_or(usize::MAX);
         let most = most.min(self.failure.clients);
@@ -131,7 +131,8 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Names the faults that are left in place of those that are left out. It should be the same run.
+    /// Names the faults that are left, in place of those that are left out. The run should be the
+    /// same.
     fn only_what_occurred(&mut self) {
         let occurred = &self.failure.faults;
         let restriction = self.best.restriction.only(occurred);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_failure_does_not_need_is_left_out() {
+    fn parts_that_the_failure_does_not_need_are_left_out() {
         // Three clients are needed with an odd seed, and a short write at 1,000 ns.
         let fails = |candidate: &Candidate| {
             let failure = run(candidate, 1_000);

@@ -78,7 +78,7 @@ impl Sim {
         }
     }
 
-    /// A simulation that leaves something out.
+    /// A simulation with a restriction.
     pub(crate) fn restricted(seed: u64, restriction: Restriction) -> Self {
         let sim = Self::new(seed);
         sim.state().restriction = restriction;
@@ -120,8 +120,7 @@ impl Sim {
         Duration::from_nanos(self.state().now_ns())
     }
 
-    /// A new generator for the random choices of the test itself. It is part of what the seed
-    /// decides.
+    /// A new generator for the random choices of the test itself. The seed decides its numbers.
     #[must_use]
     pub fn rng(&self) -> Rng {
         self.state().rng.fork()
@@ -161,7 +160,7 @@ impl Sim {
         self.state().backlog_len(address)
     }
 
-    /// Lets time pass while no loop runs. The next wait of each loop reports what has happened.
+    /// Lets time pass while no loop runs. The next wait of each loop reports the events.
     pub fn run_for(&self, time: Duration) {
         let mut state = self.state();
         let until_ns = state.now_ns().saturating_add(whole_ns(time));
@@ -176,7 +175,7 @@ impl Sim {
         self.state().fault_count(fault)
     }
 
-    /// The hash of everything that has happened so far, with its order, times and bytes.
+    /// The hash of all events so far, with their order, times and bytes.
     ///
     /// The same seed and the same program give the same hash on every machine.
     #[must_use]
@@ -246,7 +245,8 @@ impl Sim {
         }
     }
 
-    /// For destructors, which may run while the state is locked, if a client panics.
+    /// Locks the state for a destructor, which may run while the state is locked, if a client
+    /// panics.
     pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),

@@ -54,8 +54,8 @@ impl SimStream {
         self.id
     }
 
-    /// Receives what has arrived, up to the length of `buffer`, and returns how much it was. 0 is
-    /// the end of the stream.
+    /// Receives the bytes that have arrived, up to the length of `buffer`. Returns their number,
+    /// which is 0 at the end of the stream.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl SimStream {
         self.alive()?.receive(self.id, buffer)
     }
 
-    /// Sends as much of `bytes` as fits, and returns how much that was.
+    /// Sends as many of the `bytes` as fit, and returns their number.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl SimStream {
         self.alive()?.send(self.id, bytes)
     }
 
-    /// Returns whether the peer has all that was sent: it has arrived, or on a Unix socket was
-    /// read.
+    /// Returns whether the peer has all that was sent. The bytes have arrived there, or on a Unix
+    /// socket were read.
     ///
     /// # Errors
     ///
@@ -136,8 +136,8 @@ impl SimStream {
         Ok(error.map(io::Error::from))
     }
 
-    /// Resets the connection. The peer can still read what has arrived there, and then sees the
-    /// reset.
+    /// Resets the connection. The peer can still read the bytes that have arrived there, and then
+    /// sees the reset.
     pub fn reset(self) {
         if let Ok(mut state) = self.alive() {
             state.reset_descriptor(self.process, self.fd, self.id);

@@ -62,7 +62,7 @@ impl ThreadPools {
         Some(id)
     }
 
-    /// Removes a job that has ended. Returns it, and the job that its thread runs next.
+    /// Removes a job that has ended. Returns that job, and the one that its thread runs next.
     pub(crate) fn remove(&mut self, id: JobId) -> (SimulatedJob, Option<JobId>) {
         let job = self.jobs[id.job as usize].take().expect("it ends once");
         self.free.push(id.job);
@@ -77,7 +77,7 @@ fn index(index: usize) -> u32 {
     u32::try_from(index).expect("there are fewer jobs than that")
 }
 
-/// Without the jobs, which do not implement `Debug`.
+/// Leaves out the jobs, which do not implement `Debug`.
 impl fmt::Debug for ThreadPools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThreadPools")

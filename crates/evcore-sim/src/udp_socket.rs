@@ -11,8 +11,8 @@ use crate::{fd_table, net::UdpId, sim::Sim, state::State};
 ///
 /// [`Process::bind_udp`](crate::Process::bind_udp) returns it. Dropping it closes it. A datagram is
 /// lost if no socket is bound to its address when it arrives, or if the socket's
-/// [buffer](crate::SimConfig::socket_buffer) is full. More is lost, doubled or late by
-/// [`DatagramLoss`](crate::Fault::DatagramLoss) and the faults after it.
+/// [buffer](crate::SimConfig::socket_buffer) is full. Further datagrams are lost, doubled or late
+/// by [`DatagramLoss`](crate::Fault::DatagramLoss) and the faults after it.
 ///
 /// ```
 /// use evcore_sim::Sim;
@@ -50,14 +50,14 @@ impl SimUdpSocket {
     ///
     /// # Errors
     ///
-    /// EMSGSIZE if it is longer than 65,507 bytes. [`NotConnected`](io::ErrorKind::NotConnected) if the
-    /// process is dead.
+    /// EMSGSIZE if the datagram is longer than 65,507 bytes.
+    /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.alive()?.send_datagram(self.id, to, bytes)
     }
 
-    /// Receives a datagram. Returns its length and the address of its sender. What does not fit into
-    /// `buffer` is lost.
+    /// Receives a datagram. Returns its length and the address of its sender. Bytes that do not fit
+    /// into `buffer` are lost.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl SimUdpSocket {
         self.alive()?.receive_datagram(self.id, buffer)
     }
 
-    /// The address that it is bound to.
+    /// The address to which the socket is bound.
     ///
     /// # Errors
     ///

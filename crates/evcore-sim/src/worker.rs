@@ -26,31 +26,31 @@ pub(crate) struct Worker<A> {
     // Invariant: `None` exactly if it was killed.
     app: Option<A>,
     phase: Phase,
-    /// When the worker runs next.
+    /// The time at which the worker runs next.
     due_ns: u64,
-    /// The worker does not run before this, even if it is due.
+    /// The time before which the worker does not run, even if it is due.
     paused_until_ns: u64,
-    /// The trace is recorded. Looked up when the state is locked anyway.
+    /// True if the trace is recorded. This is looked up when the state is locked anyway.
     is_recorded: bool,
 }
 
-/// Where a worker is in its turn.
+/// The position of a worker in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It is about to wait.
+    /// The worker is about to wait.
     Ready,
-    /// It is in a wait, at most until `until_ns`.
+    /// The worker is in a wait, at most until `until_ns`.
     Waiting {
         timeout: Option<Duration>,
         until_ns: u64,
-        /// The kernel has woken it. It runs when it is due.
+        /// True if the kernel has woken the worker, which runs when it is due.
         is_woken: bool,
     },
-    /// It is between two steps.
+    /// The worker is between two steps.
     Running,
-    /// It was killed. It is due when its parent has noticed.
+    /// The worker was killed. It is due when its parent has noticed.
     Dead,
-    /// Its process has exited by itself.
+    /// The worker's process has exited by itself.
     Done,
 }
 
@@ -104,7 +104,7 @@ impl<A: App> Worker<A> {
         self.process.sim().state().detail(paused);
     }
 
-    /// Ends its wait, if it is in one.
+    /// Ends the worker's wait, if it is in one.
     pub(crate) fn interrupt(&mut self, now_ns: u64) -> Option<&mut A> {
         if let Phase::Waiting { until_ns, .. } = &mut self.phase {
             *until_ns = now_ns;
@@ -123,7 +123,7 @@ impl<A: App> Worker<A> {
         self.app = None;
     }
 
-    /// Updates when it is due, after an event.
+    /// Updates the time at which the worker is due, after an event.
     pub(crate) fn observe(&mut self, state: &mut State) {
         let id = self.process.id();
         match &mut self.phase {
@@ -140,7 +140,7 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Runs what is due.
+    /// Runs the worker, which is due.
     pub(crate) fn run(&mut self) {
         match self.phase {
             Phase::Ready => self.begin_wait(),
@@ -152,7 +152,7 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// The first half of a wait. The time of the turn before passes during the wait.
+    /// Runs the first half of a wait. The time of the turn before passes during the wait.
     fn begin_wait(&mut self) {
         let app = self.app.as_mut().expect("it is not killed");
         let prepared = app.event_loop().prepare().map(|sleep| sleep.timeout);
@@ -177,13 +177,13 @@ impl<A: App> Worker<A> {
             Err(error) => {
                 drop(state);
                 app.on_wait_error(error);
-                // It tries again, as a real one would, but time passes before.
+                // The worker tries again, as a real one would, but time passes before.
                 (self.phase, self.due_ns) = (Phase::Ready, turn_end_ns);
             }
         }
     }
 
-    /// The second half of a wait, if there is a reason to return.
+    /// Runs the second half of a wait, if a reason ends it.
     fn finish_wait(&mut self, timeout: Option<Duration>, until_ns: u64) {
         let mut state = self.process.sim().state();
         if state.now_ns() < until_ns && !state.has_events(self.process.id()) {
@@ -209,7 +209,7 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Handles steps until one takes time, something interferes, or the turn is over.
+    /// Handles steps until one takes time, a fault interferes, or the turn is over.
     fn run_steps(&mut self) {
         self.phase = Phase::Running;
         let mut interference = self.interfere(0);
@@ -240,8 +240,8 @@ impl<A: App> Worker<A> {
         }
     }
 
-    /// Draws what happens after `steps` steps, 0 or 1. A step takes its time first. The faults
-    /// follow when that time is over.
+    /// Draws the interference after `steps` steps, 0 or 1. A step takes its time first, and the
+    /// faults follow when that time is over.
     fn interfere(&mut self, steps: u64) -> Interference {
         let mut state = self.process.sim().state();
         self.is_recorded = state.trace.recording().is_some();
@@ -292,7 +292,7 @@ fn name_of(step: &Step<SimStream>) -> StepName {
     }
 }
 
-/// Without the application, which may not implement `Debug`.
+/// Leaves out the application, which may not implement `Debug`.
 impl<A> fmt::Debug for Worker<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")

@@ -72,7 +72,8 @@ impl<A: App> Workers<A> {
         workers
     }
 
-    /// Sets what the parent does when it notices a death. It gets the index of the dead worker.
+    /// Sets the hook that the parent calls when it notices a death. It gets the index of the dead
+    /// worker.
     ///
     /// At that time the worker's part of its [`SimGroup`](crate::SimGroup) is released, and its
     /// successor does not exist yet. Release its line of a
@@ -90,7 +91,7 @@ impl<A: App> Workers<A> {
     /// Runs the workers until `condition` holds, for at most `limit` of simulated time. Returns
     /// whether it holds.
     ///
-    /// It is checked after each time that a worker or a client has run.
+    /// The condition is checked each time that a worker or a client has run.
     pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
         let until_ns = whole_ns(self.sim.now().saturating_add(limit));
         self.run(until_ns, Some(&mut condition))
@@ -113,7 +114,8 @@ impl<A: App> Workers<A> {
         self.workers[index].app()
     }
 
-    /// The application of a worker, or `None` if it is dead. Its wait ends, as by a signal.
+    /// The application of a worker, or `None` if it is dead. The worker's wait ends, as by a
+    /// signal.
     pub fn app_mut(&mut self, index: usize) -> Option<&mut A> {
         let now_ns = whole_ns(self.sim.now());
         self.workers[index].interrupt(now_ns)
@@ -137,7 +139,7 @@ impl<A: App> Workers<A> {
         self.workers[index].is_paused(whole_ns(self.sim.now()))
     }
 
-    /// Returns whether every worker has exited by itself.
+    /// Returns whether each worker has exited by itself.
     #[must_use]
     pub fn all_done(&self) -> bool {
         self.workers.iter().all(Worker::is_done)
@@ -149,7 +151,8 @@ impl<A: App> Workers<A> {
         self.workers[index].kill();
     }
 
-    /// Pauses a worker (SIGSTOP) for `time`. It does nothing, and keeps what it holds.
+    /// Pauses a worker (SIGSTOP) for `time`. A paused worker does nothing, and keeps all that it
+    /// holds.
     pub fn pause(&mut self, index: usize, time: Duration) {
         let until_ns = whole_ns(self.sim.now().saturating_add(time));
         self.workers[index].pause_until(until_ns);
@@ -196,7 +199,7 @@ impl<A: App> Workers<A> {
     }
 }
 
-/// Marks in the trace that the workers are dropped, which then close what they have.
+/// Marks in the trace that the workers are dropped. They then close all that they have.
 struct EndOfRun(Sim);
 
 impl Drop for EndOfRun {

@@ -49,7 +49,8 @@ pub fn watch_this_thread() {
     WATCHED.set(true);
 }
 
-/// The number of allocations of all watched threads since they are watched. Any thread may call it.
+/// The number of allocations of all watched threads, since each was first watched. Any thread may
+/// call it.
 #[must_use]
 pub fn watched_allocations() -> usize {
     WATCHED_ALLOCATIONS.load(Ordering::Relaxed)

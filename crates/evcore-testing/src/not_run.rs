@@ -1,4 +1,4 @@
-//! Tests, or attempts of tests, that could not run on this machine.
+//! Reports of tests, or of attempts, that could not run on this machine.
 
 use std::{
     io::{self, Write},

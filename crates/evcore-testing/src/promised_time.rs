@@ -7,16 +7,16 @@ use std::{
 
 use crate::not_run;
 
-/// Time that a test adds to each promised time, such as the delay after which another worker
-/// accepts.
+/// Time that a test adds to each promised time. (A promised time is, for example, the delay after
+/// which another worker accepts.)
 ///
-/// It is for what no promise includes: the turn under way, and the start of a process in place of a dead
-/// one. The same slice is added everywhere. On a busy machine all that takes longer: there a test adds
-/// one more slice for each thread per processor that wants to run, up to [`SLICES_MAX`].
+/// It covers what no promise includes: the turn under way, and the start of a process in place of a
+/// dead one. On a busy machine both take longer. There a test adds one more slice for each thread
+/// per processor that wants to run, up to [`SLICES_MAX`].
 pub const SLICE: Duration = Duration::from_millis(250);
 
-/// The most that a test adds. It is far below the minute of [`PATIENCE`](crate::PATIENCE), because
-/// a promise that is broken by a minute must not pass for kept.
+/// The most that a test adds. It is far below the minute of [`PATIENCE`](crate::PATIENCE), so a
+/// promise that is broken by a minute is found.
 pub const SLICES_MAX: Duration = Duration::from_secs(5);
 
 fn slices(threads_per_processor: Option<f64>) -> Duration {
@@ -24,7 +24,7 @@ fn slices(threads_per_processor: Option<f64>) -> Duration {
     slices.map_or(SLICES_MAX, |slices| slices.min(SLICES_MAX))
 }
 
-/// The number of threads that run or could run, for each processor: now, or on average over the last
+/// The number of threads per processor that run or could run: now, or the average of the last
 /// minute, whichever is more. `None` if the system does not count them as Linux does.
 fn threads_per_processor() -> Option<f64> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
@@ -52,12 +52,11 @@ pub fn assert_within(what: &str, promised: Duration, since: Instant) {
 /// Number of attempts, at most.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Makes an attempt that shows something only if it takes at most `limit`, such as the use of a second
-/// that a server grants.
+/// Makes an attempt whose result counts only if it takes at most `limit`. An example is a test that
+/// uses the second that a server grants.
 ///
-/// This is the one rule by which a test tries again. An attempt returns how long it took, and its
-/// result. If it was in time, the result counts, and there is no other attempt. If it was late, the
-/// result does not count: the attempt is listed in the summary of `cargo xtask test`, and repeated.
+/// An attempt returns how long it took, and its result. If it was in time, the result counts. If it
+/// was late, it is listed in the summary of `cargo xtask test`, and repeated.
 ///
 /// # Panics
 ///

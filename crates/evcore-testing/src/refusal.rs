@@ -11,7 +11,7 @@ use crate::not_run;
 ///
 /// # Panics
 ///
-/// If it failed for any other reason, because then it is broken.
+/// If opening failed for any other reason, because then the interface is broken.
 #[track_caller]
 pub fn unless_refused<T, E: Display + Into<io::Error>>(opened: Result<T, E>) -> Option<T> {
     match opened {

@@ -20,7 +20,7 @@ impl Scratch {
     pub fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // Short, because the path of a Unix socket in it must fit in some 100 bytes.
+        // The path is short, because the path of a Unix socket in it must fit in some 100 bytes.
         let directory = format!("evcore-{}-{number}-{name}", std::process::id());
         let path = std::env::temp_dir().join(directory);
         fs::create_dir(&path).expect("a directory for temporary files");

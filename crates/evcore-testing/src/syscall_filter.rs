@@ -12,8 +12,8 @@ const MMAP_FLAGS_AT: u32 = if cfg!(target_endian = "little") {
     44
 };
 
-/// Runs `claim` in a thread in which `call` fails with `errno`; so does it in the processes that the
-/// thread starts. Of `mmap`, only calls for shared memory fail.
+/// Runs `claim` in a thread in which `call` fails with `errno`. The call also fails in the
+/// processes that the thread starts. If it is `mmap`, only calls for shared memory fail.
 ///
 /// # Panics
 ///

@@ -11,12 +11,12 @@ const INSIDE: &str = "EVCORE_INSIDE_VALGRIND";
 
 /// Runs `work` in a process under valgrind: the calling test is started again there, alone.
 ///
-/// The test is not run on a machine without valgrind.
+/// On a machine without valgrind, the test is reported as not run.
 ///
 /// # Panics
 ///
-/// If the process does not succeed, or outside a test: the name of the test is the name of its
-/// thread.
+/// If the process fails. Also if it is called outside a test, because it takes the test's name from
+/// its thread.
 pub fn under_valgrind(work: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return work();
@@ -26,7 +26,7 @@ pub fn under_valgrind(work: impl FnOnce()) {
     let program = env::current_exe().expect("the path of the test program");
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=none", "--quiet"]).arg(program);
-    // Its own thread, so that the test has its name there too.
+    // With one test thread, the test still runs on a thread with its name.
     valgrind.args(["--exact", test, "--test-threads=2"]);
     match valgrind.env(INSIDE, "1").output() {
         Ok(output) => {

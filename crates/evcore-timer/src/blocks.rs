@@ -1,8 +1,8 @@
 //! Tables that grow without copying.
 //!
-//! A `Vec` that grows copies all that it holds, and has room for twice as much afterwards. That is a
-//! long call, and it takes memory for ids that may never be used. So a table here is a list of
-//! blocks: growing allocates a block, and the rest stays where it is.
+//! A `Vec` that grows copies all that it holds, and has room for twice as much afterwards. That is
+//! a long call, and it takes memory for ids that may never be used. So a table here is a list of
+//! blocks. Growing allocates a block, and the other blocks stay where they are.
 
 mod sparse;
 
@@ -31,7 +31,7 @@ impl<T: Copy, const N: usize> Block<T, N> {
         &self.0[index as usize % N]
     }
 
-    /// As [`at`](Self::at).
+    /// Like [`at`](Self::at), but mutable.
     #[inline]
     fn at_mut(&mut self, index: u32) -> &mut T {
         &mut self.0[index as usize % N]
@@ -39,8 +39,7 @@ impl<T: Copy, const N: usize> Block<T, N> {
 }
 
 impl<T: Copy, const N: usize> Blocks<T, N> {
-    /// The number of values of a block. Indices are split in their own 32 bits, which spares
-    /// instructions.
+    /// The number of values of a block. It is a `u32` like the indices, which saves instructions.
     #[expect(clippy::cast_possible_truncation, reason = "some thousands at most")]
     const BLOCK: u32 = N as u32;
 
@@ -71,7 +70,7 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
         Some(&self.blocks.get(Self::block_of(index))?.0[Self::place_in_block(index)])
     }
 
-    /// As [`get`](Self::get).
+    /// Like [`get`](Self::get), but mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         Some(&mut self.blocks.get_mut(Self::block_of(index))?.0[Self::place_in_block(index)])
@@ -83,25 +82,25 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
         &self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
     }
 
-    /// As [`at`](Self::at).
+    /// Like [`at`](Self::at), but mutable.
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         &mut self.blocks[Self::block_of(index)].0[Self::place_in_block(index)]
     }
 
-    /// The block of an index that the table has. It holds that index at `index % N`.
+    /// The block of an index that the table has. It has the value at `index % N`.
     #[inline]
     pub(crate) fn block(&self, index: u32) -> &[T; N] {
         &self.blocks[Self::block_of(index)].0
     }
 
-    /// As [`block`](Self::block); `None` beyond the table.
+    /// Like [`block`](Self::block), but mutable; `None` beyond the table.
     #[inline]
     pub(crate) fn get_block_mut(&mut self, index: u32) -> Option<&mut [T; N]> {
         Some(&mut self.blocks.get_mut(Self::block_of(index))?.0)
     }
 
-    /// As [`block`](Self::block).
+    /// Like [`block`](Self::block), but mutable.
     #[inline]
     pub(crate) fn block_mut(&mut self, index: u32) -> &mut [T; N] {
         &mut self.blocks[Self::block_of(index)].0
@@ -154,7 +153,7 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
     }
 }
 
-/// Without the values, because they are many.
+/// Prints the length without the values, because they are many.
 impl<T, const N: usize> fmt::Debug for Blocks<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Blocks")

@@ -18,8 +18,8 @@ use crate::queue::TimerQueue;
 /// - This also holds within a phase: a timer that is due and not yet popped fires from its old
 ///   arming if a handler moves it by less than the slack.
 ///
-/// With a slack of 0 every re-arm moves the timer.
-/// A wrapper does not expose the periods of a [`TimerHeap`](crate::TimerHeap).
+/// With a slack of 0 every re-arm moves the timer. Periodic timers of a
+/// [`TimerHeap`](crate::TimerHeap) cannot be armed through the wrapper.
 ///
 /// # Example
 ///
@@ -72,7 +72,7 @@ impl<Q: TimerQueue> TimerQueue for Coalesced<Q> {
         self.queue.pop_expired(now)
     }
 
-    /// Passed on to the queue without slack.
+    /// Passes the call on to the queue, without the slack.
     #[inline]
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.queue.reinsert_in_phase(id, deadline);
@@ -110,7 +110,7 @@ mod tests {
     use crate::oracle::{TestedQueue, assert_agrees, config, scripts};
     use crate::{Lazy, TimerHeap, TimerTree, TimerWheel};
 
-    /// Large enough that many re-arms of the scripts are within it.
+    /// The slack in the scripts, which is large enough for many re-arms.
     const SLACK: u64 = 50;
 
     impl<Q: TestedQueue> TestedQueue for Coalesced<Q> {

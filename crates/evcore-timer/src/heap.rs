@@ -39,8 +39,8 @@ use crate::sorted::{Entry, Heap, Place, Places};
 ///
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most log₄ n steps.
 ///
-/// If a phase is left early, the calls that begin the next one insert all timers again that were
-/// armed for ticks at or before the `now` of the last: at most 8 a call, which then
+/// If a phase is left early, the next one inserts again all timers that were armed for ticks at or
+/// before the `now` of the last. A call inserts at most 8 of them, and then
 /// [pauses](TimerQueue::has_more).
 ///
 /// # Memory
@@ -68,7 +68,7 @@ use crate::sorted::{Entry, Heap, Place, Places};
 /// ```
 #[derive(Clone)]
 pub struct TimerHeap {
-    /// The timers that were not overdue when they were armed.
+    /// The timers that were armed for ticks after the horizon.
     main: Heap,
     // Invariant: of timers with equal deadlines, those on `main` were armed before these.
     overdue: Overdue,
@@ -83,12 +83,13 @@ pub struct TimerHeap {
     /// The number of insertions, which orders equal deadlines. At one per nanosecond it lasts for
     /// 584 years.
     insertions: u64,
-    /// The latest `now` so far. What is armed for a tick at or before it is overdue.
+    /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
     horizon: u64,
     /// `now` of the current phase.
     phase: Option<u64>,
     has_more: bool,
-    /// The most timers that one call admits to a phase. Lower in tests, so that short scripts pause.
+    /// The most timers that one call admits to a phase. Tests lower it, so that short scripts
+    /// pause.
     admit_max: usize,
     armed: usize,
 }
@@ -96,10 +97,10 @@ pub struct TimerHeap {
 /// The number of the heap of timers that are not overdue.
 const MAIN: u8 = Overdue::HEAPS;
 
-/// Periods of a block: 4 KiB.
+/// Number of periods in a block: 4 KiB.
 const PERIODS_BLOCK: usize = 512;
 
-/// Places of a block: 4 KiB.
+/// Number of places in a block: 4 KiB.
 const PLACES_BLOCK: usize = 1024;
 
 /// The place of each timer.
@@ -107,7 +108,7 @@ const PLACES_BLOCK: usize = 1024;
 struct PlaceTable(Blocks<u32, PLACES_BLOCK>);
 
 impl PlaceTable {
-    /// In place of a place, of a timer that is not armed.
+    /// The mark of a timer that is not armed, in place of its place.
     const NONE: u32 = u32::MAX;
 
     #[inline]
@@ -255,7 +256,8 @@ impl TimerHeap {
         }
     }
 
-    /// Takes a timer off its heap, or counts it as armed. Its place in the table stays as it was.
+    /// Takes a timer off its heap, or counts it as armed if it has none. Its place in the table
+    /// stays as it was.
     fn take_off_or_count(&mut self, place: Option<Place>) {
         match place {
             Some(place) => self.take_off(place),
@@ -271,7 +273,7 @@ impl TimerHeap {
         }
     }
 
-    /// Puts a timer on its heap.
+    /// Puts a timer on the heap for its deadline.
     #[inline]
     fn file(&mut self, row: u32, deadline: u64) {
         if deadline > self.horizon {

@@ -5,8 +5,8 @@
 //! queued deadline expires, the timer is inserted again at the recorded one if that is later.
 //! Between two queued deadlines a timer moves once, however often it was re-armed.
 //!
-//! The table holds nothing else. The queued deadline is not after the recorded one, so a re-arm to a
-//! deadline after that needs no other number; for one before it the queue is asked.
+//! The table holds nothing else. The queued deadline is not after the recorded one, so a re-arm to
+//! a deadline after that needs no other number. For an earlier one the queue is asked.
 //!
 //! A timer that is disarmed is mostly armed again, for the next request or the next connection. So a few
 //! disarmed timers are left in the queue. The table keeps the deadline that each had: to arm it again
@@ -31,11 +31,11 @@ use crate::queue::TimerQueue;
 ///   deadlines. A re-armed timer costs at most one such wake for each deadline it was queued with.
 ///   So does a disarmed timer that is left in the queue; at most 64 are at any time.
 /// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they
-///   are due. Only among equal deadlines the place of a re-armed timer is not defined.
+///   are due. The place of a re-armed timer among equal deadlines is not defined.
 /// - A call of [`pop_expired`](TimerQueue::pop_expired) inserts at most 16 re-armed timers again
 ///   before it returns one that fires; then it [pauses](TimerQueue::has_more).
 ///
-/// A wrapper does not expose the periods of a [`TimerHeap`](crate::TimerHeap).
+/// Periodic timers of a [`TimerHeap`](crate::TimerHeap) cannot be armed through the wrapper.
 ///
 /// # Memory
 ///
@@ -72,13 +72,14 @@ pub struct Lazy<Q> {
     /// The latest `now`, at most the last deadline of the table. A deadline at or before it may have to
     /// wait for the next phase, which only the queue can decide.
     latest_now: i64,
-    /// The most timers that one call inserts again. Lower in tests, so that short scripts pause.
+    /// The most timers that one call inserts again. Tests lower it, so that
+    /// short scripts pause.
     moves_max: usize,
     /// True if the latest call paused because it had moved `moves_max` timers.
     has_more: bool,
 }
 
-/// Deadlines of a block: 4 KiB.
+/// Number of deadlines in a block: 4 KiB.
 const BLOCK: usize = 512;
 
 /// The timer is not armed, and not in the queue.
@@ -96,8 +97,8 @@ const AS_QUEUED: u64 = LEFT;
 /// The most timers that are left in the queue. Each may cost a wake-up once.
 const LEFT_MAX: usize = 64;
 
-/// With a million armed timers each move costs a few cache misses over a wheel and up to 1.7 µs over
-/// a tree, so this is 5 to 30 µs.
+/// The default limit of moves in one call. With a million armed timers each move costs a few cache
+/// misses over a wheel and up to 1.7 µs over a tree, so this is 5 to 30 µs.
 const MOVES_MAX: usize = 16;
 
 impl<Q: TimerQueue> Lazy<Q> {
@@ -171,8 +172,8 @@ impl<Q: TimerQueue> Lazy<Q> {
         deadline > 0 && signed(deadline) > self.latest_now
     }
 
-    /// The first timer that fires, beginning with this one of the queue. Timers that were re-armed are
-    /// inserted again. Not inlined, so that a call that finds no timer is short.
+    /// The first timer that fires, beginning with this one of the queue. Inserts timers again that
+    /// were re-armed. It is not inlined, so that a call that finds no timer is short.
     #[inline(never)]
     fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
         let mut moves_left = self.moves_max;

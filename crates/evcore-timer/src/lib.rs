@@ -34,7 +34,7 @@ pub use queue::TimerQueue;
 pub use tree::TimerTree;
 pub use wheel::TimerWheel;
 
-// All types are `Send`: created on one thread, used on another.
+// All types are `Send`, so a value may be created on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<TimerWheel>();

@@ -11,7 +11,7 @@ use proptest::test_runner::RngAlgorithm;
 
 use crate::queue::TimerQueue;
 
-/// The number of ids in a script: few, so that many operations concern the same timer.
+/// The number of ids in a script. It is low, so that many operations concern the same timer.
 pub(crate) const IDS: u32 = 24;
 
 /// A queue under test, and the guarantees that it gives.
@@ -45,7 +45,8 @@ impl<Q: TestedQueue> TestedQueue for Box<Q> {
     }
 }
 
-/// The numbers left free before each phase, for timers that are reinserted as if armed before it.
+/// The number of armings that are left free before each phase, for timers that are reinserted as if
+/// armed before it.
 const GAP: u64 = 1 << 32;
 
 /// Timers by deadline and number of arming.
@@ -60,8 +61,8 @@ pub(crate) struct Oracle {
     /// The next number of the gap before the phase.
     reinsertions: u64,
     slack: u64,
-    /// True if the next deadline is compared after each step. A wheel that is not asked for it
-    /// keeps the chunks of slots that timers have left.
+    /// True if the next deadline is compared after each step. A wheel that is never asked for it
+    /// keeps the chunks of left slots.
     compares_next: bool,
 }
 
@@ -191,7 +192,7 @@ impl TimerQueue for Oracle {
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Arm(u32, Tick),
-    /// As `Arm` if the queue has no periodic timers.
+    /// Arms a periodic timer, or does the same as `Arm` if the queue has none.
     ArmPeriodic(u32, Tick, u64),
     Reinsert(u32, Tick),
     Disarm(u32),
@@ -250,7 +251,7 @@ impl Tick {
 }
 
 /// The configuration of tests with scripts. Each choice of a script seeds a generator of random
-/// numbers, and with the default one that takes longer than the script itself.
+/// numbers. Seeding the default one takes longer than the script itself.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         rng_algorithm: RngAlgorithm::XorShift,
@@ -406,7 +407,8 @@ fn period() -> impl Strategy<Value = u64> {
 
 fn tick() -> impl Strategy<Value = Tick> {
     let border = (0..8_u32, 0..258_u64, -1..=1_i64);
-    // The frequent ones first: a choice makes all that are before it as well, to shrink to.
+    // The frequent steps come first, because proptest also makes all steps before the chosen one,
+    // to shrink to them.
     prop_oneof![
         4 => (0..200_u64).prop_map(Tick::Ahead),
         6 => border.prop_map(|(digit, slots, offset)| Tick::Border { digit, slots, offset }),

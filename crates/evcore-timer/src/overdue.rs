@@ -5,13 +5,14 @@
 //! timer armed now waits on one heap, and those that the phase may fire are on another. When a phase
 //! begins after one that was completed, the two heaps change roles, which moves no timer.
 //!
-//! If a phase was left early, timers of both heaps are due in the next. Then a third heap takes what
-//! is armed meanwhile, and the timers of the second are moved to the first, some in each call.
+//! If a phase was left early, timers of both heaps are due in the next. Then a third heap takes the
+//! timers that are armed meanwhile, and the timers of the second are moved to the first, some in
+//! each call.
 
 use crate::sorted::{Entry, Heap, Place, Places};
 
-/// The most timers that one call admits to a phase. With a million overdue timers
-/// each costs some cache misses on two heaps, so this is some 20 µs.
+/// The most timers that one call admits to a phase. With a million overdue timers each costs some
+/// cache misses on two heaps, so a call takes some 20 µs.
 pub(crate) const ADMIT_MAX: usize = 8;
 
 /// The overdue timers of a queue.
@@ -20,8 +21,8 @@ pub(crate) struct Overdue {
     heaps: [Heap; 3],
     /// The heap of timers that the phase may fire. All three roles differ.
     due: u8,
-    /// The heap whose timers are moved: to `due` those that were armed before the phase, to
-    /// `waiting` the others.
+    /// The heap whose timers are moved: to `due` if they were armed before the phase, and otherwise
+    /// to `waiting`.
     // Invariant: empty, unless a phase is paused.
     admitting: u8,
     /// The heap of timers that are armed now.
@@ -96,8 +97,8 @@ impl Overdue {
         }
     }
 
-    /// Lets the phase fire the timers of `waiting`. Those that are armed from now on go on an empty
-    /// heap, unless a phase was left early during a pause.
+    /// Lets the phase fire the timers of `waiting`. Timers that are armed from now on go on an
+    /// empty heap, unless a phase was left early during a pause.
     fn admit_waiting(&mut self) {
         self.waiting_is_mixed = !self.heaps[usize::from(self.admitting)].is_empty();
         if self.waiting_is_mixed {
@@ -228,8 +229,8 @@ mod tests {
         }
     }
 
-    /// A phase was left early while one timer, 0, was due. Of those that the next may fire as well, 1
-    /// and 2, one is admitted.
+    /// Timers of two phases: the first was left early while timer 0 was due. The next may also fire
+    /// 1 and 2, of which one is admitted.
     fn paused() -> (Overdue, Table) {
         let (mut overdue, mut places) = (Overdue::new(), Table::new());
         insert(&mut overdue, &mut places, &[(0, 50)]);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_inserted_into_a_phase_goes_behind_its_equals_before_it() {
+    fn a_timer_inserted_in_a_phase_goes_behind_its_equals() {
         let (mut overdue, mut places) = paused();
         insert(&mut overdue, &mut places, &[(3, 40)]);
         overdue.insert_in_phase(4, 40, &mut places);

@@ -68,8 +68,8 @@ pub trait TimerQueue: Debug + Send {
     ///
     /// # Panics
     ///
-    /// If `id` is above the `ID_MAX` of the queue. A panic must not leave a function that C calls, and
-    /// aborts the process there: check an id that comes from C first.
+    /// If `id` is above the `ID_MAX` of the queue. A panic in a function that C calls aborts the
+    /// process, so check ids that come from C first.
     fn arm(&mut self, id: u32, deadline: u64);
 
     /// Disarms the timer of `id`, and returns whether it was armed.
@@ -112,9 +112,9 @@ pub trait TimerQueue: Debug + Send {
     /// The tick at which to call [`pop_expired`](Self::pop_expired) next; `None` if no timer is
     /// armed.
     ///
-    /// Never later than the earliest deadline. Some queues document that it may be earlier: the call
-    /// at that tick may then yield nothing, but the next tick is later, unless the phase is
-    /// [paused](Self::has_more). The call may tidy up what disarmed timers have left.
+    /// The result is never later than the earliest deadline. Some queues document that it may be
+    /// earlier: the call at that tick may then yield no timer, but the next tick is later, unless
+    /// the phase is [paused](Self::has_more). The call may tidy up what disarmed timers have left.
     #[must_use]
     fn next_deadline(&mut self) -> Option<u64>;
 

@@ -11,25 +11,25 @@ use crate::queue::assert_dense;
 /// The ids of a run.
 const RUN: u32 = 128;
 
-/// The runs that one call may give rows for at most, so that ids which come into use nearly one after
-/// the other are their own rows.
+/// The most runs to which one call gives rows. With more than one, ids that come into use nearly in
+/// order are their own rows.
 const RUNS_MAX: u32 = 4;
 
-/// Firsts of a block: 1 KiB, for 32,768 ids.
+/// Number of entries in a block of `firsts`: 1 KiB, for 32,768 ids.
 const BLOCK: usize = 256;
 
-/// In place of the first row of a run that has none.
+/// The mark of a run without rows, in place of its first row.
 const NONE: u32 = u32::MAX;
 
 /// The rows of ids, and the ids of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
-    /// The ids below it are their own rows.
+    /// The ids below this number are their own rows.
     // Invariant: a multiple of `RUN`.
     own: u32,
-    /// By run, the first row of each that is not its own.
+    /// The first row of each run that is not its own row, by run.
     firsts: SparseBlocks<u32, BLOCK>,
-    /// By `row / RUN`, the first id of each run.
+    /// The first id of each run, by `row / RUN`.
     ids: Vec<u32>,
 }
 
@@ -105,7 +105,7 @@ impl Rows {
         self.own += RUN;
     }
 
-    /// Gives a run the next rows, and returns the row of the id.
+    /// Gives the run of an id the next rows, and returns the id's row.
     fn list(&mut self, id: u32) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "no more rows than ids")]
         let first = self.len() as u32;

@@ -11,10 +11,10 @@ use crate::queue::ID_MAX;
 /// The children of an entry.
 const BRANCHES: usize = 4;
 
-/// Entries of the table before the first of the heap.
+/// Number of entries of the table before the first one of the heap.
 const OFFSET: usize = BRANCHES - 1;
 
-/// Entries of a block: 3 KiB.
+/// Number of entries in a block: 3 KiB.
 const BLOCK: usize = 128;
 
 /// A timer with its key.
@@ -45,12 +45,12 @@ impl Entry {
     }
 }
 
-/// Where an entry is: its index, and in the lowest two bits the number of its heap.
+/// The place of an entry: its index, and in the lowest two bits the number of its heap.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// No place has the highest bits, so they are free for marks of the table that holds it.
+    /// The highest place. Higher bits are free for marks of the table that holds places.
     pub(crate) const MAX: u32 = ID_MAX << 2 | 3;
 
     #[inline]
@@ -256,7 +256,7 @@ impl Heap {
     }
 }
 
-/// Where the table has the entry with this index on the heap.
+/// The position in the table of the entry with this index on the heap.
 #[inline]
 fn position(index: usize) -> u32 {
     #[expect(

@@ -4,9 +4,9 @@
 //! that order at every re-arm, mostly for timers that never fire. So the wheel is the better choice
 //! unless exact wake-ups matter.
 //!
-//! A node is an index, and each step looks up its block and checks the bounds, which takes a few times
-//! the instructions of a pointer in C. Timeouts that count from now spare the steps: the latest
-//! deadline is appended without a walk.
+//! A node is an index. Each step looks up its block and checks the bounds, which takes a few times
+//! the instructions of a pointer in C. Timeouts that count from now avoid the steps, because the
+//! latest deadline is appended without a walk.
 //!
 //! # Guarantees
 //!
@@ -33,17 +33,17 @@ use crate::queue::{self, TimerQueue};
 /// It is nginx's tree with three differences: nodes are indices into one table, timers with equal
 /// deadlines keep the order of arming, and the earliest and the latest timer are cached.
 ///
-/// Use it where a wake-up must be neither early nor late at any distance, and no call may take
-/// longer than log n steps whatever the deadlines are. For timeouts that are often re-armed, the
-/// [wheel](crate::TimerWheel) takes less than a fifth of the instructions.
+/// Use it if a wake-up must be neither early nor late at any distance, and no call may take more
+/// than log n steps. For timeouts that are often re-armed, the [wheel](crate::TimerWheel) takes
+/// less than a fifth of the instructions.
 ///
 /// # Cost
 ///
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1)
 /// steps and three rotations. The latest deadline of all is appended without these steps.
 ///
-/// If a phase is left early, the calls that begin the next one insert all timers again that were
-/// armed for ticks at or before the `now` of the last: at most 8 a call, which then
+/// If a phase is left early, the next one inserts again all timers that were armed for ticks at or
+/// before the `now` of the last. A call inserts at most 8 of them, and then
 /// [pauses](TimerQueue::has_more).
 ///
 /// # Memory
@@ -51,9 +51,10 @@ use crate::queue::{self, TimerQueue};
 /// 24 bytes for each id, in runs of 128 ids, and 24 for each timer that was overdue when it was armed.
 /// The table grows by 3 KiB, copies no timer, and does not shrink.
 ///
-/// Ids that come into use nearly one after the other, or that [`with_capacity`](Self::with_capacity)
-/// has made room for, are found by a comparison. An id that is more than four runs above all others
-/// allocates one run, and from then on each new run of ids is found by a look into a table.
+/// Ids that come into use nearly one after the other, or that
+/// [`with_capacity`](Self::with_capacity) has made room for, are found by a comparison. An id that
+/// is more than four runs above all others allocates one run, and from then on each new run of ids
+/// is looked up in a table.
 ///
 /// # Example
 ///
@@ -72,15 +73,16 @@ use crate::queue::{self, TimerQueue};
 pub struct TimerTree {
     /// The timers that were not overdue when they were armed.
     tree: RedBlackTree,
-    /// By node, not by id.
+    /// The overdue timers, by node and not by id.
     // Invariant: of timers with equal deadlines, those in the tree were armed before these.
     overdue: Overdue,
-    /// The latest `now` so far. What is armed for a tick at or before it is overdue.
+    /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
     horizon: u64,
     /// `now` of the current phase.
     phase: Option<u64>,
     has_more: bool,
-    /// The most timers that one call admits to a phase. Lower in tests, so that short scripts pause.
+    /// The most timers that one call admits to a phase. Tests lower it, so that short scripts
+    /// pause.
     admit_max: usize,
     armed: usize,
 }
@@ -110,7 +112,8 @@ impl TimerTree {
         }
     }
 
-    /// The node of a timer that will be inserted: removed if it was armed, or counted as armed.
+    /// The node of a timer that will be inserted. If the timer was armed, it is removed; otherwise
+    /// it is counted as armed.
     #[inline]
     fn remove_or_count(&mut self, id: u32) -> u32 {
         let node = self.tree.admit(id);

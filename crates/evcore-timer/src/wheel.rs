@@ -73,10 +73,10 @@ const FAR: u8 = Overdue::HEAPS;
 /// # Cost
 ///
 /// Arming, re-arming and disarming are a removal from one list and an addition to another, with a
-/// thousand timers as with a million; only the cache misses grow.
-/// While nothing is due, `next_deadline` and [`pop_expired`](TimerQueue::pop_expired) are a load and a
-/// comparison. A call of `pop_expired` moves at most 64 timers, or drops as many slots that timers have
-/// left, and then [pauses](TimerQueue::has_more). The call that ends a phase may drop as many again.
+/// thousand timers as with a million; only the cache misses grow. While nothing is due,
+/// `next_deadline` and [`pop_expired`](TimerQueue::pop_expired) are a load and a comparison. A call
+/// of `pop_expired` moves at most 64 timers, or drops at most 64 slots that timers have left, and
+/// then [pauses](TimerQueue::has_more). The call that ends a phase may drop 64 more.
 ///
 /// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
 /// tick at or before the latest `now`, and those armed for a tick whose high 32 bits differ from
@@ -86,10 +86,10 @@ const FAR: u8 = Overdue::HEAPS;
 ///
 /// # Memory
 ///
-/// 8 bytes for each id, in blocks of 512 ids. Some 6 for each armed timer, because up to 14 timers of
-/// one slot share 64 bytes; a timer that is alone in its slot takes all of them. 16 KiB in addition,
-/// and at most 128 KiB for slots that timers have left, of which each keeps 64 bytes, or 128, until it
-/// is reached.
+/// 8 bytes for each id, in blocks of 512 ids. Some 6 bytes for each armed timer, because up to 14
+/// timers of one slot share 64 bytes. A timer that is alone in its slot takes all 64. In addition,
+/// the wheel takes 16 KiB, and at most 128 KiB for slots that timers have left. Each of these keeps
+/// 64 or 128 bytes until it is reached.
 ///
 /// The tables grow by 4 KiB, copy nothing, and do not shrink. An id far above the others allocates one
 /// block, and each call for it takes a search in a map, until about half of the blocks below it are in
@@ -120,14 +120,14 @@ pub struct TimerWheel {
     overdue: Overdue,
     // Invariant: no deadline in a slot is before it, and it is not after `horizon`.
     position: u64,
-    /// The last tick that has a slot. Cached, because every arming needs it.
+    /// The last tick that has a slot. It is cached, because every arming needs it.
     // Invariant: the last with the high half of `position`.
     reach: u64,
     /// The coarse slot whose timers are being moved to finer slots, while it still holds some.
     // Invariant: it starts at `position`, and its timers were armed before those with the same
     // deadline in finer slots.
     draining: Option<u32>,
-    /// The latest `now` so far. What is armed for a tick at or before it is overdue.
+    /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
     // Invariant: outside a phase every deadline in a slot is after the latest `now`.
     horizon: u64,
     /// `now` of the current phase.
@@ -135,21 +135,21 @@ pub struct TimerWheel {
     /// No timer is due before this tick.
     // Invariant: not after any deadline.
     quiet_until: u64,
-    /// A deadline after this tick is neither overdue nor the earliest. Cached, because every arming
-    /// needs it.
+    /// A deadline after this tick is neither overdue nor the earliest. It is cached, because every
+    /// arming needs it.
     // Invariant: the later of `horizon` and the tick before `quiet_until`.
     plain_after: u64,
     in_phase: bool,
     has_more: bool,
-    /// The most timers that one call moves. Lower in tests, so that short scripts pause.
+    /// The most timers that one call moves. Tests lower it, so that short scripts pause.
     moves_max: usize,
     armed: usize,
     /// The number of timers that ever were far, which orders them.
     far_sequence: u64,
 }
 
-/// With a million armed timers each move costs a few cache misses, so this is some 10 µs
-/// (docs/performance.md, the longest call).
+/// The default limit of moves in one call. With a million armed timers each move costs a few cache
+/// misses, so a call takes some 10 µs (docs/performance.md, the longest call).
 const MOVES_MAX: usize = 64;
 
 impl TimerWheel {
@@ -218,8 +218,8 @@ impl TimerWheel {
         }
     }
 
-    /// Arms a timer in any case: also one that is not in a slot, or for a deadline that has none, and
-    /// when a table grows.
+    /// Arms a timer in any case: it need not be in a slot, its deadline need not have one, and a
+    /// table may grow.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
         self.set_quiet_until(deadline.min(self.quiet_until));
@@ -244,7 +244,8 @@ impl TimerWheel {
         true
     }
 
-    /// Takes a timer off its list or heap, or counts it as armed. Its spot is left as it was.
+    /// Takes a timer off its list or heap, or counts it as armed if it is detached. Its spot is
+    /// left as it was.
     fn detach(&mut self, id: u32) {
         let spot = self.nodes.at_mut(id).spot;
         if spot.is_armed() {
@@ -263,7 +264,7 @@ impl TimerWheel {
         }
     }
 
-    /// Puts a timer that is nowhere where its deadline belongs.
+    /// Inserts a detached timer into the slot or the heap for its deadline.
     fn insert(&mut self, id: u32, deadline: u64) {
         if self.fits(deadline) {
             let slot = slot_of(deadline, self.position);
@@ -287,7 +288,7 @@ impl TimerWheel {
         self.far.push(entry, &mut self.nodes);
     }
 
-    /// Marks a timer that is nowhere as disarmed.
+    /// Marks a detached timer as disarmed.
     #[inline]
     fn release(&mut self, id: u32) {
         self.nodes.at_mut(id).spot = Spot::UNARMED;

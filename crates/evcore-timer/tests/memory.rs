@@ -1,4 +1,4 @@
-//! A call allocates a few blocks at most, whatever ids are used in whatever order.
+//! The allocations of a call: at most a few blocks, for any ids in any order.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ fn allocated_by(work: impl FnOnce()) -> (usize, usize) {
     )
 }
 
-/// Arms this id before all others, and expects two blocks at most for each of the tables.
+/// Arms this id before all others, and expects at most two blocks for each of the tables.
 fn assert_first_id_is_cheap(mut timers: impl TimerQueue, id: u32, tables: usize) {
     let (_, bytes) = allocated_by(|| timers.arm(id, 10));
     assert!(
@@ -54,15 +54,15 @@ fn the_period_of_any_id_takes_a_few_blocks() {
 }
 
 #[test]
-fn the_first_period_takes_a_few_blocks_however_many_ids_were_armed() {
+fn the_first_period_takes_a_few_blocks_whatever_was_armed() {
     let mut timers = TimerHeap::new();
     (0..100_000).for_each(|id| timers.arm(id, 10));
     let (_, bytes) = allocated_by(|| timers.arm_periodic(99_999, 10, 5));
     assert!(bytes <= 3 * BLOCK_BYTES, "{bytes} bytes");
 }
 
-/// Arms these ids in turn. Expects a few allocations for each call, and from all calls at most three
-/// times the blocks that the ids are in.
+/// Arms these ids in turn. Expects few allocations in each call, and in all calls together at most
+/// three times the blocks of these ids.
 fn assert_each_call_is_bounded(ids: impl Iterator<Item = u32>) {
     const IDS_PER_BLOCK: u32 = 512;
     let ids: Vec<u32> = ids.collect();

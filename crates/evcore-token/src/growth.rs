@@ -1,7 +1,8 @@
 //! The growth of the tables: by a quarter, so that little of one is unused and each entry costs
 //! O(1).
 
-/// The entries that a table gets at first, and beyond a quarter whenever it grows.
+/// The number of entries that a new table has room for, and that it adds besides a quarter whenever
+/// it grows.
 const LEAST: usize = 8;
 
 /// The capacity of a table that grows beyond `len` entries. It stops once at `expected`, so that a

@@ -17,10 +17,10 @@ const MARKS: u32 = 9;
 
 /// A list of idle connections by their index, the longest idle first.
 ///
-/// A server that stops evicts its idle connections. Those that became idle within a *grace* get that time
-/// once more, because their next request may be on its way. Ages are known to an eighth of the grace.
-/// Times are in nanoseconds of the caller's clock. A connection takes 8 bytes, as in [`LruList`]; the
-/// calls on one are O(1).
+/// A server that stops evicts its idle connections. Those that became idle within a *grace* get
+/// that time once more, because their next request may be on its way. Ages are known to an eighth
+/// of the grace. Times are in nanoseconds of the caller's clock. A connection takes 8 bytes, as in
+/// [`LruList`]. The calls for one connection are O(1).
 ///
 /// ```
 /// use evcore_token::IdleList;
@@ -45,11 +45,11 @@ pub struct IdleList {
     marks: u32,
     grace_ns: u64,
     period_ns: u64,
-    /// When each mark was set.
+    /// The time at which each mark was set.
     set_at_ns: [u64; MARKS as usize],
     /// The mark that was set last.
     newest: u32,
-    /// When the next mark is due.
+    /// The time at which the next mark is due.
     next_mark_ns: u64,
     // Invariant: both marks are listed.
     waiting: Option<Waiting>,
@@ -119,13 +119,13 @@ impl IdleList {
         self.iter().next()
     }
 
-    /// All of them, the longest idle first.
+    /// Iterates over the idle connections, the longest idle first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.list.iter().filter_map(|id| id.checked_sub(MARKS))
     }
 
-    /// Those that became idle longer ago than the grace, the longest idle first. Some that are older by
-    /// up to a period are left out.
+    /// The connections that became idle longer ago than the grace, the longest idle first.
+    /// Connections that exceed the grace by less than an eighth of it may be left out.
     pub fn longer_than_grace(&self, now_ns: u64) -> impl Iterator<Item = u32> {
         let is_recent_mark = move |id: u32| id < MARKS && self.is_recent(id, now_ns);
         let ids = self.list.iter().take_while(move |id| !is_recent_mark(*id));
@@ -151,7 +151,7 @@ impl IdleList {
         Some(self.grace_ns)
     }
 
-    /// The connection that a shutdown evicts next. The connections that wait are left out until
+    /// The connection that a shutdown evicts next. Connections with a grace are left out until
     /// [`end_grace`](Self::end_grace).
     #[must_use]
     pub fn next_of_shutdown(&self) -> Option<u32> {
@@ -190,7 +190,7 @@ impl IdleList {
         self.marks -= u32::from(self.list.remove(mark));
     }
 
-    /// Whether a connection that follows a mark may have become idle within the grace.
+    /// Returns whether a connection that follows a mark may have become idle within the grace.
     fn is_recent(&self, mark: u32, now_ns: u64) -> bool {
         let next_ns = self.set_at_ns[mark as usize].saturating_add(self.period_ns);
         self.list.contains(mark) && next_ns.saturating_add(self.grace_ns) > now_ns
@@ -249,7 +249,7 @@ mod tests {
     }
 
     proptest! {
-        /// Those within the grace wait; those that are older than that by a period do not.
+        /// Connections within the grace wait. Connections that exceed it by a period do not.
         #[test]
         fn a_shutdown_evicts_what_is_older_than_the_grace(
             touches in prop::collection::vec((0..20_u32, 0..400_u64, any::<bool>()), 0..100),

@@ -33,7 +33,7 @@ use crate::growth;
 pub struct LruList {
     // Invariant: `links[id]` is `Link::ABSENT` for exactly the ids that are not listed.
     links: Vec<Link>,
-    // Invariant: both `END` when the list is empty, both ids when it is not.
+    // Invariant: both are `END` if the list is empty, and both are ids otherwise.
     oldest: u32,
     newest: u32,
     // Invariant: the number of ids between `oldest` and `newest`, both included.
@@ -52,7 +52,7 @@ struct Link {
 /// No neighbour on this side.
 const END: u32 = u32::MAX;
 
-/// Not an id either: in the links of ids that are not listed.
+/// The mark in the links of ids that are not listed.
 const UNLISTED: u32 = u32::MAX - 1;
 
 impl Link {

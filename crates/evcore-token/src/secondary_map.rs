@@ -1,7 +1,7 @@
 //! Values by tokens that another table gives out.
 //!
-//! It is not over slab, because a slab chooses the index of a value itself. A generation is kept apart
-//! from its value: beside it, padding would make it take 8 bytes (decision 0014).
+//! It does not use slab, which chooses the index of a value itself. A generation is kept apart from
+//! its value, because next to it padding would make it take 8 bytes (decision 0014).
 
 use std::{fmt, iter, num::NonZeroU32};
 
@@ -29,7 +29,7 @@ use crate::{growth, token::Token};
 /// ```
 #[derive(Clone)]
 pub struct SecondaryMap<T> {
-    /// By index: the generation of the value's token; `None` if there is no value.
+    /// The generation of each value's token, by index; `None` for an index without a value.
     generations: Vec<Option<NonZeroU32>>,
     // Invariant: as long as `generations`, with a value exactly where there is a generation.
     values: Vec<Option<T>>,

@@ -22,9 +22,9 @@ pub use vacant_entry::VacantEntry;
 
 /// A bounded table of values, each named by a [`Token`].
 ///
-/// A slot takes 4 bytes for the generation in addition to its value, and the memory that the slab
-/// needs to tell a free slot from a used one: none for most types that contain a `Vec`, a `Box` or
-/// a `bool`, and 8 bytes for a plain integer of 8 bytes.
+/// A slot takes 4 bytes for the generation in addition to its value. The slab may need memory to
+/// tell a free slot from a used one: none for most types that contain a `Vec`, a `Box` or a `bool`,
+/// and 8 bytes for a plain integer of 8 bytes.
 ///
 /// When the memory is used up, [`insert`](Self::insert) grows the table and moves all values:
 /// O(len) for that call, O(1) amortised. All other calls that take one token are O(1).
@@ -46,7 +46,7 @@ pub struct Table<T> {
     // Invariant: no more slots than `limit`, so no index is `u32::MAX`.
     slots: Slab<Option<T>>,
     /// For each slot the generation of its value, or of its next value if it is free.
-    // Invariant: as many as slots were ever used at once.
+    // Invariant: it has as many entries as slots were ever used at once.
     generations: Vec<NonZeroU32>,
     // Invariant: the number of slots that hold `None`.
     retired: u32,
@@ -159,7 +159,7 @@ impl<T> Table<T> {
 
     /// The token of the value in slot `index`; `None` if there is no value.
     ///
-    /// For side tables that keep only the index, such as [`LruList`](crate::LruList).
+    /// This is for side tables that keep only the index, such as [`LruList`](crate::LruList).
     #[inline]
     #[must_use]
     pub fn token_at(&self, index: u32) -> Option<Token> {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_with_a_zero_generation_are_no_token() {
+    fn bits_with_a_zero_generation_are_refused() {
         assert_eq!(Token::from_bits(0), None);
         assert_eq!(Token::from_bits(u64::from(u32::MAX)), None);
         assert!(Token::from_bits(1 << 32).is_some());

@@ -3,14 +3,14 @@
 //! This is a primary table: it decides which token begins. A [`SecondaryMap`](crate::SecondaryMap)
 //! keeps values under tokens that were given out here.
 //!
-//! Deliberately not over slab: an index takes one word, and an event is looked up by one comparison
-//! (decision 0014).
+//! The set is deliberately not over slab: an index takes one word, and an event is looked up by one
+//! comparison (decision 0014).
 
 use std::num::NonZeroU32;
 
 use crate::{growth, token::Token};
 
-/// The tokens that are in use: at most one for each index, and none a second time.
+/// The tokens that are in use. An index has at most one of them, and no token is used twice.
 ///
 /// Use it if values are spread over side tables by index, so that there is no one table to give out
 /// tokens. A token takes 8 bytes for each index that was ever used; free indices take no more.
@@ -34,9 +34,9 @@ pub struct TokenSet {
     occupants: Vec<Occupant>,
     /// The index that was freed last, which is used first; [`END`] if there is none. The word of each
     /// free index has the next one.
-    // Invariant: each is vacant, and its generations are not used up.
+    // Invariant: each index of this chain is vacant, and its generations are not used up.
     free: u32,
-    /// The index of the first token. Those below are never occupied.
+    /// The index of the first token. Lower indices are never occupied.
     first_index: u32,
     /// The highest index.
     index_max: u32,
@@ -44,8 +44,8 @@ pub struct TokenSet {
     expected: u32,
 }
 
-/// The token that occupies an index. If the index is vacant: the generation of the last one, with
-/// [`VACANT`] and the next free index, which together are not an index of a token.
+/// The token that occupies an index. A vacant index has the generation of its last token, and as
+/// index [`VACANT`] with the next free index, which no token has.
 ///
 /// It has the form of a token in both cases, so that the bits of an event are compared with one word.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ impl TokenSet {
         self.find(token.to_bits()).is_some()
     }
 
-    /// The token that has these bits, if it is in use. They may be no token's.
+    /// The token that has these bits, if it is in use. Any bits are allowed.
     #[inline]
     #[must_use]
     pub fn find(&self, bits: u64) -> Option<Token> {
@@ -148,8 +148,8 @@ impl TokenSet {
         self.occupants.len()
     }
 
-    /// The number of indices that there is memory for. A side table that reserves as much grows as
-    /// seldom.
+    /// The number of indices that there is memory for. A side table that reserves this many entries
+    /// grows as seldom.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.occupants.capacity()
@@ -168,10 +168,10 @@ impl TokenSet {
 }
 
 impl Occupant {
-    /// No token has occupied the index yet.
+    /// The value of an index that no token has occupied yet.
     const NONE: Self = Self(Token::new(VACANT | END, NonZeroU32::MIN));
 
-    /// The generation of the last occupant has ended.
+    /// The value of an index whose last occupant was `token`.
     fn after(token: Token, next_free: u32) -> Self {
         Self(Token::new(VACANT | next_free, token.generation()))
     }
@@ -251,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn bits_that_are_no_tokens_find_none() {
+    fn invalid_bits_find_no_token() {
         let mut set = set();
         let [ended, current] = [(); 2].map(|()| begin(&mut set));
         set.end(ended);
         assert_eq!(set.find(current.to_bits()), Some(current));
-        // Of no generation: at an index that is vacant, occupied, and beyond the table.
+        // Bits without a generation, at an index that is vacant, occupied, and beyond the table.
         for bits in 0..=3 {
             assert_eq!(set.find(bits), None, "{bits}");
         }
@@ -282,7 +282,7 @@ mod tests {
     proptest! {
         /// `Some(nth)` ends a token that was given out before, and `None` gives out another.
         #[test]
-        fn the_set_agrees_with_a_list_of_what_is_current(
+        fn the_set_agrees_with_a_list_of_current_tokens(
             (first_index, room) in (0..5u32, 1..9u32),
             operations in prop::collection::vec(prop::option::of(any::<usize>()), 0..100),
         ) {

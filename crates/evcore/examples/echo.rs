@@ -2,7 +2,7 @@
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Timer};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// Sends back what arrives, until that would block. Reads only if nothing is left to send in `rest`.
+/// Sends back the bytes that arrive, until a call would block. Reads only if `rest` is empty.
 fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -12,7 +12,7 @@ fn echo(stream: &mut EdgeStream, rest: &mut Vec<u8>, ev: &mut EventLoop) -> io::
                 n => rest.extend_from_slice(&buffer[..n]),
             }
         }
-        rest.drain(..stream.send(ev, rest)?); // perhaps not all of it
+        rest.drain(..stream.send(ev, rest)?); // perhaps only a part
     }
 }
 

@@ -1,5 +1,6 @@
-//! Answers each line with the addresses of that host, or, if it has a slash, with that file:
-//! `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so do not run it in public.
+//! Answers each line with the addresses of the host that it names, or, if it has a slash, with the
+//! file that it names: `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so do not
+//! run it in public.
 //!
 //! Resolving and reading block, so 4 threads do it. The loop serves the other clients meanwhile. A
 //! client waits for one job at a time. If there are 1,000 jobs, the answer is `busy`.
@@ -9,7 +10,7 @@ use std::{env, error::Error, fs::File, io::ErrorKind, io::Read, io::Result, net:
 type Pool = pool::Pool<Token, Vec<u8>>;
 const LONGEST: u16 = 32 * 1024; // bytes of a line, and of a file's content
 
-/// Blocks, so a thread of the pool runs it.
+/// Finds an answer. It blocks, so a thread of the pool runs it.
 fn find(line: &str) -> Result<Vec<u8>> {
     if line.contains('/') {
         let (mut file, mut content) = (File::open(line)?.take(LONGEST.into()), Vec::new());
@@ -29,7 +30,8 @@ struct Client {
 }
 
 impl Client {
-    /// Sends all answers and reads lines, until that would block or a job runs. The end is an error.
+    /// Sends all answers and reads lines, until a call would block or a job runs. The end is an
+    /// error.
     fn serve(&mut self, io: &mut EdgeStream, ev: &mut EventLoop, pool: &mut Pool) -> Result<()> {
         loop {
             while !self.answers.is_empty() {
@@ -37,7 +39,7 @@ impl Client {
                 self.answers.drain(..sent);
             }
             if self.waits {
-                return Ok(()); // what else it sends is read when the result is there
+                return Ok(()); // later lines are read when the result has come
             } else if let Some(end) = self.lines.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.lines.drain(..=end).collect();
                 let line = String::from_utf8_lossy(line.trim_ascii()).into_owned();
@@ -72,7 +74,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
-                    // If it fails, the stream is dropped, and so closed.
+                    // If this fails, the stream is dropped, which closes it.
                     let _ = clients.add(&mut ev, new.stream, Client::default());
                 }
                 Step::Ready(token, ready) => {
@@ -96,7 +98,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
                 let (stream, client) = clients.get_mut(token).expect("open");
                 let result = client.serve(stream, &mut ev, &mut pool);
                 if result.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
-                    clients.close(&mut ev, token); // the result of its job finds nobody
+                    clients.close(&mut ev, token); // the result of its job is dropped
                 }
             }
         }

@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::process::{Child, Command};
 use std::{env, error::Error, io, io::Read, os::fd::OwnedFd, os::unix::net::UnixStream};
 
-/// Makes a signal a step: the stream becomes readable.
+/// Makes a signal a step of the loop, by a stream that becomes readable.
 fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStream)> {
     let (stream, handler) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(signal, handler)?; // the handler writes a byte
@@ -25,7 +25,8 @@ fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStrea
 /// The token of a child, and its pidfd, which stays open as long as it is watched.
 type WatchedChild = (Token, Option<OwnedFd>);
 
-/// Makes the end of a child a step: its pidfd becomes readable. Without one, SIGCHLD is the step.
+/// Makes the end of a child a step, because its pidfd becomes readable. Without a pidfd, SIGCHLD is
+/// the step.
 fn watch_end(ev: &mut EventLoop, child: &Child, by_sigchld: bool) -> io::Result<WatchedChild> {
     #[cfg(target_os = "linux")]
     if !by_sigchld {
@@ -39,7 +40,7 @@ fn watch_end(ev: &mut EventLoop, child: &Child, by_sigchld: bool) -> io::Result<
 struct Job(Child, String, Option<OwnedFd>);
 
 impl Job {
-    /// Returns whether the child runs. If it has ended, prints how.
+    /// Returns whether the child still runs. If it has ended, prints its status.
     fn runs(&mut self) -> bool {
         let Self(child, command, _pidfd) = self;
         let ended = child.try_wait().expect("nothing else waits for it");
@@ -56,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let timeout = args.next().ok_or("seconds for a stop?")?.parse()?;
     let mut ev = EventLoop::builder().build()?;
     let (mut signals, mut jobs) = (TokenMap::new(), TokenMap::<Job>::new());
-    // Before the first child starts, so that no SIGCHLD is lost.
+    // The signals are watched before the first child starts, so that no SIGCHLD is lost.
     for signal in [SIGHUP, SIGTERM, SIGINT, SIGCHLD] {
         let (token, stream) = watch_signal(&mut ev, signal)?;
         signals.insert(token, (signal, stream));
@@ -67,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (token, pidfd) = watch_end(&mut ev, &child, by_sigchld)?;
         jobs.insert(token, Job(child, command, pidfd));
     }
-    // A signal also ends a wait, which is then a turn without steps.
+    // A signal also ends a wait, which then makes a turn without steps.
     while !jobs.is_empty() && ev.wait()? {
         while let Some(step) = ev.next_step() {
             let Step::Ready(token, _) = step else {

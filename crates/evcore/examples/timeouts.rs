@@ -1,8 +1,8 @@
 //! Answers each line with the same line, under two timeouts: `timeouts 127.0.0.1:7007 5 60`.
 //!
-//! A client may be idle for 60 seconds: it sends nothing, or does not read its answers. A request, which
-//! is a line, has to be complete 5 seconds after its first byte. So a client that sends a byte now and
-//! then, and is never idle, cannot hold a connection for long.
+//! A client may be idle for 60 seconds, which means that it sends nothing, or does not read its
+//! answers. A request, which is a line, has to be complete 5 seconds after its first byte. So a
+//! client that sends single bytes cannot hold a connection for long.
 use evcore::{Connections, EdgeStream, EventLoop, Listener, SendBuffer, Step, Timer};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
@@ -25,7 +25,7 @@ impl Client {
         }
     }
 
-    /// Sends all answers, and then reads, until that would block. The end is an error, too.
+    /// Sends all answers, and then reads, until a call would block. The end is an error, too.
     fn serve(
         &mut self,
         stream: &mut EdgeStream,
@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    /// Reads once, and answers the requests that are complete.
+    /// Reads once, and answers complete requests.
     fn receive(&mut self, stream: &mut EdgeStream, ev: &mut EventLoop) -> io::Result<()> {
         self.request.reserve(LONGEST);
         if stream.recv_buf(ev, &mut self.request)? == 0 {
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(step) = ev.next_step() {
             match step {
                 Step::Accepted(new) => {
-                    // If it fails, the stream is dropped, and so closed.
+                    // If this fails, the stream is dropped, which closes it.
                     if let Ok(token) = clients.add(&mut ev, new.stream, Client::new()) {
                         ev.arm(token, IDLE, idle);
                     }

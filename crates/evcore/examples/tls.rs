@@ -1,7 +1,7 @@
 //! Sends back what it is sent, over TLS 1.3: `tls 127.0.0.1:7443 cert.pem key.pem 60`.
 //!
-//! A client may be idle, or take for its handshake, 60 seconds. QUIT stops the server when its clients
-//! have been quiet for a second. A certificate to try it:
+//! A client may be idle for 60 seconds, and its handshake may take 60 seconds. QUIT stops the
+//! server when its clients have been quiet for a second. A certificate to try it:
 //!
 //!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Stream};
@@ -16,11 +16,11 @@ const IDLE: Timer = Timer::new(0);
 const HANDSHAKE: Timer = Timer::new(1);
 const QUIET: Timer = Timer::new(2);
 
-/// Sends back what arrives, until that would block. The end is an error, too.
+/// Sends back the bytes that arrive, until a call would block. The end is an error, too.
 fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {
-        flush(stream, tls, ev)?; // while the client does not read, it is not read from
+        flush(stream, tls, ev)?; // nothing is read from a client that does not read
         match rustls::Stream::new(tls, &mut stream.io(ev)).read(&mut buffer)? {
             0 => return close(stream, tls, ev),         // its close_notify
             n => tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
@@ -28,7 +28,7 @@ fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop)
     }
 }
 
-/// Sends what rustls wants to write.
+/// Sends the bytes that rustls has written.
 fn flush(
     stream: &mut EdgeStream,
     tls: &mut ServerConnection,
@@ -40,7 +40,7 @@ fn flush(
     Ok(())
 }
 
-/// Ends the session, as far as the socket has room for that.
+/// Ends the session, if the socket has room for the last bytes.
 fn close(
     stream: &mut EdgeStream,
     tls: &mut ServerConnection,

@@ -1,15 +1,17 @@
-//! Answers each question of DNS for an address with the same address:
+//! Answers each DNS question for an address with the same address:
 //!
 //!     cargo run --release --example udp -- 127.0.0.1:5300 192.0.2.1
 //!     dig -p 5300 @127.0.0.1 example.org
 //!
-//! It keeps nothing for a client. What it cannot read gets FORMERR, and what is too short for that gets
-//! no answer. It ignores extensions (EDNS). `cargo xtask bench datagrams` measures it.
+//! The server keeps no state of a client. A malformed question gets FORMERR, and a message that is
+//! too short for that gets no answer. Extensions (EDNS) are ignored. `cargo xtask bench datagrams`
+//! measures it.
 use evcore::{EventLoop, Interest, Mode, Step};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{env, error::Error, io, io::ErrorKind};
 
-/// The longest message over UDP, in bytes. A longer one is received with one byte more.
+/// The longest message over UDP, in bytes. The buffer has one byte more, so that a longer message
+/// is noticed.
 const LONGEST: usize = 512;
 const HEADER: usize = 12;
 const NAME_MAX: usize = 255;
@@ -17,13 +19,13 @@ const LABEL_MAX: usize = 63;
 /// Number of datagrams that are received in one turn. Other sources of the loop wait for them.
 const DATAGRAMS: usize = 64;
 
-/// The bits of byte 2: a response, its opcode, from the server that owns the name, as it was asked.
+/// The bits of byte 2: a response, the opcode, an authoritative answer, and recursion desired.
 const RESPONSE: u8 = 0x80;
 const OPCODE: u8 = 0x78;
 const AUTHORITATIVE: u8 = 0x04;
 const RECURSION_DESIRED: u8 = 0x01;
 
-/// A code of RFC 1035, for a message that gets no answer section.
+/// A response code of RFC 1035, for a response without an answer section.
 #[derive(Clone, Copy)]
 enum Refusal {
     FormatError = 1,
@@ -31,13 +33,13 @@ enum Refusal {
     Refused = 5,
 }
 
-/// Where the question ends, and whether it is for an address.
+/// Returns the end of the question, and whether it is for an address.
 fn parse(message: &[u8]) -> Result<(usize, bool), Refusal> {
     if message[2] & OPCODE != 0 {
         return Err(Refusal::NotImplemented);
     }
     if message.len() > LONGEST || message[4..6] != [0, 1] {
-        return Err(Refusal::FormatError); // cut short, or not one question
+        return Err(Refusal::FormatError); // truncated, or not exactly one question
     }
     let mut end = HEADER;
     loop {
@@ -60,7 +62,7 @@ fn parse(message: &[u8]) -> Result<(usize, bool), Refusal> {
 
 /// Turns a message of this length into its answer, and returns the answer's length.
 fn answer(buffer: &mut [u8], length: usize, address: Ipv4Addr) -> Option<usize> {
-    // To answer a response could begin an endless exchange between two servers.
+    // An answer to a response could begin an endless exchange between two servers.
     if length < HEADER || buffer[2] & RESPONSE != 0 {
         return None;
     }
@@ -75,7 +77,7 @@ fn answer(buffer: &mut [u8], length: usize, address: Ipv4Addr) -> Option<usize> 
     buffer[3] = code;
     buffer[4..HEADER].copy_from_slice(&[0, u8::from(end > HEADER), 0, records, 0, 0, 0, 0]);
     if records > 0 {
-        // The name at byte 12, A, of the internet, for 60 seconds, in 4 bytes.
+        // The record: the name at byte 12, type A, class IN, for 60 seconds, 4 bytes.
         let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4];
         for part in [&record[..], &address.octets()] {
             buffer[end..end + part.len()].copy_from_slice(part);
@@ -93,7 +95,7 @@ struct Responder {
 }
 
 impl Responder {
-    /// Receives and answers some datagrams, until that would block.
+    /// Receives and answers some datagrams, until a call would block.
     fn serve(&mut self) -> io::Result<()> {
         for _ in 0..DATAGRAMS {
             if self.unsent.is_none() {
@@ -104,7 +106,7 @@ impl Responder {
             if let Some((length, peer)) = self.unsent {
                 match self.socket.send_to(&self.buffer[..length], peer) {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
-                    _ => self.unsent = None, // an error is one of this client alone
+                    _ => self.unsent = None, // an error concerns only this client
                 }
             }
         }

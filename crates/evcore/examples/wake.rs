@@ -21,7 +21,7 @@ use evcore::{EventLoop, Handle, Ready, Step, Timer, Token, TokenMap};
 const DEADLINE: Timer = Timer::new(0);
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The input of a thread, and its result.
+/// The input of a thread, and the result that it stores.
 struct Job {
     below: u64,
     primes: Arc<OnceLock<u64>>,
@@ -60,7 +60,7 @@ fn begin(below: u64, ev: &mut EventLoop, jobs: &mut TokenMap<Job>) -> evcore::Re
     Ok(())
 }
 
-/// Runs in the thread: stores the result, then posts, which makes the result visible.
+/// Runs in the thread. Stores the result and then posts, which makes the result visible.
 fn work(below: u64, primes: &OnceLock<u64>, token: Token, handle: &Handle) {
     let _ = primes.set(count_primes(below));
     handle.post(token, Ready::READABLE); // false if `main` has ended
@@ -73,7 +73,7 @@ fn report(Job { below, primes }: &Job) {
     }
 }
 
-/// Slow on purpose.
+/// Counts primes in a slow way, on purpose.
 fn count_primes(below: u64) -> u64 {
     let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| n % d != 0);
     (2..below).filter(is_prime).map(|_| 1).sum()

@@ -1,4 +1,4 @@
-//! The listeners' side of a turn: when to listen, and accepting clients.
+//! The listeners' side of a turn: it starts and stops listening, and accepts clients.
 //!
 //! Listeners are level-triggered, so a client that is left in the backlog is not lost: the kernel
 //! reports it again, to this worker or to another.
@@ -123,7 +123,7 @@ impl<L: Acceptor> Accepting<L> {
         plan
     }
 
-    /// Registers the listeners, or takes them out, if the plan differs from what is registered, and
+    /// Registers the listeners, or takes them out, if the plan differs from the registrations, and
     /// notifies the other workers in the order that the plan asks for. A listener that the poller
     /// refuses is suspended.
     ///
@@ -171,7 +171,7 @@ impl<L: Acceptor> Accepting<L> {
         budget.min(self.allowed)
     }
 
-    /// The kernel may still have an event to report, of a listener or of the notifier.
+    /// Records that the kernel may have left out an event of a listener or of the notifier.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_full_batch(&mut self) {
@@ -181,7 +181,7 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.on_full_batch();
     }
 
-    /// Another worker has notified this one. Returns false if there is no group.
+    /// Records that another worker has notified this one. Returns false if there is no group.
     pub(crate) fn on_notified(&mut self, ready: Ready) -> bool {
         // The poller also reports this if the kernel has refused or dropped the registration.
         self.coordinator.on_notified(ready.is_error())
@@ -211,8 +211,8 @@ impl<L: Acceptor> Accepting<L> {
 
     /// The next client, from the listeners by turns, so that none starves another.
     ///
-    /// `None` if no client waits or `left` is used up. The listeners that are still queued come
-    /// first next time.
+    /// Returns `None` if no client waits or `left` is used up. The listeners that are still queued
+    /// come first next time.
     pub(crate) fn next(
         &mut self,
         left: &mut usize,
@@ -316,7 +316,8 @@ impl<L: Acceptor> Accepting<L> {
         let closed = self.listeners.close(poller);
         self.coordinator.release_lock();
         let others = self.coordinator.mark_full();
-        // Also if this worker did not lead: the kernel may have woken no other worker for a client.
+        // This comes even if this worker did not lead, because the kernel may have woken no other
+        // worker for a client.
         let other = others.least_loaded.filter(|_| listened || others.notified);
         if let Some(other) = other {
             self.coordinator.notify_instead(other);

@@ -40,7 +40,7 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// A budget of 0 would stop the loop.
+    /// Makes each budget at least 1, because a budget of 0 would stop the loop.
     pub(crate) fn at_least_one(self) -> Self {
         Self {
             batch: self.batch.max(1),

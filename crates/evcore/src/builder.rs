@@ -28,7 +28,7 @@ use crate::{
     timers::Timers,
 };
 
-/// Longer than most clients take from an answer to their next request.
+/// The default grace. Most clients send their next request sooner after an answer.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.

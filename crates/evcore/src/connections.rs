@@ -78,7 +78,7 @@ impl<T, S> Connections<T, S> {
         token
     }
 
-    /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports, as
+    /// Takes note of the readiness that a [`Step::Ready`](crate::Step::Ready) reports, as
     /// [`EdgeStream::on_ready`] does, and lends the connection. `None` if the token has none here.
     #[inline]
     pub fn ready(&mut self, token: Token, ready: Ready) -> Option<(&mut EdgeStream<S>, &mut T)> {

@@ -55,8 +55,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// As [`Read`](std::io::Read) and [`Write`](std::io::Write), for a library that calls these
-/// ([`io`](evcore_net::EdgeStream::io)):
+/// The stream as [`Read`](std::io::Read) and [`Write`](std::io::Write), for a library that calls
+/// these ([`io`](evcore_net::EdgeStream::io)):
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};
@@ -103,7 +103,7 @@ impl<S> EdgeStream<S> {
         Self(evcore_net::EdgeStream::new(stream, token))
     }
 
-    /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports.
+    /// Takes note of the readiness that a [`Step::Ready`](crate::Step::Ready) reports.
     ///
     /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So
     /// `on_ready(Ready::READABLE)` tries to receive in any case, for example before an eviction.

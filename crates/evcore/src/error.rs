@@ -8,7 +8,7 @@ use evcore_token::Token;
 /// The result of a loop's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of the loop failed.
+/// The reason why a call of the loop failed.
 ///
 /// ```
 /// use evcore::{Error, EventLoop, Interest};

@@ -260,7 +260,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// After a `connect` that has returned `EINPROGRESS`, call it for both sides.
     #[inline]
     pub fn rearm(&mut self, token: Token, interest: Interest) -> bool {
-        // As in `modify`: no other token has this key.
+        // No other token has this key, as in `modify`.
         self.poller.rearm(token.to_bits(), interest).is_ok()
     }
 

@@ -31,7 +31,7 @@ impl Evictions {
     pub(crate) fn new(connections: u32, grace: Duration, lag_ns: u64) -> Self {
         let grace_ns = match whole_ns(grace) {
             0 => 0,
-            // As for timers: the clock may be behind.
+            // The clock may be behind, as for timers.
             grace_ns => grace_ns.saturating_add(lag_ns),
         };
         Self {
@@ -100,8 +100,8 @@ impl Evictions {
         }
     }
 
-    /// Returns whether the oldest was chosen. A connection that was chosen before it, and is not the
-    /// oldest any more, has become busy or is closed.
+    /// Returns whether `oldest` was chosen. Drops chosen connections before it, because they have
+    /// become busy or are closed.
     pub(crate) fn has_chosen(&mut self, oldest: Token) -> bool {
         while let Some(chosen) = self.chosen.pop() {
             if chosen == oldest {

@@ -111,7 +111,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Marks a connection as no longer idle. Returns false if it was not idle, or if the token is
     /// stale. O(1).
     ///
-    /// Not needed if the connection is idle again before the turn ends:
+    /// This is not needed if the connection is idle again before the turn ends:
     /// [`set_idle`](Self::set_idle) alone moves it to the most-recently-used end.
     #[inline]
     pub fn set_busy(&mut self, token: Token) -> bool {

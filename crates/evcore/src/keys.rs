@@ -1,4 +1,4 @@
-//! How tokens, listeners, the notifier and the ticker share the poller's keys.
+//! The keys of the poller, which tokens, listeners, the notifier and the ticker share.
 //!
 //! A token's key is its bits. The other keys have no generation, which every token has. The poller's
 //! ids are given out in this order: one for the ticker, one for the notifier, one for each listener,

@@ -36,7 +36,7 @@ pub(crate) struct Listeners<L> {
     /// The end of the next suspension.
     // Invariant: the least of their times; `None` if none is suspended.
     resumes_at: Option<Duration>,
-    /// Set if the registrations differ from what they should be.
+    /// True if the registrations differ from the plan.
     changed: bool,
     /// Failures that the application has not taken.
     // Invariant: at most one for each listener, the latest.
@@ -156,7 +156,8 @@ impl<L: Acceptor> Listeners<L> {
         self.resumes_at
     }
 
-    /// The kernel may have dropped the registration of this listener, so it is made anew.
+    /// Records that the kernel may have dropped the registration of this listener, so that it is
+    /// made again.
     pub(crate) fn doubt(&mut self, id: u32) {
         self.entry(id).doubted = true;
         self.changed = true;
@@ -227,7 +228,7 @@ impl<L> Entry<L> {
 }
 
 impl<L: Acceptor> Entry<L> {
-    /// Registers it if it is not suspended, and takes it out if it is.
+    /// Registers the listener, or takes it out if it is suspended.
     fn update(&mut self, key: u64, plan: &Plan, poller: &mut Poller) -> Result<()> {
         if self.is_suspended() || self.doubted {
             self.deregister(key, poller)?;
@@ -245,7 +246,7 @@ impl<L: Acceptor> Entry<L> {
         Ok(())
     }
 
-    /// Takes it out. Afterwards it is not registered, even if the poller refuses.
+    /// Takes the listener out. Afterwards it is not registered, even if the poller refuses.
     fn deregister(&mut self, key: u64, poller: &mut Poller) -> Result<()> {
         self.doubted = false;
         if mem::take(&mut self.registered) {

@@ -89,7 +89,7 @@ impl<L: Acceptor> EventLoop<L> {
         let is_timed = self.instruments.times_steps();
         let now_ns = is_timed.then(|| self.clock.monotonic_ns_now());
         self.batch.give_back();
-        // As without instruments: most steps are events, and need no phase to be looked up.
+        // Most steps are events, for which no phase need be looked up, as without instruments.
         let step = self.next_event().or_else(|| self.next_in_order());
         self.batch.withhold();
         let record = step.as_ref().map(Record::of_step);
@@ -120,7 +120,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Records that a timer is about to be armed. Panics if a token has no such timer.
     ///
-    /// Out of line, so that the code that is inlined into each handler is short.
+    /// This is out of line, so that the code that is inlined into each handler is short.
     #[cold]
     #[inline(never)]
     pub(crate) fn record_arm(&mut self, token: Token, timer: Timer, after: Duration) {

@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl<L: Acceptor> EventLoop<L> {
-    /// The next event of a current token. Inlined into the caller's loop: most steps are these.
+    /// The next event of a current token. This is inlined into the caller's loop, because most
+    /// steps are events.
     #[inline]
     pub(crate) fn next_event(&mut self) -> Option<Step<L::Stream>> {
         while let Some(Event { key, ready, .. }) = self.batch.take() {
@@ -120,7 +121,7 @@ impl<L: Acceptor> EventLoop<L> {
         client.map(Step::Accepted)
     }
 
-    /// A phase without steps.
+    /// A phase without steps, which releases the accept lock.
     pub(crate) fn release_lock(&mut self) -> Option<Step<L::Stream>> {
         self.unlock();
         None

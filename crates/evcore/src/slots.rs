@@ -15,8 +15,7 @@ pub(crate) struct Slots {
     tokens: TokenSet,
     // Invariant: as many as the indices of `tokens`.
     states: Vec<State>,
-    // Invariant: the indices for which something is posted, for this turn or the next; each is
-    // occupied.
+    // Invariant: the indices with a post, for this turn or the next. Each index is occupied.
     posted: TurnQueue,
     // Invariant: the number of tokens that are connections.
     connections: u32,
@@ -29,13 +28,13 @@ pub(crate) struct Slots {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     kind: Kind,
-    /// A shutdown does not wait for its timers.
+    /// True if a shutdown does not wait for the token's timers.
     background: bool,
     /// Merged readiness, delivered when the queue reaches this index.
     posted: Ready,
 }
 
-/// What the poller watches for a token.
+/// The kind of source that the poller watches for a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     #[default]
@@ -46,8 +45,8 @@ pub(crate) enum Kind {
 }
 
 impl Slots {
-    /// For indices from `first_index` to about `expected`; there may be more, up to `index_max`.
-    /// Allocates nothing yet.
+    /// Makes slots for indices from `first_index` to about `expected`. Later indices are possible,
+    /// up to `index_max`. Allocates nothing yet.
     pub(crate) fn new(first_index: u32, expected: u32, index_max: u32) -> Self {
         Self {
             tokens: TokenSet::new(first_index, expected, index_max),
@@ -63,7 +62,7 @@ impl Slots {
         self.tokens.next()
     }
 
-    /// The [next token](Self::next_token) begins.
+    /// Begins the [next token](Self::next_token).
     pub(crate) fn begin(&mut self, token: Token, kind: Kind) {
         self.tokens.begin(token);
         let (held, needed) = (self.states.len(), self.tokens.indices());
@@ -93,7 +92,7 @@ impl Slots {
         Some(kind != Kind::Unwatched)
     }
 
-    /// Merges readiness into the post of a token. `false` if the token is stale.
+    /// Merges readiness into the post of a token. Returns `false` if the token is stale.
     #[inline]
     pub(crate) fn post(&mut self, token: Token, ready: Ready) -> bool {
         let Some(state) = self.state_mut(token) else {
@@ -104,8 +103,8 @@ impl Slots {
         true
     }
 
-    /// Merges readiness into the post of a token. A token without a post gets one for the next turn.
-    /// `false` if the token is stale.
+    /// Merges readiness into the post of a token. A token without a post gets one for the next
+    /// turn. Returns `false` if the token is stale.
     #[inline]
     pub(crate) fn post_next(&mut self, token: Token, ready: Ready) -> bool {
         let Some(state) = self.state_mut(token) else {
@@ -131,7 +130,8 @@ impl Slots {
         Some((token, ready))
     }
 
-    /// A shutdown does not wait for the timers of this token. `false` if the token is stale.
+    /// Lets a shutdown not wait for the timers of this token. Returns `false` if the token is
+    /// stale.
     pub(crate) fn set_background(&mut self, token: Token) -> bool {
         let Some(state) = self.state_mut(token) else {
             return false;
@@ -141,7 +141,7 @@ impl Slots {
         true
     }
 
-    /// The indices whose timers a shutdown does not wait for.
+    /// The indices of background tokens, for whose timers a shutdown does not wait.
     pub(crate) fn background(&self) -> impl Iterator<Item = u32> {
         self.background.iter().copied()
     }
@@ -152,7 +152,7 @@ impl Slots {
         self.tokens.contains(token)
     }
 
-    /// The token that has these bits, if it is in use. They may be no token's.
+    /// The token that has these bits, if it is in use. The bits may belong to no token.
     #[inline]
     pub(crate) fn find(&self, bits: u64) -> Option<Token> {
         self.tokens.find(bits)
@@ -175,13 +175,13 @@ impl Slots {
         token.expect("ending a generation clears the queues")
     }
 
-    /// Returns whether anything is posted for an index, for this turn or the next.
+    /// Returns whether an index has a post, for this turn or the next.
     #[inline]
     pub(crate) fn is_posted(&self, index: u32) -> bool {
         self.posted.contains(index)
     }
 
-    /// Number of indices that have something posted, for this turn or the next.
+    /// The number of indices with a post, for this turn or the next.
     #[inline]
     pub(crate) fn posted(&self) -> u32 {
         self.posted.len()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_posted_ends_with_the_generation() {
+    fn a_post_ends_with_the_generation() {
         let mut slots = slots();
         let token = begin(&mut slots, Kind::Unwatched);
         assert!(slots.post(token, Ready::READABLE));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_off_ends_with_the_generation() {
+    fn a_post_for_the_next_turn_ends_with_the_generation() {
         let mut slots = slots();
         let token = begin(&mut slots, Kind::Unwatched);
         assert!(slots.post_next(token, Ready::READABLE));

@@ -15,8 +15,8 @@ use crate::{
 /// The timers of one loop.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// The ids of the timers of one index are adjacent. Boxed, so that the queue is chosen at run
-    /// time and is not a type parameter of the loop. That costs an indirect call for each arm.
+    /// The ids of the timers of one index are adjacent. The queue is boxed, so that it is chosen at
+    /// run time and is not a type parameter of the loop. That costs an indirect call for each arm.
     queue: Box<dyn TimerQueue>,
     /// No timer expires before this time; [`NEVER`] if none is armed. It spares most turns the
     /// calls of the queue. If a timer was moved to later, the loop may wake up early for it, once.
@@ -25,10 +25,10 @@ pub(crate) struct Timers {
     /// Timers that are due at this tick expire in this turn, also if the clock is updated meanwhile. So
     /// a timer that the handler of a timer arms waits for the next turn.
     phase_ms: u64,
-    /// A timer was disarmed or has expired since `not_before_ns` was computed.
+    /// True if a timer was disarmed or has expired since `not_before_ns` was computed.
     is_outdated: bool,
-    /// Added to a deadline before it is rounded down: [`ROUNDS_UP_NS`], and the lag of the clock when a
-    /// timer is armed.
+    /// A summand for each deadline before it is rounded down: [`ROUNDS_UP_NS`], and the lag of the
+    /// clock when a timer is armed.
     added_ns: u64,
     /// Number of timers of an index.
     per_token: u8,
@@ -36,13 +36,13 @@ pub(crate) struct Timers {
     /// has no such timer. One comparison finds both, so a loop without records pays nothing for them.
     // Invariant: 0 if arming is recorded, otherwise `per_token`.
     unrecorded: u8,
-    /// The distance between the ids of two indices, a power of two. Cached, because every event
-    /// needs it.
+    /// The distance between the ids of two indices, a power of two. It is kept here because every
+    /// event needs it.
     stride: u32,
 }
 
 impl Timers {
-    /// Over an empty queue, with a clock that may be behind by `lag_ns`.
+    /// Creates the timers over an empty queue. The clock may be behind by `lag_ns`.
     pub(crate) fn new(
         mut queue: Box<dyn TimerQueue>,
         per_token: u8,
@@ -85,12 +85,12 @@ impl Timers {
         ready_at_ns(now_ns, after, self.added_ns) / NS_PER_MS
     }
 
-    /// Arms a timer, or moves it. A token has this timer.
+    /// Arms a timer, or moves it. Each token must have this timer.
     #[inline]
     pub(crate) fn arm_known(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let due_ns = ready_at_ns(now_ns, after, self.added_ns);
         let (id, deadline_ms) = (self.id_of_known(index, timer), due_ns / NS_PER_MS);
-        // Rarely taken: comparing is cheaper than always storing.
+        // This branch is rarely taken, and comparing is cheaper than always storing.
         if due_ns <= self.not_before_ns {
             self.not_before_ns = deadline_ms * NS_PER_MS;
         }
@@ -230,11 +230,11 @@ impl Timers {
 /// list nodes or inserted sixteen timers again, which takes as long as a few handlers.
 const PAUSE_COST: usize = 16;
 
-/// Added before rounding down, so as to round up.
+/// A summand before rounding down, which makes it rounding up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
-/// A time within the first millisecond at which `after` has passed. `added_ns` includes what rounds
-/// it up.
+/// A time within the first millisecond at which `after` has passed. `added_ns` includes the summand
+/// that rounds it up.
 #[inline]
 fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);
@@ -242,7 +242,7 @@ fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     now_ns.saturating_add(after_ns).saturating_add(added_ns)
 }
 
-/// Out of line, so that the code that is inlined into each handler is short.
+/// This is out of line, so that the code that is inlined into each handler is short.
 #[cold]
 #[inline(never)]
 fn no_such_timer(timer: Timer, per_token: u8) -> ! {

@@ -42,8 +42,8 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Before the wait: finishes the turn before, makes the listeners follow the balancer's plan,
-    /// and returns the timeout of the wait (`None`: without limit).
+    /// Does the work before the wait: finishes the turn before, makes the listeners follow the
+    /// balancer's plan, and returns the timeout of the wait (`None`: without limit).
     ///
     /// `now_ns` is the time, if it was read since the turn before. `is_plain` is a constant.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
@@ -179,9 +179,9 @@ impl<L: Acceptor> EventLoop<L> {
         Err(error)
     }
 
-    /// After the wait: takes in the requests of other threads. A turn that holds the accept
-    /// lock releases it before handlers run. If a client waits, it posts its batch and accepts
-    /// first.
+    /// Does the work after the wait: takes in the requests of other threads. A turn that holds the
+    /// accept lock releases it before handlers run. If a client waits, it posts its batch and
+    /// accepts first.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     pub(crate) fn begin_turn(&mut self) {

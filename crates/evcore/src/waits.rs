@@ -10,7 +10,7 @@ use crate::{
     time::time_to,
 };
 
-/// How to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
+/// The way to sleep until a loop has something to do. [`EventLoop::prepare`] returns it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Sleep<'a> {
@@ -81,13 +81,13 @@ impl<L: Acceptor> EventLoop<L> {
     /// assert_eq!(ev.stats().turns, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    // Not inlined, so that the caller's loop keeps its registers for the steps.
+    // This is not inlined, so that the caller's loop keeps its registers for the steps.
     #[inline(never)]
     pub fn wait(&mut self) -> Result<bool> {
         if !self.is_plain {
             return self.wait_limited(None);
         }
-        // The same as one function, which costs less than a call for each half.
+        // This does both halves in one function, which costs less than a call for each half.
         let timeout = self.plan_turn(None, true);
         self.wait_for_events(timeout, true)?;
         self.begin_turn();
@@ -133,7 +133,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.wait_limited(limit.into())
     }
 
-    /// Not generic and not inlined, so that no wait is built into the caller.
+    /// This is not generic and not inlined, so that no wait is built into the caller.
     #[inline(never)]
     fn wait_limited(&mut self, limit: Option<Duration>) -> Result<bool> {
         if self.is_shut_down() {
@@ -148,8 +148,8 @@ impl<L: Acceptor> EventLoop<L> {
         self.wait_planned([planned, limit].into_iter().flatten().min())
     }
 
-    /// How long the wait may still last after its first half: the caller may have posted, armed a timer or
-    /// slept since.
+    /// The time that the wait may still last after its first half. The caller may have posted,
+    /// armed a timer or slept since.
     fn rest_of_wait(&mut self) -> Option<Duration> {
         if self.has_work() || self.shutdown_has_steps() {
             self.slots.begin_turn();
@@ -161,8 +161,9 @@ impl<L: Acceptor> EventLoop<L> {
         time_to(ends_ns, self.clock.monotonic_ns_now())
     }
 
-    /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns how to
-    /// sleep instead of waiting here. [`wait_at_most`](Self::wait_at_most) is the second half.
+    /// The first half of a wait, up to the wait itself: flushes the poller's changes, and returns
+    /// the way to sleep instead of waiting here. [`wait_at_most`](Self::wait_at_most) is the second
+    /// half.
     ///
     /// With it a program drives several loops from one thread, for example in a simulator, or runs this
     /// loop inside another one. The accept lock may be held from here until the accepts are done, as in
@@ -230,7 +231,7 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Does what comes before the wait, and returns its timeout (`None`: without limit).
+    /// Does the work before the wait, and returns its timeout (`None`: without limit).
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {

@@ -1,5 +1,5 @@
-//! Connections that are lost before they can be accepted: each concerns one client, until there can
-//! be no client behind it.
+//! Connections that are lost before they can be accepted. Each counts as the loss of one client, up
+//! to a number that no backlog can hold.
 
 use std::{
     cell::Cell,
@@ -26,7 +26,7 @@ struct Losing {
 #[derive(Debug, Default)]
 struct Script {
     calls: Cell<u32>,
-    /// So many calls lose a connection; then there is one client, and then none.
+    /// Number of calls that lose a connection. After them comes one client, and then none.
     losses: Cell<u32>,
 }
 
@@ -68,7 +68,7 @@ fn losing(losses: u32) -> (EventLoop<Losing>, Rc<Script>, ManualTimeSource) {
     (ev.unwrap(), script, time)
 }
 
-/// A turn that does not wait; how many clients came.
+/// Makes a turn that does not wait. Returns the number of clients.
 fn turn(ev: &mut EventLoop<Losing>) -> usize {
     ev.handle().wake();
     ev.wait().unwrap();
@@ -103,7 +103,7 @@ fn a_listener_that_only_loses_connections_is_suspended() {
     }
     assert_eq!(script.calls.get(), calls, "it is left alone");
 
-    // Meanwhile the sandbox is gone.
+    // The sandbox has ended meanwhile.
     script.losses.set(calls);
     time.advance(Duration::from_millis(500));
     while turn(&mut ev) == 0 {}

@@ -48,7 +48,8 @@ fn a_connection_that_is_made_in_time_disarms_the_timer() {
         let mut ev = EventLoop::builder().poller(*kind).build().unwrap();
         let mut upstreams = TokenMap::new();
         let stream = Stream::connect(listener.local_addr()).unwrap();
-        // Level does as well: the stream is watched for writing until it is connected.
+        // A level works as well, because the stream is watched for writing only until it is
+        // connected.
         let token = upstreams
             .add(&mut ev, stream, Interest::WRITE, Mode::Level)
             .unwrap();

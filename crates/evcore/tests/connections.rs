@@ -1,4 +1,4 @@
-//! `Connections`: what one call adds one call ends, and no stale token finds anything.
+//! `Connections`: one call adds a connection, one call ends it, and a stale token finds nothing.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -47,7 +47,7 @@ fn a_stale_token_finds_nothing() {
 }
 
 #[test]
-fn two_connections_are_lent_at_once_in_the_order_asked_for() {
+fn two_connections_are_lent_at_once_in_the_requested_order() {
     let mut ev = EventLoop::builder().build().unwrap();
     let mut conns = Connections::new();
     let (mut near, far) = pair();

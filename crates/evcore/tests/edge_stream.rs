@@ -22,8 +22,8 @@ use rustix::net::{
     sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size},
 };
 
-/// The size of the buffers of both sockets. The kernel grows a buffer whose size nobody has set, up to
-/// tens of MB, and then an `EdgeStream` reaches its 32 calls a turn before it fills them.
+/// The size of the buffers of both sockets. Without a size, the kernel grows a buffer up to tens of
+/// MB, and an `EdgeStream` reaches its 32 calls per turn before it fills them.
 const BUFFER: usize = 64 * 1024;
 
 /// A stream that counts its calls.
@@ -115,7 +115,8 @@ impl Fixture {
         }
     }
 
-    /// Receives until that blocks or the end comes. Returns the bytes, and whether the end came.
+    /// Receives until a call would block or the end comes. Returns the bytes, and whether the end
+    /// came.
     fn receive(&mut self) -> (Vec<u8>, bool) {
         let (mut received, mut buffer) = (Vec::new(), [0; 8]);
         loop {
@@ -130,7 +131,8 @@ impl Fixture {
         }
     }
 
-    /// Sends `bytes` again and again until the sockets' buffers are full. Returns how much they took.
+    /// Sends `bytes` repeatedly until the sockets' buffers are full. Returns how many bytes they
+    /// took.
     fn fill(&mut self, bytes: &[u8]) -> usize {
         let mut sent = 0;
         loop {
@@ -194,7 +196,7 @@ fn a_read_that_fills_the_buffer_is_followed_by_another() {
 }
 
 #[test]
-fn spare_capacity_that_is_not_filled_saves_the_call_that_would_block() {
+fn unfilled_spare_capacity_saves_the_call_that_would_block() {
     on_each_backend(|mut fixture| {
         let mut buffer = Vec::with_capacity(16);
         fixture.client.write_all(b"hello").unwrap();
@@ -305,7 +307,7 @@ fn data_that_waits_while_sending_blocks_stays_readable() {
     on_each_backend(|mut fixture| {
         fixture.client.write_all(b"hello").unwrap();
         fixture.wait_until(|stream| stream.is_readable());
-        // The program sends first, and that blocks.
+        // The program first sends until a call would block.
         let bytes = vec![0; 256 * 1024];
         fixture.wait_until(|stream| stream.is_writable());
         let sent = fixture.fill(&bytes);
@@ -410,7 +412,7 @@ fn a_stream_that_is_always_ready_goes_on_in_the_next_turn() {
             turns += 1;
             if left > 0 {
                 assert!(fixture.stream.is_readable());
-                // It does not wait for the kernel, which has nothing new to report.
+                // The loop does not wait for the kernel, which has nothing new to report.
                 fixture.ev.wait().unwrap();
                 let Some(Step::Ready(_, ready)) = fixture.ev.next_step() else {
                     panic!("{}: the stream was not posted", fixture.kind);
@@ -458,7 +460,7 @@ fn connect(ev: &mut EventLoop, address: &Address) -> Option<io::Error> {
 #[test]
 fn the_first_step_of_a_connecting_stream_is_its_result() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
-    // Bound and not listening: no other socket gets the port.
+    // This socket is bound and does not listen, so no other one gets the port.
     let taken = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     net::bind(&taken, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let taken = Stream::from(taken);
@@ -472,7 +474,7 @@ fn the_first_step_of_a_connecting_stream_is_its_result() {
     }
 }
 
-// Documented, until a container makes it impossible: decision 0006.
+// This cost is documented. A container avoids it: decision 0006.
 #[test]
 fn a_dropped_stream_keeps_its_slot_until_its_token_is_closed() {
     let mut ev = EventLoop::builder().connections(1).build().unwrap();

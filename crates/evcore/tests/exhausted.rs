@@ -1,7 +1,7 @@
-//! A worker whose listener runs out of descriptors or memory: what it evicts, and when it
-//! notifies another worker.
+//! A worker whose listener runs out of descriptors or memory: its evictions, and its notifications
+//! of another worker.
 //!
-//! `out_of_descriptors.rs` has the same with a real limit.
+//! `out_of_descriptors.rs` has a test with a real limit.
 
 use std::{cell::Cell, net::TcpStream, rc::Rc, time::Duration};
 
@@ -104,8 +104,8 @@ impl Worker {
         tokens
     }
 
-    /// A turn that a wake-up ends, if nothing else does. Accepted connections are idle; evicted ones
-    /// are closed.
+    /// Makes a turn whose wait a wake-up ends, if nothing else does. Accepted connections become
+    /// idle, and evicted ones are closed.
     fn turn(&mut self) -> Turn {
         let mut turn = Turn::default();
         self.ev.handle().wake();
@@ -152,7 +152,7 @@ struct Turn {
 }
 
 #[test]
-fn an_exhausted_worker_evicts_an_eighth_of_the_idle_and_accepts_at_once() {
+fn an_exhausted_worker_evicts_an_eighth_and_accepts_at_once() {
     let (mut worker, idle) = Worker::with_idle(24);
     worker.time.advance(GRACE);
     worker.turn();
@@ -195,7 +195,7 @@ fn a_shortage_of_the_system_evicts_nothing() {
         worker.time.advance(GRACE);
         worker.turn();
         worker.connect(1);
-        // Another process may take what is freed.
+        // Another process may take the freed resource.
         assert!(worker.turns(10).evicted.is_empty());
         assert_eq!(worker.ev.stats().last_exhausted, Some(resource));
         worker.lacking.set(None);
@@ -239,7 +239,7 @@ fn connections_within_the_grace_are_not_evicted_for_descriptors() {
         evicted.push(worker.turns(5).evicted);
         worker.time.advance(pause);
     }
-    // 0.2, 0.7, 1.2 and 1.7 seconds after the first one.
+    // The turns are 0.2, 0.7, 1.2 and 1.7 seconds after the first one.
     assert_eq!(evicted, [vec![], vec![], old, recent]);
 }
 
@@ -276,7 +276,7 @@ fn another_worker_with_a_free_slot_is_notified_before_evicting() {
         assert!(worker.turns(2).evicted.is_empty(), "{policy:?}");
         assert!(other.is_notified() && !worker.ev.stats().listening);
 
-        // The other worker has come and is full: after the pause there is none to notify.
+        // The other worker has accepted and is full, so after the pause no worker can be notified.
         assert_eq!(other.sync(load(10)).least_loaded, None);
         worker.time.advance(Duration::from_millis(500));
         let turns = worker.turns(3);

@@ -1,4 +1,4 @@
-//! Two workers' loops under `LeastLoaded` on a real listener, turned by one thread.
+//! Two workers' loops under `LeastLoaded` with a real listener, in one thread.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -18,7 +18,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// A turn that does not wait.
+    /// Makes a turn that does not wait.
     fn turn(&mut self) {
         self.ev.wait_at_most(Duration::ZERO).unwrap();
         while let Some(step) = self.ev.next_step() {
@@ -86,7 +86,7 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
         workers.iter_mut().for_each(Worker::turn);
         assert!(workers.iter().all(|w| !w.ev.stats().listening), "{kind}");
 
-        // The eleventh waits until one of the others goes.
+        // The eleventh client waits until one of the others leaves.
         let Worker {
             ev,
             clients: served,
@@ -103,7 +103,7 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
 #[test]
 fn a_client_of_a_worker_that_shuts_down_is_found_by_another() {
     if !BackendKind::available().contains(&BackendKind::Epoll) {
-        return; // Only epoll wakes one worker alone.
+        return; // Only epoll wakes just one worker.
     }
     let ([mut leaves, mut stays], address) = two_workers(BackendKind::Epoll, 1000);
     let mut clients = Vec::new();

@@ -24,11 +24,11 @@ const CONNECTIONS: u32 = 10_000;
 /// The index of the first token of a loop with one listener.
 const FIRST_INDEX: u32 = 3;
 
-/// Most bytes that a connection takes of all tables, as in the README. epoll has none of its
-/// own.
+/// The most bytes of a connection in all tables, as in the README. epoll has no tables of its own.
 const BYTES_MAX: usize = 128;
 
-/// The same on each backend of this system that can watch this many; select cannot.
+/// The most bytes of a connection on a backend; `None` for select, which cannot watch enough
+/// descriptors.
 fn bytes_max(kind: BackendKind) -> Option<usize> {
     match kind {
         BackendKind::Epoll | BackendKind::EpollMasked => Some(BYTES_MAX),
@@ -41,8 +41,8 @@ fn bytes_max(kind: BackendKind) -> Option<usize> {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A backend that reports its registrations in turn, a hundred a wait, and allocates nothing.
-/// It takes every wait for one that a waker has ended.
+/// A backend that reports its registrations in turn, a hundred in each wait, and allocates nothing.
+/// It reports a wake in every wait.
 #[derive(Debug)]
 struct RoundRobin {
     waker: WakeChannel,
@@ -102,7 +102,7 @@ impl Backend for RoundRobin {
     }
 }
 
-/// A backend that has no tables, as epoll's has none, and takes any number for a descriptor.
+/// A backend without tables, like epoll's, which accepts any number as a descriptor.
 #[derive(Debug)]
 struct NoTables(WakeChannel);
 
@@ -175,8 +175,8 @@ impl Acceptor for Numbered {
     }
 }
 
-/// The loop and its table, full, with both timers of every connection armed, and with room in every
-/// queue.
+/// A full loop and its connections. Both timers of every connection are armed, and every queue has
+/// room.
 fn full_house<L: Acceptor>(mut ev: EventLoop<L>) -> (EventLoop<L>, TokenMap<()>) {
     let mut conns = TokenMap::new();
     fill(&mut ev, &mut conns, CONNECTIONS, number);
@@ -187,7 +187,7 @@ fn spread(n: u32) -> Duration {
     Duration::from_millis(u64::from(n % 60_000))
 }
 
-/// So many connections, each of which has had the use of every table.
+/// Adds connections, each of which uses every table.
 fn fill<'a, L: Acceptor>(
     ev: &mut EventLoop<L>,
     conns: &mut TokenMap<()>,
@@ -198,7 +198,8 @@ fn fill<'a, L: Acceptor>(
         let added = ev.add(&fd(index), Interest::READ, Mode::Edge);
         let token = added.unwrap();
         conns.insert(token, ());
-        // Over the next minute, which the wheel divides finely: lists are short.
+        // The timers are spread over the next minute, which the wheel divides finely, so lists are
+        // short.
         ev.arm(token, Timer::READ, spread(37 * index));
         ev.arm(token, Timer::WRITE, spread(101 * index));
         ev.modify(token, Interest::BOTH).unwrap();
@@ -208,7 +209,7 @@ fn fill<'a, L: Acceptor>(
     }
 }
 
-/// Most tables grow by a quarter, so that a connection costs the most just beyond that, and the least
+/// Most tables grow by a quarter, so a connection costs the most just after a growth, and the least
 /// just before it.
 #[test]
 fn whatever_their_number_connections_take_no_more_than_is_said() {
@@ -259,8 +260,8 @@ fn growths() -> impl Iterator<Item = u32> {
     doublings.chain([1_057, 3_169, 7_393, 15_841])
 }
 
-/// Bytes of each connection, rounded down, if all of them have changed twice since the kernel
-/// watches them: each change on `io_uring` cancels a request and makes another one.
+/// Bytes per connection, rounded down, if all of them have changed twice since they were
+/// registered. Each change on `io_uring` cancels a request and makes another one.
 fn bytes_each<'a>(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Target<'a>) -> usize {
     let before = bytes_in_use();
     let mut conns = TokenMap::new();
@@ -274,14 +275,14 @@ fn bytes_each<'a>(mut ev: EventLoop, connections: u32, fd: impl Fn(u32) -> Targe
     bytes_in_use().wrapping_sub(before) / connections as usize
 }
 
-/// Takes all that is ready, and does not sleep.
+/// Makes a turn that takes all ready steps and does not sleep.
 fn turn(ev: &mut EventLoop) {
     ev.handle().wake();
     ev.wait().unwrap();
     while ev.next_step().is_some() {}
 }
 
-/// As many descriptors as the system allows.
+/// Raises the limit on descriptors as far as the system allows.
 fn raise_descriptors() -> u32 {
     let allowed = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -293,8 +294,9 @@ fn raise_descriptors() -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
-/// An empty loop has the wheel, the events of a batch, the histograms if they are on, and little else,
-/// at any limit of connections. The system's clock is left out: it reads its time zone once a process.
+/// At any limit of connections, an empty loop has little more than the wheel, the events of a
+/// batch, and the histograms if they are on. The system's clock is left out, because it reads its
+/// time zone once in each process.
 #[test]
 fn an_empty_loop_takes_as_much_as_documented() {
     for (histograms, expected) in [(false, 0..50 * 1024), (true, 100 * 1024..150 * 1024)] {
@@ -337,7 +339,7 @@ fn turns_allocate_nothing() {
     let (mut steps, mut before) = (0, 0);
     for round in 0..2 * rounds {
         if round == rounds {
-            // Every table has had the use of every connection.
+            // Every connection has used every table.
             before = allocations();
             steps = 0;
         }
@@ -366,7 +368,7 @@ fn turns_allocate_nothing() {
     assert_eq!(allocations() - before, 0);
 }
 
-/// All that may be done for a connection that stays.
+/// Makes all calls for a connection that stays.
 fn read<L: Acceptor>(ev: &mut EventLoop<L>, token: Token) {
     ev.arm(token, Timer::READ, IDLE);
     ev.arm(token, Timer::WRITE, IDLE);
@@ -383,7 +385,7 @@ fn read<L: Acceptor>(ev: &mut EventLoop<L>, token: Token) {
     }
 }
 
-/// Some of them end, and others come in their places.
+/// Ends some connections, and adds others in their places.
 fn written<L: Acceptor>(ev: &mut EventLoop<L>, conns: &mut TokenMap<()>, token: Token) {
     if token.index() % 50 == 0 {
         assert!(conns.close(ev, token));

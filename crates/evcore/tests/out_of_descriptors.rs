@@ -1,6 +1,6 @@
-//! A worker that has no descriptor left to accept with, for real.
+//! A worker that really has no descriptor left to accept with.
 //!
-//! The limit belongs to the whole process, so this test is alone in its own.
+//! The limit belongs to the whole process, so this test has a process of its own.
 
 #![cfg(target_os = "linux")] // the others may check the limit at another moment of accept
 
@@ -12,7 +12,7 @@ use evcore::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Calls while this process cannot open anything.
+/// Calls a function while this process cannot open anything.
 fn without_descriptors<T>(call: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::Nofile);
     let none = Rlimit {
@@ -25,7 +25,7 @@ fn without_descriptors<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A turn that a wake-up ends, if nothing else does; how many clients came.
+/// Makes a turn whose wait a wake-up ends, if nothing else does. Returns the number of clients.
 fn accepted(ev: &mut EventLoop) -> usize {
     ev.handle().wake();
     ev.wait().unwrap();
@@ -35,7 +35,7 @@ fn accepted(ev: &mut EventLoop) -> usize {
         .count()
 }
 
-/// A turn in which a client comes and cannot be accepted.
+/// Makes a turn in which a client comes and cannot be accepted.
 fn runs_out(ev: &mut EventLoop, pauses: u64) {
     while !ev.stats().listening {
         assert_eq!(accepted(ev), 0);
@@ -62,7 +62,7 @@ fn accepting_pauses_until_a_timeout_or_a_closed_descriptor() {
     accepted(&mut ev);
     let _clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
     runs_out(&mut ev, 1);
-    // The clients are still there; the listener is not watched, so they do not make the loop spin.
+    // The clients still wait. The listener is not watched, so they do not make the loop spin.
     assert_eq!(accepted(&mut ev), 0);
     assert!(!ev.stats().listening);
     assert_eq!(ev.stats().accept_pauses, 1, "it does not even try");

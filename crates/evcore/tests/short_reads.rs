@@ -1,5 +1,5 @@
-//! Short reads as `Stream::recv` documents them, over the kernel: a program written from it meets every
-//! end.
+//! Short reads as `Stream::recv` documents them, over the kernel. A program that follows its
+//! documentation finds every end.
 
 use std::{
     io::{ErrorKind, Write},
@@ -11,11 +11,11 @@ use evcore::{
     EventLoop, Interest, Listener, Mode, Step, Stream, Timer, Token, poller::BackendKind,
 };
 
-/// Far more than any of this takes.
+/// A time limit, far longer than a test takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Reads as `Stream::recv` documents: a short read is the last one, unless the end
-/// was reported. Whether it has met the end.
+/// Reads as `Stream::recv` documents: a short read is the last one, unless the end was reported.
+/// Returns whether the end was found.
 fn saves_the_last_read(ev: &mut EventLoop, stream: &Stream, token: Token, ending: bool) -> bool {
     let mut buffer = [0; 16];
     loop {

@@ -1,4 +1,4 @@
-//! The loop over the kernel: every backend that this system has, and real clients.
+//! The loop over each backend of this system, with real clients.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -20,7 +20,7 @@ use evcore::{
     poller::BackendKind,
 };
 
-/// Far more than any of this takes.
+/// A time limit, far longer than a test takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn listener() -> (Listener, SocketAddr) {
@@ -29,7 +29,7 @@ fn listener() -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-/// A loop that panics where a test would hang.
+/// A loop that panics when a test would hang.
 fn guarded(builder: Builder) -> EventLoop {
     let mut ev = builder.build().unwrap();
     let guard = ev.add_unwatched().unwrap();
@@ -66,7 +66,7 @@ impl Echo {
         }
     }
 
-    /// Sends back what there is; whether there may be more.
+    /// Sends back the bytes that have arrived. Returns whether there may be more.
     fn echo(&mut self, token: Token) -> bool {
         let stream = self.conns.get(token).unwrap();
         let mut bytes = [0; 64];
@@ -155,7 +155,7 @@ fn a_remote_post_makes_earlier_work_visible() {
         };
         let mut ev = guarded(EventLoop::builder().poller(*kind).budgets(budgets));
         let mut jobs = TokenMap::new();
-        // Each thread has its own token: its posts merge, but none is the last in vain.
+        // Each thread has its own token. Its posts merge, but the last one is never lost.
         let done = [const { AtomicUsize::new(0) }; THREADS];
         thread::scope(|scope| {
             for done in &done {
@@ -283,7 +283,7 @@ fn a_reported_event_of_a_closed_connection_is_dropped() {
             panic!("both are readable");
         };
         let other = tokens.into_iter().find(|token| *token != first).unwrap();
-        // The index is used again at once, twice, by connections that are readable too.
+        // The index is reused at once, twice, by connections that are readable too.
         let mut token = other;
         for _ in 0..2 {
             assert!(conns.close(&mut ev, token));
@@ -331,7 +331,7 @@ fn two_loops_with_a_lock_serve_every_client_once() {
                     ev.wait().unwrap();
                     while let Some(step) = ev.next_step() {
                         match step {
-                            // Mostly with the lock; by a look without it, now and then.
+                            // The worker mostly has the lock, and sometimes probes without it.
                             Step::Accepted(new) => {
                                 assert_eq!(new.stream.send(b"served").unwrap(), 6);
                                 served.fetch_add(1, Ordering::AcqRel);
@@ -411,7 +411,7 @@ fn with_a_resolution_the_loop_sleeps_from_tick_to_tick() {
         let token = ev.add_unwatched().unwrap();
         while ev.stats().ticks < TICKS {
             let ticks = ev.stats().ticks;
-            // Due between two ticks: no reason to wake there.
+            // The timer is due between two ticks, at which the loop need not wake.
             ev.arm(token, Timer::READ, resolution / 2);
             ev.wait().unwrap();
             while let Some(step) = ev.next_step() {
@@ -440,7 +440,7 @@ fn with_a_resolution_no_timer_is_early_by_anybodys_clock() {
         let handle = ev.handle();
         let token = ev.add_unwatched().unwrap();
         for after in [1, 5_000, 10_000, 19_999, 25_000].map(Duration::from_micros) {
-            // A turn late in a period, where the clock is the most behind.
+            // This turn is late in a period, when the clock is the most behind.
             ev.wait().unwrap();
             let ticked = Instant::now();
             while ticked.elapsed() < resolution * 3 / 4 {}

@@ -1,8 +1,9 @@
 //! The events of the feature `tracing`, for a subscriber that collects them.
 //!
-//! A program of its own, because `tracing` decides once for the whole process whether anybody wants an
-//! event: when a thread first meets it. If that is the thread of another test, without a subscriber,
-//! the event is off for all threads. For the same reason these tests run one at a time.
+//! This is a program of its own, because `tracing` decides once for the whole process whether an
+//! event has a subscriber, when a thread first emits it. If that is the thread of another test,
+//! without a subscriber, the event is off for all threads. For the same reason these tests run one
+//! at a time.
 
 #[allow(dead_code, reason = "the program `scripted` uses the rest")]
 #[path = "scripted/fake_backend.rs"]
@@ -72,14 +73,14 @@ impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         match field.name() {
             "message" => write!(self.message, "{value:?}").unwrap(),
-            // Its number is that of the process.
+            // The number of the descriptor differs between processes.
             "descriptor" => self.fields.push_str(" descriptor=N"),
             name => write!(self.fields, " {name}={value:?}").unwrap(),
         }
     }
 }
 
-/// Held while a loop of this program runs.
+/// The lock that is held while a loop of this program runs.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The events of the script, for a subscriber of this level.

@@ -1,4 +1,4 @@
-//! A test that runs itself again, once a backend.
+//! A test that runs itself again for each backend.
 
 use std::{
     env,
@@ -26,12 +26,13 @@ macro_rules! on_each_backend {
     };
 }
 
-/// Runs `program`, which is the test called `name` (with its crate), on each backend of this
-/// system, in a process for each. Where the environment already names a backend, on that one, here.
+/// Runs `program` on each backend of this system, each time in a process of its own. `name` is the
+/// name of the test, with its crate. If the environment names a backend, runs `program` here, on
+/// that one.
 ///
 /// # Panics
 ///
-/// Where the program fails on a backend, or ran on another, or did not run at all.
+/// If the program fails on a backend, ran on another one, or did not run.
 pub fn run_on_each_backend(name: &str, program: fn()) {
     match env::var(under_test::BACKEND) {
         Ok(backend) => run_here(name, &backend, program),
@@ -57,7 +58,7 @@ fn run_elsewhere(name: &str, kind: BackendKind) {
     command.env(under_test::BACKEND, kind.to_string());
     let output = command.output().expect("this program starts");
     assert!(output.status.success(), "on {kind}: {}", told(&output));
-    // A test that is not found is a success too.
+    // A test that is not found succeeds too.
     let receipt = receipt(name, &kind.to_string());
     let ran = told(&output).contains(&receipt);
     assert!(ran, "on {kind}, no {receipt:?}: {}", told(&output));
@@ -80,7 +81,7 @@ mod tests {
     fn waits_for_nothing() {}
 
     #[test]
-    fn a_program_that_never_waited_is_no_proof() {
+    fn a_program_that_never_waited_proves_nothing() {
         let ran = std::panic::catch_unwind(|| run_here("crate::test", "epoll", waits_for_nothing));
         assert!(ran.is_err());
     }

@@ -1,4 +1,4 @@
-//! Bytes to send that nobody could confuse.
+//! Bytes to send, in which any mistake shows.
 
 /// `len` bytes that depend on all of `seed` and on their place (a linear congruential generator).
 #[must_use]

@@ -1,8 +1,8 @@
 //! Common code of the programs of this package: each runs on every backend, in a process of its
 //! own.
 //!
-//! async-io has one reactor a process, whose backend cannot be changed. So a test starts this very
-//! test program again for each backend, to run that one test, with the backend in the environment.
+//! async-io has one reactor in each process, whose backend cannot be changed. So a test starts its
+//! program again for each backend, to run that one test, with the backend in the environment.
 
 mod each_backend;
 mod letters;

@@ -1,11 +1,11 @@
-//! An end to a program that hangs: what a lost wake-up looks like from outside.
+//! A time limit for programs, because a lost wake-up makes them hang.
 
 use std::{process, sync::mpsc, thread, time::Duration};
 
-/// Time that a program may take. Only a failure needs it: they take a few seconds.
+/// Time that a program may take. Programs that do not hang take a few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `program`, and ends the process where it takes too long.
+/// Runs `program`, and ends the process if it takes too long.
 pub(crate) fn watch(name: &str, program: fn()) {
     let (_running, ended) = mpsc::channel::<()>();
     let name = name.to_owned();

@@ -1,5 +1,5 @@
 //! A loop of ours inside tokio: one task sleeps until the loop's descriptor is readable or its next
-//! timer is due, and other tasks of the same thread run meanwhile.
+//! timer is due, while other tasks of the same thread run.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -26,8 +26,8 @@ fn run<T>(task: impl Future<Output = T>) -> Option<T> {
 
 /// Sleeps until the descriptor is readable or the timeout has passed.
 ///
-/// It is registered for this sleep alone. So tokio reports what is ready now, although it watches
-/// edges, and the loop may have another descriptor in the next sleep.
+/// The descriptor is registered only for this sleep. So tokio, which watches edges, reports present
+/// readiness, and the loop may have another descriptor in the next sleep.
 async fn sleep(descriptor: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<()> {
     #[expect(
         deprecated,
@@ -62,7 +62,7 @@ async fn drive(
             had_steps = true;
             goes_on &= handle(ev, step)?;
         }
-        // The other tasks take their turns even if there is always a step.
+        // The other tasks run even if there is always another step.
         tokio::task::yield_now().await;
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The reader of chunked bodies. The first byte of an input is the length of the pieces in which it
-//! arrives; 0: at once.
+//! arrives. With 0, all of it arrives at once.
 //!
-//! Oracle: a second decoder, line by line, of a whole body (RFC 9112, section 7.1). Both must find the
-//! same body and the same end, or both none.
+//! Oracle: a second decoder, line by line, of a whole body (RFC 9112, section 7.1). Both must find
+//! the same body and the same end, or both must find none.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(read(bytes, piece), decode(bytes), "in pieces of {piece}");
 });
 
-/// The body, and the length of what it was read from. `None` if it is incomplete or refused.
+/// The body, and its length in the input. `None` if it is incomplete or refused.
 type Body = Option<(Vec<u8>, usize)>;
 
 fn read(bytes: &[u8], piece: usize) -> Body {
@@ -52,7 +52,7 @@ fn decode(bytes: &[u8]) -> Body {
         if size.is_empty() || !are_extensions(extensions) {
             return None;
         }
-        // Beyond 64 bits it is beyond the limit too.
+        // A size beyond 64 bits is beyond the limit too.
         let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
         if size == 0 {
             break;
@@ -72,7 +72,8 @@ fn decode(bytes: &[u8]) -> Body {
     }
 }
 
-/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, for a line without control bytes.
+/// Returns whether a line without control bytes is `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS
+/// chunk-ext-val ] )`.
 fn are_extensions(bytes: &[u8]) -> bool {
     if bytes.is_empty() {
         return true;

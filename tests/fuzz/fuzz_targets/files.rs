@@ -1,8 +1,8 @@
-//! The choice of the file that is sent, and of its part: names, ranges, conditions. The first byte
-//! of an input chooses one of them, and the size of the file.
+//! The choice of a file and of its part: names, ranges and conditions. The first byte of an input
+//! chooses one of these three, and the size of the file.
 //!
-//! Oracles: a name is beneath the root, and it is read again from its own encoding; a range is what a
-//! naive parser makes of it; without a condition the request proceeds.
+//! Oracles: a name is beneath the root, and its encoding is decoded to the same name. A range
+//! agrees with a naive parser. Without a condition the request proceeds.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn check_name(encoded: &[u8]) {
     let mut name = Vec::new();
-    // The parser of heads lets no other byte into a target.
+    // The parser of heads accepts no other byte in a target.
     let is_of_target = |byte: &u8| *byte > b' ' && *byte != 0x7f;
     if !encoded.iter().all(is_of_target) || !decode(encoded, &mut name) {
         return;
@@ -53,7 +53,7 @@ fn check_range(value: &[u8], size: u64) {
     assert_eq!(selected, naive(value, size).unwrap_or(Selection::Whole));
 }
 
-/// `None` if the value is not one range.
+/// Parses a range; `None` if the value is not one range.
 fn naive(value: &[u8], size: u64) -> Option<Selection> {
     let text = std::str::from_utf8(value).ok()?;
     let (unit, range) = text.split_once('=')?;
@@ -79,7 +79,7 @@ fn naive(value: &[u8], size: u64) -> Option<Selection> {
     })
 }
 
-/// `Some(None)` for no digits. All that is beyond `u64` is the same.
+/// Parses digits; `Some(None)` if there are none. All numbers beyond `u64` count as the same.
 fn number(digits: &str) -> Option<Option<u128>> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -1,8 +1,8 @@
-//! The values of options that have a grammar: addresses (`--listen`) and masks (`--cpu-affinity`). The
-//! first byte of an input chooses the option, and the CPUs that there are.
+//! The values of options that have a grammar: addresses (`--listen`) and masks (`--cpu-affinity`).
+//! The first byte of an input chooses the option and the set of CPUs.
 //!
-//! Oracles: an address is read again from its own text; masks are what a naive parser makes of them; an
-//! error is a single line.
+//! Oracles: the text of an address is parsed to the same address. Masks agree with a naive parser.
+//! An error is a single line.
 
 #![no_main]
 

@@ -1,8 +1,8 @@
-//! Requests and their bodies, one after the other, as a connection reads them. The first byte of an input
-//! is the length of the pieces in which it arrives; 0: at once.
+//! Requests and their bodies, one after the other, as a connection reads them. The first byte of an
+//! input is the length of the pieces in which it arrives. With 0, all of it arrives at once.
 //!
-//! Oracle: the requests and bodies do not depend on the pieces. Otherwise a client could choose what is
-//! a request by the way it sends it.
+//! Oracle: the requests and bodies do not depend on the pieces. Otherwise the way in which a client
+//! sends bytes would decide what a request is.
 
 #![no_main]
 
@@ -64,7 +64,7 @@ impl Connection {
     }
 
     fn feed(&mut self, request: String, mut body: BodyReader) {
-        // There is memory for this body and no other.
+        // There is memory for only this body.
         let mut memory = BodyMemory::new(MAX_BODY_BYTES, 1);
         assert!(memory.reserve(body.room()));
         match body.feed(&self.input, &mut memory) {

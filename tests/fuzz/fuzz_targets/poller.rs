@@ -1,5 +1,5 @@
-//! Programs of calls on a `Poller`: registrations, changes, events, wakes and waits, on every backend of
-//! this system and on the simulator's. Each two bytes of an input are a step.
+//! Programs of calls on a `Poller`: registrations, changes, events, wakes and waits, on every
+//! backend of this system and on the simulator's. Each pair of bytes of an input is a step.
 //!
 //! Oracle: the model of `tests/conformance`, which predicts each report. `Ready` and `Interest` are
 //! compared with sets of their bits.

@@ -1,7 +1,7 @@
 //! The parser of request heads.
 //!
-//! Oracles: what it accepts keeps to the grammar of RFC 9112 as far as the end of the request depends on
-//! it, by a second reading that is line by line; and no beginning of a head is a head itself.
+//! Oracles: a second parser, line by line, checks that an accepted head follows the grammar of RFC
+//! 9112 as far as the end of the request depends on it. No proper prefix of a head is a head.
 
 #![no_main]
 

@@ -38,13 +38,13 @@ impl Browser {
         }
     }
 
-    /// Returns whether its connection has ended.
+    /// Returns whether the client's connection has ended.
     pub(crate) fn is_done(&self) -> bool {
         self.client.is_done()
     }
 
-    /// Checks that its responses are a prefix of the expected ones. The last one may be an error:
-    /// 408 if the client sent too slowly, or 503 if there was no room for its body.
+    /// Checks that the client's responses are a prefix of the expected ones. The last one may be an
+    /// error: 408 if the client sent too slowly, or 503 if there was no room for its body.
     pub(crate) fn check(&self) {
         let mut answers = answers::complete(&self.client.received());
         if answers
@@ -56,15 +56,15 @@ impl Browser {
         assert!(self.expected.starts_with(&answers), "{self:?}: {answers:?}");
     }
 
-    /// Returns whether it received a response to each request.
+    /// Returns whether the client received a response to each request.
     pub(crate) fn is_answered(&self) -> bool {
         let answers = answers::complete(&self.client.received());
         self.client.outcome() == Some(ClientOutcome::Completed) && answers == self.expected
     }
 }
 
-/// Sends a request at once or in pieces, with or without a pause behind it. Without, requests are
-/// pipelined.
+/// Sends a request at once or in pieces, with or without a pause behind it. Without a pause,
+/// requests are pipelined.
 fn send(script: Script, text: &str, rng: &mut Rng) -> Script {
     let script = match rng.below(3) {
         0 => {

@@ -10,8 +10,8 @@ use evcore_sim::{Client, ClientCx, ClientEvent, Sim};
 
 use crate::{ADDRESS, answers};
 
-/// The longest pause between a response and the next request. With the latency it is below the
-/// second in which the server still expects a request.
+/// The longest pause between a response and the next request. Together with the latency it is less
+/// than the second in which the server still expects a request.
 const PAUSE: Duration = Duration::from_millis(800);
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
@@ -24,7 +24,7 @@ pub(crate) struct Account(Arc<Mutex<Counts>>);
 struct Counts {
     answered: u32,
     connections: u32,
-    /// Connections that ended without an announcement.
+    /// Number of connections that ended without an announcement.
     lost: u32,
 }
 
@@ -73,7 +73,7 @@ impl Client for Busy {
                 self.account.counts().connections += 1;
                 let _ = cx.send(REQUEST);
             }
-            // If it cannot be sent, the read that follows counts it as lost.
+            // If the request cannot be sent, the next read counts it as lost.
             ClientEvent::Expired => drop(cx.send(REQUEST)),
             ClientEvent::Ready(_) => self.read(cx),
             _ => self.on_lost(cx),

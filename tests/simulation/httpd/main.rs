@@ -1,5 +1,5 @@
-//! The example server in the simulator: the code that runs on sockets, apart from the files that
-//! call the system (`program`, `events`, `worker`, `listeners`).
+//! The example server in the simulator. The code is the one that runs on sockets, without the files
+//! that call the system (`program`, `events`, `worker`, `listeners`).
 //!
 //! Invariants: every request is answered, in its order and with its body, or its connection is
 //! closed. Without faults, all are answered.
@@ -27,7 +27,7 @@ use evcore_httpd::server::Server;
 /// The address of the server.
 const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
-/// By then every client has ended, because of the server's own timeouts.
+/// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
 /// The server, driven by the simulator in place of its `worker`.
@@ -37,7 +37,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    /// Stops it as QUIT does.
+    /// Stops the server as QUIT does.
     fn stop(&mut self) {
         self.server.on_stop();
         self.ev.shutdown(Options::default().shutdown_timeout);
@@ -187,7 +187,7 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
         assert!(stopped(0) && stopped(1));
         stop(&mut server, 3);
     });
-    // Otherwise the run shows nothing.
+    // Without this, the run tests nothing.
     assert!(
         seeds < 100 || moved > 100,
         "only {moved} clients went to another worker"
@@ -225,7 +225,7 @@ fn under_all_faults_no_request_gets_a_wrong_answer() {
     let seeds = check(name, 0..200, |sim| {
         sim.set_faults(Faults::all());
         let options = Options {
-            // Room for two bodies or three.
+            // This is room for two or three bodies.
             bodies: 5_000,
             ..options(8)
         };
@@ -237,7 +237,7 @@ fn under_all_faults_no_request_gets_a_wrong_answer() {
             .count();
         all += browsers.len();
     });
-    // Otherwise the run shows nothing.
+    // Without this, the run tests nothing.
     assert!(
         seeds < 100 || answered * 4 > all,
         "only {answered} of {all} were answered"

@@ -59,8 +59,8 @@ impl Upload {
         self.client.is_done()
     }
 
-    /// The least time that it keeps other bodies out. (0 if the body was sent without waiting,
-    /// because it may have arrived before.)
+    /// The least time that the body keeps other bodies out. (It is 0 if the body was sent without
+    /// waiting, because it may have arrived before.)
     pub(crate) fn takes_at_least(&self) -> Duration {
         let pieces = self.body.len() / PIECE;
         if self.waits_for_continue {
@@ -70,7 +70,7 @@ impl Upload {
         }
     }
 
-    /// Checks that it received its body.
+    /// Checks that the client received its body.
     pub(crate) fn check(&self) {
         assert_eq!(
             self.client.outcome(),

@@ -19,10 +19,11 @@ use super::{
 /// The kinds of a process's descriptors, with their numbers.
 type Descriptors = BTreeMap<String, usize>;
 
-/// A killed worker takes the lines that it has buffered: 64 KiB, and a line has 60 bytes or more.
+/// The most lines of the access log that a kill loses. A worker buffers 64 KiB, and a line has at
+/// least 60 bytes.
 const LINES_OF_A_KILL: u64 = 64 * 1024 / 60;
 
-/// Lines that a server may log; a worker's death is counted.
+/// Beginnings of the lines that a server may log, besides the deaths of workers.
 const EXPECTED_LINES: [&str; 5] = [
     "listening on ",
     "httpd: reload: Started",
@@ -36,16 +37,17 @@ const UPGRADED: &str = "httpd: the new binary is process";
 /// The baselines of the checks of one server.
 #[derive(Debug)]
 pub(super) struct Checks {
-    /// Of the master and of each worker, before the first client.
+    /// The descriptors of the master, and of each worker, before the first client.
     descriptors: [Descriptors; 2],
-    /// The binary of this process id has counted from this on.
+    /// The master's process id. A new binary has another one, and begins to count at
+    /// `before_binary`.
     binary: u32,
     before_binary: Counts,
     lines: u64,
-    /// The bytes of the server's log that were looked at.
+    /// The number of bytes of the server's log that were checked.
     seen_of_log: usize,
     seen: Seen,
-    /// Anonymous memory in KiB of master and largest worker, at each check.
+    /// Anonymous memory of the master and of the largest worker in KiB, at each check.
     pub(super) memory: Vec<[u64; 2]>,
 }
 
@@ -88,7 +90,7 @@ impl Counts {
 }
 
 impl Checks {
-    /// Looks at a server that no client has used.
+    /// Records the baselines of a server that no client has used.
     pub(super) fn of(site: &Site) -> Result<Self, String> {
         all_run(site)?;
         let worker = site.workers()[0];
@@ -117,7 +119,8 @@ impl Checks {
         Ok(())
     }
 
-    /// The server's counters equal the clients'. Only a kill makes a difference.
+    /// Checks that the server's counters equal the clients'. They may differ by the requests that a
+    /// kill has interrupted.
     fn check_counts(&mut self, site: &Site, target: &Target) -> Result<(), String> {
         let mut page = Value::Null;
         let mut asked = Ok(());
@@ -155,7 +158,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Each process has the descriptors that it had before the first client.
+    /// Checks that each process has the descriptors that it had before the first client.
     fn check_descriptors(&self, site: &Site) -> Result<(), String> {
         let mut wrong = String::new();
         let result = wait_until("the descriptors are those of the start", || {
@@ -172,7 +175,8 @@ impl Checks {
         result.map_err(|error| format!("{error}: {wrong}"))
     }
 
-    /// Nobody has a renamed access log open. Counts its lines, and removes it.
+    /// Checks that no process has a renamed access log open. Counts the lines of each, and removes
+    /// it.
     fn check_old_logs(&mut self, site: &Site) -> Result<(), String> {
         let names = site.names().into_iter();
         for name in names.filter(|name| name.starts_with("access.log.")) {
@@ -187,7 +191,7 @@ impl Checks {
         Ok(())
     }
 
-    /// The server has logged nothing but what was done to it.
+    /// Checks that the server has logged only expected lines, and no more deaths than kills.
     fn check_log(&mut self, site: &Site, target: &Target) -> Result<(), String> {
         let log = site.server.log();
         let end = log.rfind('\n').map_or(0, |at| at + 1);
@@ -219,7 +223,8 @@ impl Checks {
         self.memory.push([master, workers.max().unwrap_or(0)]);
     }
 
-    /// Checks what is left after the end of the server. Returns what it has logged.
+    /// Checks the files, the log and the port after the end of the server. Returns the disturbances
+    /// that it has logged.
     pub(super) fn check_end(mut self, site: &Site, target: &Target) -> Result<Seen, String> {
         wait_until("all processes have ended", || site.processes().is_empty())?;
         if Wire::tcp(target.tcp).is_ok() {
@@ -243,7 +248,7 @@ impl Checks {
     }
 }
 
-/// The master and its workers run, and no other process is left.
+/// Checks that the master and its workers run, and no other process.
 fn all_run(site: &Site) -> Result<(), String> {
     let mut processes = Vec::new();
     let result = wait_until("master and workers run, and nothing else", || {
@@ -254,7 +259,7 @@ fn all_run(site: &Site) -> Result<(), String> {
     result.map_err(|error| format!("{error}: {processes:?}"))
 }
 
-/// `/status.json`, over a connection of its own, which the ledger counts.
+/// Requests `/status.json` on a new connection. The ledger counts both.
 fn ask(target: &Target) -> Result<Value, String> {
     let asked = || {
         let mut wire = Wire::tcp(target.tcp)?;
@@ -268,8 +273,8 @@ fn ask(target: &Target) -> Result<Value, String> {
     serde_json::from_slice(&body).map_err(|error| format!("/status.json: {error}"))
 }
 
-/// The descriptors of a process, without the files that the server keeps open for later requests, and
-/// without the descriptors of its log: a process opens it again when it logs something.
+/// The descriptors of a process. Files that the server keeps open for later requests are left out.
+/// So is its log, which a process opens again when it writes to it.
 fn descriptors(site: &Site, pid: u32) -> Descriptors {
     let mut kinds = Descriptors::new();
     let root = site.directory.file("root").join("");
@@ -293,7 +298,8 @@ fn has_open(pid: u32, path: &Path) -> bool {
     entries.any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == path))
 }
 
-/// In KiB; without what is shared with other processes or with a file.
+/// Anonymous memory of a process in KiB. Pages of files and pages shared with other processes do
+/// not count.
 fn anonymous_memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status
@@ -303,7 +309,7 @@ fn anonymous_memory(pid: u32) -> u64 {
     number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// The number of lines, each of which has to be whole.
+/// The number of lines. Fails if one of them is not whole.
 fn whole_lines(path: &Path) -> Result<u64, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let is_whole = |line: &str| {
@@ -344,7 +350,7 @@ pub(super) fn check_growth(memory: &[[u64; 2]]) -> Result<[u64; 2], String> {
     Ok([most(memory, 0), most(memory, 1)])
 }
 
-/// A quarter and 4 MiB more than before.
+/// The limit of later memory: a quarter and 4 MiB more than before.
 fn allowed(before: u64) -> u64 {
     before + before / 4 + 4096
 }

@@ -137,7 +137,7 @@ impl Exchange {
         exchange
     }
 
-    /// The same, as the last of its connection.
+    /// Makes this exchange the last of its connection.
     pub(super) fn last(mut self) -> Self {
         let at = self.head_length - 2;
         let line = b"Connection: close\r\n";
@@ -176,7 +176,7 @@ impl Exchange {
         })
     }
 
-    /// Returns whether the request asks for the end of its connection.
+    /// Returns whether the request requires the end of its connection.
     pub(super) fn asks_for_close(&self) -> bool {
         self.asks_for_close
     }

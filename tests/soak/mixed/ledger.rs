@@ -9,16 +9,17 @@ use std::{
     },
 };
 
-/// Shared by the clients of one server and by what disturbs it.
+/// The counts that the clients of one server share with its disturbances.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Connections that the kernel has completed.
+    /// Number of connections that the kernel has completed.
     pub(super) connections: Counter,
-    /// Connections that ended by a kill before a response: the server may have counted them.
+    /// Number of connections that a kill ended before a response. The server may have counted them.
     pub(super) uncounted_connections: Counter,
-    /// Requests with a response head, which the server has counted.
+    /// Number of requests with a response head. The server has counted them.
     pub(super) requests: Counter,
-    /// Requests without one, because of a kill: the server may have counted them.
+    /// Number of requests without a response head because of a kill. The server may have counted
+    /// them.
     pub(super) uncounted_requests: Counter,
     /// Sessions that ended by a kill.
     pub(super) killed_sessions: Counter,
@@ -99,7 +100,7 @@ impl Ledger {
         failure.clone().map_or(Ok(()), Err)
     }
 
-    /// No session begins any more.
+    /// Lets no further session begin.
     pub(super) fn end(&self) {
         self.over.store(true, SeqCst);
     }

@@ -7,7 +7,7 @@ use std::{ops::Range, thread, time::Duration};
 pub(super) struct Random(u64);
 
 impl Random {
-    /// One of several generators with the same seed.
+    /// Creates one of several generators with the same seed.
     pub(super) fn new(seed: u64, number: u64) -> Self {
         let mut random = Self(seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03));
         random.next();
@@ -27,7 +27,7 @@ impl Random {
         range.start + usize::try_from(self.next() % length).expect("it is below a `usize`")
     }
 
-    /// True once in this many times.
+    /// Returns true once in this many times on average.
     pub(super) fn once_in(&mut self, times: usize) -> bool {
         self.within(0..times) == 0
     }

@@ -24,15 +24,15 @@ pub(super) struct Target {
     pub(super) ledger: Ledger,
 }
 
-/// The longest of the requests that are pipelined, in bytes.
+/// The most bytes of a pipelined request.
 const PIPELINED_MAX: usize = 8 * 1024;
 
-/// Why a session ends before its client is done.
+/// The reason why a session ends before its client is done.
 #[derive(Debug)]
 enum End {
     /// The connection failed, before or within a response.
     Io(io::Error),
-    /// Never allowed.
+    /// A failure that is never allowed.
     Wrong(String),
 }
 
@@ -42,7 +42,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// A connection, and what its client remembers for the case that it fails.
+/// A connection, and the data with which its client judges a failure.
 struct Session<'a> {
     wire: Wire,
     target: &'a Target,
@@ -50,14 +50,14 @@ struct Session<'a> {
     /// The process id, if a response named it.
     worker: Option<u32>,
     responses: u64,
-    /// Requests sent, or begun, without a response.
+    /// Number of requests that were sent or begun, and have no response.
     open: u64,
-    /// Moments of the connect.
+    /// The moments, for kills and for turnovers, at which the client connected.
     kills: u64,
     turnovers: u64,
-    /// The last response, or the connect.
+    /// The time of the last response, or of the connect.
     answered: Instant,
-    /// From the last response to the next request.
+    /// The time from the last response to the next request.
     paused: Duration,
     begun: Instant,
     doing: &'static str,
@@ -148,8 +148,8 @@ impl Session<'_> {
     fn pipelined(&mut self) -> Result<(), End> {
         self.doing = "pipelined requests";
         self.exchange(&Exchange::worker())?;
-        // All are sent before the first response is read. So they must fit into the socket's buffers: a
-        // server does not read while its responses are not taken.
+        // All requests are sent before the first response is read. They must fit into the socket's
+        // buffers, because a server does not read while its responses wait.
         let exchanges: Vec<_> = (0..self.random.within(2..12))
             .map(|_| self.choose())
             .filter(|exchange| exchange.request.len() <= PIPELINED_MAX)
@@ -206,7 +206,7 @@ impl Session<'_> {
         Ok(self.wire.end()?)
     }
 
-    /// The server counts no request.
+    /// Resets before the request is complete, so the server does not count it.
     fn reset_within_request(&mut self) -> Result<(), End> {
         self.doing = "a reset within a request";
         self.exchange(&Exchange::worker())?;
@@ -217,7 +217,7 @@ impl Session<'_> {
         Ok(self.wire.reset_on_close()?)
     }
 
-    /// The server counts the request: its response has begun.
+    /// Resets after the response has begun, so the server counts the request.
     fn reset_within_response(&mut self) -> Result<(), End> {
         self.doing = "a reset within a response";
         let exchange = Exchange::bytes(self.random.within(100_000..1_000_000));
@@ -275,8 +275,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The connection failed: right if its worker was killed. It may have moved since the last
-    /// response, to a worker that no response has named.
+    /// Judges a failed connection. The failure is allowed if the worker was killed. The connection
+    /// may have moved since the last response, to a worker that no response has named.
     fn lost(&mut self, error: &io::Error) -> Result<(), String> {
         let ledger = &self.target.ledger;
         if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {

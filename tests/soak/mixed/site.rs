@@ -1,4 +1,4 @@
-//! A server with everything it leaves on the machine, and what disturbs it.
+//! A server with its files and processes, and its disturbances.
 
 use std::{
     collections::HashSet,
@@ -67,11 +67,10 @@ impl Site {
         // The kernel does not distribute the connections of Unix sockets.
         let unix = (policy != "reuseport").then(|| directory.file("socket"));
         let mut command = Command::new(httpd());
-        // All its processes are in a group of their own, and so are the processes of later
-        // binaries.
+        // All processes of the server, and of later binaries, are in one group of their own.
         command.process_group(0).current_dir(directory.file("cwd"));
         command.env("TMPDIR", directory.file("tmp"));
-        // Enough, with the usual limits of descriptors.
+        // The number is enough, and fits the usual limit on descriptors.
         command.args(["--listen", "127.0.0.1:0", "--connections", "1000"]);
         command.arg("--workers");
         command.arg(WORKERS.to_string());
@@ -120,7 +119,7 @@ impl Site {
         let pid = *random.pick(&workers);
         target.ledger.will_be_killed(pid);
         target.ledger.kills.begin();
-        // It may have ended since it was listed.
+        // The worker may have ended since it was listed.
         let _ = try_signal_to(pid, Signal::KILL);
         wait_until("a killed worker is gone", || !self.workers().contains(&pid))?;
         target.ledger.kills.end();
@@ -140,7 +139,8 @@ impl Site {
         self.done.stops += 1;
     }
 
-    /// Reloads, in some cases while a worker is killed, and waits for the end of the old workers.
+    /// Reloads the server, in some cases while a worker is killed, and waits for the end of the old
+    /// workers.
     pub(super) fn reload(&mut self, target: &Target, random: &mut Random) -> Result<(), String> {
         let old = self.workers();
         target.ledger.turnovers.begin();
@@ -167,7 +167,7 @@ impl Site {
             new = self.pid_in_file().filter(|pid| *pid != old);
             new.is_some()
         })?;
-        // Both serve.
+        // Both binaries serve.
         random.pause(0..500);
         target.ledger.turnovers.begin();
         self.signal(Signal::QUIT);
@@ -198,11 +198,11 @@ impl Site {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // If it has ended, what follows the signal does not happen, which is found.
+        // If the master has ended, the expected effect of the signal is missing, which is found.
         let _ = try_signal_to(self.master, signal);
     }
 
-    /// Waits for the end of the master, which has to be a success.
+    /// Waits for the end of the master, which must succeed.
     pub(super) fn wait_for_end(&mut self, what: &str) -> Result<(), String> {
         let status = if self.master == self.server.pid() {
             Some(self.server.wait().success())
@@ -215,7 +215,7 @@ impl Site {
         }
     }
 
-    /// A later binary is an orphan, which this process has adopted.
+    /// Waits for a later binary, which is an orphan that this process has adopted.
     fn wait_for_adopted(&self, what: &str) -> Result<Option<bool>, String> {
         let pid = i32::try_from(self.master).ok().and_then(Pid::from_raw);
         let mut ended = None;
@@ -246,7 +246,7 @@ impl Site {
         state.filter(|_| group == Ok(self.server.pid()))
     }
 
-    /// The names in its directory.
+    /// The names in the server's directory.
     pub(super) fn names(&self) -> HashSet<String> {
         let entries = fs::read_dir(self.directory.path()).expect("it is there");
         let names = entries.map(|entry| entry.expect("it can be read").file_name());

@@ -1,4 +1,4 @@
-//! A client's connection, on which every byte counts.
+//! A client's connection, with exact reads and writes.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -15,7 +15,7 @@ use super::random::Random;
 
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Or a Unix socket: reading, writing and shutting down work the same.
+    /// A TCP or a Unix socket. Reading, writing and shutting down work the same on both.
     stream: TcpStream,
     received: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl Wire {
         Ok(set_socket_recv_buffer_size(&self.stream, 64 * 1024)?)
     }
 
-    /// Makes the close a reset, where the protocol has one. What follows is the close.
+    /// Makes the next close a reset, if the protocol has resets.
     pub(super) fn reset_on_close(&self) -> io::Result<()> {
         Ok(set_socket_linger(&self.stream, Some(Duration::ZERO))?)
     }
@@ -122,12 +122,12 @@ impl Wire {
         self.body(length)
     }
 
-    /// Returns whether nothing of the next response has arrived.
+    /// Returns whether no byte of the next response has arrived.
     pub(super) fn has_nothing(&self) -> bool {
         self.received.is_empty()
     }
 
-    /// Reads the end of the stream, before which no further byte may come.
+    /// Reads the end of the stream. No further byte may come before it.
     pub(super) fn end(&mut self) -> io::Result<()> {
         match self.receive(1024) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof && self.has_nothing() => Ok(()),

@@ -1,4 +1,4 @@
-//! The load: clients that stay, come and go, and what happens to the workers meanwhile.
+//! The load: clients that stay, come and go, and incidents of the workers.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// The time between two incidents.
 const INTERVAL: Duration = Duration::from_secs(8);
 
-/// The incidents that make the load uneven. They take turns.
+/// The incidents that make the load uneven. They come in turn.
 const INCIDENTS: [Incident; 7] = [
     Incident::Leave,
     Incident::Kill,
@@ -78,7 +78,7 @@ impl<'a> Load<'a> {
 
     fn tick(&mut self) {
         self.ticks += 1;
-        // Slowly, so that one can see where new clients go.
+        // Clients come slowly, so that one can see where new ones go.
         let is_empty = self.clients.len() < CLIENTS / 2;
         if self.clients.len() < CLIENTS && (is_empty || self.ticks % 3 == 0) {
             self.connect();
@@ -139,7 +139,7 @@ impl<'a> Load<'a> {
                 });
             }
             Incident::Kill => {
-                // It may have ended since it was listed.
+                // The worker may have ended since it was listed.
                 let _ = try_signal_to(worker, Signal::KILL);
                 self.clients.retain(|(_, pid)| *pid != worker);
             }

@@ -31,7 +31,7 @@ const RECORDED: u32 = 122;
 /// The longest that the load may run.
 const AT_MOST: Duration = Duration::from_secs(300);
 
-/// One worker has begun anew, and has some clients already.
+/// The expression that is true when a new worker has some clients.
 const ONE_BAR_GROWS: &str = "(() => {
     const bars = [...document.querySelectorAll('.bar:not(.old):not(.leaving)')];
     const heights = bars.map((bar) => parseFloat(bar.style.height)).sort((a, b) => a - b);
@@ -72,7 +72,7 @@ fn pictures(server: &Server, browser: &mut Browser, to: &Path) -> Result<(), Box
     Ok(())
 }
 
-/// Reduces the colours: what matters of them are the edges of letters.
+/// Reduces the colours, of which most are in the edges of letters.
 fn shrink(picture: &Path) -> Result<(), Box<dyn Error>> {
     let mut shrink = Command::new("pngquant");
     shrink.args(["--force", "--ext", ".png", "96"]).arg(picture);

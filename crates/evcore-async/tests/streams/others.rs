@@ -57,7 +57,7 @@ fn jobs_beyond_the_limit_wait_for_room() {
 
 #[test]
 fn the_end_of_a_child_process_is_awaited() {
-    // Its output ends with it.
+    // The output of the child ends with the child.
     block_on(async {
         let mut child = std::process::Command::new("sh")
             .args(["-c", "echo hello; exit 3"])

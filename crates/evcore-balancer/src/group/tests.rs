@@ -380,7 +380,7 @@ fn a_late_member_is_not_chosen_while_another_is_on_time() {
 }
 
 #[test]
-fn a_late_member_is_chosen_by_late_and_full_ones_if_no_other_has_room() {
+fn late_and_full_members_choose_a_late_one_if_no_other_has_room() {
     let (_group, [one, two]) = joined([load(0), load(1)]);
     two.set_late(true);
     assert_eq!(

@@ -39,9 +39,9 @@ use crate::{
     worker_id::WorkerId,
 };
 
-/// Time for which a leader leaves the clients to the worker that it has notified, before it notifies
-/// another. A worker that sleeps begins to run within this time even if all CPUs are busy. In whole
-/// milliseconds, which is the precision of a loop's time, it is one to two.
+/// Time for which a leader leaves the clients to the worker that it has notified, before it
+/// notifies another. A worker that sleeps begins to run within this time even if all CPUs are busy.
+/// A loop's time has a precision of a millisecond, so the leader waits for one to two.
 const PATIENCE_NS: u64 = 2 * NS_PER_MS;
 
 /// After this time without an answer, and without another worker to notify, a leader accepts all
@@ -175,7 +175,7 @@ impl LeastLoaded {
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
             State::Away { .. } => true,
-            // It has just started, and looks for that other worker in the next turn.
+            // A worker above the limit has just started. It plans again in the next turn.
             State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,

@@ -26,7 +26,8 @@ pub(crate) struct LockPolicy {
     // Invariant: `None` until the first plan and while this worker holds the lock. Otherwise the
     // time at which it stopped listening, or last failed to get the lock.
     away_since_ns: Option<u64>,
-    /// When this worker last listened, or made its first plan if it has never listened.
+    /// The time at which this worker last listened, or made its first plan if it has never
+    /// listened.
     listened_at_ns: Option<u64>,
     /// The last view of the group.
     seen: Option<Seen>,

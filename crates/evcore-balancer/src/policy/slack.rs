@@ -8,7 +8,8 @@ use crate::inputs::{Load, Peer};
 pub(crate) struct Slack(u32);
 
 impl Slack {
-    /// 0 counts as 1. With less, two workers with equal loads would make each other stop.
+    /// Makes a slack. 0 counts as 1. With less than 1, two workers with equal loads would make each
+    /// other stop.
     pub(crate) fn new(connections: u32) -> Self {
         Self(connections.max(1))
     }
@@ -29,7 +30,7 @@ impl Slack {
         least.map(room)
     }
 
-    /// This many times the slack, without the part that grows with the load.
+    /// Returns this many times the slack, without the part that grows with the load.
     pub(crate) fn times(self, factor: u32) -> u32 {
         self.0.saturating_mul(factor)
     }

@@ -1,9 +1,9 @@
 //! The part of the kernel that the workers of a model use: one listener with exclusive wake-ups,
 //! and a notifier for each worker.
 //!
-//! A call is one step that nothing interrupts. All calls change one word, so that loom tries them in
-//! each order. A call makes nothing visible to another thread, which is less than a real kernel
-//! promises, except in models of the lock policy. That policy does not sync if it finds no
+//! A call is one step without interruption. All calls change one word, so that loom tries them in
+//! each order. A call makes no store visible to another thread, which is less than a real kernel
+//! promises. Models of the lock policy are an exception. That policy does not sync if it finds no
 //! notification, so it needs to see the word of the notification that has ended its wait.
 
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct Kernel {
 
 #[derive(Default)]
 struct State {
-    /// Clients in the backlog.
+    /// The number of clients in the backlog.
     clients: usize,
     /// The registrations, in the order in which the kernel looks for one to wake.
     queue: Vec<Registration>,
@@ -36,16 +36,16 @@ struct State {
 pub(crate) struct Registration {
     pub(crate) slot: usize,
     pub(crate) exclusive: bool,
-    /// It reports a client once, and not again while that client waits.
+    /// True if the registration reports a client once, and not again while that client waits.
     pub(crate) edge_triggered: bool,
 }
 
 /// The state of a worker in the kernel.
 #[derive(Clone, Copy, Default)]
 struct Worker {
-    /// It follows a plan to listen. Between two registrations it still does.
+    /// True if the worker follows a plan to listen, also between two registrations.
     listens: bool,
-    /// Its poller has an event of the listener.
+    /// True if the worker's poller has an event of the listener.
     reported: bool,
     notified: bool,
     asleep: bool,
@@ -87,11 +87,11 @@ impl Kernel {
             state.workers[slot].listens = false;
             state.workers.iter().any(|worker| worker.listens)
         });
-        // A dead worker does not find out.
+        // A dead worker does not use the answer.
         others_listen.unwrap_or(true)
     }
 
-    /// A worker waits. If nothing has happened for it, it sleeps, or returns at once.
+    /// Lets a worker wait. Without an event for it, the worker sleeps or returns at once.
     pub(crate) fn wait(&self, slot: usize, sleeps: bool) -> Woken {
         self.call(|state| state.wait(slot, sleeps))
             .unwrap_or_default()
@@ -127,12 +127,12 @@ impl Kernel {
         self.call(|state| state.workers[slot].notified = false);
     }
 
-    /// A client connects.
+    /// Connects a client.
     pub(crate) fn connect(&self) {
         self.call(State::connect);
     }
 
-    /// A process ends, and with it its descriptors, at any time after its last call.
+    /// Ends a process, and with it its descriptors, at any time after its last call.
     pub(crate) fn end_process(&self, slot: usize) {
         self.calls.fetch_add(1, self.order);
         self.with(|state| {
@@ -142,18 +142,18 @@ impl Kernel {
         });
     }
 
-    /// Returns whether the wait of a worker would end now. It is not a call, so only one thread may
-    /// run.
+    /// Returns whether the wait of a worker would end now. This is not a call, so only one thread
+    /// may run.
     pub(crate) fn wakes(&self, slot: usize) -> bool {
         self.with(|state| state.workers[slot].notified || state.has_client_for(slot))
     }
 
-    /// The number of clients that wait. It is not a call.
+    /// The number of clients that wait. This is not a call.
     pub(crate) fn clients(&self) -> usize {
         self.with(|state| state.clients)
     }
 
-    /// A call. `None` if the worker has died before.
+    /// Makes a call. Returns `None` if the worker has died before.
     fn call<R>(&self, call: impl FnOnce(&mut State) -> R) -> Option<R> {
         if !is_alive() {
             return None;
@@ -171,7 +171,7 @@ impl Kernel {
 
 impl State {
     fn register(&mut self, new: Registration) {
-        // Linux puts the exclusive ones behind the others.
+        // Linux puts exclusive registrations behind the others.
         let at = if new.exclusive { self.queue.len() } else { 0 };
         self.queue.insert(at, new);
         self.workers[new.slot].listens = true;
@@ -183,8 +183,8 @@ impl State {
         self.workers[slot].reported = false;
     }
 
-    /// Every registration is reported to, up to the first exclusive one whose worker sleeps. A worker
-    /// that does not sleep does not end the search, as with `EPOLLEXCLUSIVE`.
+    /// Reports the client to each registration, up to the first exclusive one whose worker sleeps.
+    /// A worker that does not sleep does not end the search, as with `EPOLLEXCLUSIVE`.
     fn connect(&mut self) {
         self.clients += 1;
         for Registration {

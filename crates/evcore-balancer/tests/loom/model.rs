@@ -14,10 +14,10 @@ use crate::{
     worker_id::WorkerId,
 };
 
-/// The act of a worker in a model, before it takes the turns that follow.
+/// The act of a worker in a model. Most acts are followed by turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
-    /// Nothing, until it is woken. Then it takes one turn.
+    /// It sleeps until it is woken, and then takes one turn.
     Sleeps,
     /// It has this many connections now.
     Has(usize),
@@ -30,14 +30,14 @@ pub(crate) enum Act {
 }
 use Act::{Has, Joins, Later, Leaves, Sleeps};
 
-/// A model. The first worker leads if it is a member.
+/// A model of a group. The first worker leads if it is a member.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     /// The number of connections of each member, and what the worker does.
     pub(crate) workers: Vec<(Option<usize>, Act)>,
     /// The poller has exclusive wake-ups.
     pub(crate) exclusive: bool,
-    /// At the end, those that sleep wake after their delays.
+    /// At the end, the sleeping workers wake after their delays.
     pub(crate) delays_pass: bool,
     /// A client waits at the beginning.
     pub(crate) client: bool,
@@ -70,11 +70,13 @@ impl Model {
         Self { turns, ..self }
     }
 
-    /// Runs it in all interleavings that the bound of preemptions allows. Returns whether a worker has died in any of them.
+    /// Runs the model in all interleavings that the bound of preemptions allows. Returns whether a
+    /// worker has died in any of them.
     pub(crate) fn check(&self) -> bool {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = match (builder.preemption_bound, self.preemptions) {
-            // A bound of all models is the one of CI, which has less time.
+            // CI has less time and sets a bound for all models. Then a model with a bound of its
+            // own gets one preemption fewer.
             (Some(all), Some(own)) => Some(all.min(own - 1)),
             (all, own) => all.or(own),
         };
@@ -88,7 +90,7 @@ impl Model {
         has_died.load(Relaxed)
     }
 
-    /// Runs it once for each operation after which this worker can die.
+    /// Runs the model once for each operation after which this worker can die.
     pub(crate) fn check_deaths_of(&self, slot: usize) {
         let mut operations = 0;
         let dies = |operations| Self {
@@ -101,7 +103,7 @@ impl Model {
         assert!(operations > 0, "the worker does nothing");
     }
 
-    /// Runs it in one interleaving. Returns whether a worker has died.
+    /// Runs the model in one interleaving. Returns whether a worker has died.
     fn run(&self) -> bool {
         sync::all_live();
         let server = Server::new(
@@ -131,7 +133,7 @@ impl Model {
             living.push(thread.join().unwrap().0);
         }
         self.check_that_clients_are_accepted(&server, &mut living);
-        // The acts of workers that are dropped do not count.
+        // Operations of the workers that are dropped here have no effect.
         sync::die_after(0);
         let has_died = dead.is_some();
         living.into_iter().chain(dead).for_each(Worker::end);
@@ -163,7 +165,7 @@ impl Model {
         workers
     }
 
-    /// The thread of a worker. It returns the worker, and whether that has died.
+    /// Starts the thread of a worker. It returns the worker, and whether the worker has died.
     fn spawn(
         &self,
         slot: usize,
@@ -185,7 +187,7 @@ impl Model {
         })
     }
 
-    /// Each client that has connected so far, and one more, must be accepted.
+    /// Checks that each client that has connected so far, and one more, is accepted.
     fn check_that_clients_are_accepted(&self, server: &Server, living: &mut Vec<Worker>) {
         living.retain(Worker::is_member);
         for connects in [false, true] {
@@ -194,7 +196,7 @@ impl Model {
             }
             settle(server, living);
             if self.delays_pass {
-                // One to find out that the lock is refused, and one to probe.
+                // In the first turn the lock is refused; the second one probes.
                 for _ in 0..2 {
                     living.iter_mut().for_each(Worker::time_out);
                     settle(server, living);

@@ -69,7 +69,7 @@ pub(crate) fn is_injected(fault: Fault) -> bool {
     FAULT.get() == fault
 }
 
-/// No thread dies.
+/// Lets no thread die.
 pub(crate) fn all_live() {
     MORTAL.set(None);
 }

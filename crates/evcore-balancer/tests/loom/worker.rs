@@ -1,4 +1,5 @@
-//! A worker of a model: the member and the balancer that ship, and what `evcore` does with a plan.
+//! A worker of a model: the member and the balancer that ship, and the part of `evcore` that
+//! follows a plan.
 
 #![allow(unsafe_code, reason = "the models share a cell between threads")]
 
@@ -30,13 +31,14 @@ pub(crate) const CAPACITY: usize = 100;
 pub(crate) struct Server {
     pub(crate) group: WorkerGroup,
     pub(crate) kernel: Arc<Kernel>,
-    /// The poller has exclusive wake-ups. Otherwise the workers share the accept lock.
+    /// True if the poller has exclusive wake-ups. Otherwise the workers share the accept lock.
     pub(crate) exclusive: bool,
-    /// No worker fills up, leaves or dies. So one always listens, from the first one on.
+    /// True if no worker fills up, leaves or dies. Then one always listens, from the first one on.
     pub(crate) one_always_listens: bool,
-    /// For each of two workers: what it has done before it first becomes leader, and before it first
-    /// notifies the other one. loom fails if the other one reads this and the two are not ordered.
-    /// None of it is checked with three workers, because a view does not name the leader.
+    /// Cells that each of two workers writes before it first becomes leader, and before it first
+    /// notifies the other one. loom fails if the other one reads a cell without being ordered after
+    /// the write. Models of three workers have no such check, because a view does not name the
+    /// leader.
     traces: [[Trace; 2]; 2],
 }
 
@@ -67,27 +69,28 @@ impl Server {
 pub(crate) struct Worker {
     server: Arc<Server>,
     slot: usize,
-    /// `None` once it has left. It leaves at the end of a model, but not if the model fails.
+    /// `None` once the worker has left. It leaves at the end of a model, but not if the model
+    /// fails.
     member: Option<ManuallyDrop<Member>>,
     balancer: Balancer,
     pub(crate) now: Duration,
     pub(crate) active: usize,
-    /// A turn is due: its wait has returned, or something has changed.
+    /// True if a turn is due, because the wait has returned or an input has changed.
     pub(crate) is_due: bool,
     accepted: u32,
     may_have_left_clients: bool,
     is_registered: bool,
     holds_lock: bool,
-    /// Number of clients that the plan lets in.
+    /// The number of clients that the plan lets in.
     allowed: usize,
-    /// Time that the plan lets it wait.
+    /// The time that the plan lets the worker wait.
     wait_at_most: Option<Duration>,
-    /// The cells that the other one may read are written.
+    /// True for each cell that is written, so that the other worker may read it.
     is_traced: [bool; 2],
 }
 
 impl Worker {
-    /// A worker that joins the group.
+    /// Makes a worker, which joins the group.
     pub(crate) fn new(server: &Arc<Server>, slot: usize, active: usize) -> Self {
         let member = server.group.join(WorkerId::from_slot(slot));
         Self {
@@ -116,19 +119,19 @@ impl Worker {
         self.active < CAPACITY
     }
 
-    /// Takes a turn. Its wait may end without an event, as if a connection had one.
+    /// Takes a turn. The wait may end without an event, as if a connection had one.
     pub(crate) fn turn(&mut self) {
         self.unlock();
         self.plan();
         self.is_due = self.wait();
     }
 
-    /// Looks at what has happened during its sleep.
+    /// Handles the events during its sleep.
     pub(crate) fn wake(&mut self) {
         self.is_due |= self.wait();
     }
 
-    /// Its wait ends without an event, if the plan lets it.
+    /// Ends the wait without an event, if the plan lets it.
     pub(crate) fn time_out(&mut self) {
         if let Some(limit) = self.wait_at_most {
             self.now += limit;
@@ -146,7 +149,7 @@ impl Worker {
         self.is_due = false;
     }
 
-    /// The threads of the model begin. Only the first worker leads already.
+    /// Marks that the threads of the model begin. Only the first worker leads already.
     pub(crate) fn begin(&mut self) {
         self.is_traced = [self.slot == 0, false];
     }
@@ -155,7 +158,7 @@ impl Worker {
         self.member.is_some()
     }
 
-    /// Ends it at the end of a model. It leaves the group then.
+    /// Ends the worker at the end of a model. It leaves the group then.
     pub(crate) fn end(self) {
         drop(self.member.map(ManuallyDrop::into_inner));
     }
@@ -267,7 +270,7 @@ impl Worker {
         }
     }
 
-    /// Writes what the other worker may read, the first time.
+    /// Writes the cell that the other worker may read, the first time.
     fn trace(&mut self, what: usize) {
         let written = mem::replace(&mut self.is_traced[what], true);
         if let (false, Some(traces)) = (written, self.server.traces_of(self.slot)) {
@@ -278,7 +281,8 @@ impl Worker {
 }
 
 impl Server {
-    /// A view that a worker has got. It reads what the other worker has done before.
+    /// Takes a view that this worker has got, and reads the cells that the other worker has written
+    /// before.
     fn seen(&self, slot: usize, view: GroupView) -> GroupView {
         if let Some(traces) = self.traces_of(1_usize.wrapping_sub(slot)) {
             if view.leader == Leader::Other {
@@ -294,7 +298,7 @@ impl Server {
         }
     }
 
-    /// The cells of a worker that the others read; `None` if there are three.
+    /// The cells of a worker that the others read; `None` in a model of three workers.
     fn traces_of(&self, slot: usize) -> Option<&[Trace; 2]> {
         self.traces.get(slot).filter(|_| self.group.workers() == 2)
     }

@@ -1,8 +1,8 @@
 //! The first clients of a server at rest, all at once, with the workers on all CPUs.
 //!
-//! This is when connections are least even: the plans of the workers are old, and the first one that
-//! runs finds all clients before another is awake. On one CPU it does not show, because no worker
-//! runs while a client connects.
+//! In a burst, connections are least even: the plans of the workers are old, and the first worker
+//! that runs finds all clients before another is awake. One CPU does not show this, because no
+//! worker runs while a client connects.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -58,8 +58,8 @@ fn burst(server: &Server, clients: usize) -> [f64; 2] {
     [even, each(server.sleeps() - before, clients)]
 }
 
-/// Number of connections that each worker has accepted: the connections of `wrk`, which opens one
-/// more than requested, and the one that has found out that the server serves.
+/// Runs `wrk`. Returns the number of connections that each worker has accepted. `wrk` opens one
+/// more than requested, and the check that the server serves has opened another.
 fn wrk(server: &Server, clients: usize) -> Result<Vec<u64>, String> {
     let mut wrk = Command::new("wrk");
     wrk.args([format!("-c{clients}"), "-d1s".to_owned()]);
@@ -78,7 +78,7 @@ fn accepted(server: &Server) -> Result<Vec<u64>, crate::Error> {
     let body = response.split("\r\n\r\n").nth(1).unwrap_or_default();
     let status: serde_json::Value = serde_json::from_str(body)?;
     let number = |worker: &serde_json::Value, name: &str| worker[name].as_u64().unwrap_or(0);
-    // The worker that answers has this connection.
+    // The worker that answers has accepted this connection too.
     let accepted = |worker| number(worker, "accepted") - number(worker, "writing");
     let workers = status["workers"].as_array().ok_or("no workers")?;
     Ok(workers.iter().map(accepted).collect())

@@ -1,4 +1,4 @@
-//! The time without an accept after the worker that would have accepted is killed or stopped.
+//! The time without an accept after the worker that would accept next is killed or stopped.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,21 +12,22 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::server::{self, Server};
 
-/// Number of workers: the more, the sooner one is old enough to be killed.
+/// Number of workers. With more of them, one is sooner old enough to be killed.
 const WORKERS: usize = 8;
 
-/// Number of workers that are killed and stopped: a thousand kills and a hundred stops over all
-/// policies.
+/// Numbers of workers that are killed, and that are stopped: a thousand kills and a hundred stops
+/// over all policies.
 const KILLS: usize = 200;
 const STOPS: usize = 20;
 
-/// A worker that dies before this age is replaced after a pause, which is not what is measured.
+/// The least age of a worker that is killed. A younger one would be replaced after a pause, which
+/// is not what is measured.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
 /// Time for which a worker is stopped if no other accepts the client. Twice the delay of all peers.
 const STOPPED: Duration = Duration::from_secs(1);
 
-/// Measures all that replace a dead worker.
+/// Measures all servers that replace a dead worker.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     crate::cpus::become_client();
     for program in server::programs(run, report, "kills") {
@@ -37,7 +38,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         let mut add = |table, took: Duration| {
             report.add(table, &program.name, "took", took.as_secs_f64() * 1e3);
         };
-        // nginx is not judged, so a tenth and a quarter are enough.
+        // nginx has no target, so a tenth of the kills and a quarter of the stops are enough.
         let (kills, stops) = match program.name.starts_with("httpd") {
             true => (KILLS, STOPS),
             false => (KILLS / 10, STOPS / 4),
@@ -52,7 +53,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     }
 }
 
-/// Kills the one that would accept, and returns how long it took until another did.
+/// Kills the worker that would accept next, and returns the time until another one accepted.
 fn kill_one(server: &Server) -> Duration {
     let killed = settled_front(server);
     process::signal(killed, Signal::KILL);
@@ -65,7 +66,8 @@ fn kill_one(server: &Server) -> Duration {
     took
 }
 
-/// Stops the one that would accept until another did, and returns how long that took.
+/// Stops the worker that would accept next until another one has accepted, and returns the time
+/// until then.
 fn stop_one(server: &Server) -> Duration {
     let stopped = front(server);
     process::signal(stopped, Signal::STOP);
@@ -79,7 +81,8 @@ fn stop_one(server: &Server) -> Duration {
     took
 }
 
-/// The process id of the worker that accepts a client: the one that accepts the next, if all sleep.
+/// Connects a client, and returns the process id of the worker that accepts it. If all sleep, that
+/// worker also accepts the next client.
 fn accepting(server: &Server) -> io::Result<u32> {
     Client::connect(server.address)?.worker()
 }
@@ -92,7 +95,8 @@ fn front(server: &Server) -> u32 {
     front
 }
 
-/// As [`front`], of a server that is whole, and when that one has lived for long enough.
+/// Waits until the server has all its workers and [`front`] has lived for long enough, and returns
+/// `front`.
 fn settled_front(server: &Server) -> u32 {
     loop {
         whole(server);

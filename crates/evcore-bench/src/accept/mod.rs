@@ -1,9 +1,9 @@
 //! Accepting: how worker processes share connections, which of them wake up, and how long clients
 //! wait.
 //!
-//! Servers are processes of their own, on the first CPU; the clients are in this one, on the last. In
-//! the part `bursts`, all of them are on all CPUs.
-//! All peers get the same requests from the same clients, and the kernel counts their wakes.
+//! Servers are processes of their own, on the first CPU; the clients are in this process, on the
+//! last CPU. In the part `bursts`, servers and clients are on all CPUs. All peers get the same
+//! requests from the same clients, and the kernel counts their wakes.
 
 mod bursts;
 mod kills;
@@ -19,10 +19,11 @@ use crate::server::{self, Program};
 pub(crate) use self::bursts::measure as bursts;
 pub(crate) use self::kills::measure as kills;
 
-/// With how many workers `httpd` runs. One shows the wakes that are needed.
+/// Numbers of workers with which `httpd` runs. One worker shows how many wakes are needed.
 const WORKERS: [usize; 4] = [1, 2, 4, 8];
 
-/// With how many workers the others run. The picture and the blocked workers are of this number.
+/// Number of workers with which the other servers run. The picture and the blocked workers have
+/// this number too.
 const SHOWN: usize = 4;
 
 /// Measures all peers.
@@ -62,7 +63,7 @@ fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
                 report.add("jain", &peer.name, pattern.title, jain);
             }
         }
-        // No request blocks nginx.
+        // nginx is left out, because no request blocks it.
         if workers == SHOWN && !peer.name.starts_with("nginx") {
             for (column, ms) in [("200 ms", 200), ("2 s", 2_000)] {
                 let longest = patterns::longest_wait(&server, Duration::from_millis(ms));

@@ -12,13 +12,13 @@ use crate::run::{Run, each};
 use crate::server::Server;
 use crate::whole::run_load;
 
-/// Number of connections in the end.
+/// Number of connections at the end of a pattern.
 const LONG_LIVED: usize = 640;
 const BURST: usize = 64;
-/// Of how many workers all clients leave halfway.
+/// Number of workers whose clients all leave halfway.
 const CLOSED: usize = 2;
 
-/// Clients with uneven lifetimes: how many come, and from when on and how often the shares count.
+/// Clients with uneven lifetimes: how many come, after how many the shares count, and how often.
 const ARRIVALS: usize = 1_000;
 const FIRST_SAMPLE: usize = 300;
 const SAMPLE_EVERY: usize = 50;
@@ -28,24 +28,24 @@ const SAMPLE_EVERY: usize = 50;
 const SHORTEST: f64 = 48.0;
 const SHAPE: f64 = 1.3;
 
-/// While a worker is blocked, new clients arrive at this rate, whatever happens to those before it: a
-/// load that waited for responses would have fewer waiting clients, the slower the server is.
+/// Rate at which clients arrive while a worker is blocked. They do not wait for earlier clients:
+/// otherwise a slower server would have fewer waiting clients.
 const CLIENTS_A_SECOND: f64 = 250.0;
-/// More than come while a worker is blocked.
+/// More clients than arrive while a worker is blocked.
 const MOST_CLIENTS: u32 = 1024;
 
-/// A pattern.
+/// A pattern of clients.
 pub(super) struct Pattern {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// With how many workers it can be done at least. The wakes of those that one worker can do count.
+    /// The least number of workers that it needs. Wakes are compared for patterns that need one.
     pub(super) least_workers: usize,
-    /// Returns Jain's index, and how many connections there were.
+    /// Runs the pattern. Returns Jain's index and the number of connections.
     run: fn(&Server, &Run) -> (f64, usize),
 }
 
-/// Those that run with one worker first.
-#[rustfmt::skip] // One line for what is short.
+/// All patterns; those that need one worker come first.
+#[rustfmt::skip] // One line for each short item.
 pub(super) const PATTERNS: &[Pattern] = &[
     Pattern { name: "idle", title: "idle before each step", least_workers: 1, run: idle },
     Pattern { name: "single", title: "one at a time", least_workers: 1, run: single },
@@ -114,7 +114,7 @@ fn burst(server: &Server, run: &Run) -> (f64, usize) {
     (share_index(&shares(&all), server.workers), all.len())
 }
 
-/// This many clients at once, which stay until all are answered. Returns Jain's index.
+/// Connects this many clients at once, which stay until all are answered. Returns Jain's index.
 pub(super) fn at_once(server: &Server, clients: usize) -> f64 {
     let all: Vec<Client> = (0..clients).map(|_| asking(connect(server))).collect();
     let all: Vec<Connection> = all.into_iter().map(answered).collect();
@@ -134,15 +134,15 @@ fn halfway(server: &Server, run: &Run) -> (f64, usize) {
 }
 
 fn uneven(server: &Server, run: &Run) -> (f64, usize) {
-    // The same lifetimes for all servers.
+    // All servers get the same lifetimes.
     let mut random = fastrand::Rng::with_seed(1);
-    // With the arrival at which each leaves.
+    // Each connection has the arrival at which it leaves.
     let (mut all, mut samples) = (Vec::new(), Vec::new());
     let count = run.scaled(ARRIVALS);
     for arrival in 0..count {
         let now = arrival as f64;
         all.retain(|(end, _)| *end > now);
-        // Of a number above 0, and 1 at most.
+        // The divisor is above 0 and at most 1.
         let lifetime = SHORTEST / (1.0 - random.f64()).powf(1.0 / SHAPE);
         all.push((now + lifetime, answered(asking(connect(server)))));
         if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
@@ -171,8 +171,8 @@ fn share_index(shares: &BTreeMap<u32, u64>, workers: usize) -> f64 {
     jain(&shares, workers)
 }
 
-/// Jain's index of the workers, of which some may have no connection: 1 when all have the same number,
-/// 1 / n when one of n has all. 1 for nothing at all.
+/// Jain's index of the workers' connections: 1 if all have the same number, 1 / n if one of n
+/// workers has all, and 1 without connections.
 ///
 /// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
 pub(super) fn jain(shares: &[u64], workers: usize) -> f64 {
@@ -192,7 +192,7 @@ pub(super) fn jain(shares: &[u64], workers: usize) -> f64 {
 /// If a client is reset, or waits for too long.
 pub(super) fn longest_wait(server: &Server, blocked: Duration) -> f64 {
     server.wait_until_idle();
-    // The worker that accepts this client would be first to accept the next.
+    // The worker that accepts this client would also accept the next.
     let mut blocker = connect(server);
     let path = format!("/block/{}", blocked.as_millis());
     blocker.ask(&path).expect("there is room for a request");
@@ -211,7 +211,7 @@ mod tests {
     use super::jain;
 
     #[test]
-    fn the_index_is_one_if_all_have_the_same_and_a_share_if_one_has_all() {
+    fn the_index_is_one_for_equal_loads_and_less_for_others() {
         assert!((jain(&[2, 2], 2) - 1.0).abs() < 1e-9);
         assert!((jain(&[2, 2], 4) - 0.5).abs() < 1e-9);
         assert!((jain(&[3], 8) - 0.125).abs() < 1e-9);

@@ -1,5 +1,5 @@
-//! The C library's clocks, read as directly as the project's own source reads the kernel's, and
-//! counted. To count a reading takes one instruction.
+//! The C library's clocks, whose readings are counted. They are read as directly as the project's
+//! source reads the kernel's. Counting a reading takes one instruction.
 //!
 //! The standard library's clocks take more instructions than the work that is counted, and rustix's
 //! clocks cannot be counted.

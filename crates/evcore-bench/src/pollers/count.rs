@@ -6,13 +6,13 @@ use super::peers::{Peer, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::cpus::most_descriptors;
 
-/// The ring whose instructions are counted.
+/// Number of pairs in the ring whose instructions are counted.
 const PAIRS: usize = 200;
 
 /// A timeout that is not a whole number of milliseconds.
 const SHORT: Duration = Duration::from_nanos(1_000_001);
 
-/// Runs the operation that the words name. Returns whether there is such an operation.
+/// Runs the operation that the arguments name. Returns whether there is such an operation.
 pub(crate) fn count(words: &[&str]) -> bool {
     let [what, kind, name, times, ref rest @ ..] = words[..] else {
         return false;
@@ -22,7 +22,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
         return false;
     };
     let timers = kind == "timers";
-    // Its readings can be counted.
+    // The readings of this clock can be counted.
     let setup = Setup {
         timers,
         c_clock: true,
@@ -51,7 +51,8 @@ fn pipes(peer: &Peer, setup: Setup, events: usize, active: &str) -> bool {
     true
 }
 
-/// Waits; without a timeout each time for a byte that was just written, and else for nothing.
+/// Waits repeatedly. Without a timeout, each wait is for a byte that was just written; with one, no
+/// byte comes.
 fn waits(peer: &Peer, setup: Setup, timeout: Option<Duration>, times: usize) {
     let pairs = Pairs::open(1);
     let mut poller = peer.create(&pairs.near, setup);

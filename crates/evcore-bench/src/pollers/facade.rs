@@ -16,7 +16,7 @@ use super::peers::{BATCH, PeerPoller, Setup};
 use super::ring_of_pairs::Ring;
 use super::rust::read_if;
 
-/// A loop, what it watches, and whether each pair has a timer.
+/// A loop, the descriptors that it watches, and whether each pair has a timer.
 pub(super) struct Facade {
     ev: EventLoop,
     tokens: Vec<Token>,
@@ -27,7 +27,7 @@ pub(super) struct Facade {
 
 impl Facade {
     pub(super) fn new(builder: Builder, mode: Mode, watched: &[OwnedFd], setup: Setup) -> Facade {
-        // With as many again, which a listener could bring.
+        // A listener could bring as many connections again.
         let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
             batch: BATCH,
@@ -56,7 +56,8 @@ impl Facade {
     }
 }
 
-/// Ends a connection and a timer, as a loop in use has done before: what stays of them counts.
+/// Ends a connection and a timer first, because a loop in use has done so, and what they leave
+/// behind has a cost.
 fn live(ev: &mut EventLoop, mode: Mode) {
     let (near, _far) = UnixStream::pair().expect("descriptors are left");
     let mut ended = TokenMap::new();
@@ -64,7 +65,7 @@ fn live(ev: &mut EventLoop, mode: Mode) {
     assert!(ended.close(ev, added.expect("a descriptor is left")));
     let sleep = ev.add_unwatched().expect("a token is left");
     ev.arm(sleep, Timer::READ, Duration::from_millis(1));
-    // It is due when the wait begins, so that each run makes as many calls.
+    // The timer is due when the wait begins, so that each run makes the same number of calls.
     let time = Timespec {
         tv_sec: 0,
         tv_nsec: 3_000_000,
@@ -102,8 +103,8 @@ impl PeerPoller for Facade {
     }
 }
 
-/// A loop with a listener, in which no client waits, and a policy: what that adds to a turn. It is the
-/// first of two workers. The other one has as many connections, and does nothing.
+/// A loop with a policy and a listener at which no client waits, to measure what these add to a
+/// turn. It is the first of two workers. The other one has as many connections, and does nothing.
 pub(super) fn listening(policy: Policy, connections: usize) -> Builder {
     let [worker, other] = [0, 1].map(WorkerId::from_slot);
     let group = WorkerGroup::new(policy, 2).expect("there is memory to share");
@@ -113,7 +114,7 @@ pub(super) fn listening(policy: Policy, connections: usize) -> Builder {
         active,
         capacity: 2 * active + 1,
     });
-    // It stays until the program ends.
+    // The other worker stays until the program ends.
     std::mem::forget(member);
     let listener = Listener::bind("127.0.0.1:0").expect("there is a port left");
     let builder = EventLoop::builder().listener(listener);

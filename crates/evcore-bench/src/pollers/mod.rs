@@ -1,4 +1,4 @@
-//! Pollers: libevent's benchmark, and stopping and starting.
+//! Pollers: libevent's benchmark, and the cost of stopping and starting to watch.
 //!
 //! All peers serve the same bytes in the same pairs of sockets, one after the other.
 
@@ -26,7 +26,7 @@ pub(crate) use self::peers::PeerPoller;
 pub(crate) use self::ring_of_pairs::{Pairs, Ring};
 pub(crate) use self::turn::measure as measure_turn;
 
-/// Number of pairs, and number of them that have a byte at the same time.
+/// Numbers of pairs, and of pairs that have a byte at the same time.
 const PAIRS: [usize; 3] = [100, 1_000, 9_000];
 const ACTIVE: [usize; 3] = [1, 100, 1_000];
 
@@ -65,11 +65,11 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
     toggles(run, &peers, report);
 }
 
-/// Nanoseconds an event; the setup is not in it.
+/// Nanoseconds per event, without the setup.
 fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize) -> f64 {
     let c_clock = false;
     let mut poller = peer.create(&pairs.near, Setup { timers, c_clock });
-    // A poller may register only now.
+    // Some pollers register only at their first wait.
     poller.turn(Some(Duration::ZERO), &mut Ring::idle(pairs));
     let events = active + writes;
     let mut ring = Ring::start(pairs, active, events);
@@ -78,7 +78,8 @@ fn pipes(peer: &Peer, pairs: &Pairs, active: usize, timers: bool, writes: usize)
     ns
 }
 
-/// Stop and start of one descriptor, alone and with the calls that make each change known.
+/// Measures to stop and start watching one descriptor: alone, and with the calls that tell the
+/// kernel of each change.
 fn toggles(run: &Run, peers: &[Peer], report: &mut Report) {
     let pairs = Pairs::open(1);
     let (times, now) = (run.scaled(TOGGLES), Some(Duration::ZERO));

@@ -17,14 +17,14 @@ use crate::foreign::{self, Foreign, Functions};
 /// The most events of one wait, if that can be set.
 pub(super) const BATCH: usize = 1024;
 
-/// A poller, which watches the descriptors that it was made for: near ends of pairs. The loops around
-/// the first two functions are compiled for each.
+/// A poller that watches near ends of pairs. The loops around the first two functions are compiled
+/// for each peer.
 pub(crate) trait PeerPoller {
-    /// Waits once, and serves what that brings. Always inlined, so that the timeout is a constant of
-    /// each loop. A peer in C can only look, without a wait.
+    /// Waits once, and serves the reported events. It is always inlined, so that the timeout is a
+    /// constant of each loop. A peer in C can only poll without waiting.
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>);
 
-    /// Stops watching the first descriptor (false), or starts again. Not for a peer in C.
+    /// Stops watching the first descriptor (false), or starts again. Peers in C do not have it.
     fn watch_first(&mut self, starts: bool);
 
     /// Serves until no events are left.
@@ -46,13 +46,13 @@ pub(crate) trait PeerPoller {
 /// The way to create a poller.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Setup {
-    /// Each descriptor has a timer, which is armed, and armed again whenever its pair is served.
+    /// Each descriptor has a timer, which is armed again whenever its pair is served.
     pub(super) timers: bool,
     /// An `EventLoop` reads the C library's clocks, which are counted.
     pub(super) c_clock: bool,
 }
 
-/// A peer.
+/// A peer, by its name and its kind.
 #[derive(Clone, Copy)]
 pub(super) struct Peer {
     pub(super) name: &'static str,
@@ -74,8 +74,8 @@ enum Kind {
 use BackendKind::{Epoll, IoUring, Poll, Select};
 use Kind::{InC, Listening, Loop};
 
-/// Those in Rust, the baseline first, and those on `io_uring` last: when a ring is closed, the kernel
-/// interrupts its thread once.
+/// The peers in Rust, the baseline first. The peers on `io_uring` come last, because the kernel
+/// interrupts a thread once after its ring is closed.
 const IN_RUST: [(&str, Kind); 14] = [
     ("bare epoll", Kind::Bare(EventFlags::IN)),
     (
@@ -121,18 +121,18 @@ impl Peer {
         matches!(self.kind, Loop(_) | Listening(_) | InC(_))
     }
 
-    /// It has no wait of its own to call.
+    /// Returns whether the peer is in C, so that its waits cannot be called one by one.
     pub(super) fn is_in_c(&self) -> bool {
         matches!(self.kind, InC(_))
     }
 
-    /// Returns whether its time is measured. The others are only counted.
+    /// Returns whether the peer's time is measured. Other peers are only counted.
     pub(super) fn is_timed(&self) -> bool {
         !matches!(self.kind, Kind::Poller(Poll | Select) | Listening(_))
     }
 
-    /// Returns whether it takes part with or without timers. The baseline takes part without timers
-    /// of its own.
+    /// Returns whether the peer takes part with or without timers. The baseline takes part without
+    /// timers of its own.
     pub(super) fn takes_part(&self, timers: bool) -> bool {
         !timers || self.has_timers() || self.name == "bare epoll"
     }
@@ -140,10 +140,10 @@ impl Peer {
 
 /// The peers that are installed and that the kernel permits.
 pub(super) fn peers() -> Vec<Peer> {
-    // Not `BackendKind::usable`: it starts a thread, and from then on glibc's `read` and `write` take
-    // some 45 instructions more each.
+    // `BackendKind::usable` would start a thread, after which glibc's `read` and `write` take some
+    // 45 instructions more each.
     let permits_ring = Poller::with(IoUring).is_ok();
-    // The interruption comes here, and in no wait that counts.
+    // The interruption comes here, and not in a wait that counts.
     thread::park_timeout(Duration::from_millis(50));
     let foreign = foreign::installed().into_iter();
     let foreign = foreign.filter(|(_, functions)| functions.watches());

@@ -1,8 +1,8 @@
 //! libevent's benchmark: bytes that go round a ring of pairs.
 //!
 //! Each event is one byte, which is read and, as long as there are writes left, passed on to the
-//! next pair. All peers do it so, those in C by `serve` of `c/peer.h`, with the C
-//! library's `read` and `write`: they count among an event's instructions.
+//! next pair. All peers do this with the C library's `read` and `write`, whose instructions count;
+//! peers in C by `serve` of `c/peer.h`.
 
 #![allow(unsafe_code, reason = "it calls the C library, as the peers in C do")]
 
@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Pairs of sockets that do not block: what is written to a far end can be read from the near one
-/// of the same index. The near ends are watched.
+/// Pairs of non-blocking sockets. A byte written to a far end can be read from the near end of the
+/// same index. The near ends are watched.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     pub(crate) near: Vec<OwnedFd>,
@@ -36,15 +36,15 @@ impl Pairs {
 #[derive(Debug)]
 pub(crate) struct Ring<'a> {
     pub(crate) pairs: &'a Pairs,
-    /// Bytes that are still to be passed on.
+    /// Number of bytes that will still be passed on.
     pub(crate) writes: usize,
-    /// Events that are still to come.
+    /// Number of events that will still come.
     pub(crate) left: usize,
 }
 
 impl<'a> Ring<'a> {
-    /// Writes the first bytes, to `active` pairs at equal distances; `events` will come,
-    /// which are at least as many.
+    /// Writes the first bytes to `active` pairs at equal distances. `events` events will come, at
+    /// least one for each of these pairs.
     pub(super) fn start(pairs: &'a Pairs, active: usize, events: usize) -> Ring<'a> {
         let distance = pairs.far.len() / active.max(1);
         for far in pairs.far.iter().step_by(distance).take(active) {
@@ -64,8 +64,8 @@ impl<'a> Ring<'a> {
 
     /// Reads the byte of a pair, and passes one on to the next.
     ///
-    /// Always inlined, as handlers are in a loop that pulls its steps. In C it is inlined into
-    /// the callback.
+    /// It is always inlined, as handlers are in a loop that pulls its steps. In C it is inlined
+    /// into the callback.
     #[inline(always)]
     pub(super) fn serve(&mut self, index: usize) {
         let next = if index + 1 == self.pairs.near.len() {
@@ -81,7 +81,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// From now to the deadline that a timer gets: 10 to 11 seconds.
+    /// The time until a timer's deadline: 10 to 11 seconds.
     #[inline]
     pub(super) fn delay(&self) -> Duration {
         let ms = 10_000 + self.left * 7_919 % 1_000;
@@ -95,7 +95,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Reads the byte that is there.
+/// Reads one byte.
 #[inline]
 fn read_byte(fd: &OwnedFd) {
     let mut byte = 0u8;

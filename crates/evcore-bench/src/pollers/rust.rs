@@ -21,7 +21,7 @@ use rustix::io::retry_on_intr;
 use super::peers::{BATCH, PeerPoller};
 use super::ring_of_pairs::Ring;
 
-/// The set, and what the last wait brought.
+/// An epoll set, and the events of the last wait.
 pub(super) struct Bare<'a> {
     watched: &'a [OwnedFd],
     set: OwnedFd,
@@ -52,7 +52,7 @@ impl PeerPoller for Bare<'_> {
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
         self.events.clear();
         let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("it is short"));
-        // A ring that was closed before interrupts a wait.
+        // A ring that was closed earlier may interrupt the wait.
         let wait = || {
             let places = spare_capacity(&mut self.events);
             epoll::wait(&self.set, places, timeout.as_ref()).map(|_| ())
@@ -63,7 +63,7 @@ impl PeerPoller for Bare<'_> {
         }
     }
 
-    /// Removed and added: epoll reports hang-ups of what it watches for nothing.
+    /// The descriptor is removed and added, because epoll reports hang-ups even without interest.
     fn watch_first(&mut self, starts: bool) {
         if starts {
             return self.watch(0);
@@ -72,10 +72,10 @@ impl PeerPoller for Bare<'_> {
     }
 }
 
-/// mio's poller, and what its last wait brought. It is always edge-triggered.
+/// mio's poller, and the events of its last wait. It is always edge-triggered.
 ///
-/// It asks that a socket be read until there is no more. Here each write is an edge of its own and
-/// brings one byte, so one read a report is enough.
+/// mio requires that a socket be read until it is empty. Here each write makes an edge of its own
+/// and brings one byte, so one read per report is enough.
 pub(super) struct Mio<'a> {
     watched: &'a [OwnedFd],
     poll: mio::Poll,
@@ -105,7 +105,7 @@ impl<'a> Mio<'a> {
 impl PeerPoller for Mio<'_> {
     #[inline(always)]
     fn turn(&mut self, timeout: Option<Duration>, ring: &mut Ring<'_>) {
-        // A ring that was closed before interrupts a wait.
+        // A ring that was closed earlier may interrupt the wait.
         while let Err(error) = self.poll.poll(&mut self.events, timeout) {
             assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
         }
@@ -114,7 +114,7 @@ impl PeerPoller for Mio<'_> {
         }
     }
 
-    /// Removed and added: it cannot watch for nothing.
+    /// The descriptor is removed and added, because mio cannot watch without interest.
     fn watch_first(&mut self, starts: bool) {
         if starts {
             return self.watch(0);
@@ -125,7 +125,7 @@ impl PeerPoller for Mio<'_> {
     }
 }
 
-/// The poller of `polling`, and what its last wait brought.
+/// The poller of `polling`, and the events of its last wait.
 pub(super) struct Polling<'a> {
     watched: &'a [OwnedFd],
     poller: polling::Poller,
@@ -168,7 +168,7 @@ impl PeerPoller for Polling<'_> {
     }
 }
 
-/// A poller of `evcore-poller`, and what its last wait brought.
+/// A poller of `evcore-poller`, and the events of its last wait.
 pub(super) struct Ours {
     poller: Poller,
     events: Events,
@@ -192,7 +192,8 @@ impl Ours {
     }
 }
 
-/// Ends a registration, as a poller in use has done before: what stays of it counts.
+/// Ends a registration first, because a poller in use has done so, and what it leaves behind has a
+/// cost.
 fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
     let (near, _far) = UnixStream::pair().expect("descriptors are left");
     let added = poller.add(&near, free_key, Interest::READ, mode);
@@ -204,8 +205,8 @@ fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
     waited.expect("no signal comes");
 }
 
-/// `Level`, as the peers have. On `io_uring`, `Edge`: a `Level` there costs a request for each report,
-/// and the benchmark reads all that there is.
+/// The mode on a backend. It is `Level`, like the peers'. On `io_uring` it is `Edge`, because
+/// `Level` costs a request for each report there, and the benchmark reads all bytes.
 pub(super) fn mode_on(kind: BackendKind) -> Mode {
     match kind {
         BackendKind::IoUring => Mode::Edge,
@@ -213,8 +214,8 @@ pub(super) fn mode_on(kind: BackendKind) -> Mode {
     }
 }
 
-/// The interest in a byte, or in nothing. Seen through `black_box`, or the first change of two could
-/// be left out.
+/// The interest in a byte, or in nothing. Without `black_box` the compiler could leave out the
+/// first of two changes.
 pub(super) fn read_if(starts: bool) -> Interest {
     black_box(if starts {
         Interest::READ
@@ -239,7 +240,7 @@ impl PeerPoller for Ours {
     }
 }
 
-/// A key that was an index into the watched descriptors before.
+/// Turns a key back into an index of the watched descriptors.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "it was an index before")]
 fn index(key: u64) -> usize {

@@ -1,4 +1,4 @@
-//! That each peer does the work that it is measured by.
+//! Tests that each peer does the work that is measured.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ fn each_byte_is_served_once_and_passed_on() {
 }
 
 #[test]
-fn what_was_stopped_and_started_is_still_watched() {
+fn a_source_that_was_stopped_and_started_is_still_watched() {
     let pairs = Pairs::open(3);
     for peer in peers() {
         let mut poller = peer.create(&pairs.near, Setup::default());

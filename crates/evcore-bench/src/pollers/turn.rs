@@ -28,16 +28,16 @@ const ALLOCATIONS: &str = "allocations";
 fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
     match table {
         _ if words.contains("timers") && !peer.has_timers() => false,
-        // Not `poll` and `select`, whose waits take the longer, the more they watch.
+        // `poll` and `select` are left out, because their waits take longer with more descriptors.
         "turn" | "event" => peer.is_timed() || peer.has_timers(),
-        // Policies add none.
+        // Policies add no allocation.
         ALLOCATIONS => peer.is_timed(),
         "wait" => !peer.is_in_c(),
         _ => true,
     }
 }
 
-/// Counts everything that has a number in a turn.
+/// Counts all columns for a turn.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     foreign::record_absent(report);
     let peers = peers();
@@ -50,9 +50,9 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
             if report.wants(table, peer.name, column) {
                 eprintln!("turn: {table}, {column}, of {}", peer.name);
                 let counts = tool.each(run, &format!("pollers {words}"), peer.name);
-                // Not `sum`, by which no calls are -0.
+                // `sum` would return -0 for no calls.
                 let sum = counts.values().fold(0.0, |sum, it| sum + it);
-                // The benchmark's own calls write and read the byte that ends a wait.
+                // Two calls are the benchmark's own: they write and read the byte that ends a wait.
                 let own = if column == "no timeout" { 2.0 } else { 0.0 };
                 report.add(table, peer.name, column, sum - own);
             }

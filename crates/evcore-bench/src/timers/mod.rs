@@ -37,8 +37,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 
 /// Arms, and re-arms at random, without reading a clock.
 ///
-/// The words are a peer, how many timers it has, and how often one is armed again. Returns whether
-/// there is such a peer.
+/// The arguments are a peer, how many timers it has, and how often one is armed again. Returns
+/// whether there is such a peer.
 pub(crate) fn count(words: &[&str]) -> bool {
     let [name, ids, steps] = words[..] else {
         return false;
@@ -55,8 +55,8 @@ pub(crate) fn count(words: &[&str]) -> bool {
 
 /// Serves events, each in a turn of its own, without reading a clock.
 ///
-/// The words are `kept` or `closed`, a peer, how many timers it has, and the number of turns. Returns
-/// whether there is such a peer.
+/// The arguments are `kept` or `closed`, a peer, how many timers it has, and the number of turns.
+/// Returns whether there is such a peer.
 pub(crate) fn count_turns(words: &[&str]) -> bool {
     let ["kept" | "closed", name, ids, turns] = words[..] else {
         return false;
@@ -119,8 +119,8 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
     }
 }
 
-/// The longest call in microseconds, of three runs of the same calls, of which each counts with its
-/// least time: a stall of the machine hits another call in each run, so what is left is the call's own.
+/// The longest call in microseconds. The same calls run three times, and each counts with its least
+/// time. A stall of the machine hits another call in each run, so it does not count.
 fn longest_us(mut run: impl FnMut() -> Vec<u64>) -> Option<f64> {
     let least_ns = run().into_iter().zip(run()).zip(run());
     let least_ns = least_ns.map(|((first, second), third)| first.min(second).min(third));

@@ -12,7 +12,7 @@ const SLACK_MS: u64 = 300;
 /// The name under which the loop itself is measured.
 pub(super) const LOOP: &str = "loop";
 
-/// Makes an empty queue for this many ids; `due` is as in `c/peer.h`.
+/// Makes an empty queue for this many ids. `due` is described in `c/peer.h`.
 type Create = Box<dyn Fn(usize, bool) -> Box<dyn PeerQueue>>;
 
 /// A peer.
@@ -29,13 +29,13 @@ impl Peer {
         }
     }
 
-    /// Returns whether it is not a queue.
+    /// Returns whether this is the measuring loop, and not a queue.
     pub(super) fn is_loop(&self) -> bool {
         self.name == LOOP
     }
 
-    /// Returns whether it serves turns with few timers: its time can be set, and it can look for
-    /// the next deadline.
+    /// Returns whether the peer serves turns with few timers. Its time can be set, and it can
+    /// report the next deadline.
     pub(super) fn has_turns(&self) -> bool {
         !self.is_loop() && (self.create)(1, false).turns(&[], false)
     }

@@ -7,18 +7,18 @@ use evcore_timer::TimerQueue;
 use super::script::{Step, TIMEOUT_MS};
 use crate::run::cpu_ns;
 
-/// A queue in Rust, operation by operation; the loops around them are compiled for each.
+/// The operations of a queue in Rust. The loops around them are compiled for each queue.
 pub(super) trait Queue {
-    /// True if its time can be set, millisecond by millisecond, at no cost.
+    /// True if its time can be set to each millisecond at no cost.
     const KEEPS_TIME: bool = true;
 
-    /// Arms, or arms again.
+    /// Arms a timer, or arms it again.
     fn arm(&mut self, id: u32, deadline: u64);
 
     /// Disarms a timer that is armed.
     fn disarm(&mut self, id: u32);
 
-    /// When to call `pop_expired` next.
+    /// The time at which to call `pop_expired` next.
     fn next_deadline(&mut self) -> Option<u64>;
 
     /// Takes a timer that is due.
@@ -44,30 +44,31 @@ impl<Q: TimerQueue> Queue for Q {
     }
 }
 
-/// A queue as the measurement sees it: a whole script a call, or a millisecond of serving.
+/// A queue as the measurement uses it: a call runs a whole script, or a millisecond of serving.
 pub(crate) trait PeerQueue {
-    /// Arms, or arms again.
+    /// Arms the timers of these steps, or arms them again.
     fn arm(&mut self, steps: &[Step]);
 
-    /// Disarms, then arms.
+    /// Disarms and arms the timer of each step.
     fn replace(&mut self, steps: &[Step]);
 
-    /// Expires all, in the turns that the queue asks for; returns how many fired.
+    /// Expires all timers, in the turns that the queue asks for. Returns how many fired.
     fn expire(&mut self) -> usize;
 
-    /// Arms these at a time, and expires all; returns the nanoseconds of each call, none if the time
-    /// cannot be set so.
+    /// Arms the timers of these steps at a time, and expires all. Returns the nanoseconds of each
+    /// call, or nothing if the time cannot be set.
     fn time_calls(&mut self, _now: u64, _steps: &[Step]) -> Vec<u64> {
         Vec::new()
     }
 
-    /// Takes what is due at this time, and arms it again; returns false if the time cannot be set.
+    /// Takes the timers that are due at this time, and arms them again. Returns false if the time
+    /// cannot be set.
     fn rearm_due(&mut self, now: u64, deadline: u64) -> bool;
 
     /// Serves an event in a turn for each step; returns false if the time cannot be set.
     ///
-    /// A turn arms the step's timer, disarms it if the connection `closes`, looks when the next one
-    /// is due, and arms again what is due.
+    /// A turn arms the step's timer, disarms it if the connection `closes`, reads the next
+    /// deadline, and arms timers that are due again.
     fn turns(&mut self, steps: &[Step], closes: bool) -> bool;
 }
 
@@ -107,14 +108,14 @@ impl<Q: Queue> PeerQueue for Q {
         let mut last = cpu_ns();
         let mut after_one = || {
             calls.push(cpu_ns() - last);
-            // The cost of the list itself is not a call's.
+            // The cost of the list does not count.
             last = cpu_ns();
         };
         for step in steps {
             Queue::arm(self, step.id, step.deadline);
             after_one();
         }
-        // A queue may pause where one call would take too long.
+        // A queue may pause so that no call takes too long.
         while let Some(deadline) = self.next_deadline() {
             after_one();
             while self.pop_expired(deadline.max(now)).is_some() {

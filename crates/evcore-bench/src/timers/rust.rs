@@ -1,4 +1,4 @@
-//! The queues in Rust that are not the project's.
+//! The queues in Rust of other projects.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -17,7 +17,7 @@ use tokio_util::time::{DelayQueue, delay_queue::Key};
 use super::queue::Queue;
 use super::script::TIMEOUT_MS;
 
-/// The loop itself: reads the script and does nothing.
+/// The measuring loop itself: it reads the script and does nothing.
 pub(super) struct Nothing;
 
 impl Queue for Nothing {
@@ -38,11 +38,12 @@ impl Queue for Nothing {
     }
 }
 
-/// The standard library's ordered map: the baseline. Deadlines in order, and a table with the
-/// deadline of each id.
+/// The baseline: the standard library's ordered map of deadlines, and a table with the deadline of
+/// each id.
 pub(super) struct BTree {
     order: BTreeSet<(u64, u32)>,
-    /// 0 for what is not armed: no deadline of the script is 0.
+    /// The deadline of each id; 0 if its timer is not armed, because no deadline of the script is
+    /// 0.
     deadlines: Vec<u64>,
 }
 
@@ -82,13 +83,12 @@ impl Queue for BTree {
     }
 }
 
-/// tokio-util's `DelayQueue`, its keys, and the runtime that it cannot do without, whose clock stands
-/// still.
+/// tokio-util's `DelayQueue`, its keys, and the runtime that it needs, whose clock stands still.
 ///
-/// It takes deadlines as instants, so arming asks for no time. While it expires, it goes from one
-/// deadline to the next by itself, with a `Sleep` for each: that is part of what it is. Telling it
-/// the time millisecond by millisecond would take a turn of the runtime each, which is not: so it
-/// does not serve.
+/// It takes deadlines as instants, so arming reads no clock. While timers expire, it goes from one
+/// deadline to the next by itself, with a `Sleep` for each, which is a part of its cost. To set its
+/// time to each millisecond would need a turn of the runtime, which is not a part of its cost. So
+/// it is left out of serving.
 pub(super) struct Delayed {
     queue: DelayQueue<u32>,
     keys: Vec<Option<Key>>,
@@ -133,7 +133,7 @@ impl Queue for Delayed {
         }
     }
 
-    /// At once, after the time at which all are due.
+    /// A time at which all timers are due.
     fn next_deadline(&mut self) -> Option<u64> {
         if self.queue.is_empty() {
             return None;
@@ -161,8 +161,8 @@ type Entry = IdOnlyTimerEntry<u32>;
 
 /// `hierarchical_hash_wheel_timer`: its wheel with cancelling, and its time, which it does not expose.
 ///
-/// A timer that is cancelled leaves an empty entry in its slot until the wheel comes there, so
-/// re-arming is quick and takes memory. A deadline that is past becomes the next tick.
+/// A cancelled timer leaves an empty entry in its slot until the wheel reaches it, so re-arming is
+/// quick and takes memory. A deadline in the past becomes the next tick.
 pub(super) struct HashWheel {
     wheel: QuadWheelWithOverflow<Entry>,
     armed: Vec<bool>,
@@ -208,7 +208,7 @@ impl Queue for HashWheel {
         }
     }
 
-    /// Ticks until something expires, or `now` has come.
+    /// Ticks until a timer expires, or until `now`.
     fn pop_expired(&mut self, now: u64) -> Option<u32> {
         while self.now < now && self.expired.is_empty() {
             match self.wheel.can_skip() {

@@ -1,4 +1,4 @@
-//! The operations on every queue: the same ones in the same order, made beforehand.
+//! The operations on every queue. They are made beforehand, and the same for all.
 
 /// Number of operations that a round times, at any size.
 pub(super) const STEPS: usize = 1 << 18;
@@ -16,7 +16,7 @@ pub(super) const SERVED_PER_MS: usize = 20;
 /// Turns of a server with few clients: 10,000 a second.
 const TURNS_PER_MS: usize = 10;
 
-/// Every run and every peer has the same operations.
+/// The seed, so that every run and every peer has the same operations.
 const SEED: u64 = 1;
 
 /// Timers that come and go in addition to the armed ones.
@@ -33,25 +33,27 @@ pub(crate) struct Step {
 /// The operations of one size.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// Arms all, over a minute.
+    /// Arms all timers, with deadlines over a minute.
     pub(super) arm: Vec<Step>,
-    /// Re-arms one at random to a minute from then.
+    /// Re-arms timers at random, each to a minute later.
     pub(super) rearm: Vec<Step>,
-    /// Arms the spare ones.
+    /// Arms the spare timers.
     pub(super) spare: Vec<Step>,
-    /// Disarms the spare one that was armed longest ago, and arms it anew, to within a minute.
+    /// Disarms the spare timer that was armed longest ago, and arms it again, to within a minute.
     pub(super) replace: Vec<Step>,
     /// A minute of re-arming at random, in which the time advances: a millisecond's steps have one
     /// deadline.
     pub(super) serve: Vec<Step>,
     /// The events of turns with one event, each of a client at random.
     pub(super) kept: Vec<Step>,
-    /// The same, each of a connection that closes. All of them get the last id.
+    /// The events of turns with one event, each of a connection that closes. All of them have the
+    /// last id.
     pub(super) closed: Vec<Step>,
 }
 
 impl Script {
-    /// A script for `size` timers with `steps` operations of each kind but the last.
+    /// A script for `size` timers, with `steps` operations of each kind. Only serving has a minute
+    /// of them.
     pub(super) fn new(size: usize, steps: usize) -> Script {
         let mut random = fastrand::Rng::with_seed(SEED);
         let spare = size..size + SPARE;
@@ -81,7 +83,7 @@ impl Script {
         }
     }
 
-    /// All ids are below this.
+    /// The number of ids.
     pub(super) fn ids(&self) -> usize {
         self.arm.len() + SPARE
     }

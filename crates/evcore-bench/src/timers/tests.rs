@@ -1,4 +1,4 @@
-//! That each peer does the work that it is measured by.
+//! Tests that each peer does the work that is measured.
 
 use super::peers::peers;
 use super::script::Script;
@@ -16,7 +16,7 @@ fn each_timer_that_is_due_fires_once() {
 }
 
 #[test]
-fn what_was_re_armed_and_replaced_fires_once() {
+fn a_timer_that_was_re_armed_and_replaced_fires_once() {
     let script = Script::new(1_000, 5_000);
     for peer in peers().iter().filter(|peer| !peer.is_loop()) {
         let mut queue = armed(peer, &script, false);

@@ -1,4 +1,4 @@
-//! The check that all parts of a snapshot are of one update.
+//! The check that all parts of a snapshot belong to one update.
 
 use evcore_clock::{Snapshot, stamp};
 

@@ -1,5 +1,5 @@
-//! Both ends of a channel in one process: the owner of each connection, and that no descriptor
-//! stays open.
+//! Both ends of a channel in one process. The tests check the owner of each connection, and that no
+//! descriptor stays open.
 
 #![cfg(target_os = "linux")]
 
@@ -26,7 +26,7 @@ use rustix::{
 
 const VERSION: u32 = 7;
 
-/// One test at a time, which leaves as many descriptors as it found.
+/// Lets one test run at a time, and checks that it leaves as many descriptors as it found.
 struct Alone {
     before: usize,
     _lock: MutexGuard<'static, ()>,
@@ -172,7 +172,7 @@ fn a_dropped_receiver_gives_back_what_it_has_not_acknowledged() {
     let (mut sender, mut receiver) = channel();
     let _clients: Vec<_> = (0..3).map(|n| send(&mut sender, n..n + 1)).collect();
     let accepted = accept_one(&mut receiver);
-    // One batch was received, another one was not read at all.
+    // One batch was received, and another one was not read.
     let _ = receiver.receive().unwrap().unwrap().connections();
     drop(receiver);
     assert_eq!(numbers(&sender.take_back()), [1, 2]);
@@ -203,7 +203,7 @@ fn the_batches_of_a_dead_sender_belong_to_the_receiver() {
     let (mut sender, mut receiver) = channel();
     let mut clients: Vec<_> = (0..3).flat_map(|n| send(&mut sender, n..n + 1)).collect();
     let first = accept_one(&mut receiver);
-    // The first answer is not read, which makes the kernel report the end by another error.
+    // The first answer stays unread, which makes the kernel report the end by another error.
     drop(sender);
     let more = [accept_one(&mut receiver), accept_one(&mut receiver)];
     assert!(matches!(receiver.receive(), Err(Error::Ended)));
@@ -214,7 +214,7 @@ fn the_batches_of_a_dead_sender_belong_to_the_receiver() {
 }
 
 #[test]
-fn what_is_taken_back_cannot_be_accepted_any_more() {
+fn a_batch_taken_back_cannot_be_accepted_any_more() {
     let _alone = alone();
     let (mut sender, mut receiver) = channel();
     let _clients: Vec<_> = (0..3).map(|n| send(&mut sender, n..n + 1)).collect();
@@ -311,7 +311,7 @@ fn a_reader_that_never_acknowledges_loses_nothing() {
     assert_eq!(sent, Sender::UNACKNOWLEDGED_BATCHES_MAX);
     assert_eq!(numbers(&rest), (sent..20).collect::<Vec<_>>());
     assert_eq!(sender.unacknowledged(), sent);
-    // One that reads makes room for one.
+    // A receiver that reads a batch makes room for one.
     drop(accept_one(&mut receiver));
     assert!(matches!(
         sender.next_answer(),
@@ -394,7 +394,7 @@ fn a_receiver_without_descriptors_refuses_and_leaks_none() {
     let _clients = send(&mut sender, 1..9);
     let before = open_descriptors();
     let limit = getrlimit(Resource::Nofile);
-    // Room for three of eight.
+    // This leaves room for three of the eight descriptors.
     let highest = {
         let probe = UnixStream::pair().unwrap().0;
         u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&probe)).unwrap()

@@ -14,7 +14,7 @@ use rustix::net::{
 
 use crate::{VERSION, alone, numbers, send};
 
-/// The calls of a sender, by hand.
+/// A sender that makes its system calls by hand.
 struct Impostor {
     mailbox: Mailbox,
     address: OwnedFd,
@@ -38,7 +38,7 @@ fn send_raw(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     .unwrap();
 }
 
-/// `evHO`, protocol 1, the kind, the count, the version, the number.
+/// A header: `evHO`, protocol 1, the kind, the count, the version, the number.
 fn header(kind: u8, count: u16, version: u32, number: u64) -> Vec<u8> {
     let mut bytes = b"evHO\x01".to_vec();
     bytes.push(kind);
@@ -54,7 +54,8 @@ impl Impostor {
         Self { mailbox, address }
     }
 
-    /// The sending end of a channel, the other end of its revocation, and the receiver.
+    /// Introduces a channel. Returns its sending end, the other end of its revocation, and the
+    /// receiver.
     fn introduce(&mut self) -> (OwnedFd, OwnedFd, Receiver) {
         let ((channel, theirs), (revocation, their_revocation)) = (seqpacket(), seqpacket());
         let fds = [theirs.as_fd(), their_revocation.as_fd()];
@@ -124,7 +125,7 @@ fn an_empty_message_does_not_end_a_mailbox() {
     assert!(matches!(mailbox.next_receiver(), Err(Error::Ended)));
 }
 
-/// The receiver owns what it has acknowledged, although it has sent something else before.
+/// The receiver owns a batch that it has acknowledged, even after a malformed answer.
 #[test]
 fn an_acknowledgement_behind_a_malformed_answer_counts() {
     let _alone = alone();
@@ -194,7 +195,8 @@ fn a_malformed_batch_is_refused_whole_and_ends_the_channel() {
         send_raw(&channel, &bytes, fds);
         let error = receiver.receive().unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
-        // A greeting, the refusal if the message has a number, and the end, while the receiver lives.
+        // The answers are a greeting, a refusal if the message has a number, and the end, while the
+        // receiver lives.
         let mut answers = Vec::new();
         loop {
             let mut buffer = [0; 64];

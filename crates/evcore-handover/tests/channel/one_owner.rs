@@ -70,12 +70,12 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 1..40)
 }
 
-/// Where each connection is: with the program at one of the two ends, or in the channel.
+/// The two ends, and the connections that the program has at each. The others are in the channel.
 #[derive(Default)]
 struct Ends {
     next: usize,
     clients: Vec<UnixStream>,
-    /// Came back, or was never sent.
+    /// The connections that came back, or were never sent.
     at_sender: Vec<Connection>,
     at_receiver: Vec<Connection>,
 }
@@ -101,7 +101,8 @@ impl Ends {
                 }
                 (Call::Refuse, sender, Some(receiver)) => {
                     if let Ok(Some(batch)) = receiver.receive() {
-                        // Without a sender a refusal closes: so it does not happen in this test.
+                        // Without a sender a refusal would close the connections, so this test
+                        // makes none.
                         match sender {
                             Some(_) => batch.refuse(),
                             None => {
@@ -137,7 +138,7 @@ impl Ends {
                 _ => {}
             }
         }
-        // The end of every life: one side has each connection.
+        // At the end of every case, one side has each connection.
         self.at_sender
             .extend(sender.map(Sender::take_back).unwrap_or_default());
         while let Some(Ok(Some(batch))) = receiver.as_mut().map(Receiver::receive) {
@@ -156,7 +157,7 @@ proptest! {
         all.extend(numbers(&ends.at_receiver));
         all.sort_unstable();
         prop_assert_eq!(all, (0..ends.next).collect::<Vec<_>>());
-        // Nothing is open in a third place, and all is open still.
+        // Each connection is still open, and only at one of the ends.
         prop_assert!(!ends.clients.iter_mut().any(is_at_end));
         ends.at_sender.clear();
         ends.at_receiver.clear();

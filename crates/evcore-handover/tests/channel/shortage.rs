@@ -1,4 +1,4 @@
-//! The kernel has no room for a message.
+//! Channels for whose messages the kernel has no room.
 
 use std::{
     env,
@@ -113,7 +113,7 @@ fn a_mailbox_without_kernel_memory_is_not_called_full() {
     assert!(matches!(result, Err(Error::KernelFull)), "{result:?}");
 }
 
-/// Set for the process of [`as_nobody`].
+/// The variable that is set in the process of [`as_nobody`].
 const AS_NOBODY: &str = "EVCORE_HANDOVER_TEST_AS_NOBODY";
 
 /// The kernel counts the descriptors under way of each user, and exempts a privileged one.
@@ -129,7 +129,7 @@ fn the_limit_on_descriptors_under_way_is_an_error_of_its_own() {
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(said.contains("1 passed"), "{said}");
         }
-        // 126 and 127: setpriv could not start the test.
+        // With 126 or 127, setpriv could not start the test.
         Ok(output) if matches!(output.status.code(), Some(126 | 127)) => {
             not_run(&String::from_utf8_lossy(&output.stderr));
         }
@@ -140,7 +140,7 @@ fn the_limit_on_descriptors_under_way_is_an_error_of_its_own() {
 
 /// Runs a test of this file as the user 65534.
 fn as_nobody(name: &str) -> std::io::Result<Output> {
-    // Through a shell, which inherits the program open: nobody need not be able to reach its file.
+    // A shell inherits the open program, because the user 65534 may be unable to reach its file.
     let program = std::fs::File::open(env::current_exe()?)?;
     Command::new("setpriv")
         .args(["--reuid=65534", "--clear-groups", "--inh-caps=-all"])

@@ -1,8 +1,8 @@
 //! Senders and receivers as processes that are killed, at each step and at random moments.
 //!
-//! This program is all sides. Without arguments it runs the tests, and is the clients. It starts itself
-//! as a sender, whose standard input is the sending end of a mailbox, and as a receiver, whose standard
-//! input is the mailbox. Both print a line for each step.
+//! This program plays all sides. Without arguments it runs the tests and plays the clients. It
+//! starts itself as a sender, whose standard input is the sending end of a mailbox, and as a
+//! receiver, whose standard input is the mailbox. Both print a line for each step.
 
 #[cfg(target_os = "linux")]
 mod child;

@@ -1,4 +1,4 @@
-//! The roles of a process: it gives its clients away, or takes those of another.
+//! The roles of a process: it gives its clients away, or takes the clients of another one.
 //!
 //! The state of a connection is its number, in the order in which the clients have connected.
 
@@ -30,7 +30,7 @@ pub(crate) fn run(role: &str, words: &[String]) {
     }
 }
 
-/// Where this process kills itself: at the named step, the n-th time.
+/// The point at which this process kills itself: the n-th time that it does the named step.
 struct Death {
     step: String,
     left: usize,
@@ -50,7 +50,7 @@ impl Death {
         }
     }
 
-    /// Called after each step.
+    /// Runs after each step.
     fn after(&mut self, step: &str) {
         if self.step == step {
             self.left -= 1;
@@ -67,7 +67,7 @@ fn report(word: &str, numbers: impl IntoIterator<Item = usize>) {
         .into_iter()
         .for_each(|number| line += &format!(" {number}"));
     line.push('\n');
-    // One call: a process that is killed leaves no half line before a whole one.
+    // One call writes the whole line, so that a kill leaves no half line before a whole one.
     let mut out = io::stdout().lock();
     out.write_all(line.as_bytes())
         .and_then(|()| out.flush())
@@ -155,14 +155,14 @@ impl Giver {
         report("back", back.iter().map(number));
         let mut mine = back;
         mine.append(&mut self.waiting);
-        // The channel itself is left open if nothing had to be taken back.
+        // If nothing had to be taken back, the channel is left open.
         report("kept", mine.iter().map(number));
         let open = open_descriptors() - mine.len();
         assert!(open <= before + 3, "{open} of {before}");
         serve("sender", mine);
     }
 
-    /// Until all are acknowledged.
+    /// Sends all clients, and waits until they are acknowledged.
     fn give(&mut self, sender: &mut Sender, size: usize) -> Result<(), Error> {
         while !self.waiting.is_empty() || sender.unacknowledged() > 0 {
             self.send_some(sender, size)?;
@@ -181,7 +181,7 @@ impl Giver {
         Ok(())
     }
 
-    /// In batches of this size.
+    /// Sends clients in batches of this size, as far as there is room.
     fn send_some(&mut self, sender: &mut Sender, size: usize) -> Result<(), Error> {
         while !self.waiting.is_empty() {
             let rest = self.waiting.split_off(size.min(self.waiting.len()));
@@ -239,7 +239,7 @@ impl Taker {
         while let Some(batch) = receiver.receive()? {
             report("received", batch.connections().iter().map(number));
             self.death.after("received");
-            // Instead of a poller: each is watched once.
+            // This stands for a poller's wait: each connection is watched once.
             wait_for_none(batch.connections());
             report("accepting", batch.connections().iter().map(number));
             self.death.after("registered");

@@ -15,22 +15,23 @@ use crate::child::Process;
 
 pub(crate) const ALL: &[NamedTest] = named_tests! {
     all_clients_move_to_another_process
-    a_receiver_killed_at_any_step_loses_only_what_it_had_accepted
-    a_receiver_killed_at_a_random_moment_loses_only_what_it_had_accepted
-    a_sender_killed_at_any_step_loses_only_what_it_had_not_sent
-    a_sender_killed_at_a_random_moment_loses_only_what_it_had_not_sent
-    a_sender_that_died_before_anybody_read_the_mailbox_loses_nothing_sent
+    a_receiver_killed_at_any_step_loses_only_the_accepted
+    a_receiver_killed_at_random_loses_only_what_it_had_accepted
+    a_sender_killed_at_any_step_loses_only_the_unsent
+    a_sender_killed_at_random_loses_only_what_it_had_not_sent
+    a_sender_that_died_before_its_mailbox_was_read_loses_nothing
     when_both_are_killed_every_client_sees_the_end
 };
 
-/// Connections of a batch. Sixteen batches are unacknowledged at most, so the sender has to wait.
+/// Number of connections in a batch. At most sixteen batches are unacknowledged, so the sender has
+/// to wait.
 const SIZE: usize = 5;
 
 const CLIENTS: usize = 120;
 
 const BATCHES: usize = CLIENTS / SIZE;
 
-/// Rounds of a random kill.
+/// Number of rounds with a kill at a random moment.
 const ROUNDS: usize = 60;
 
 /// A mailbox with its sender, and the sender's clients.
@@ -70,19 +71,21 @@ impl Stage {
         Process::start("receiver", death, self.mailbox.as_fd())
     }
 
-    /// Each client asks, and gets the name of its server, with its own number and bytes, or the end.
+    /// Lets each client ask. Returns the name of its server, or `None` at the end, and checks the
+    /// client's number and bytes in the answer.
     fn ask(&mut self) -> Vec<Option<String>> {
         for (number, client) in self.clients.iter_mut().enumerate() {
             client
                 .set_read_timeout(Some(Duration::from_secs(60)))
                 .unwrap();
-            // In one packet, and without a look at the result: a dead server resets the connection.
+            // The question is one packet. The result is ignored, because a dead server resets the
+            // connection.
             let _ = client.write_all(format!("question-{number}\n").as_bytes());
         }
         let answers = self.clients.iter().enumerate().map(|(number, client)| {
             let mut line = String::new();
             let length = BufReader::new(client).read_line(&mut line);
-            // A server that was killed with the question unread resets the connection.
+            // A server that is killed before it reads the question resets the connection.
             if length.as_ref().is_ok_and(|length| *length > 0) {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let question = format!("question-{number}");
@@ -112,10 +115,10 @@ fn sorted(mut numbers: Vec<usize>) -> Vec<usize> {
     numbers
 }
 
-/// Lets some time pass, from nothing to milliseconds; short times are as frequent as long ones. The
-/// same in each run.
+/// Lets some time pass, from nothing to milliseconds; short times are as frequent as long ones.
+/// Each run has the same times.
 fn random_moment(seed: &mut u64) {
-    // An LCG of Knuth's.
+    // This is an LCG of Knuth's.
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);
@@ -129,14 +132,15 @@ fn all_clients_move_to_another_process() {
     let mut stage = Stage::with_clients(1_000, 300, &[]);
     let mut receiver = stage.receiver(&[]);
     assert!(stage.sender.expect("kept").is_empty());
-    // The sender ends only now, and leaves the channel.
+    // The sender is killed only now, so it leaves the channel open.
     stage.sender.kill();
     receiver.expect("serves");
     let answers = stage.ask();
     assert_eq!(served_by(&answers, Some("receiver")).len(), 1_000);
 }
 
-/// The receiver has died. Who had accepted a client is known from both sides.
+/// Checks the clients after the receiver's death. Both sides have reported the clients that it had
+/// accepted.
 fn check_after_death_of_receiver(stage: &mut Stage, receiver: &mut Process) {
     receiver.end();
     let back = stage.sender.expect("back");
@@ -151,7 +155,7 @@ fn check_after_death_of_receiver(stage: &mut Stage, receiver: &mut Process) {
     );
     let lost = served_by(&answers, None);
     assert_eq!(lost.len(), acknowledged);
-    // It accepted each lost client, or was about to and died before it could report that.
+    // The receiver had accepted each lost client, or died before it could report that.
     let (accepting, accepted) = (receiver.all("accepting"), receiver.all("accepted"));
     assert!(
         lost.iter().all(|number| accepting.contains(number)),
@@ -166,7 +170,7 @@ fn check_after_death_of_receiver(stage: &mut Stage, receiver: &mut Process) {
     assert!(back.len() <= kept.len());
 }
 
-fn a_receiver_killed_at_any_step_loses_only_what_it_had_accepted() {
+fn a_receiver_killed_at_any_step_loses_only_the_accepted() {
     for step in ["claimed", "received", "registered", "accepted", "reported"] {
         for count in ["1", "2", "20"] {
             if step == "claimed" && count != "1" {
@@ -189,7 +193,7 @@ fn a_receiver_killed_at_any_step_loses_only_what_it_had_accepted() {
     }
 }
 
-fn a_receiver_killed_at_a_random_moment_loses_only_what_it_had_accepted() {
+fn a_receiver_killed_at_random_loses_only_what_it_had_accepted() {
     let mut seed = 1;
     for round in 0..ROUNDS {
         let mut stage = Stage::new(&[]);
@@ -202,7 +206,7 @@ fn a_receiver_killed_at_a_random_moment_loses_only_what_it_had_accepted() {
     }
 }
 
-/// The sender has died. Everything that it had sent is served by the receiver.
+/// Checks the clients after the sender's death. The receiver serves all that were sent.
 fn check_after_death_of_sender(stage: &mut Stage, receiver: &mut Process) {
     stage.sender.end();
     let serves = receiver.expect("serves");
@@ -219,11 +223,11 @@ fn check_after_death_of_sender(stage: &mut Stage, receiver: &mut Process) {
         "{:#?}",
         stage.sender.seen
     );
-    // One batch may have been sent and not reported.
+    // One more batch may have been sent without a report.
     assert!(serves.len() <= sent.len() + SIZE);
 }
 
-fn a_sender_killed_at_any_step_loses_only_what_it_had_not_sent() {
+fn a_sender_killed_at_any_step_loses_only_the_unsent() {
     for step in ["opened", "sent", "acknowledged"] {
         for count in ["1", "16", "20"] {
             if step == "opened" && count != "1" {
@@ -236,7 +240,7 @@ fn a_sender_killed_at_any_step_loses_only_what_it_had_not_sent() {
     }
 }
 
-fn a_sender_killed_at_a_random_moment_loses_only_what_it_had_not_sent() {
+fn a_sender_killed_at_random_loses_only_what_it_had_not_sent() {
     let mut seed = 2;
     for round in 0..ROUNDS {
         let mut stage = Stage::new(&[]);
@@ -249,7 +253,7 @@ fn a_sender_killed_at_a_random_moment_loses_only_what_it_had_not_sent() {
     }
 }
 
-fn a_sender_that_died_before_anybody_read_the_mailbox_loses_nothing_sent() {
+fn a_sender_that_died_before_its_mailbox_was_read_loses_nothing() {
     let mut stage = Stage::new(&["sent", "16"]);
     stage.sender.end();
     let mut receiver = stage.receiver(&[]);
@@ -268,7 +272,7 @@ fn when_both_are_killed_every_client_sees_the_end() {
         CLIENTS,
         "a copy is left somewhere"
     );
-    // The mailbox is empty, and works.
+    // The mailbox is empty, and still works.
     let mut mailbox = Mailbox::from_fd(stage.mailbox.try_clone().unwrap(), 1);
     assert!(mailbox.next_receiver().unwrap().is_none());
     assert!(evcore_handover::Sender::open(&stage.address, 1).is_ok());

@@ -5,12 +5,12 @@ use std::mem;
 use super::Abort;
 use crate::{request::MAX_HEAD_BYTES, shared::Shared};
 
-/// Received bytes that are not served yet.
+/// The bytes that were received and are not served yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    /// Empty, and not allocated, between requests.
+    /// Between requests this is empty, and not allocated.
     bytes: Vec<u8>,
-    /// `bytes` was parsed and holds an incomplete request.
+    /// True if `bytes` was parsed and holds an incomplete request.
     pub(super) is_partial: bool,
 }
 
@@ -44,7 +44,7 @@ impl Input {
         mem::take(&mut self.bytes)
     }
 
-    /// Puts the bytes back, of which this many were served.
+    /// Puts the bytes back, of which the first `used` were served.
     pub(super) fn put_back(&mut self, mut bytes: Vec<u8>, used: usize) {
         if used < bytes.len() {
             bytes.drain(..used);
@@ -55,8 +55,8 @@ impl Input {
 
 /// Returns whether a head whose first `known` bytes were scanned before is incomplete for sure.
 ///
-/// A head ends with the end of a line, so without a new one there is nothing new to parse. A client that
-/// sends a byte at a time does not cause a parse for each byte.
+/// A head ends with the end of a line, so a parse without a new end of a line would find nothing
+/// new. A client that sends a byte at a time does not cause a parse for each byte.
 #[inline]
 pub(super) fn is_surely_partial(head: &[u8], known: usize) -> bool {
     let has_no_news = !has_line_end(&head[known..]) && head.len() < MAX_HEAD_BYTES;

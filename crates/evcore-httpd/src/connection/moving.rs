@@ -1,7 +1,8 @@
 //! A connection as bytes, which moves to another worker.
 //!
-//! Between two requests there is nothing but the client's address, which only the access log needs, and
-//! what has arrived of the next request. In the middle of a body or of a response a connection stays.
+//! Between two requests the state is only the client's address, which only the access log needs,
+//! and the bytes that have arrived of the next request. A connection in the middle of a body or of
+//! a response does not move.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,8 +19,8 @@ pub const STATE_VERSION: u32 = 1;
 const PEER_BYTES_MAX: usize = 1 + 16;
 
 impl Connection {
-    /// Returns its state if it can move, and gives back what it holds. It still counts as open here, and as
-    /// idle, until another worker has it.
+    /// Returns the connection's state if it can move, and gives back what it holds. The connection
+    /// still counts as open here, and as idle, until another worker has it.
     pub fn leave(&mut self, token: Token, shared: &mut Shared) -> Option<Vec<u8>> {
         if !self.can_move() {
             return None;
@@ -31,12 +32,12 @@ impl Connection {
         Some(state)
     }
 
-    /// A connection of this state, which counts as open and idle.
+    /// Creates a connection from this state. It counts as open and idle.
     pub fn arrived(state: &[u8], shared: &mut Shared) -> Result<Self, Abort> {
         let (peer, input) = parse_peer(state).ok_or(Abort)?;
         let mut connection = Self::new(peer, shared);
         connection.input.keep(input, shared)?;
-        // Its timers begin anew.
+        // The timers begin anew.
         connection.timers.has_responded = true;
         Ok(connection)
     }
@@ -60,7 +61,7 @@ fn peer_bytes(peer: Option<IpAddr>) -> Vec<u8> {
     }
 }
 
-/// The address, and the rest.
+/// Returns the address, and the rest of the bytes.
 fn parse_peer(bytes: &[u8]) -> Option<(Option<IpAddr>, &[u8])> {
     let (&length, rest) = bytes.split_first()?;
     match length {
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn a_state_that_is_cut_off_is_refused() {
         for bytes in [&b""[..], &[4, 1, 2, 3], &[16], &[5, 1, 2, 3, 4, 5]] {
             assert_eq!(parse_peer(bytes), None);
         }

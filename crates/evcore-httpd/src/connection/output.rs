@@ -5,17 +5,17 @@ use std::mem;
 use super::Abort;
 use crate::shared::Shared;
 
-/// The responses of a connection. They are made in the buffer that all connections share; what the stream
-/// does not take at once is kept here.
+/// The responses of a connection. They are made in the buffer that all connections share; bytes
+/// that the stream does not take at once are kept here.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// `None`, without memory, if the stream has taken all.
+    /// `None`, without memory, if the stream has taken all bytes.
     kept: Option<Box<Kept>>,
     /// Body memory held by the responses, in bytes.
     pub(super) room: usize,
 }
 
-/// Bytes of responses; those from `sent` on are not sent.
+/// Bytes of responses. The bytes from `sent` on are not sent.
 #[derive(Debug, Default)]
 struct Kept {
     bytes: Vec<u8>,
@@ -23,19 +23,19 @@ struct Kept {
 }
 
 impl Output {
-    /// Returns whether there is something to send, here or in the shared buffer.
+    /// Returns whether bytes wait to be sent, here or in the shared buffer.
     #[inline]
     pub(super) fn is_pending(&self, shared: &Shared) -> bool {
         self.kept.is_some() || !shared.output.is_empty()
     }
 
-    /// Returns whether there is something to send here.
+    /// Returns whether bytes wait here to be sent.
     #[inline]
     pub(super) fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Returns the bytes to send next. Something is pending.
+    /// Returns the bytes to send next. At least one byte must be pending.
     #[inline]
     pub(super) fn bytes<'a>(&'a mut self, shared: &'a mut Shared) -> Result<&'a [u8], Abort> {
         if self.is_kept() {
@@ -47,7 +47,7 @@ impl Output {
         })
     }
 
-    /// The stream took the first `n` bytes.
+    /// Removes the first `n` bytes, which the stream took.
     #[inline]
     pub(super) fn advance(&mut self, n: usize, shared: &mut Shared) -> Result<(), Abort> {
         match &mut self.kept {

@@ -9,8 +9,8 @@ use crate::{
 
 /// The longest part of a file that shares its first packet with the head.
 ///
-/// A longer one needs several packets anyway. Behind the head each of them would begin in the middle of
-/// a page of the file, which costs the kernel a fifth more than the whole pages do.
+/// A longer file needs several packets anyway. Behind the head each packet would begin in the
+/// middle of a page of the file, which costs the kernel a fifth more than whole pages do.
 const MAX_JOINED_BYTES: u64 = 32 * 1024;
 
 static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
@@ -32,15 +32,15 @@ pub(super) enum Piece<'a> {
     File {
         file: &'a Arc<OpenFile>,
         offset: u64,
-        /// It does not reach beyond a chunk.
+        /// The number of bytes. They do not reach beyond a chunk.
         count: u64,
-        /// It was just read from the disk.
+        /// True if the piece was just read from the disk.
         was_read: bool,
     },
 }
 
 impl Payload {
-    /// This many bytes of `/bytes`.
+    /// Creates the payload of `/bytes/N`.
     pub(super) fn repeated(length: u64) -> Self {
         Self {
             left: length,
@@ -48,7 +48,7 @@ impl Payload {
         }
     }
 
-    /// A part of a file.
+    /// Creates the payload of a part of a file.
     pub(super) fn of(part: Part) -> Self {
         Self {
             left: part.length,
@@ -63,19 +63,19 @@ impl Payload {
         self.left > 0
     }
 
-    /// Returns whether it is a file so short that the packets of the head and of the file are
-    /// joined.
+    /// Returns whether the payload is a short file, whose first packet is joined with that of the
+    /// head.
     #[inline]
     pub(super) fn is_short_file(&self) -> bool {
         self.file.is_some() && self.left <= MAX_JOINED_BYTES
     }
 
-    /// Returns whether the disk has not read what comes next.
+    /// Returns whether the disk has not read the next piece.
     pub(super) fn waits_for_disk(&self) -> bool {
         matches!(self.disk_read, DiskRead::Waiting | DiskRead::Running)
     }
 
-    /// Returns the part to send next. Something is pending.
+    /// Returns the part to send next. At least one byte must be pending.
     #[inline]
     pub(super) fn piece(&mut self) -> Piece<'_> {
         let was_read = std::mem::take(&mut self.disk_read) == DiskRead::Done;
@@ -96,7 +96,7 @@ impl Payload {
         }
     }
 
-    /// The stream took the first `n` bytes.
+    /// Removes the first `n` bytes, which the stream took.
     #[inline]
     pub(super) fn advance(&mut self, n: u64) {
         self.left -= n;

@@ -9,21 +9,23 @@ use crate::{files::OpenFile, timers::Change};
 pub enum Task<'a> {
     /// Send these bytes. `handle_sent` or `handle_blocked` follows.
     Send(&'a [u8]),
-    /// Send these bytes in such a way that a file follows in the same packet. Then as for `Send`.
+    /// Send these bytes in such a way that a file follows in the same packet. The same calls follow
+    /// as for `Send`.
     SendMore(&'a [u8]),
-    /// Send these bytes of a file. Then as for `Send`; or `handle_disk_read` if a thread reads them
-    /// first.
+    /// Send these bytes of a file. The same calls follow as for `Send`, or `handle_disk_read` if a
+    /// thread reads the bytes first.
     SendFile {
         file: &'a Arc<OpenFile>,
         offset: u64,
         count: u64,
-        /// A thread has just read them. A second look could repeat that for ever if memory is short.
+        /// True if a thread has just read the bytes. A second look could repeat that for ever if
+        /// memory is short.
         was_read: bool,
     },
-    /// Receive, and then `handle_input`. At the client's end, close.
+    /// Receive, and then call `handle_input`. At the client's end, close the stream.
     Receive,
-    /// The client has everything. Shut the write side down, and then `handle_shut_down`. If it does not
-    /// linger and the stream is drained, close instead.
+    /// The client has everything. Shut the write side down, and then call `handle_shut_down`. If
+    /// `lingers` is false and the stream is drained, close the stream instead.
     Finish { lingers: bool },
     /// Do nothing: a timer, body memory or the disk comes next.
     Wait,
@@ -32,9 +34,9 @@ pub enum Task<'a> {
 /// The changes for the loop.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Of the timer [`RECEIVE`].
+    /// The change of the timer [`RECEIVE`].
     pub receive: Change,
-    /// Of the timer [`SEND`](crate::timers::SEND).
+    /// The change of the timer [`SEND`](crate::timers::SEND).
     pub send: Change,
     /// True if the loop may evict the connection; `None` if that has not changed.
     pub is_idle: Option<bool>,
@@ -51,7 +53,8 @@ pub enum Expiry {
     Close,
 }
 
-/// The connection has to be closed at once: it needs memory that there is not, or the client does not end.
+/// A reason to close the connection at once: the memory that it needs is not available, or the
+/// client does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort;
 

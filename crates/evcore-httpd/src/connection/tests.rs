@@ -1,4 +1,5 @@
-//! Tests of the connection on bytes, in every state that a client can cause. The loop has its timers.
+//! Tests of the connection on bytes, in every state that a client can cause. A loop runs the
+//! timers.
 
 mod any_client;
 mod stops;
@@ -24,7 +25,7 @@ use crate::{
 /// The most bytes that are received at once.
 const INPUT_BYTES: usize = 32 * 1024;
 
-/// The connection is to be closed.
+/// The order to close the connection.
 #[derive(Debug)]
 struct Close;
 
@@ -37,13 +38,13 @@ impl From<Abort> for Close {
 /// The client, and the two directions of its stream.
 #[derive(Debug, Default)]
 struct Client {
-    /// Sent by the client, and not yet received by the server.
+    /// The bytes that the client has sent and the server has not received.
     sent: Vec<u8>,
     has_ended: bool,
     /// Number of bytes that the client takes before the stream blocks.
     room: usize,
     taken: Vec<u8>,
-    /// The kernel still has a part of what was taken.
+    /// True if the kernel still has a part of the bytes that it took.
     is_slow: bool,
 }
 
@@ -60,7 +61,7 @@ struct Fixture {
     /// The memory that the bodies of other connections hold.
     of_others: usize,
     client: Client,
-    /// `None` once it is closed.
+    /// `None` once the connection is closed.
     connection: Option<Connection>,
     _socket: UnixDatagram,
 }
@@ -70,8 +71,8 @@ impl Fixture {
         let time = ManualTimeSource::new();
         let clock = Clock::with_source(time.clone());
         let mut ev = EventLoop::builder().clock(clock).build().expect("a poller");
-        // Never readable: the tests move the bytes. It is watched because only a watched token can be
-        // idle.
+        // The socket is never readable: the tests move the bytes. It is watched because only a
+        // watched token can be idle.
         let socket = UnixDatagram::unbound().expect("a descriptor");
         let added = ev.add(&socket, Interest::READ, Mode::Edge);
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
@@ -96,7 +97,7 @@ impl Fixture {
         fixture
     }
 
-    /// Calls a handler of the connection, and does what it returns. `None`: moves bytes.
+    /// Calls a handler of the connection, and does what it returns. Without a handler, moves bytes.
     fn step(
         &mut self,
         handle: impl FnOnce(&mut Connection, &mut Cx<'_>) -> Result<Option<Changes>, Close>,
@@ -146,40 +147,40 @@ impl Fixture {
         self.ev.remove(self.token);
     }
 
-    /// The client sends.
+    /// Lets the client send `bytes`.
     fn send(&mut self, bytes: &str) {
         self.client.sent.extend_from_slice(bytes.as_bytes());
         self.proceed();
     }
 
-    /// The client takes up to `n` more bytes.
+    /// Lets the client take up to `n` more bytes.
     fn receive(&mut self, n: usize) {
         self.client.room += n;
         self.proceed();
     }
 
-    /// The client shuts down its write side.
+    /// Lets the client shut down its write side.
     fn shut_down(&mut self) {
         self.client.has_ended = true;
         self.proceed();
     }
 
-    /// The worker begins to stop.
+    /// Lets the worker begin to stop.
     fn stop(&mut self) {
         self.shared.stopping = true;
         self.ev.shutdown(Duration::from_secs(3600));
         self.advance(Duration::ZERO);
     }
 
-    /// The loop evicts the connection if it is idle, because its slot is needed.
+    /// Lets the loop evict the connection if it is idle, because its slot is needed.
     fn evict(&mut self) {
-        // As the loop does before it evicts.
+        // The loop does the same before it evicts.
         if self.ev.set_busy(self.token) {
             self.on_evict();
         }
     }
 
-    /// As `Session::on_evict`.
+    /// Does the same as `Session::on_evict`.
     fn on_evict(&mut self) {
         self.step(|_, _| Ok(None));
         let is_idle = self.connection.as_ref().is_some_and(Connection::is_idle);
@@ -193,12 +194,12 @@ impl Fixture {
         self.verify();
     }
 
-    /// The bodies of other connections hold `room` bytes, or as many as are available.
+    /// Lets the bodies of other connections hold `room` bytes, or as many as are available.
     fn others_hold(&mut self, room: usize) {
         self.shared.bodies.release(self.of_others);
         self.of_others = room.min(BODIES - self.shared.bodies.reserved());
         assert!(self.shared.bodies.reserve(self.of_others));
-        // As the server does.
+        // The server does the same.
         while let Some(token) = self.shared.bodies.admit_next() {
             assert_eq!(token, self.token);
             let connection = self.connection.as_mut().expect("it waits, so it is open");
@@ -207,7 +208,7 @@ impl Fixture {
         self.proceed();
     }
 
-    /// The bytes that the client has received, as text.
+    /// Takes the bytes that the client has received, as text.
     fn taken(&self) -> String {
         String::from_utf8_lossy(&self.client.taken).into_owned()
     }
@@ -227,7 +228,7 @@ impl Fixture {
         }
     }
 
-    /// Expires a timer, if it is armed. Returns whether it was.
+    /// Expires a timer, if it is armed. Returns whether it was armed.
     fn expire(&mut self, timer: Timer) -> bool {
         let armed = self.ev.disarm(self.token, timer);
         if armed {
@@ -236,7 +237,7 @@ impl Fixture {
         armed
     }
 
-    /// As `Session::on_timer`.
+    /// Does the same as `Session::on_timer`.
     fn on_timer(&mut self, timer: Timer) {
         let mut is_evicted = false;
         self.step(|connection, cx| match connection.handle_timer(timer, cx) {
@@ -278,7 +279,7 @@ impl Fixture {
             counts.reading + counts.writing + counts.waiting,
             counts.active
         );
-        // A stopping worker may wait for one more request: the loop would evict what is idle.
+        // A stopping worker may wait for one more request: the loop would evict an idle connection.
         let is_idle = self.ev.is_idle(self.token);
         assert_eq!(
             is_idle,
@@ -456,7 +457,7 @@ fn a_body_releases_its_memory_however_it_ends() {
             fixture.others_hold(others);
             fixture.send(&post(3).replace("Content-Length: 3", "Transfer-Encoding: chunked"));
             end(&mut fixture);
-            // Ends the lingering after an error.
+            // The timer ends the lingering after an error.
             fixture.expire(RECEIVE);
             fixture.others_hold(0);
             fixture.shut_down();

@@ -1,11 +1,11 @@
 //! Files that are kept open for the next request (after nginx's `open_file_cache`).
 //!
-//! A file is served from here for a second after it was opened; then its name is opened again. So a
-//! file that was replaced or removed is served as it was for at most a second. A file that is
-//! changed in place is served with its present bytes. For at most a second it has the old length,
-//! tag and date. Errors are not kept. The number of files is limited: the one that was used least
-//! recently makes room. A file that is not used for a while is closed by `close_unused`, so that
-//! the disk space of a removed file becomes free.
+//! The cache serves a file for a second after it was opened; then its name is opened again. So a
+//! file that was replaced or removed is served for at most a second more. A file that is changed in
+//! place is served with its present bytes, but for at most a second with the old length, tag and
+//! date. Errors are not kept. The number of files is limited: the one that was used least recently
+//! makes room. A file that is not used for a while is closed by `close_unused`, so that the disk
+//! space of a removed file becomes free.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use evcore::token::{LruList, Table, Token};
 
 use super::OpenFile;
 
-/// Time that a file is served after it was opened, in milliseconds.
+/// The time for which a file is served after it was opened, in milliseconds.
 const VALID_MS: u64 = 1000;
 
 /// Open files by their names.
@@ -35,7 +35,7 @@ struct Entry {
 }
 
 impl OpenFiles {
-    /// Creates an empty cache of at most `limit` files; 0: it keeps none.
+    /// Creates an empty cache of at most `limit` files; with 0 it keeps none.
     pub fn new(limit: u32) -> Self {
         Self {
             by_name: HashMap::new(),
@@ -44,7 +44,8 @@ impl OpenFiles {
         }
     }
 
-    /// Returns the file with this name, if it is here and was opened within the last second.
+    /// Returns the file with this name, if the cache has it and it was opened within the last
+    /// second.
     pub fn get(&mut self, name: &[u8], now_ms: u64) -> Option<Arc<OpenFile>> {
         let token = *self.by_name.get(name)?;
         let entry = self.table.get_mut(token)?;
@@ -69,14 +70,14 @@ impl OpenFiles {
             opened_ms: now_ms,
             used_ms: now_ms,
         };
-        // It is full only if its limit is 0.
+        // The table is full only if its limit is 0.
         if let Ok(token) = self.table.insert(entry) {
             self.order.touch(token.index());
             self.by_name.insert(name, token);
         }
     }
 
-    /// Removes the file with this name, if it is here.
+    /// Removes the file with this name, if the cache has it.
     pub fn remove(&mut self, name: &[u8]) {
         if let Some(token) = self.by_name.remove(name) {
             self.order.remove(token.index());
@@ -84,7 +85,7 @@ impl OpenFiles {
         }
     }
 
-    /// Removes all files. Returns whether there were any.
+    /// Removes all files. Returns whether the cache had any.
     pub fn clear(&mut self) -> bool {
         let had_some = !self.is_empty();
         while self.remove_oldest() {}
@@ -101,7 +102,7 @@ impl OpenFiles {
         }
     }
 
-    /// Returns whether no file is here.
+    /// Returns whether the cache has no file.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

@@ -7,7 +7,7 @@ use super::fields::Fields;
 /// The decision of a request's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Respond as if there were none.
+    /// Respond as if the request had no conditions.
     Proceed,
     /// `304`.
     NotModified,
@@ -17,8 +17,8 @@ pub enum Verdict {
 
 /// Evaluates the conditions in the order of RFC 9110, section 13.2.2.
 ///
-/// `etag` is strong, and has its quotes. `modified` is in Unix seconds; without it, conditions on the
-/// date are ignored. So is a date that cannot be parsed.
+/// `etag` is strong, and has its quotes. `modified` is in Unix seconds; without it, conditions on
+/// the date are ignored. A date that cannot be parsed is ignored too.
 pub fn evaluate(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> Verdict {
     let is_unmodified_since = |date: Option<&[u8]>| Some(modified? <= unix_seconds(date?)?);
     let may_proceed = if fields.if_match.is_empty() {
@@ -41,15 +41,16 @@ pub fn evaluate(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> Verdi
     }
 }
 
-/// Returns whether `Range` may be used: there is no `If-Range`, or it names the file as it is.
+/// Returns whether `Range` may be used: the request has no `If-Range`, or it names the present
+/// file.
 ///
-/// A date has to be the date of the file exactly. Whether the file changed twice within that second
-/// is not known; an entity tag is safer.
+/// A date has to be exactly the date of the file. The file may have changed twice within that
+/// second, so an entity tag is safer.
 pub fn range_applies(fields: &Fields<'_>, etag: &str, modified: Option<u64>) -> bool {
     let Some(value) = fields.if_range() else {
         return true;
     };
-    // One tag or one date, not a list. The tag of the file is strong.
+    // The value is one tag or one date, not a list. The tag of the file is strong.
     let value = value.trim_ascii();
     value == etag.as_bytes() || (modified.is_some() && unix_seconds(value) == modified)
 }
@@ -75,7 +76,7 @@ impl Tag<'_> {
         self.0.starts_with(b"\"")
     }
 
-    /// The weak comparison.
+    /// Compares weakly.
     fn is(&self, etag: &str) -> bool {
         self.0.strip_prefix(b"W/").unwrap_or(self.0) == etag.as_bytes()
     }
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_are_none_are_ignored() {
+    fn malformed_dates_are_ignored() {
         for date in [
             "",
             "0",
@@ -245,7 +246,7 @@ mod tests {
             ("W/\"a,b\"", false),
             ("\"x\"", false),
             ("*", false),
-            // It is one tag, not a list.
+            // This is one tag, not a list.
             ("\"a,b\", \"a,b\"", false),
             ("\"a,b\", \"x\"", false),
             ("\"a,b\",", false),

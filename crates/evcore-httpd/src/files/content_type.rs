@@ -2,7 +2,7 @@
 
 use mime_guess::MimeGuess;
 
-/// For a name without a known extension.
+/// The media type of a name without a known extension.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of a name. The case of the extension does not matter.

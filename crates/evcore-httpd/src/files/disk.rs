@@ -2,18 +2,18 @@
 //!
 //! Before a chunk of a file is sent, the first and the last byte of the chunk are read without
 //! waiting (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread
-//! of a pool reads the chunk first, so that the kernel keeps it in memory. Which chunks were found
-//! in memory is remembered while the file is open, at most a second for a file that is kept for
-//! later requests; so the look costs little. A look at a part of a chunk, as a range needs it, is
-//! not remembered, because it shows nothing of the rest.
+//! of a pool reads the chunk first, so that the kernel keeps it in memory. The chunks that were
+//! found in memory are remembered while the file is open, so the look costs little. For a file that
+//! is kept for later requests, that is at most a second. A look at a part of a chunk, as a range
+//! needs it, is not remembered, because it shows nothing about the rest.
 //!
 //! If as many chunks as the queue holds wait for a thread, further connections wait for a place in it. A
 //! chunk whose connection is gone is not read.
 //!
-//! It remains possible that the loop waits for the disk: if memory is so short that the kernel drops a
-//! chunk between the look and the sending, or the middle of a chunk alone; for the directories of a
-//! name that is opened, which are small and stay in memory; on file systems that cannot read without
-//! waiting, and on systems other than Linux.
+//! The loop may still wait for the disk in some cases. Memory may be short, and the kernel drop a
+//! chunk, or only its middle, between the look and the sending. The directories of a name that is
+//! opened are read by the loop, but they are small and stay in memory. Some file systems cannot
+//! read without waiting, and systems other than Linux have no such call.
 
 use std::{
     collections::VecDeque,
@@ -40,7 +40,7 @@ pub const THREADS: usize = 4;
 /// reserves for it.
 const THREAD_BYTES: usize = (2 + 64) * 1024 * 1024;
 
-/// The time before threads that could not start are tried again, in milliseconds.
+/// The time until the next attempt to start threads that could not start, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
 /// The size of a thread's read.
@@ -50,7 +50,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// their results. Further connections wait.
 const MAX_READS: usize = 64;
 
-/// A chunk's bit; `None` beyond those that are remembered.
+/// A chunk's bit; `None` for a chunk that is not among the first 64.
 fn bit_of(offset: u64) -> Option<u64> {
     1_u64.checked_shl(u32::try_from(offset / CHUNK_BYTES).ok()?)
 }
@@ -60,20 +60,18 @@ pub fn left_in_chunk(offset: u64) -> u64 {
     CHUNK_BYTES - offset % CHUNK_BYTES
 }
 
-/// Returns whether these bytes of a file are a whole chunk, or the whole of what the file has of
-/// its last one.
+/// Returns whether these bytes of a file are a whole chunk, or the whole of its shorter last one.
 fn covers_chunk(offset: u64, count: u64, size: u64) -> bool {
     let end = offset + count;
     offset % CHUNK_BYTES == 0 && (end % CHUNK_BYTES == 0 || end == size)
 }
 
-/// The chunks of a file that were found in memory, of the first 64.
+/// The chunks that were found in memory, among the first 64 of a file.
 #[derive(Debug, Default)]
 pub struct ChunksInMemory(AtomicU64);
 
 impl OpenFile {
-    /// Returns whether these bytes of one chunk can be sent without waiting for the disk, as far as
-    /// that is known.
+    /// Returns whether these bytes of one chunk can probably be sent without waiting for the disk.
     pub fn is_in_memory(&self, offset: u64, count: u64) -> bool {
         let (known, bit) = (&self.in_memory.0, bit_of(offset).unwrap_or(0));
         if known.load(Relaxed) & bit != 0 {
@@ -133,7 +131,7 @@ fn can_read_now(file: &OpenFile, offset: u64) -> bool {
     let mut byte = [0];
     let mut buffers = [IoSliceMut::new(&mut byte)];
     let read = preadv2(&file.file, &mut buffers, offset, ReadWriteFlags::NOWAIT);
-    // Any other error: it is not known, or the file cannot be read.
+    // After any other error the answer is not known, or the file cannot be read.
     read != Err(Errno::AGAIN)
 }
 
@@ -146,13 +144,14 @@ fn can_read_now(_file: &OpenFile, _offset: u64) -> bool {
 #[derive(Debug, Default)]
 pub struct DiskReads {
     pool: Option<Pool<Token, ()>>,
-    /// When threads may be started, in milliseconds of the loop's clock: some time after a failure.
+    /// The time from which threads may be started, in milliseconds of the loop's clock. After a
+    /// failure it lies ahead.
     starts_at_ms: u64,
     /// The connections whose piece is in the pool. A job does not own its piece: if the piece is no
     /// longer here, the job does nothing, and no file stays open for it.
     submitted: Vec<(Token, Arc<Piece>)>,
     /// The connections for which the pool had no room, in order of arrival.
-    // Invariant: if there are some, the pool is full, and its next result makes room.
+    // Invariant: if connections wait, the pool is full, and its next result makes room.
     waiting: VecDeque<Token>,
 }
 
@@ -174,7 +173,7 @@ impl DiskReads {
             self.start(ev.clock().monotonic_ms(), headroom, start);
         }
         let Some(pool) = &mut self.pool else {
-            // The loop reads by sending.
+            // The loop then reads when it sends.
             return DiskRead::None;
         };
         let piece = Arc::new(Piece {
@@ -311,7 +310,7 @@ mod tests {
         assert_eq!(reads.next_waiting(), None, "the result is not taken");
         assert_eq!(reads.next_done(), Some(first));
         assert_eq!(reads.next_done(), None);
-        // The chunk of the one is in memory by now, so the other gets the place.
+        // The chunk of one of them is in memory by now, so the other one gets the place.
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
         assert_eq!(

@@ -1,7 +1,7 @@
-//! The header fields of a request that decide what is sent of a file.
+//! The header fields of a request that choose the part of a file to send.
 //!
-//! They are read from the bytes of the head, a second time: so requests for other routes do nothing
-//! for them.
+//! They are read from the bytes of the head, a second time. So they cost requests for other routes
+//! nothing.
 
 use crate::request::MAX_HEADERS;
 
@@ -21,10 +21,10 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a head that was parsed before, so it fails for no request.
+    /// Reads a head that was parsed before. So this does not fail for any request.
     ///
-    /// The version in the request line is not looked at: the parser takes only some of those that the
-    /// server accepts.
+    /// The version in the request line is skipped, because the parser takes only some of the
+    /// versions that the server accepts.
     pub fn parse(head: &'a [u8]) -> Option<Self> {
         let start = head
             .iter()
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         single(&self.if_unmodified_since)
     }
 
-    /// `If-Range`: `None` without it. Several are an empty one, which is never true.
+    /// `If-Range`; `None` without it. Several lines count as an empty one, which is never true.
     pub fn if_range(&self) -> Option<&'a [u8]> {
         let has_one = !self.if_range.is_empty();
         has_one.then(|| single(&self.if_range).unwrap_or_default())

@@ -29,7 +29,7 @@ impl Files {
         }
         out.extend_from_slice(file.validators.as_bytes());
         let length = match (status, selection) {
-            // It has no length: it has no body, whatever follows.
+            // This response has no length, because it never has a body.
             (Status::NotModified, _) => {
                 write_end(out, version, keep_alive);
                 return 0;
@@ -70,7 +70,8 @@ pub fn write_redirect(
 ) {
     let query = target.find('?').map_or("", |at| &target[at..]);
     write_start(out, Status::MovedPermanently, clock.http_date());
-    // Not in absolute form: behind a proxy the server has another name for the client.
+    // The target is not in absolute form, because behind a proxy the client knows the server by
+    // another name.
     for part in [
         "\r\nLocation: ",
         path_of(target),

@@ -17,27 +17,28 @@ use super::{content_type::content_type, disk::ChunksInMemory};
 /// The last second that an HTTP date can name.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// An open regular file. Its length, tag and date are those of when it was opened; its bytes are those
-/// of when they are sent.
+/// An open regular file. Its length, tag and date are from the time when it was opened; its bytes
+/// are from the time when they are sent.
 #[derive(Debug)]
 pub struct OpenFile {
     pub(super) file: File,
     pub(super) in_memory: ChunksInMemory,
-    /// In bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// When it was modified, in Unix seconds; `None` if that is not in the past, as far as a date can
-    /// name it.
+    /// The time of its modification, in Unix seconds; `None` if that is not in the past, or if no
+    /// date can name it.
     pub modified: Option<u64>,
     /// The entity tag with its quotes.
     pub etag: String,
     pub content_type: &'static str,
-    /// The lines of a head that are the same in each response with this file. Each begins with the end
-    /// of the line before.
+    /// The lines of a head that are the same in each response with this file. Each line begins with
+    /// the end of the line before.
     pub validators: String,
 }
 
 impl OpenFile {
-    /// Takes what was opened by this name, at a time in Unix seconds. `None` if it is a directory.
+    /// Takes a descriptor that was opened by this name, at a time in Unix seconds. Returns `None`
+    /// if it is a directory.
     ///
     /// # Errors
     ///
@@ -74,16 +75,17 @@ impl AsFd for OpenFile {
     }
 }
 
-/// It is made of the time of the last modification and the size, as in nginx. The time has its
-/// nanoseconds, so the tag also changes if a file of the same size is written again within a
+/// The tag is made of the time of the last modification and the size, as in nginx. Because the time
+/// has nanoseconds, the tag also changes if a file of the same size is written again within a
 /// second.
 fn etag(seconds: i64, nanoseconds: i64, size: u64) -> String {
     format!("\"{seconds:x}.{nanoseconds:x}-{size:x}\"")
 }
 
-/// A date later than the date of the response would be against RFC 9110, section 8.8.2.1.
+/// RFC 9110, section 8.8.2.1, forbids a date later than that of the response.
 fn validators(etag: &str, modified: Option<i64>) -> String {
-    // A browser takes the content for what `Content-Type` names, not for what it looks like.
+    // With `nosniff`, a browser takes the type of the content from `Content-Type`, not from the
+    // content.
     let mut lines =
         format!("\r\nX-Content-Type-Options: nosniff\r\nAccept-Ranges: bytes\r\nETag: {etag}");
     if let Some(seconds) = modified {

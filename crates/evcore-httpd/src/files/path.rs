@@ -1,7 +1,7 @@
-//! From the path of a target to the name of a file.
+//! Turns the path of a target into the name of a file.
 //!
 //! A name is relative to the root and has no `.`, no `..` and no empty component, so that each file
-//! has one name. What has no name is answered with `404`:
+//! has one name. A path without such a name is answered with `404`:
 //!
 //! - `.` and `..`, plain or encoded (`%2e`), because a client resolves them before it sends them;
 //! - an empty component, as in `a//b`, and so an absolute name, as in `/files//etc/passwd`;
@@ -11,7 +11,8 @@
 //! A target is decoded once: `%252e` is the name `%2e`. Backslashes, trailing dots and all other bytes
 //! are a part of the name. A name that is too long for the system does not exist.
 
-/// Decodes the path of a target, without the route, into `name`. Returns whether it is a name.
+/// Decodes the path of a target, without the route, into `name`. Returns whether the result is a
+/// name.
 ///
 /// A name that is empty or ends with `/` names a directory.
 pub fn decode(encoded: &[u8], name: &mut Vec<u8>) -> bool {

@@ -1,30 +1,30 @@
 //! The range of a request (RFC 9110, section 14).
 //!
-//! One range is served. Several ranges in one request are ignored, as the RFC allows. Each would
-//! cost the server a part of its own, and hardly a client uses them. So are ranges that do not
-//! parse, and units other than bytes.
+//! One range is served. Several ranges in one request are ignored, as the RFC allows, because each
+//! would cost the server a part of its own, and few clients use them. Ranges that do not parse, and
+//! units other than bytes, are ignored too.
 
 use std::ops::Range;
 
 /// The part of a file to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All of it.
+    /// The whole file.
     Whole,
-    /// Not empty, and within the file.
+    /// A part that is not empty, and lies within the file.
     Part(Range<u64>),
     /// The range begins behind the end of the file: `416`.
     Unsatisfiable,
 }
 
-/// Selects what the value of `Range` names of a file of this size.
+/// Selects the part of a file of this size that the value of `Range` names.
 pub fn select(value: Option<&[u8]>, size: u64) -> Selection {
     value
         .and_then(|value| select_one(value, size))
         .unwrap_or(Selection::Whole)
 }
 
-/// `None` if the value is not one range.
+/// Returns `None` if the value is not one range.
 fn select_one(value: &[u8], size: u64) -> Option<Selection> {
     let (unit, range) = split(value, b'=')?;
     if !unit.eq_ignore_ascii_case(b"bytes") {
@@ -51,7 +51,7 @@ fn select_one(value: &[u8], size: u64) -> Option<Selection> {
     })
 }
 
-/// The last `length` bytes. Of an empty file that is the whole, which has no range.
+/// Selects the last `length` bytes. An empty file is selected as a whole, because it has no range.
 fn select_suffix(length: u64, size: u64) -> Selection {
     match (length, size) {
         (0, _) => Selection::Unsatisfiable,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_range_is_ignored() {
+    fn a_value_other_than_one_range_is_ignored() {
         let many = format!("bytes={}0-1", "0-1,".repeat(500));
         for value in [
             "",

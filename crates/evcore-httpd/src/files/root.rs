@@ -6,8 +6,8 @@
 //! or a sandbox refuses `openat2`, `walk` opens one component after another. It follows no symbolic
 //! link at all.
 //!
-//! A FIFO or a device is opened for a moment, without waiting for it, since only what is open can be
-//! looked at without a race.
+//! A FIFO or a device is opened for a moment, without waiting for it, since only an open file can
+//! be examined without a race.
 
 use std::{os::fd::OwnedFd, path::Path};
 
@@ -18,14 +18,15 @@ use rustix::{
 
 use super::walk;
 
-/// How a file is opened. A FIFO does not wait for a writer, and a terminal does not become that of the
-/// server.
+/// The flags to open a file. The open does not wait for a FIFO's writer, and a terminal does not
+/// become that of the server.
 pub const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// How a directory is opened to open others in it. It needs no permission to list it.
+/// The flags to open a directory in order to open others in it. This needs no permission to list
+/// it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -55,22 +56,22 @@ impl Root {
         })
     }
 
-    /// The same directory without the kernel's help.
+    /// Returns the same directory, whose names are resolved without the kernel's help.
     #[cfg(test)]
     pub fn walked(mut self) -> Self {
         self.is_resolved_by_kernel = false;
         self
     }
 
-    /// Opens what has this name, to read it. It may be anything that can be opened. A directory may be
-    /// one that cannot be read.
+    /// Opens the file of this name, to read it. It may be of any kind. A directory is opened even
+    /// if it cannot be read.
     ///
     /// # Errors
     ///
     /// The errors of `openat2`.
     pub fn open_file(&self, name: &[u8]) -> io::Result<OwnedFd> {
         match self.open_with(name, FILE_FLAGS) {
-            // A directory that may be searched but not listed has files all the same.
+            // A directory that may be searched but not listed can still have files to serve.
             Err(Errno::ACCESS) => self
                 .open_with(name, DIRECTORY_FLAGS)
                 .map_err(|_| Errno::ACCESS),
@@ -98,10 +99,10 @@ mod kernel {
 
     use super::DIRECTORY_FLAGS;
 
-    /// Number of times that a name is resolved again because something was renamed meanwhile.
+    /// The number of times that a name is resolved again because of a rename meanwhile.
     const ATTEMPTS: u32 = 8;
 
-    /// A link of `/proc`, beneath the root by a mount, names anything.
+    /// A link of `/proc`, which a mount may put beneath the root, can lead anywhere.
     const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
     /// Sandboxes refuse an unknown system call by EPERM or by ENOSYS.
@@ -112,7 +113,7 @@ mod kernel {
     pub fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
         for _ in 1..ATTEMPTS {
             match open(dir, name, flags) {
-                // The kernel cannot exclude that a rename led outside.
+                // A rename may have led outside, as far as the kernel can tell.
                 Err(Errno::AGAIN) => {}
                 opened => return opened,
             }

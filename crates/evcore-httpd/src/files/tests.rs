@@ -24,7 +24,7 @@ enum Node {
     Link(String),
 }
 
-/// A real tree, and what it has by absolute path. The root is its directory `top`.
+/// A real tree, and its nodes by absolute path. The root is its directory `top`.
 struct Tree {
     scratch: Scratch,
     nodes: BTreeMap<Vec<String>, Node>,
@@ -89,8 +89,8 @@ impl Tree {
         files
     }
 
-    /// The content of the file that a path names by the rules of `path` and `root`; `None`: it names
-    /// none. `left` limits the symbolic links; 0: none is followed.
+    /// The content of the file that a path names by the rules of `path` and `root`; `None` if it
+    /// names none. `left` limits the symbolic links; with 0, none is followed.
     fn resolve(&self, path: &str, left: u32) -> Option<&str> {
         let names = split(path);
         if names
@@ -176,7 +176,7 @@ fn decode(encoded: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// A component, of the tree or hostile, with some of its bytes encoded.
+/// A component of a path, from the tree or hostile, with some of its bytes encoded.
 fn component() -> impl Strategy<Value = String> {
     let names = TREE.iter().flat_map(|entry| {
         let name = entry.split(" -> ").next().unwrap_or_default();
@@ -232,7 +232,7 @@ proptest! {
             for path in &paths {
                 let path = path.join("/");
                 let expected = decode(&path).and_then(|path| tree.resolve(&path, links));
-                // Two times, since the second may come from the cache.
+                // The second time, the file may come from the cache.
                 for _ in 0..2 {
                     let found = content(&mut files, &format!("/files/{path}"));
                     prop_assert_eq!(found.as_deref(), expected, "{}", path);

@@ -1,4 +1,4 @@
-//! Opening a name beneath a directory, one component after another.
+//! Opens a name beneath a directory, one component after another.
 //!
 //! Each component is opened in the directory before it, and a symbolic link is refused. A name without
 //! `..` cannot leave the directory then, whatever is renamed meanwhile.
@@ -12,12 +12,12 @@ use rustix::{
 
 use super::root::DIRECTORY_FLAGS;
 
-/// Opens what has this name, with these flags. It holds one descriptor more while it walks.
+/// Opens the file of this name, with these flags. Holds one descriptor more while it walks.
 pub fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let mut components = name.split(|byte| *byte == b'/').peekable();
     let mut at: Option<OwnedFd> = None;
     while let Some(component) = components.next() {
-        // The callers' names have none of these; on its own, this function relies on no caller.
+        // The callers' names have none of these. This function does not rely on that.
         if matches!(component, b"" | b"." | b"..") {
             return Err(Errno::NOENT);
         }

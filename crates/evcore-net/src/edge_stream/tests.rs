@@ -12,7 +12,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// Takes at most `wanted` of what is left.
+    /// Takes at most `wanted` of the bytes or places that are left.
     fn take(&self, left: &Cell<usize>, wanted: usize) -> io::Result<usize> {
         self.calls.set(self.calls.get() + 1);
         let taken = left.get().min(wanted);
@@ -42,7 +42,7 @@ impl Transport for Fake {
     }
 }
 
-/// Writes down what a stream asks for.
+/// A loop that records the calls of a stream.
 #[derive(Default)]
 struct Loop {
     turn: u64,
@@ -66,7 +66,7 @@ impl EdgeLoop for Loop {
     }
 }
 
-/// A stream that is reported as ready, except that nothing ends.
+/// A stream that is reported as readable and writable, but not as ending.
 fn ready(data: usize, room: usize) -> (EdgeStream<Fake, u8>, Loop) {
     let (data, room) = (Cell::new(data), Cell::new(room));
     let fake = Fake {

@@ -13,7 +13,7 @@ use crate::loopback::{LOCALHOST, accept_one};
 use crate::socket_option::SocketOption;
 use crate::{ConnectOptions, Error, Listener, Stream};
 
-/// Both ends of a connection, each opened with the options: accepted, and connected.
+/// Both ends of a connection, the accepted and the connected one. Both have the options.
 fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2], Error> {
     let listener = Listener::builder().socket(options.clone()).bind(address)?;
     let connect = ConnectOptions::new().socket(options.clone());
@@ -21,7 +21,7 @@ fn both_ends(options: &SocketOptions, address: SocketAddr) -> Result<[Stream; 2]
     Ok([accept_one(&listener).0, client])
 }
 
-/// One option set, its row, and the value that the kernel then returns.
+/// Options with one set, its row, and the value that the kernel then returns.
 type Case = (SocketOptions, &'static SocketOption, i32);
 
 /// Every option whose value is a number, and that any user may set.
@@ -60,7 +60,7 @@ fn cases() -> [Case; 12] {
     ]
 }
 
-/// Every option whose value is a number, and that takes a privilege.
+/// Every option whose value is a number, and that needs a privilege.
 fn privileged_cases() -> [Case; 3] {
     let new = SocketOptions::new;
     [
@@ -96,7 +96,7 @@ fn assert_values(option: &SocketOption, streams: [Stream; 2], expected: i32) {
 fn options_reach_accepted_and_connected_sockets() {
     for (options, option, expected) in cases() {
         if option.name == MULTIPATH.name {
-            continue; // it has a test of its own
+            continue; // congestion control has a test of its own
         }
         match both_ends(&options, LOCALHOST) {
             Ok(streams) => assert_values(option, streams, expected),
@@ -290,7 +290,7 @@ fn every_option_is_refused_for_unix_sockets() {
 }
 
 #[test]
-fn the_longest_durations_and_the_largest_numbers_do_not_overflow() {
+fn the_greatest_durations_and_numbers_do_not_overflow() {
     let options = SocketOptions::new().keepalive(Duration::MAX);
     assert!(both_ends(&options, LOCALHOST).is_ok() || cfg!(target_os = "openbsd"));
     let options = SocketOptions::new().user_timeout(Duration::MAX);

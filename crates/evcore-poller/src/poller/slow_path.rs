@@ -1,5 +1,5 @@
-//! The slow path of a wait, before and after the backend's: refusals to report, a deadline to keep
-//! across signals, a wake behind a full buffer.
+//! The slow path of a wait, before and after the backend's wait: refusals to report, a deadline to
+//! keep across signals, and a wake behind a full buffer.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ impl Poller {
         }
     }
 
-    /// A wait that has refusals to report, and therefore returns at once.
+    /// Makes a wait that has refusals to report, and therefore returns at once.
     ///
     /// Refusals and ready descriptors take turns in coming first. Otherwise, if each wait had as many
     /// refusals as `events` has room, nothing else would ever be reported.
@@ -39,7 +39,7 @@ impl Poller {
         }
     }
 
-    /// Adds what is ready now, if there is room.
+    /// Adds ready descriptors without waiting, if there is room.
     fn add_ready(&mut self, events: &mut Events) {
         let before = events.len();
         if events.remaining() > 0 {
@@ -81,7 +81,7 @@ impl Poller {
 
     /// Ends a wait on epoll whose events cannot be returned as they are.
     ///
-    /// No timeout: a wait that has one and is continued begins in
+    /// It has no timeout, because a wait with one that may be continued begins in
     /// [`prepare_and_wait`](Self::prepare_and_wait).
     #[inline(never)] // so that the usual wait saves no registers for it
     pub(super) fn finish_refill(&mut self, events: &mut Events) -> Result<usize> {
@@ -118,7 +118,8 @@ impl Poller {
         self.finish(waited, events, None, None)
     }
 
-    /// Completes the events of a wait, and goes on if it was interrupted, unless a signal ends it.
+    /// Completes the events of a wait. Continues an interrupted wait, unless a signal should end
+    /// it.
     #[inline(never)] // so that the usual wait saves no registers for it
     fn finish(
         &mut self,
@@ -157,7 +158,8 @@ impl Poller {
     }
 }
 
-/// When a wait of this timeout ends. `None` if it returns at once, or after the end of time.
+/// The time at which a wait with this timeout ends. `None` if it returns at once, or if the time is
+/// beyond the clock's range.
 fn deadline_in(timeout: Duration) -> Option<Instant> {
     if timeout.is_zero() {
         return None;

@@ -1,8 +1,7 @@
-//! Completes the events of a wait, and drops the stale ones: events of something that is not
-//! registered any more.
+//! Completes the events of a wait, and drops stale ones, whose registration is gone.
 //!
-//! A stale event that comes with others is dropped. One that comes alone would end every wait to
-//! come. Then the backend gets a new set, which holds the present registrations and nothing else.
+//! A stale event that comes with others is dropped. If it came alone, it would end every later
+//! wait. Then the backend gets a new set with only the present registrations.
 
 use super::Poller;
 use crate::{
@@ -11,7 +10,7 @@ use crate::{
 };
 
 impl Poller {
-    /// Deals with a wait that stale events alone have ended: they would end the next one, too.
+    /// Handles a wait that only stale events have ended. They would end the next one, too.
     #[cold]
     pub(super) fn skip_stale(&mut self, events: &mut Events) -> Result<()> {
         if self.rebuild_set() {
@@ -34,9 +33,8 @@ impl Poller {
         before - events.len()
     }
 
-    /// Gives the backend a new set that holds the present registrations and nothing else. Returns
-    /// false if it could not: without a descriptor for it, the wait ends early, and the next one
-    /// tries again.
+    /// Gives the backend a new set with only the present registrations. Returns false if no
+    /// descriptor is left for it. Then the wait ends early, and the next one tries again.
     fn rebuild_set(&mut self) -> bool {
         if !self.backend.reset().unwrap_or(false) {
             return false;

@@ -20,7 +20,7 @@ mod stale;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Like epoll.
+/// The capabilities of epoll.
 const ALL: Capabilities = Capabilities {
     edge: true,
     oneshot: true,
@@ -29,7 +29,7 @@ const ALL: Capabilities = Capabilities {
     batches_changes: false,
     simulated: false,
 };
-/// Like poll.
+/// The capabilities of poll.
 const NOTHING: Capabilities = Capabilities {
     edge: false,
     oneshot: false,
@@ -41,7 +41,7 @@ const NOTHING: Capabilities = Capabilities {
 
 #[derive(Debug, Default)]
 struct FakeState {
-    /// The calls since the last look.
+    /// The calls since the last check.
     calls: Vec<Call>,
     /// The results of the next waits. Later waits return nothing, at once.
     answers: VecDeque<Answer>,
@@ -53,7 +53,7 @@ struct FakeState {
 enum Call {
     Add(u64, Interest),
     Modify(u64, Interest),
-    /// Modified, to watch only ends.
+    /// A modification after which only ends are watched.
     AskEnds(u64, Ready),
     Remove(u64, Interest),
     Forget(u64),
@@ -159,8 +159,8 @@ impl Backend for FakeBackend {
 }
 
 impl Poller {
-    /// Registers a number under which no descriptor need be open: for a model of a kernel, and for
-    /// what a kernel answers to a descriptor that was closed.
+    /// Registers a number without an open descriptor, for a model of a kernel, and to test a
+    /// kernel's error for a closed descriptor.
     pub(crate) fn add_number(
         &mut self,
         fd: RawFd,
@@ -236,7 +236,7 @@ impl Fixture {
             .collect()
     }
 
-    /// The backend's calls since the last look.
+    /// The backend's calls since the last check.
     fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.state().calls)
     }

@@ -1,7 +1,8 @@
-//! A backend of any kind. epoll, the usual one, is called directly; every other through `dyn Backend`.
+//! A backend of any kind. epoll, the usual one, is called directly, and every other backend through
+//! `dyn Backend`.
 //!
-//! The three calls in a connection's life are methods of [`AnyBackend`], so that the compiler puts
-//! epoll's into the poller's. It derefs to `dyn Backend` for all else.
+//! The three calls in a connection's life are methods of [`AnyBackend`], so that the compiler
+//! inlines epoll's. For all other calls it derefs to `dyn Backend`.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -40,7 +41,8 @@ impl AnyBackend {
         }
     }
 
-    /// `old` makes the registration, which epoll does not need.
+    /// Removes a registration before its descriptor is closed. `old` makes the registration, which
+    /// epoll does not need.
     #[inline(always)]
     pub(crate) fn remove_before_close(&mut self, old: impl FnOnce() -> Registration) {
         match self {
@@ -65,7 +67,7 @@ impl AnyBackend {
         }
     }
 
-    /// Takes the waker's event out of the batch, if [`refill`](Self::refill) has left it there.
+    /// Removes the waker's event from the batch, if [`refill`](Self::refill) has left it there.
     #[cold]
     pub(crate) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
         match self {

@@ -27,7 +27,7 @@ pub(super) fn chunked_wait<E>(
 
 /// `timeout` in milliseconds, rounded up so that no wait ends early; -1 waits without limit.
 ///
-/// At most [`LONGEST_IN_MS`]; more is cut to that.
+/// The result is at most [`LONGEST_IN_MS`]; a longer time is cut to that.
 // Linux and FreeBSD have `ppoll`, and so need no milliseconds.
 #[cfg(any(
     test,

@@ -1,9 +1,9 @@
 //! epoll: Linux.
 //!
-//! Calls go through rustix, which makes them in place: the wait saves no registers. Except for
-//! `epoll_pwait2`, which rustix has only without a remembered fallback. (That is its feature
-//! `linux_5_11`. Features unify, so a library must not enable it. If another crate does, every wait is
-//! an `epoll_pwait2`.)
+//! Calls go through rustix, which makes them in place: the wait saves no registers. The exception
+//! is `epoll_pwait2`, because rustix does not remember that it has to fall back. (Its feature
+//! `linux_5_11` would do without a fallback, but features unify, so a library must not enable it.
+//! If another crate does, every wait is an `epoll_pwait2`.)
 
 #![allow(
     unsafe_code,
@@ -53,9 +53,9 @@ const _: () = assert!(MAX_ID.count_zeros() == MAX_ID.leading_zeros());
 pub(crate) struct Epoll {
     fd: OwnedFd,
     wake: WakeChannel,
-    /// [`BackendKind::EpollMasked`]: the kernel's `Edge` is not used.
+    /// True for [`BackendKind::EpollMasked`], which does not use the kernel's `Edge`.
     masks_edge: bool,
-    /// Cleared for good when the kernel turns out to have no `epoll_pwait2`.
+    /// False after the kernel has shown that it has no `epoll_pwait2`.
     has_pwait2: bool,
 }
 
@@ -98,19 +98,19 @@ impl Epoll {
 
     /// Adds a descriptor that is already in the set.
     ///
-    /// The poller gives no descriptor two keys. So this is left over from a registration that was
-    /// removed before a close, and its file lives on under the same number. Or it is the waker,
-    /// which stays.
+    /// The poller never gives a descriptor two keys. So the old entry is left over from a
+    /// registration that was removed before a close, and its file is still open under the same
+    /// number. Or the descriptor is the waker, which stays.
     fn replace(&self, registration: &Registration) -> Result<(), Errno> {
         if registration.fd == self.wake.as_fd().as_raw_fd() {
             return Err(Errno::EXIST);
         }
-        // Not `MOD`: the kernel cannot modify an exclusive registration.
+        // `MOD` is not used, because the kernel cannot modify an exclusive registration.
         epoll::delete(&self.fd, registration.borrow_fd())?;
         self.insert(registration)
     }
 
-    /// Deals with the refusal of an `insert`.
+    /// Handles the refusal of an `insert`.
     #[cold]
     fn add_refused(&self, registration: &Registration, refusal: Errno) -> Result<()> {
         let result = match refusal {
@@ -130,12 +130,12 @@ impl Epoll {
         })
     }
 
-    /// Returns whether a wait of this timeout is made in milliseconds. That call is quicker (by a
-    /// tenth of a microsecond, if nothing is waited for), because it has no structure to copy and
-    /// to check.
+    /// Returns whether a wait with this timeout is made in milliseconds. That call is quicker, by a
+    /// tenth of a microsecond if it does not wait, because it has no structure to copy and to
+    /// check.
     ///
-    /// A timeout of a second or more is rounded up for it. The kernel ends such a wait later by up
-    /// to a thousandth of its length anyway, to join it with other timers.
+    /// For that, a timeout of a second or more is rounded up. The kernel ends such a wait later by
+    /// up to a thousandth of its length anyway, to join it with other timers.
     #[inline]
     fn is_in_ms(&self, timeout: Duration) -> bool {
         match timeout.as_secs() {
@@ -152,7 +152,7 @@ impl Epoll {
             _ => EventFlags::empty(),
         };
         if registration.mode.is_exclusive() {
-            // With it, the kernel refuses RDHUP, PRI and ONESHOT.
+            // With this flag, the kernel refuses RDHUP, PRI and ONESHOT.
             flags |= EventFlags::EXCLUSIVE;
         } else if registration.ends.is_read_closed() {
             flags |= EventFlags::RDHUP;
@@ -161,12 +161,12 @@ impl Epoll {
         flags | EventFlags::from_bits_retain(registration.interest.bits().into())
     }
 
-    /// Waits in nanoseconds; or in milliseconds, if the kernel has no `epoll_pwait2`.
+    /// Waits in nanoseconds, or in milliseconds if the kernel has no `epoll_pwait2`.
     #[inline(never)] // so that a wait in milliseconds saves no registers for it
     fn wait_in_ns(&mut self, events: &mut Events, timeout: Duration) -> Result<usize, Errno> {
         if self.has_pwait2 {
             match self.pwait2(events, timeout) {
-                // A sandbox may answer EPERM to an unknown call.
+                // A sandbox may return EPERM for an unknown call.
                 Err(Errno::NOSYS | Errno::PERM) => self.has_pwait2 = false,
                 waited => return waited,
             }
@@ -243,7 +243,7 @@ impl Epoll {
         }
     }
 
-    /// Takes the waker's event out of the batch, if it is there.
+    /// Removes the waker's event from the batch, if it is there.
     #[cold]
     pub(super) fn take_wake(&mut self, events: &mut Events) -> Result<()> {
         let count = events.len();
@@ -305,7 +305,7 @@ impl Backend for Epoll {
         epoll::delete(&self.fd, registration.borrow_fd()).map_err(Error::os("epoll_ctl(DEL)"))
     }
 
-    /// Nothing to do: the kernel drops a file when its last descriptor is closed.
+    /// Does nothing, because the kernel drops a file when its last descriptor is closed.
     #[inline]
     fn remove_before_close(&mut self, _: &Registration) {}
 
@@ -325,10 +325,10 @@ impl Backend for Epoll {
         Ok(())
     }
 
-    /// Opens a new set. A registration belongs to a file, and can be removed only by the number of its
-    /// descriptor: if that was closed and a duplicate is open, nothing else helps.
+    /// Opens a new set. A registration belongs to a file, and can be removed only by the number of
+    /// its descriptor. If that was closed and a duplicate is open, only a new set helps.
     fn reset(&mut self) -> Result<bool> {
-        // The new set would report what the eventfd holds, even if that was reported before.
+        // The new set would report the eventfd's counter even if that was reported before.
         self.wake.renew();
         self.fd = set_with(&self.wake)?;
         Ok(true)
@@ -374,7 +374,7 @@ pub(super) struct KernelTimespec {
 }
 
 impl From<Duration> for KernelTimespec {
-    /// A timeout that is too long for the kernel is cut to 292 thousand million years.
+    /// Converts a timeout, limited to the kernel's range of 292 thousand million years.
     fn from(timeout: Duration) -> Self {
         Self {
             seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -383,7 +383,7 @@ impl From<Duration> for KernelTimespec {
     }
 }
 
-/// Returns whether the waker's key is among keys, of which this is the union: no other has bits above
+/// Returns whether the waker's key is among the keys with this union. No other key has bits above
 /// `MAX_ID` in its low half.
 #[inline]
 fn is_wake(keys: u64) -> bool {
@@ -400,7 +400,7 @@ pub(crate) fn failed(errno: Errno) -> Error {
 mod tests {
     use super::*;
 
-    /// As on a kernel before 5.11.
+    /// The backend on a kernel before 5.11.
     fn without_pwait2() -> Epoll {
         let mut epoll = Epoll::new().expect("epoll");
         epoll.has_pwait2 = false;

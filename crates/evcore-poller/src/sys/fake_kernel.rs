@@ -1,7 +1,7 @@
 //! A model of a kernel that has event ports, `/dev/poll`, kqueue and poll, for tests.
 //!
 //! This file has what the interfaces share: files, time, and the calls that were made. [`port`],
-//! [`devpoll`] and [`kqueue`] have what the kernel keeps for each; for poll it keeps nothing.
+//! [`devpoll`] and [`kqueue`] have the kernel's state for each. For poll the kernel has no state.
 //!
 //! - A file has one or more numbers. Its readiness is what the test has set.
 //! - Errors and hang-ups are reported without being requested.
@@ -10,7 +10,7 @@
 //! - Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
 //!   looks at in every call: so a real waker works.
 //!
-//! It does not model other processes, threads, and the memory that the kernel needs.
+//! The model has no other processes, no threads, and no limit on the kernel's memory.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,10 +33,11 @@ mod real;
 /// The first number of the model's own files.
 pub(super) const FIRST: RawFd = 5_000;
 
-/// Flags that are reported without being requested.
+/// The flags that are reported without a request.
 const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
 
-/// Each real file. They are looked at in every call, so they need not be distinguished.
+/// The file of each real number. Real files are looked at in every call, so they need not be
+/// distinguished.
 const REAL: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,13 +64,13 @@ pub(super) struct Machine {
     pub(super) queue: kqueue::Queue,
     /// The array of the last call of poll.
     array: Vec<libc::pollfd>,
-    /// Numbers that the kernel refuses to watch.
+    /// The numbers that the kernel refuses to watch.
     pub(super) refuses: Vec<RawFd>,
     /// The errors of the next waits, which then do nothing.
     pub(super) ends: VecDeque<Option<Errno>>,
-    /// Time that calls have waited in vain. (It is only counted.)
+    /// The time that calls have waited in vain. (It is only counted.)
     pub(super) waited: Duration,
-    /// The file that becomes ready in the next call that waits, and after which time.
+    /// The file that becomes ready in the next call that waits, and the time after which it does.
     change: Option<(Duration, RawFd, c_short)>,
     calls: Vec<Call>,
 }
@@ -175,7 +176,7 @@ impl Machine {
         (fd >= 0 && raw_fd::is_open(fd).is_ok()).then_some(REAL)
     }
 
-    /// Returns the readiness; `None`: it is not open.
+    /// Returns the readiness, or `None` if the file is not open.
     fn ready(&self, fd: RawFd) -> Option<c_short> {
         Some(match self.file(fd)? {
             REAL if is_readable(fd) => libc::POLLIN,
@@ -184,7 +185,7 @@ impl Machine {
         })
     }
 
-    /// A call that waits: `scan` looks for what is ready.
+    /// Makes a call that waits. `scan` looks for ready files.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -222,7 +223,7 @@ impl Machine {
     }
 }
 
-/// The kernel as the backend sees it, and as its test does.
+/// The kernel, as the backend and its test see it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeKernel {
     machine: Arc<Mutex<Machine>>,

@@ -1,11 +1,11 @@
-//! Detects, without a system call, that this is a forked child of the process that made a poller.
+//! Detects, without a system call, a forked child of the process that made a poller.
 //!
-//! A forked child shares its parent's epoll set (what it removes is removed for the parent), and
-//! inherits no kqueue, and has no access to an inherited `/dev/poll`. So a poller records the
-//! process that made it, and refuses to work in another.
+//! A forked child shares its parent's epoll set, so its removals affect the parent. It does not
+//! inherit a kqueue, and has no access to an inherited `/dev/poll`. So a poller records the process
+//! that made it, and refuses to work in another one.
 //!
-//! The C library's `fork` calls what [`ForkGuard::new`] registers. A child that was made without it,
-//! by a bare `clone` or by `vfork`, is not detected.
+//! The C library's `fork` calls the function that [`ForkGuard::new`] registers. A child that was
+//! made without it, by a bare `clone` or by `vfork`, is not detected.
 
 #![allow(unsafe_code, reason = "pthread_atfork is called")]
 
@@ -27,7 +27,7 @@ pub(crate) struct ForkGuard {
 }
 
 impl ForkGuard {
-    /// This process.
+    /// A guard for this process.
     pub(crate) fn new() -> Self {
         static REGISTERED: Once = Once::new();
         REGISTERED.call_once(|| {
@@ -41,7 +41,7 @@ impl ForkGuard {
         }
     }
 
-    /// Another process, as if this one were its forked child.
+    /// A guard for another process, as if this one were its forked child.
     #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn of_a_parent() -> Self {
         let here = Self::new();
@@ -49,14 +49,15 @@ impl ForkGuard {
         Self { forks, ..here }
     }
 
-    /// Returns whether this is a forked child of that process. A load and a comparison.
+    /// Returns whether this is a forked child of that process. Costs a load and a comparison.
     #[inline]
     pub(crate) fn is_in_child(self) -> bool {
-        // Relaxed: the child's one thread counts its fork before it does anything else.
+        // Relaxed is enough, because the child's one thread counts its fork before it does anything
+        // else.
         FORKS.load(Ordering::Relaxed) != self.forks
     }
 
-    /// Checks that it is this process.
+    /// Checks that this is the process that made the poller.
     #[inline]
     pub(crate) fn check(self) -> Result<()> {
         if self.is_in_child() {

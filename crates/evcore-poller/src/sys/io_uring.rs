@@ -4,22 +4,23 @@
 //! events are read from memory. The backend relies on these facts, from the kernel's sources
 //! (`io_uring/poll.c` and `io_uring/io_uring.c`) and from tests:
 //!
-//! - A request without `IORING_POLL_ADD_MULTI` completes once: with what is ready when it is
-//!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests; that of a `Level`
-//!   is made again by the wait after its report, and completes at once if the descriptor is still
-//!   ready. (`IORING_POLL_ADD_LEVEL` is in the kernel's header alone: a request with it is refused.)
+//! - A request without `IORING_POLL_ADD_MULTI` completes once: with the readiness when it is
+//!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests. The wait after
+//!   its report makes the request of a `Level` again, which completes at once if the descriptor is
+//!   still ready. (`IORING_POLL_ADD_LEVEL` is only in the kernel's header: a request with it is
+//!   refused.)
 //! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), asked for or not. A
 //!   `Level` or a `Oneshot` to which that is nothing to report goes on with a multishot request: a
 //!   second one of the other kind would complete at once, for ever.
 //! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
 //!   wake-up for priority data has `EPOLLIN` too. So a request for priority data asks for data, and
 //!   data that is not watched for is nothing to report, as the end of the peer's side.
-//! - A multishot request is `Edge`: it completes with what is ready, and then with each wake-up,
-//!   without another call. It ends when the completion queue is full, or when the wake-up comes from
-//!   another ring, and is then made again. It also ends if nothing can wake the file, because its
-//!   `poll` names no wait queue: each such request completes while it is submitted. All others complete
-//!   by deferred work. So if the request that is made again has completed by a call that does no such
-//!   work, the file is reported no more.
+//! - A multishot request is `Edge`: it completes with the present readiness, and then with each
+//!   wake-up, without another call. It ends when the completion queue is full, or when the wake-up
+//!   comes from another ring, and is then made again. It also ends if nothing can wake the file,
+//!   because its `poll` names no wait queue: each such request completes while it is submitted. All
+//!   others complete by deferred work. So if the request that is made again has completed by a call
+//!   that does no such work, the file is reported no more.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
 //!   data claims priority data too. One `poll` checks all completions that may be stale, except those
@@ -35,10 +36,11 @@
 //! - A request lets go of its file when its work is done, even if the completion queue is full: what
 //!   then waits outside of the queue is a copy of the completion. It moves into the queue after others
 //!   were taken, in a later call. So a removal does not call for it.
-//! - Completions keep the order in which they were made, also through the overflow. A call makes those
-//!   of new requests first, and then does deferred work. So a wait with a full batch does the work that
-//!   is left: otherwise the next wait's requests for what is still ready would come before wake-ups that
-//!   nothing has reported, and the next removal would do all of that work.
+//! - Completions keep the order in which they were made, also through the overflow. A call makes
+//!   those of new requests first, and then does deferred work. So a wait with a full batch does the
+//!   work that is left: otherwise the next wait's requests for sources that are still ready would
+//!   come before wake-ups that nothing has reported, and the next removal would do all of that
+//!   work.
 //! - A cancellation by `IORING_ASYNC_CANCEL_ALL` looks from the start for each request. So a poller that
 //!   is dropped cancels each by its name.
 //! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.
@@ -99,12 +101,12 @@ use request::{Completion, Request};
 use ring::{Entered, Ring};
 use table::Table;
 
-/// The name of the waker's request. It is not that of a registration's: the number is too high.
+/// The name of the waker's request. The number is too high for a registration's request.
 const WAKE: u64 = u64::MAX;
 /// The name of the requests that cancel others.
 const CANCEL: u64 = u64::MAX - 1;
 
-/// A call does the deferred work of more wake-ups than these, and less than twice as many.
+/// A call does the deferred work of more wake-ups than this, and of less than twice as many.
 const WORK_OF_CALL: usize = 16;
 
 pub(super) struct IoUring {
@@ -114,8 +116,8 @@ pub(super) struct IoUring {
     wake_is_watched: bool,
     /// Number of cancellations whose completion has not come.
     cancellations_pending: u32,
-    /// Readiness that must be checked: ids with what the wake-ups claimed, and what to ask for.
-    // Invariant: both are empty between waits, and equally long.
+    /// Readiness that must be checked: ids with the claimed readiness, and the entries for `poll`.
+    // Invariant: both have the same length, and are empty between waits.
     unchecked: Vec<(usize, Ready)>,
     asked: Vec<libc::pollfd>,
     fork_guard: ForkGuard,
@@ -124,7 +126,7 @@ pub(super) struct IoUring {
 /// The state of the queues when a wait began.
 #[derive(Clone, Copy, Debug)]
 struct Before {
-    /// Wake-ups or completions, which may be out of date.
+    /// There were wake-ups or completions, which may be out of date.
     had_news: bool,
 }
 
@@ -146,11 +148,11 @@ impl IoUring {
         })
     }
 
-    /// Opens a new ring, for this thread. All is registered anew by the next wait.
+    /// Opens a new ring for this thread. The next wait registers everything again.
     #[cold]
     fn renew(&mut self) -> Result<()> {
         self.ring = Ring::open()?;
-        // The new request would report what the eventfd holds, even if that was reported before.
+        // The new request would report the eventfd's counter even if that was reported before.
         self.wake.renew();
         self.wake_is_watched = false;
         self.cancellations_pending = 0;
@@ -183,13 +185,14 @@ impl IoUring {
         start.map_or(Ok(()), |start| self.rest_edges(start))
     }
 
-    /// Submits the requests, and finds edges that nothing can wake: their requests have ended by that.
-    /// `start` is the number of the first completion since these requests were queued.
+    /// Submits the requests, and finds edges that nothing can wake, because their requests have
+    /// ended by that. `start` is the number of the first completion since these requests were
+    /// queued.
     #[cold]
     fn rest_edges(&mut self, start: u32) -> Result<(), Errno> {
         self.ring.submit()?;
         for completion in self.ring.completions_since(start) {
-            // Not ready, or ready. Other errors are reported.
+            // The file is not ready, or is ready. Other errors are reported.
             let is_unwakeable = matches!(completion.result, Err(Errno::INVAL) | Ok(_));
             if is_unwakeable && !completion.more {
                 self.table.rest(completion.name);
@@ -198,7 +201,7 @@ impl IoUring {
         Ok(())
     }
 
-    /// Queues at most `most` cancellations.
+    /// Queues cancellations, at most `most` of them.
     fn queue_cancellations(&mut self, most: usize) -> Result<(), Errno> {
         let count = most.min(self.table.cancelled());
         for _ in 0..count {
@@ -221,7 +224,7 @@ impl IoUring {
             return Ok(());
         }
         match self.finish_cancellations() {
-            // Another thread has made the requests. They end with its ring.
+            // Another thread has made the requests, which end with its ring.
             Err(Errno::EXIST) => self.renew(),
             result => {
                 self.drop_stale();
@@ -232,9 +235,9 @@ impl IoUring {
 
     /// Cancels the requests of all registrations, which lets go of their files.
     ///
-    /// The kernel looks for a request in one of some hundred lists, from the newest on, and passes those
-    /// that were cancelled until their work is done. So the newest go first, as many at a time as a call
-    /// does the work of. A forked child cancels nothing.
+    /// The kernel looks for a request in one of some hundred lists, from the newest on, and still
+    /// passes cancelled ones until their work is done. So the newest are cancelled first, in groups
+    /// whose work fits into one call. A forked child cancels nothing.
     fn cancel_all(&mut self) -> Result<(), Errno> {
         if self.fork_guard.is_in_child() {
             return Ok(());
@@ -254,11 +257,11 @@ impl IoUring {
         self.finish_work()
     }
 
-    /// Does the deferred work that there is. Completions that wait outside of the queue stay there: no
-    /// call can move them while the queue is full, and they hold no file.
+    /// Does all deferred work. Completions that wait outside of the queue stay there, because no
+    /// call can move them while the queue is full. They hold no file.
     fn finish_work(&mut self) -> Result<(), Errno> {
-        // The work is done in the order in which it came, and each request has one piece at most. So
-        // this bound is enough, whatever peers add behind it.
+        // The work is done in its order of arrival, and each request has at most one piece. So this
+        // bound is enough, whatever peers add later.
         let requests = self.table.len() + self.cancellations_pending as usize;
         let mut calls = 0..1 + requests.div_ceil(WORK_OF_CALL);
         while self.ring.has_work() && calls.next().is_some() {
@@ -267,7 +270,7 @@ impl IoUring {
         Ok(())
     }
 
-    /// Drops the first completions, as long as they report nothing.
+    /// Drops the first completions while they report nothing.
     fn drop_stale(&mut self) {
         while let Some(completion) = self.ring.first() {
             if completion.name == WAKE || self.table.id_of(completion.name).is_some() {
@@ -278,10 +281,10 @@ impl IoUring {
         }
     }
 
-    /// A completion that reports nothing was taken.
+    /// Counts a completion that reports nothing.
     #[cold]
     fn count_stale(&mut self, stale: &Completion) {
-        // Each cancellation makes one of the two.
+        // Each cancellation makes one of these two completions.
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
             // Saturating: the kernel may also cancel a request by itself, if its driver frees the wait
             // queue (`POLLFREE`). The cancellation of that request then completes as well.
@@ -297,12 +300,13 @@ impl IoUring {
             had_news: self.ring.first().is_some() || self.ring.has_more(),
         };
         self.table.begin_wait();
-        // What came before the wait mostly ends it, without a look at the clock.
+        // Earlier wake-ups mostly end the wait, so the clock need not be read.
         let mut at_once = before.had_news;
         loop {
             if self.table.has_changes() || !self.wake_is_watched {
                 match self.queue_changes() {
-                    // The kernel has no room for more completions: some have to be taken first. The next call submits what is left.
+                    // The kernel has no room for more completions, so some have to be taken first.
+                    // The next call submits the rest.
                     Err(Errno::BUSY) if self.ring.first().is_some() => {}
                     queued => queued?,
                 }
@@ -317,7 +321,8 @@ impl IoUring {
             if entered == Entered::Interrupted {
                 return Err(Errno::INTR);
             }
-            // Completions that report nothing. A peer may add more and more, so the time counts.
+            // These completions report nothing. A peer may add more and more of them, so the time
+            // counts.
             at_once = false;
         }
     }
@@ -331,7 +336,8 @@ impl IoUring {
         self.ring.enter(1 + self.cancellations_pending, timeout)
     }
 
-    /// Takes completions, as many as there is room for. Returns whether a waker was among them.
+    /// Takes completions as far as there is room for their events. Returns whether a waker was
+    /// among them.
     fn gather(&mut self, events: &mut Events, before: Before) -> bool {
         let mut was_woken = false;
         // A peer that never pauses must not keep this going for ever.
@@ -371,8 +377,8 @@ impl IoUring {
         }
         self.check_readiness(events);
         if events.remaining() == 0 {
-            // The next wait's requests for what was reported come behind it, and so do removals. If it
-            // fails, the next call does it.
+            // The work must come before removals, and before the next wait's requests for reported
+            // descriptors. If this fails, the next call does it.
             let _ = self.finish_work();
         }
         #[cfg(test)]
@@ -383,8 +389,8 @@ impl IoUring {
         was_woken
     }
 
-    /// Takes the completion of a registration's request if it is just a hint: an edge, whose request
-    /// goes on. Returns whether it is.
+    /// Takes the completion of a registration's request if it is just a hint, which is an edge
+    /// whose request goes on. Returns whether it is.
     #[inline]
     fn take_hint(&mut self, id: usize, completion: &Completion, events: &mut Events) -> bool {
         let row = self.table.row(id);
@@ -415,7 +421,8 @@ impl IoUring {
         };
         let (mode, ready) = (row.mode, row.readiness(found));
         if ready.is_empty() {
-            // The end of what the peer sends, or data, without an interest in it.
+            // The completion reports data, or the end of the peer's side, without an interest in
+            // it.
             match (completion.more, mem::replace(&mut row.is_multishot, true)) {
                 (true, _) => {}
                 (false, true) => self.table.arm_edge_again(id),
@@ -423,14 +430,15 @@ impl IoUring {
             }
             return;
         }
-        // A `Level` is made again after each report, also if it completes while it is submitted.
+        // The request of a `Level` is made again after each report, also if it completes while it
+        // is submitted.
         row.has_ended &= mode == Mode::Edge;
         match mode {
             Mode::Level | Mode::Exclusive => self.table.make_anew(id),
             Mode::Oneshot => self.table.cancel(id),
             Mode::Edge | Mode::ExclusiveEdge if completion.more => {}
-            // The queue was full, another ring has woken it, or nothing ever does. A spurious edge is
-            // harmless, a missing one is not.
+            // The queue was full, another ring has woken the file, or nothing can wake it. A
+            // spurious edge is harmless, but a missing one is not.
             Mode::Edge | Mode::ExclusiveEdge => self.table.arm_edge_again(id),
         }
         let is_out_of_date = before.had_news && !is_new && mode != Mode::Edge;
@@ -441,7 +449,7 @@ impl IoUring {
         }
     }
 
-    /// Adds an event; or adds to that which the batch has of this registration.
+    /// Adds an event, or adds readiness to the batch's event of this registration.
     #[inline]
     fn report(&mut self, id: usize, ready: Ready, events: &mut Events) {
         if ready.is_empty() {
@@ -471,8 +479,8 @@ impl Backend for IoUring {
         }
     }
 
-    /// Makes no call: the request goes with the wait. The descriptor is open, since the caller has
-    /// lent it.
+    /// Makes no call, because the request goes with the wait. The descriptor is open, because the
+    /// caller has lent it.
     fn add(&mut self, new: &Registration) -> Result<()> {
         let fd = new.fd;
         if fd == self.wake.as_fd().as_raw_fd() {
@@ -482,8 +490,8 @@ impl Backend for IoUring {
         Ok(())
     }
 
-    /// Makes no call, except if it begins to watch: then it checks that the descriptor is open, as
-    /// it may have been closed since it was registered.
+    /// Makes no call, except when it begins to watch. Then it checks that the descriptor is still
+    /// open.
     fn modify(&mut self, new: &Registration) -> Result<()> {
         if new.interest.is_empty() {
             self.table.leave(new);
@@ -500,9 +508,9 @@ impl Backend for IoUring {
         self.leave(old)
     }
 
-    /// One call, unless it has no request: otherwise the file would stay open.
+    /// Makes one call if there is a request, because otherwise the file would stay open.
     fn remove_before_close(&mut self, old: &Registration) {
-        // If it fails, the next wait cancels the request.
+        // If this fails, the next wait cancels the request.
         let _ = self.leave(old);
     }
 
@@ -512,7 +520,7 @@ impl Backend for IoUring {
             match self.wait_at_rest(events) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                // Meets the same error again, and deals with it.
+                // The wait below gets the same error again, and handles it.
                 Err(Errno::EXIST | Errno::BADR) => {}
                 Err(errno) => return Err(refusal::wait_failed(errno)),
             }
@@ -534,10 +542,10 @@ impl Backend for IoUring {
     }
 }
 
-/// Lets go of all files, which closing the ring does only after a while.
+/// Lets go of all files. Closing the ring would do that only after a while.
 impl Drop for IoUring {
     fn drop(&mut self) {
-        // It fails in another thread than the ring's. Then closing the ring does it.
+        // In another thread than the ring's this fails. Then closing the ring does it.
         let _ = self.cancel_all();
     }
 }

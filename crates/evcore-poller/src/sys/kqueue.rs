@@ -1,5 +1,6 @@
-//! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. Not run there: no such kernel was at hand. Everything
-//! above the call itself was run on Linux, over a model of the call (`sys/fake_kernel/kqueue.rs`).
+//! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. The backend was not run there, because no such
+//! kernel was at hand. Everything above the call was run on Linux, over a model of the call
+//! (`sys/fake_kernel/kqueue.rs`).
 //!
 //! A registration has one knote per filter: one for reading and one for writing, whose events are
 //! merged into one. The backend relies on these facts, from the manual pages and the kernels'
@@ -20,11 +21,11 @@
 //!   interest should.
 //! - `Oneshot` is `EV_CLEAR` too. The next wait drops the knotes of a registration that has
 //!   reported, or arms them again, before the kernel looks for events. `EV_ONESHOT` is not used: it
-//!   ends only one filter, and FreeBSD, NetBSD and OpenBSD report it without evaluating it again, so
-//!   that data that was drained before the wait would be reported, and would use up the registration.
-//! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is no
-//!   hang-up. If no error explains the end, `getpeername` distinguishes the two: one more call for
-//!   each such event.
+//!   ends only one filter, and FreeBSD, NetBSD and OpenBSD report it without evaluating it again.
+//!   So data that was drained before the wait would be reported, and would use up the registration.
+//! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is
+//!   not a hang-up. If no error explains the end, `getpeername` distinguishes the two: one more
+//!   call for each such event.
 //! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`), and
 //!   FreeBSD drops a knote whose pipe has lost its reader once it has reported. Both are reported as
 //!   a hang-up. A `Level` registration tries again in each wait, which costs a second call; if the
@@ -85,9 +86,9 @@ pub(super) struct Kqueue<K> {
     kernel: K,
     wake: WakeChannel,
     table: Table,
-    /// Empty between calls; kept for its allocation.
+    /// The list is empty between calls, and kept for its allocation.
     changes: Vec<Change>,
-    /// True if the next wait that has answers to changes puts them behind what is ready.
+    /// True if the next wait that has answers to changes puts them behind the ready descriptors.
     ready_first: bool,
 }
 
@@ -113,7 +114,8 @@ impl<K: Kernel> Kqueue<K> {
             ready_first: false,
         };
         let fd = kqueue.wake.as_fd().as_raw_fd();
-        // Level, since it is drained anyway: anything that a drain leaves is reported again.
+        // The mode is `Level`, since the waker is drained anyway. Bytes that a drain leaves are
+        // reported again.
         kqueue
             .apply(makes(fd, WAKE, Interest::READ, Mode::Level))
             .map_err(Error::os("kevent(EV_ADD)"))?;
@@ -158,8 +160,8 @@ impl<K: Kernel> Kqueue<K> {
         self.call(count, Some(Duration::ZERO))
     }
 
-    /// Makes one call (more for a timeout of more than 24 days): it applies `changes`, and the table
-    /// collects its events.
+    /// Makes one call (more for a timeout of more than 24 days). The call applies `changes`, and
+    /// the table collects its events.
     fn call(&mut self, limit: usize, timeout: Option<Duration>) -> Result<Collected> {
         let count = chunked_wait(timeout, LONGEST_IN_MS, |chunk| {
             let result = self.kernel.kevent(&self.changes, limit, chunk);
@@ -175,7 +177,7 @@ impl<K: Kernel> Kqueue<K> {
             let mut event = self.kernel.event(index);
             collected.receipts |= event.receipt().is_some();
             if event.is_unexplained_end() && self.kernel.is_connected(event.ident.fd()) {
-                // The user's own shutdown.
+                // The user has shut the side.
                 event.flags &= !flag::EOF;
             }
             if event.id == WAKE {
@@ -245,7 +247,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
             .map_err(Error::os("kevent(EV_DELETE)"))
     }
 
-    /// The kernel drops the knotes of a descriptor that is closed.
+    /// Makes no call: the kernel drops the knotes of a descriptor that is closed.
     fn remove_before_close(&mut self, old: &Registration) {
         self.table.leave(old);
     }
@@ -273,8 +275,9 @@ impl<K: Kernel> Backend for Kqueue<K> {
                         answers = self.table.news();
                     }
                     if self.table.has_strays() {
-                        // A stray is nothing to report, and the call may have waited for it until
-                        // the timeout. So the next call drops it, and takes what is there.
+                        // A stray has nothing to report, and the call may have waited for it until
+                        // the timeout. So the next call drops it, and takes the events that are
+                        // there.
                         left = left.map(|_| Duration::ZERO);
                     } else if !collected.receipts {
                         break;
@@ -297,11 +300,12 @@ impl<K: Kernel> Backend for Kqueue<K> {
         #[cfg(test)]
         self.table.verify();
         if woken {
-            // Drain only now: an undrained waker keeps the calls above from blocking.
+            // The waker is drained only now: an undrained waker keeps the calls above from
+            // blocking.
             self.wake.drain();
             events.set_woken();
         } else if is_cut_short {
-            // The poller measures how much time is left.
+            // The poller measures the time that is left.
             return Err(Error::Interrupted);
         }
         Ok(())
@@ -327,7 +331,8 @@ impl<K: Kernel> fmt::Debug for Kqueue<K> {
 /// The result of changes, none of which was refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Applied {
-    /// The pipe has no reader: there is no knote for writing, and its report is known.
+    /// True if the pipe has no reader, so that it has no knote for writing, and its report is
+    /// known.
     is_broken_pipe: bool,
 }
 

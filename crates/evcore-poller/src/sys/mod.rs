@@ -1,4 +1,4 @@
-//! The backends: only they call the operating system to wait.
+//! The backends. Only they call the operating system to wait.
 
 use crate::{
     backend::Backend,
@@ -11,13 +11,13 @@ mod chunked_wait;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
 mod errno;
-// On Linux: the BSDs lack one of the ports' errors.
+// It needs Linux: the BSDs lack one of the errors of event ports.
 #[cfg(all(test, target_os = "linux"))]
 mod fake_kernel;
 mod fork_guard;
 #[cfg(target_os = "linux")]
 mod io_uring;
-// Its tests run on Linux, over a model of the kernel; as those of event ports and `/dev/poll`.
+// Linux runs its tests too, over a model of the kernel, and those of event ports and `/dev/poll`.
 #[cfg(any(
     target_vendor = "apple",
     target_os = "freebsd",

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use super::errno;
 
-/// Waits until an entry has something to report, and returns how many have. `timeout` is 24 days at
-/// most; `None` waits without limit.
+/// Waits until an entry has something to report, and returns the number of such entries. `timeout`
+/// is 24 days at most; `None` waits without limit.
 pub(super) fn poll(array: &mut [libc::pollfd], timeout: Option<Duration>) -> Result<usize, Errno> {
     usize::try_from(call(array, timeout)).map_err(|_| errno::last())
 }
@@ -34,7 +34,7 @@ fn call(array: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
     unsafe { libc::ppoll(array.as_mut_ptr(), count(array), timeout, std::ptr::null()) }
 }
 
-/// In milliseconds: not every system has `ppoll`.
+/// The timeout is in milliseconds here, because not every system has `ppoll`.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 fn call(array: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
     let timeout = crate::sys::chunked_wait::in_ms(timeout);

@@ -1,17 +1,18 @@
 //! The backend over kernels that speak in poll's flags: event ports, `/dev/poll`, and poll itself.
 //!
-//! They differ in where the watches are, in whether a report or a close ends one, and in when a change
-//! is made. [`Kernel`](kernel::Kernel) has these differences, and one small file for each kernel has
-//! its facts. Everything else is here: a table by number ([`watches`]), which is changed at once, and
-//! brings the kernel up to date just before a wait. Nothing else can watch such a kernel, so nothing
-//! could notice the changes earlier. The poller emulates `Edge` and `Oneshot` by masking.
+//! They differ in the place of the watches, in whether a report or a close ends one, and in the
+//! time of a change. [`Kernel`](kernel::Kernel) has these differences, and one small file for each
+//! kernel has its facts. Everything else is here: a table by number ([`watches`]), which is changed
+//! at once, and brings the kernel up to date just before a wait. Nothing else can watch such a
+//! kernel, so nothing could notice the changes earlier. The poller emulates `Edge` and `Oneshot` by
+//! masking.
 //!
 //! - A change that the kernel refuses is an event with an error, and ends the watch. The other
 //!   changes are made all the same.
 //! - A watch of a closed number that the kernel reports (`POLLNVAL`) is reported once, and ended.
 //! - The waker is the usual channel, watched as a row of the table: the kernel's own ways to end a
 //!   wait are not a plain `write`, which [`Waker`] promises.
-//! - A *stray* is a report of nothing that is watched. Such reports are passed over. A wait that
+//! - A *stray* is a report of a file that is not watched. Such reports are passed over. A wait that
 //!   only strays have ended is an interruption.
 
 use std::{
@@ -62,12 +63,12 @@ pub(super) struct PollLike<K> {
     kernel: K,
     wake: WakeChannel,
     watches: Watches,
-    /// Keys that the kernel refused, and that no wait has reported yet.
+    /// The keys that the kernel refused, and that no wait has reported yet.
     // Invariant: none of these keys is in `watches`.
     lost: Vec<u64>,
-    /// The last wait had lost keys, and put them behind what was ready.
+    /// True if the last wait had lost keys, and put them behind the ready descriptors.
     ready_was_first: bool,
-    /// Kept for its allocation.
+    /// The list of changes, kept for its allocation.
     changes: Vec<Change>,
 }
 
@@ -114,9 +115,10 @@ impl<K: Kernel> PollLike<K> {
             };
             match applied {
                 Ok(()) => self.watches.pop_applied(count),
-                // One by one, so that the refused one is found and hides no other.
+                // The changes go one by one, so that the refused one is found and hides no other.
                 Err(_) if count > 1 => at_once = 1,
-                // A signal's handler has run, or this is a forked child: not about the descriptor.
+                // A signal's handler has run, or this is a forked child. The error does not concern
+                // the descriptor.
                 Err(errno @ (Errno::INTR | Errno::ACCESS)) => {
                     return Err(Error::of_wait(K::CALLS.apply, errno));
                 }
@@ -140,15 +142,15 @@ impl<K: Kernel> PollLike<K> {
         self.lost.retain(|lost| *lost != key);
     }
 
-    /// Waits, and reports what the kernel has found.
+    /// Waits, and reports the watches that the kernel has found.
     fn collect(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let room = events.remaining().min(self.watches.len());
         if room == 0 {
             return Ok(());
         }
         let mut left = timeout;
-        // At most once around the kernel's watches, because a file may go on reporting what was not
-        // requested.
+        // The loop goes at most once around the kernel's watches, because a file may go on
+        // reporting flags that were not requested.
         for _ in 0..=self.watches.numbers() {
             let count = chunked_wait(left, LONGEST_IN_MS, |chunk| self.kernel.wait(room, chunk))
                 .map_err(|errno| Error::of_wait(K::CALLS.wait, errno))?;
@@ -158,8 +160,8 @@ impl<K: Kernel> PollLike<K> {
             if self.report(count, events) {
                 return Ok(());
             }
-            // Only strays, which may have used up the timeout. Now the waker is watched again, and
-            // what is there is taken.
+            // The reports were only of strays, which may have used up the timeout. Now the waker is
+            // watched again, and present reports are taken.
             left = left.map(|_| Duration::ZERO);
             self.flush()?;
             if !self.lost.is_empty() {
@@ -169,11 +171,12 @@ impl<K: Kernel> PollLike<K> {
         if left == timeout && timeout.is_some() {
             return Ok(());
         }
-        // The poller measures how much time is left.
+        // The poller measures the time that is left.
         Err(Error::Interrupted)
     }
 
-    /// Reports the first `count` of what was found. Returns whether there was anything to report.
+    /// Reports the first `count` of the watches that were found. Returns whether an event was
+    /// reported.
     fn report(&mut self, count: usize, events: &mut EventSink<'_>) -> bool {
         let mut has_news = false;
         for index in 0..count {
@@ -195,7 +198,7 @@ impl<K: Kernel> PollLike<K> {
                 continue;
             }
             if found & libc::POLLNVAL != 0 {
-                // It was closed without being removed.
+                // The descriptor was closed without being removed.
                 self.watches.leave(fd, watch.key);
             }
             let mut ready = readiness(found & requested);
@@ -247,7 +250,8 @@ impl<K: Kernel> Backend for PollLike<K> {
         }
         self.unlist(new.key);
         if self.watch(new).is_err() {
-            // Not an error of this call: then the poller would take turns of its own.
+            // The refusal is not an error of this call, because the poller would then take turns of
+            // its own.
             self.lost.push(new.key);
         }
         Ok(())
@@ -262,7 +266,7 @@ impl<K: Kernel> Backend for PollLike<K> {
         Ok(())
     }
 
-    /// If a close does not end the watch, it is ended as any other.
+    /// Ends the watch like any other if a close does not end it.
     fn remove_before_close(&mut self, old: &Registration) {
         self.unlist(old.key);
         if self.watches.leave(old.fd, old.key) && K::DROPS_CLOSED {
@@ -278,13 +282,13 @@ impl<K: Kernel> Backend for PollLike<K> {
             self.ready_was_first = false;
             return self.collect(&mut events, timeout);
         }
-        // What is ready and lost keys take turns in coming first. Otherwise, if each wait had as many
-        // lost keys as there is room, nothing else would ever be reported.
+        // Ready descriptors and lost keys take turns in coming first. Otherwise, if each wait had
+        // as many lost keys as there is room, no ready descriptor would ever be reported.
         self.ready_was_first = !self.ready_was_first;
         if !self.ready_was_first {
             self.report_lost(&mut events);
         }
-        // An error here would lose what is reported. If it lasts, the next wait returns it.
+        // An error here would lose the reported keys. If it lasts, the next wait returns it.
         let _ = self.collect(&mut events, Some(Duration::ZERO));
         self.report_lost(&mut events);
         Ok(())

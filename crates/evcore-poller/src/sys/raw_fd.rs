@@ -12,8 +12,7 @@ use rustix::io::Errno;
 ///
 /// `EBADF` if there is none.
 pub(super) fn is_open(fd: RawFd) -> Result<(), Errno> {
-    // SAFETY: the borrow ends with this call, which asks the kernel exactly whether the descriptor
-    // is open, and does nothing else with it.
+    // SAFETY: the borrow ends with this call, which only checks whether the descriptor is open.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::io::fcntl_getfd(fd).map(drop)
 }

@@ -1,11 +1,11 @@
 //! select: every Unix except illumos. Level-triggered; the poller emulates `Edge` and `Oneshot` by
 //! masking.
 //!
-//! It watches only descriptors below 1024, and the cost of a wait grows with the highest of them. It
-//! reports that a read or a write does not block, and nothing else. The read or the write itself
+//! It watches only descriptors below 1024, and the cost of a wait grows with the highest of them.
+//! It reports that a read or a write does not block, and nothing else. The read or the write itself
 //! returns the end of the stream, a hang-up or an error. This backend does not read `SO_ERROR`,
 //! because reading it clears the error, which the user's own call should return. Ends alone cannot
-//! be watched: a registration that asks for no readiness is in no set.
+//! be watched, because a registration without an interest is in no set.
 
 mod sets;
 
@@ -31,7 +31,7 @@ use crate::{
     waker::{WakeChannel, Waker},
 };
 
-/// A row of a descriptor that is not registered.
+/// The row of a descriptor that is not registered.
 const VACANT: Row = Row {
     key: u64::MAX,
     found: Ready::NONE,
@@ -42,11 +42,12 @@ pub(super) struct Select {
     wake_fd: usize,
     /// The descriptors to watch. `select` overwrites its sets, so it gets a copy.
     watched: Sets,
-    // Invariant: one for each descriptor up to the highest in `watched`, the waker's included.
+    // Invariant: there is a row for each descriptor up to the highest in `watched`, including the
+    // waker's.
     rows: Vec<Row>,
-    /// Where the next report begins, so that no row starves with a small event buffer.
+    /// The place at which the next report begins, so that no row starves with a small event buffer.
     report_from: usize,
-    /// True if the next wait that finds closed descriptors puts them behind what is ready.
+    /// True if the next wait that finds closed descriptors puts them behind ready ones.
     ready_first: bool,
 }
 
@@ -115,7 +116,7 @@ impl Select {
         Ok(())
     }
 
-    /// Reports what was found, as far as there is room. The next wait finds the rest again.
+    /// Reports the found readiness, as far as there is room. The next wait finds the rest again.
     fn report(&mut self, events: &mut EventSink<'_>) {
         let count = self.rows.len();
         let start = self.report_from.min(count);
@@ -136,10 +137,10 @@ impl Select {
         }
     }
 
-    /// Reports closed descriptors, and what else is ready now, without waiting.
+    /// Reports closed descriptors, and others that are ready now, without waiting.
     ///
-    /// The two take turns in coming first. Otherwise, if each wait found as many closed descriptors as
-    /// there is room, nothing else would ever be reported.
+    /// The two take turns in coming first. Otherwise, if each wait found as many closed descriptors
+    /// as there is room, no ready descriptor would ever be reported.
     fn report_beside_closed(&mut self, events: &mut EventSink<'_>) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
@@ -159,14 +160,14 @@ impl Select {
         }
     }
 
-    /// Reports what is ready now. If an error lasts, the next wait returns it.
+    /// Reports present readiness. If an error lasts, the next wait returns it.
     fn report_ready(&mut self, events: &mut EventSink<'_>) {
         if self.call(events, Some(Duration::ZERO)).is_ok() {
             self.report(events);
         }
     }
 
-    /// Returns whether the row is that of a closed descriptor.
+    /// Returns whether the row belongs to a closed descriptor.
     fn is_closed(&self, place: usize) -> bool {
         self.rows[place] != VACANT && is_open(number_of(place)) == Err(Errno::BADF)
     }
@@ -199,11 +200,11 @@ impl Backend for Select {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        // The same check as on poll, for the same reason. A number that is out of range is refused
-        // first.
+        // The check is the same as on poll, for the same reason. A number that is out of range is
+        // refused first.
         let place = place(registration.fd).ok_or_else(|| beyond(registration.fd, false))?;
         if place == self.wake_fd {
-            // The sets hold a number once: this would end the watch of the waker.
+            // The sets hold a number once, so this would end the watch of the waker.
             return Err(Error::AlreadyWatched {
                 fd: registration.fd,
             });
@@ -239,8 +240,8 @@ impl Backend for Select {
             Err(Errno::BADF) => {
                 self.report_beside_closed(&mut events);
                 if events.events().is_empty() && !events.events().was_woken() {
-                    // It was closed during the call and is open now: another thread closes
-                    // registered descriptors.
+                    // A descriptor was closed during the call and is open now, because another
+                    // thread closes registered descriptors.
                     return Err(Error::os("select")(Errno::BADF));
                 }
             }

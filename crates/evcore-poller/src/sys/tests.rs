@@ -53,14 +53,14 @@ pub(super) enum Kind {
 
 const KINDS: [Kind; 4] = [Kind::Port, Kind::DevPoll, Kind::Poll, Kind::Kqueue];
 
-/// Those without `Edge` and `Oneshot`, which the poller then masks.
+/// The kernels without `Edge` and `Oneshot`, which the poller then masks.
 pub(super) const MASKING: [Kind; 3] = [Kind::Port, Kind::DevPoll, Kind::Poll];
 
-/// Those that may refuse a change.
+/// The kernels that may refuse a change.
 const REFUSING: [Kind; 3] = [Kind::Port, Kind::DevPoll, Kind::Kqueue];
 
 impl Kind {
-    /// What the kernels differ in.
+    /// Returns the value of this kernel, where the kernels differ.
     pub(super) fn pick<T>(self, [port, devpoll, poll, kqueue]: [T; 4]) -> T {
         match self {
             Self::Port => port,
@@ -79,7 +79,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// One of each kind.
+    /// Makes a fixture of each kind.
     fn each(kinds: impl IntoIterator<Item = Kind>) -> impl Iterator<Item = Self> {
         kinds.into_iter().map(Self::new)
     }
@@ -88,7 +88,7 @@ impl Fixture {
         Self::with_room(kind, 8)
     }
 
-    /// With the files [`A`] and [`B`] open.
+    /// Makes a fixture in which the files [`A`] and [`B`] are open.
     pub(super) fn with_room(kind: Kind, capacity: usize) -> Self {
         println!("{kind:?}");
         let kernel = FakeKernel::default();
@@ -192,7 +192,7 @@ impl Fixture {
         self.kernel().refuses.clear();
     }
 
-    /// The next wait ends with an error.
+    /// Makes the next wait end with an error.
     fn fail_wait(&self, errno: Errno) {
         self.kernel().ends.push_back(Some(errno));
     }

@@ -17,14 +17,14 @@ fn submit(pool: &mut Pool<u32, u32>, id: u32, job: impl FnOnce() -> u32 + Send +
     assert!(pool.submit(id, job).is_ok(), "the pool is full");
 }
 
-/// A job that runs until the sender is dropped. Returns when it runs.
+/// Submits a job that runs until the sender is dropped. Returns when it runs.
 fn submit_blocked(pool: &mut Pool<u32, u32>) -> mpsc::Sender<()> {
     let (unblock, begins) = submit_blocking(pool);
     begins.recv_timeout(PATIENCE).expect("the job begins");
     unblock
 }
 
-/// A job that runs until the sender is dropped. The receiver gets a value when it begins.
+/// Submits a job that runs until the sender is dropped. The receiver gets a value when it begins.
 fn submit_blocking(pool: &mut Pool<u32, u32>) -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
     let (unblock, blocked) = mpsc::channel::<()>();
     let (began, begins) = mpsc::channel();
@@ -121,7 +121,7 @@ fn a_panic_is_the_result_of_its_job_and_the_thread_lives_on() {
     let (mut pool, woken) = pool::<ThreadId>(1, 10);
     let id = || thread::current().id();
     assert!(pool.submit(1, id).is_ok());
-    // Not `panic!`: it would print a message.
+    // Unlike `panic!`, this prints no message.
     let panics = || std::panic::resume_unwind(Box::new("why"));
     assert!(pool.submit(2, panics).is_ok());
     assert!(pool.submit(3, id).is_ok());
@@ -237,7 +237,7 @@ fn a_dropped_pool_drops_the_result_of_the_job_that_runs() {
 }
 
 #[test]
-fn a_dropped_pool_drops_the_results_that_nobody_took() {
+fn a_dropped_pool_drops_the_results_that_were_not_taken() {
     let (mut pool, _woken) = pool(1, 10);
     let result = Arc::new(());
     let held = Arc::clone(&result);

@@ -8,15 +8,15 @@ use crate::stop::Stop;
 /// The time from a fast stop to the kill.
 const KILL_AFTER: Duration = Duration::from_secs(1);
 
-/// A worker that has not ended this long after the last stage may never end: a thread, or a process
+/// The time from the last stage until a worker counts as stuck. It may be a thread, or a process
 /// that the kernel does not release.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// A stop that is under way. It only ever gets harder.
+/// A stop that is under way. It can only get harder.
 #[derive(Debug)]
 pub(crate) struct Escalation {
     stage: Stage,
-    /// When the next stage begins by itself. None: never.
+    /// The time at which the next stage begins by itself. `None` if it never does.
     next_at: Option<Instant>,
     /// True if this stage's step was returned.
     is_taken: bool,
@@ -28,9 +28,9 @@ pub(crate) struct Escalation {
 pub(crate) enum Step {
     Request(Stop),
     Kill,
-    /// Nothing can be done about them.
+    /// The workers may never end.
     Stuck,
-    /// Give them time until then.
+    /// Wait for the workers until this time.
     Wait(Option<Instant>),
 }
 
@@ -45,7 +45,7 @@ enum Stage {
 impl Escalation {
     pub(crate) fn new(stop: Stop, config: &Config, now: Instant) -> Self {
         let (stage, next_at) = match stop {
-            // A timeout past the clock's end never comes.
+            // A timeout past the clock's end never passes.
             Stop::Graceful => (Stage::Graceful, now.checked_add(config.timeouts.stop)),
             Stop::Fast => (Stage::Fast, Some(now + KILL_AFTER)),
         };
@@ -57,7 +57,7 @@ impl Escalation {
         }
     }
 
-    /// The stop was requested again. Nothing changes unless it is faster now.
+    /// Requests the stop again. Nothing changes unless it is faster now.
     pub(crate) fn hasten(&mut self, stop: Stop, now: Instant) {
         if stop > self.stop() {
             self.enter(Stage::Fast, now);

@@ -1,14 +1,14 @@
-//! The workers that were started for the same reason: one for each index. They are stopped
-//! together.
+//! A generation: workers that were started for the same reason, one for each index. They are
+//! stopped together.
 
 use std::time::{Duration, Instant};
 
 use super::escalation::Escalation;
 
-/// A worker that lived this long is stable: its replacement is started at once.
+/// The age from which a worker is stable, so that its replacement is started at once.
 pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(1);
 
-/// The first pause in a crash loop. Each further one doubles it.
+/// The first pause in a crash loop. Each further crash doubles it.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 
 /// The longest pause while another worker serves the same clients.
@@ -24,23 +24,23 @@ pub(crate) struct Generation {
     /// Its row in the table of slots.
     pub(crate) row: usize,
     places: Vec<Place>,
-    /// None while it serves.
+    /// The stop; none while the generation serves.
     pub(crate) escalation: Option<Escalation>,
 }
 
-/// Readiness of a generation to take over from the older ones.
+/// The readiness of a generation to take over from the older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeover {
     /// Each of its workers serves, has served, or has refused; and not all have refused.
     Now,
-    /// Then, if nothing happens before.
+    /// At this time, unless an event comes before.
     At(Instant),
-    /// Not before something happens.
+    /// Not before an event comes.
     NotYet,
 }
 
 impl Generation {
-    /// A place for each of `workers`, all vacant and due at `now`.
+    /// A generation with a place for each of `workers`, all vacant and due at `now`.
     pub(crate) fn new(row: usize, workers: usize, now: Instant) -> Self {
         let place = Place {
             state: State::Vacant { due: now },
@@ -61,7 +61,7 @@ impl Generation {
         place.last_start = Some(now);
     }
 
-    /// There is no worker. It counts as a crash.
+    /// Records that a worker could not be started. It counts as a crash.
     pub(crate) fn start_failed(&mut self, index: usize, now: Instant) {
         let place = &mut self.places[index];
         place.last_start = Some(now);
@@ -72,7 +72,7 @@ impl Generation {
         self.places[index].was_ready = true;
     }
 
-    /// The worker has ended. If it has `refused`, it is not replaced.
+    /// Records that a worker has ended. If it has `refused`, it is not replaced.
     pub(crate) fn ended(&mut self, index: usize, refused: bool, now: Instant) {
         let place = &mut self.places[index];
         let State::Running { since } = place.state else {
@@ -89,7 +89,7 @@ impl Generation {
         }
     }
 
-    /// The worker has ended because it could not start. It is not replaced before
+    /// Records that a worker has ended because it could not start. It is not replaced before
     /// [`retry_starts`](Self::retry_starts).
     pub(crate) fn cannot_start(&mut self, index: usize) {
         self.places[index].state = State::CannotStart;
@@ -113,12 +113,12 @@ impl Generation {
         self.escalation.is_none()
     }
 
-    /// No worker runs.
+    /// Returns whether no worker runs.
     pub(crate) fn is_empty(&self) -> bool {
         !self.places.iter().any(Place::is_running)
     }
 
-    /// All its workers have refused, or could not start.
+    /// Returns whether all its workers have refused or could not start.
     pub(crate) fn all_refused(&self) -> bool {
         self.places.iter().all(Place::has_refused)
     }
@@ -136,18 +136,18 @@ impl Generation {
         self.places.iter().enumerate().filter_map(vacancy)
     }
 
-    /// Rates how well its workers cover a place that is vacant.
+    /// The state of the places that serve the same clients as a vacant place.
     pub(crate) fn coverage(&self) -> Coverage {
         self.places.iter().map(Place::coverage).collect()
     }
 
-    /// The same for the worker of one index.
+    /// The coverage by the place of one index alone.
     pub(crate) fn coverage_at(&self, index: usize) -> Coverage {
         self.places[index].coverage()
     }
 
-    /// Returns whether it can take over. A worker that does not report counts as ready after
-    /// `ready_timeout`.
+    /// Returns whether the generation can take over. A worker that does not report counts as ready
+    /// after `ready_timeout`.
     pub(crate) fn takeover(&self, ready_timeout: Duration, now: Instant) -> Takeover {
         if self.all_refused() {
             return Takeover::NotYet;
@@ -170,14 +170,14 @@ impl Generation {
 /// A place that waits for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Vacancy {
-    /// When its pause ends.
+    /// The end of its pause.
     pub(crate) at: Instant,
     pub(crate) index: usize,
     failures: u32,
 }
 
 impl Vacancy {
-    /// When to start its worker.
+    /// The time at which to start its worker.
     ///
     /// If no other worker serves the same clients, the pause is shorter, and begins at the last
     /// start. So a worker that has lived for a moment is replaced at once, and workers that crash at
@@ -196,9 +196,9 @@ impl Vacancy {
 /// The state of the places that serve the same clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coverage {
-    /// True if one of them has a worker.
+    /// True if one of these places has a worker.
     is_served: bool,
-    /// The last start, or attempt at one.
+    /// The time of the last start, or attempt at one.
     last_start: Option<Instant>,
 }
 
@@ -217,7 +217,7 @@ struct Place {
     state: State,
     /// Early crashes and failed starts in a row.
     failures: u32,
-    /// The last start, or attempt at one.
+    /// The time of the last start, or attempt at one.
     last_start: Option<Instant>,
     /// True if a worker here, dead or alive, has reported that it serves.
     was_ready: bool,
@@ -260,12 +260,12 @@ impl Place {
         }
     }
 
-    /// When it no longer delays a takeover, if nothing happens. None: never.
+    /// The time from which it no longer delays a takeover, if nothing happens. None for never.
     fn ready_at(&self, ready_timeout: Duration, now: Instant) -> Option<Instant> {
         match self.state {
             _ if self.was_ready => Some(now),
             State::Refused | State::CannotStart => Some(now),
-            // A timeout past the clock's end never comes.
+            // A timeout past the clock's end never passes.
             State::Running { since } => since.checked_add(ready_timeout),
             State::Vacant { .. } => None,
         }
@@ -274,7 +274,7 @@ impl Place {
 
 /// The pause after this many failures in a row.
 fn backoff(failures: u32) -> Duration {
-    // 2^16 times the least pause exceeds the longest, and is far from an overflow.
+    // 2^16 times the first pause exceeds the longest one, and does not overflow.
     let doublings = failures.saturating_sub(1).min(16);
     (BACKOFF_MIN * (1 << doublings)).min(BACKOFF_MAX)
 }
@@ -404,7 +404,7 @@ mod tests {
         generation.ready(0);
         generation.ended(1, false, now);
         assert_eq!(generation.takeover(READY_TIMEOUT, now), Takeover::NotYet);
-        // A worker that dies after it was ready does not.
+        // A worker that dies after it was ready does not delay it.
         generation.ended(0, false, now);
         generation.started(1, now);
         generation.ready(1);

@@ -36,7 +36,7 @@ impl Fixture {
         Self { lifecycle, now }
     }
 
-    /// All workers started and ready, and nothing left to do.
+    /// A server whose workers are all started and ready.
     fn serving(workers: usize) -> Self {
         let mut server = Self::with_workers(workers);
         server.start(0, workers);
@@ -45,7 +45,7 @@ impl Fixture {
         server
     }
 
-    /// A generation serves in row 0, another has been started in row 1.
+    /// A server whose generation in row 0 serves, and whose generation in row 1 was started.
     fn reloading(workers: usize) -> Self {
         let mut server = Self::serving(workers);
         server.begin_reload(1, workers);
@@ -136,7 +136,7 @@ fn a_slots_pause_does_not_delay_other_slots() {
 }
 
 #[test]
-fn when_all_workers_have_refused_it_is_over() {
+fn the_server_ends_after_all_workers_have_refused() {
     let mut server = Fixture::serving(2);
     server.refuse(0, 0);
     assert_eq!(server.next(), Action::Wait(None));
@@ -145,7 +145,7 @@ fn when_all_workers_have_refused_it_is_over() {
 }
 
 #[test]
-fn if_no_worker_can_start_it_is_over() {
+fn the_server_ends_if_no_worker_can_start() {
     let mut server = Fixture::with_workers(3);
     server.start(0, 3);
     server.cannot_start(0, 0);
@@ -252,7 +252,7 @@ fn a_reload_ends_the_drain() {
     let mut server = Fixture::serving(2);
     server.drain();
     assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
-    // Workers that finish do not delay it.
+    // Workers that finish do not delay the reload.
     server.begin_reload(1, 2);
     assert!(!server.lifecycle.is_drained());
     server.end_all(0, 2);
@@ -325,7 +325,7 @@ fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
     assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
 }
 
-/// The old thread of a reload got a fast stop a second ago, and runs on.
+/// A server with a stuck thread: after a reload it got a fast stop a second ago, and runs on.
 fn stuck_thread() -> Fixture {
     let mut server = Fixture::with(Config {
         can_kill: false,

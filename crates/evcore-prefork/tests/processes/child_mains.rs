@@ -1,4 +1,4 @@
-//! The programs of the server under test, by name.
+//! The programs that a server under test can run, by name.
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
@@ -124,7 +124,7 @@ fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
     }
 }
 
-/// A worker's event loop, which waits for its wake-ups alone.
+/// A worker's event loop, which only waits for its wake-ups.
 struct Loop {
     worker: Worker,
     wake: UnixStream,
@@ -137,7 +137,7 @@ impl Loop {
         turns
     }
 
-    /// It does not report that it serves.
+    /// Creates a loop that does not report that it serves.
     fn silent(worker: Worker) -> Self {
         let (wake, write) = UnixStream::pair().unwrap();
         write.set_nonblocking(true).unwrap();
@@ -171,7 +171,7 @@ fn serve(worker: Worker) -> i32 {
     0
 }
 
-/// Has work under way until it reads a byte.
+/// A worker that has work under way until it reads a byte.
 fn finish(worker: Worker) -> i32 {
     Loop::new(worker).until(Stop::Graceful);
     wait_for_a_byte();
@@ -179,7 +179,7 @@ fn finish(worker: Worker) -> i32 {
     0
 }
 
-/// Without the buffer of standard input, which would take the bytes of other workers.
+/// Reads a byte without the buffer of standard input, which would take the bytes of other workers.
 fn wait_for_a_byte() {
     let n = rustix::io::read(std::io::stdin(), &mut [0; 1]).unwrap();
     assert_eq!(n, 1);
@@ -199,14 +199,14 @@ fn never_end(worker: Worker) -> i32 {
     }
 }
 
-/// The first three workers end at once, each in its way.
+/// Makes the first three workers end at once, each in another way.
 fn fail_at_first() {
     let forked = Cell::new(0);
     let supervisor = logging(1).on_start(|worker| {
         println!("started {}", name(worker));
         forked.set(forked.get() + 1);
     });
-    // A worker has the count of the time when it was forked.
+    // A worker has the count at the time of its fork.
     run(supervisor, |worker| match forked.get() {
         0 => 0,
         1 => 1,
@@ -230,7 +230,7 @@ fn first_cannot_start() {
     });
 }
 
-/// Every worker gets its signal as soon as it has a process id.
+/// Signals every worker as soon as it has a process id.
 fn signalled_at_birth() {
     let quit = |worker: &WorkerInfo| signal(worker.pid.unwrap(), Signal::QUIT);
     let supervisor = Supervisor::new(200).on_start(quit);
@@ -253,7 +253,7 @@ fn panicking_hook() {
     println!("gone {gone}");
 }
 
-/// A child of the application's own dies while the supervisor runs.
+/// A child process of the application dies while the supervisor runs.
 fn bystander() {
     let mut command = Command::new(env::current_exe().unwrap());
     let mut child = command.args([MAIN_FLAG, "exit with 7"]).spawn().unwrap();
@@ -261,7 +261,7 @@ fn bystander() {
     println!("bystander {}", child.wait().unwrap());
 }
 
-/// Prints the number of descriptors more than before, in a worker and after all.
+/// Prints how many more descriptors than before are open, in a worker and after the end of all.
 #[cfg(target_os = "linux")]
 fn descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -284,7 +284,7 @@ fn pinned() {
     });
 }
 
-/// Once its worker runs, the master's limit on descriptors is below those that it waits for.
+/// Lowers the master's limit on descriptors, once its worker runs, below those that it waits for.
 #[cfg(target_os = "linux")]
 fn no_wait() {
     let supervisor = logging(1).on_start(|worker| {
@@ -294,7 +294,7 @@ fn no_wait() {
     run(supervisor, finish);
 }
 
-/// From the first death to the first start that fails, no descriptor can be opened.
+/// Lets no descriptor be opened from the first death to the first start that fails.
 #[cfg(target_os = "linux")]
 fn no_socket_pair_for_a_while() {
     use rustix::process::{Resource, getrlimit};
@@ -317,7 +317,7 @@ fn limit_descriptors(current: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
 }
 
-/// Mistakes that are refused.
+/// Makes mistakes that are refused.
 fn wrong() {
     run(Supervisor::new(0), serve);
     run(Supervisor::new(10_000), serve);
@@ -333,7 +333,7 @@ fn wrong() {
     run(Supervisor::new(1), |_| DO_NOT_RESTART);
     let (_read, write) = UnixStream::pair().unwrap();
     println!("error {}", worker.wake_fd(&write).unwrap_err());
-    // Last, because a thread that was joined may still be counted for a moment.
+    // This comes last, because a thread that was joined may still be counted for a moment.
     let other = thread::spawn(|| run(Supervisor::new(1), |_| DO_NOT_RESTART));
     other.join().unwrap();
 }

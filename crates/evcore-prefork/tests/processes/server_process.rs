@@ -1,4 +1,4 @@
-//! A server under test, as the tests see it: lines out, signals in, and an end in any case.
+//! A server under test. The tests read its lines, and send it signals.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ use rustix::process::{
 /// Marks the argument after it as the name of a child main.
 pub(crate) const MAIN_FLAG: &str = "--child-main";
 
-/// Far longer than any step takes on a busy machine.
+/// The timeout, which is far longer than any step takes on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server, its workers and whatever else it started: one process group, killed on drop.
@@ -34,12 +34,12 @@ impl Server {
         Self::start_from(&env::current_exe().unwrap(), main)
     }
 
-    /// The same from another file, which is a copy of this program.
+    /// Starts a server from another file, which is a copy of this program.
     pub(crate) fn start_from(program: &Path, main: &str) -> Self {
         Self::spawn(Command::new(program).process_group(0), main)
     }
 
-    /// The same by a command that has further settings.
+    /// Starts a server by a command that has further settings.
     pub(crate) fn spawn(command: &mut Command, main: &str) -> Self {
         let mut child = command
             .args([MAIN_FLAG, main])
@@ -129,7 +129,7 @@ impl Server {
 
     /// Waits until the master has ended. A new binary that it has started may go on.
     pub(crate) fn wait_for_master(&mut self) {
-        // Without reaping: `drop` still uses its number.
+        // The process is not reaped, because `drop` still uses its number.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.pid()), ended).unwrap();
     }

@@ -350,7 +350,8 @@ fn each_worker_runs_on_its_cpu() {
     }
 }
 
-/// Neither the self-pipe, nor the siblings' liveness pipes, nor what a new binary would inherit.
+/// A worker has neither the self-pipe, nor its siblings' liveness pipes, nor what a new binary
+/// would inherit.
 #[cfg(target_os = "linux")]
 fn a_worker_has_no_descriptor_but_its_liveness_pipe() {
     let mut server = Server::start("descriptors");

@@ -1,4 +1,4 @@
-//! Recorded on sockets, with real clients.
+//! These recordings are made on sockets, with real clients.
 
 use std::{
     io::{Read, Write},
@@ -53,7 +53,7 @@ fn record_into(recorder: &Recorder, kind: BackendKind, bug: Bug) -> Log {
         .expect("a loop");
     let clients = clients(address);
     let mut log = Log::default();
-    // As a panic ends a program.
+    // A panic ends the run, as it would end a program.
     let run = AssertUnwindSafe(|| {
         serve(&mut ev, &mut log, bug, all_answered).expect("no wait fails");
     });

@@ -1,7 +1,8 @@
-//! One endpoint of a connection: what it has received, and how it answers calls.
+//! One endpoint of a connection: the bytes that it has received, and its answers to calls.
 //!
-//! It behaves as a socket of Linux, TCP or Unix. `tests/like_sockets` compares both. It sends
-//! nothing itself: `state/delivery.rs` carries what one endpoint does to the other.
+//! An endpoint behaves like a socket of Linux, TCP or Unix. `tests/like_sockets` compares both. An
+//! endpoint does not send by itself: `state/delivery.rs` carries the effects of one endpoint to the
+//! other.
 
 use std::{collections::VecDeque, io};
 
@@ -23,25 +24,25 @@ pub(crate) struct Endpoint {
     pub(crate) family: Family,
     /// The holder of the endpoint.
     pub(crate) owner: Owner,
-    /// The pollers that watch it.
+    /// The pollers that watch the endpoint.
     pub(crate) watches: Vec<WatchId>,
-    /// Bytes that may be in flight to here, or be received and unread.
+    /// The number of bytes that may be in flight to this endpoint, or received and unread.
     pub(crate) capacity: usize,
-    /// Bytes that have arrived and are unread.
+    /// The bytes that have arrived and are unread.
     recv_buffer: VecDeque<u8>,
-    /// Bytes that are sent and have not arrived.
+    /// The bytes that were sent and have not arrived.
     pub(crate) in_flight: VecDeque<u8>,
-    // Invariant: how many arrivals at this endpoint are scheduled.
+    // Invariant: the number of scheduled arrivals at this endpoint.
     pub(crate) segments_in_flight: u32,
-    /// When the last of them arrives. No segment overtakes another.
+    /// The time at which the last of them arrives. No segment overtakes another.
     pub(crate) last_arrival_ns: u64,
-    /// The result of connecting is not known yet.
+    /// True while the result of connecting is not known.
     connecting: bool,
-    /// The peer has shut down its sending half.
+    /// True if the peer has shut down its sending half.
     read_closed: bool,
-    /// This side has shut down its sending half.
+    /// True if this side has shut down its sending half.
     write_closed: bool,
-    /// The connection has ended in both directions.
+    /// True if the connection has ended in both directions.
     disconnected: bool,
     /// The pending error (`SO_ERROR`), reported once.
     error: Option<io::ErrorKind>,
@@ -66,7 +67,7 @@ impl Endpoint {
         }
     }
 
-    /// Turns it into an endpoint of a new connection. The buffers keep their memory.
+    /// Turns this into an endpoint of a new connection. The buffers keep their memory.
     pub(crate) fn reuse(&mut self, family: Family, capacity: usize) {
         let mut fresh = Self::new(family, capacity);
         for (kept, fresh) in [
@@ -87,7 +88,7 @@ impl Endpoint {
         self.disconnected
     }
 
-    /// Returns whether nothing more will arrive.
+    /// Returns whether no further bytes can arrive.
     pub(crate) fn is_read_side_done(&self) -> bool {
         self.read_closed || self.disconnected
     }
@@ -103,17 +104,17 @@ impl Endpoint {
         self.connecting
     }
 
-    /// The connection request is sent.
+    /// Records that the connection request is sent.
     pub(crate) fn begin_connecting(&mut self) {
         self.connecting = true;
     }
 
-    /// The connection is made.
+    /// Records that the connection is made.
     pub(crate) fn on_connected(&mut self) {
         self.connecting = false;
     }
 
-    /// Connecting has failed.
+    /// Records that connecting has failed.
     pub(crate) fn on_connect_failed(&mut self, error: io::ErrorKind) {
         (self.connecting, self.disconnected) = (false, true);
         self.error = Some(error);
@@ -124,8 +125,8 @@ impl Endpoint {
         self.recv_buffer.len()
     }
 
-    /// Returns whether nothing is left in the peer's send queue. TCP's has what has not arrived
-    /// here, a Unix socket's also what is unread.
+    /// Returns whether the peer's send queue is empty. A TCP queue has the bytes that have not
+    /// arrived here; that of a Unix socket also has the unread ones.
     pub(crate) fn has_taken_all(&self) -> bool {
         let is_read = self.family == Family::Tcp || self.recv_buffer.is_empty();
         self.in_flight.is_empty() && is_read
@@ -137,12 +138,12 @@ impl Endpoint {
             .saturating_sub(self.recv_buffer.len() + self.in_flight.len())
     }
 
-    /// Returns whether there is enough free space that the peer's poller reports it as writable.
+    /// Returns whether the free space is enough for the peer's poller to report it as writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.free_space() >= self.capacity.div_ceil(3)
     }
 
-    /// Reads at most `limit` bytes of what has arrived.
+    /// Reads at most `limit` of the bytes that have arrived.
     pub(crate) fn read(&mut self, buffer: &mut [u8], limit: usize) -> io::Result<usize> {
         let count = limit.min(buffer.len()).min(self.recv_buffer.len());
         if count > 0 {
@@ -228,7 +229,7 @@ impl Endpoint {
         ready
     }
 
-    /// Bytes have arrived.
+    /// Records that bytes have arrived.
     pub(crate) fn on_data(&mut self, count: usize) {
         if self.in_flight.len() == count && self.recv_buffer.is_empty() {
             std::mem::swap(&mut self.in_flight, &mut self.recv_buffer);
@@ -245,12 +246,12 @@ impl Endpoint {
         self.in_flight.len()
     }
 
-    /// The peer has shut down its sending half.
+    /// Records that the peer has shut down its sending half.
     pub(crate) fn on_fin(&mut self) {
         self.read_closed = true;
     }
 
-    /// The connection was reset.
+    /// Records that the connection was reset.
     pub(crate) fn on_reset(&mut self) {
         if self.disconnected {
             return;
@@ -263,7 +264,7 @@ impl Endpoint {
         });
     }
 
-    /// The peer of a Unix socket has closed.
+    /// Records that the peer of a Unix socket has closed.
     pub(crate) fn on_hang_up(&mut self, had_unread: bool) {
         (self.read_closed, self.disconnected) = (true, true);
         if had_unread {
@@ -271,7 +272,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes it. Returns what the peer gets.
+    /// Closes the endpoint. Returns the notice that the peer gets.
     pub(crate) fn close(&mut self) -> CloseNotice {
         let had_unread = !self.recv_buffer.is_empty();
         let notice = match self.family {
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_has_taken_all_when_all_is_read_and_tcp_when_it_has_arrived() {
+    fn all_is_taken_when_it_is_read_or_over_tcp_when_it_has_arrived() {
         for (family, takes_unread) in [(Family::Tcp, true), (Family::Unix, false)] {
             let mut end = Endpoint::new(family, 100);
             assert!(end.has_taken_all());

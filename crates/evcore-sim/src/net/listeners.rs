@@ -15,7 +15,7 @@ pub(crate) struct ListeningSocket {
     pub(crate) descriptors: u32,
     /// The server endpoints of connections that wait, the oldest first.
     pub(crate) queue: VecDeque<EndpointId>,
-    /// The pollers that watch it, in the order of their registrations.
+    /// The pollers that watch the socket, in the order of their registrations.
     pub(crate) watches: Vec<WatchId>,
 }
 
@@ -38,7 +38,7 @@ impl Listeners {
         &mut self.sockets[id.0 as usize]
     }
 
-    /// The socket of the parent at the address. Binds one if the parent has not.
+    /// Returns the socket of the parent at the address, and binds one if the parent has none.
     pub(crate) fn shared(&mut self, address: SocketAddr) -> ListenerId {
         let is_bound = |socket: &ListeningSocket| socket.address == address && !socket.reuseport;
         match self.sockets.iter().position(is_bound) {
@@ -47,7 +47,7 @@ impl Listeners {
         }
     }
 
-    /// A new socket in addition to others at the same address.
+    /// Binds a new socket, in addition to others at the same address.
     pub(crate) fn reuseport(&mut self, address: SocketAddr) -> ListenerId {
         self.open(address, true)
     }
@@ -73,12 +73,12 @@ impl Listeners {
 }
 
 impl ListeningSocket {
-    /// Returns whether it is open by one descriptor alone.
+    /// Returns whether closing one more descriptor closes the socket.
     pub(crate) fn closes_with_last(&self) -> bool {
         self.reuseport && self.descriptors == 1
     }
 
-    /// A shared socket stays open in the parent. One of a single process closes with its last
+    /// A shared socket stays open in the parent. A socket of a single process closes with its last
     /// descriptor.
     pub(crate) fn is_open(&self) -> bool {
         !self.reuseport || self.descriptors > 0

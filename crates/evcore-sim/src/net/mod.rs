@@ -1,6 +1,7 @@
 //! The network: connections and listeners.
 //!
-//! This is only data and its rules. `state/delivery.rs` has what takes time or is random.
+//! This module has only data and its rules. `state/delivery.rs` has everything that takes time or
+//! is random.
 
 mod endpoint;
 mod listeners;
@@ -39,7 +40,7 @@ impl EndpointId {
         self.0 / 2
     }
 
-    /// For the trace.
+    /// The number that the trace shows.
     pub(crate) const fn number(self) -> u64 {
         self.0 as u64
     }
@@ -61,14 +62,14 @@ pub(crate) enum Owner {
     Client(u32),
 }
 
-/// The addresses of a connection.
+/// The addresses of both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    /// The client.
+    /// The address of the client.
     pub(crate) from: SocketAddr,
-    /// The server.
+    /// The address of the server.
     pub(crate) to: SocketAddr,
-    /// The connection is on the free list.
+    /// True if the connection is on the free list.
     is_free: bool,
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct Net {
     // Invariant: two for each route.
     endpoints: Vec<Endpoint>,
     routes: Vec<Route>,
-    /// Connections that are closed, whose indices are used again.
+    /// The closed connections, whose indices are used again.
     free: Vec<u32>,
     pub(crate) listeners: Listeners,
     pub(crate) udp: Udp,
@@ -112,7 +113,7 @@ impl Net {
         &self.routes[id.connection() as usize]
     }
 
-    /// A new connection. Nothing holds its endpoints yet.
+    /// Makes a new connection, whose endpoints have no holder yet.
     pub(crate) fn connect(&mut self, family: Family, capacity: usize, to: SocketAddr) -> u32 {
         let route = Route {
             from: client_address(self.made),

@@ -12,9 +12,9 @@ pub(crate) struct UdpId(pub(crate) u32);
 #[derive(Debug)]
 pub(crate) struct UdpSocket {
     pub(crate) address: SocketAddr,
-    /// The pollers that watch it.
+    /// The pollers that watch the socket.
     pub(crate) watches: Vec<WatchId>,
-    /// When the last datagram arrives that it has sent.
+    /// The time at which the last datagram that the socket has sent arrives.
     pub(crate) last_arrival_ns: u64,
     /// Datagrams that have arrived, the oldest first.
     queue: VecDeque<Datagram>,
@@ -45,7 +45,8 @@ pub(crate) struct Udp {
 const FIRST_EPHEMERAL: u16 = 49_152;
 
 impl Udp {
-    /// Binds a new socket. With port 0 it gets the first free one. `None` if the address is in use.
+    /// Binds a new socket. With port 0 it gets the first free port. Returns `None` if the address
+    /// is in use.
     pub(crate) fn bind(&mut self, mut address: SocketAddr, capacity: usize) -> Option<UdpId> {
         if address.port() == 0 {
             let is_free = |port: &u16| self.at(SocketAddr::new(address.ip(), *port)).is_none();
@@ -121,7 +122,7 @@ impl UdpSocket {
         !self.queue.is_empty()
     }
 
-    /// Queues a datagram. Returns `false` if the queue is full, and the datagram is lost.
+    /// Queues a datagram. Returns `false` if the queue is full, so that the datagram is lost.
     pub(crate) fn push(&mut self, datagram: Datagram) -> bool {
         let has_room = self.queued + datagram.bytes.len() <= self.capacity;
         if has_room {

@@ -1,4 +1,4 @@
-//! Calls clients with their events, and what they call in turn.
+//! Calls clients with their events, and runs the calls that they make.
 
 use std::{fmt, io, mem, net::SocketAddr};
 
@@ -15,7 +15,7 @@ pub(crate) trait Callback: fmt::Debug + Send {
     fn call(&mut self, event: ClientEvent, state: &mut State, id: u32);
 }
 
-/// A client and what is known of it.
+/// A client, and the facts about it.
 #[derive(Debug)]
 pub(crate) struct ClientSlot {
     /// `None` while it is called, and after its exit.
@@ -25,12 +25,12 @@ pub(crate) struct ClientSlot {
     has_started: bool,
     /// The number of the current timer. Events of earlier timers are ignored.
     timer: u32,
-    /// A `NotifyClient` is scheduled.
+    /// True if a `NotifyClient` is scheduled.
     is_scheduled: bool,
     /// The event that comes before the next `Ready`.
     pending: Option<ClientEvent>,
     has_exited: bool,
-    /// A fault has taken its connection.
+    /// True if a fault has taken the client's connection.
     lost_to_fault: bool,
 }
 
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// The connection of an endpoint is made.
+    /// Handles that the connection of an endpoint is made.
     pub(crate) fn on_connected(&mut self, id: EndpointId) {
         if let Owner::Client(client) = self.net.endpoint(id).owner {
             self.clients[client as usize].pending = Some(ClientEvent::Connected);
@@ -138,7 +138,7 @@ impl State {
         slot.lost_to_fault = false;
     }
 
-    /// A fault takes the connection of this endpoint. Its client can look.
+    /// Records that a fault takes the connection of this endpoint. Its client can ask for that.
     pub(crate) fn blame_fault(&mut self, id: EndpointId) {
         for end in [id, id.other()] {
             if let Owner::Client(client) = self.net.endpoint(end).owner {
@@ -206,7 +206,7 @@ impl ClientSlot {
         }
     }
 
-    /// Another client in the same slot. Timers of the one before are ignored.
+    /// Puts another client into the slot. Timers of the one before are ignored.
     fn reuse(&mut self, client: Box<dyn Callback>) {
         let (timer, is_scheduled) = (self.timer.wrapping_add(1), self.is_scheduled);
         *self = Self {

@@ -17,7 +17,7 @@ use crate::{
 /// Number of times that a client tries to connect to a full backlog (Linux: `tcp_syn_retries`, 6).
 const MAX_ATTEMPTS: u8 = 6;
 
-/// When connecting fails if nothing answers: at the last attempt.
+/// The time after which connecting fails without an answer: that of the last attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(31);
 
 /// The pause before the second attempt. It doubles for each further one.
@@ -168,7 +168,7 @@ impl State {
         connection
     }
 
-    /// A connection request has arrived at the server.
+    /// Handles a connection request that has arrived at the server.
     pub(crate) fn attempt_connect(&mut self, server: EndpointId, attempt: u8) {
         self.note(Event::ConnectArrived { server, attempt });
         let to = self.net.route(server).to;
@@ -195,7 +195,8 @@ impl State {
         !endpoint.is_open() || endpoint.is_disconnected()
     }
 
-    /// A random listener at an address, as by the kernel's hash. `None` if its backlog is full.
+    /// Chooses a random listener at an address, as the kernel does by a hash. Returns `None` if its
+    /// backlog is full.
     fn choose_listener(&mut self, to: SocketAddr) -> io::Result<Option<ListenerId>> {
         let listeners: Vec<_> = self.net.listeners.at(to).collect();
         if listeners.is_empty() {
@@ -212,7 +213,8 @@ impl State {
         self.notify_listener_watchers(listener);
     }
 
-    /// Rejects a connection request. The answer takes its time to a process; a client has it at once.
+    /// Rejects a connection request. A process gets the answer after the latency, and a client at
+    /// once.
     fn refuse(&mut self, server: EndpointId) {
         let client = server.other();
         let after_ns = match self.net.endpoint(client).owner {
@@ -226,7 +228,8 @@ impl State {
         self.schedule_after(after_ns, failure);
     }
 
-    /// Connecting fails. The server endpoint was kept until now, so that the index is not reused.
+    /// Makes connecting fail. The server endpoint was kept until now, so that the index is not
+    /// reused.
     pub(crate) fn fail_connect(&mut self, server: EndpointId, failure: ConnectFailure) {
         self.note(Event::ConnectFailed { server, failure });
         let client = server.other();
@@ -277,7 +280,7 @@ impl State {
         Accept::Connection((server, fd), self.net.route(server).from.into())
     }
 
-    /// A process closes its descriptor of a listener.
+    /// Closes a process's descriptor of a listener.
     pub(crate) fn close_listener(&mut self, listener: ListenerId) {
         let socket = self.net.listeners.socket_mut(listener);
         socket.descriptors -= 1;
@@ -290,7 +293,7 @@ impl State {
         }
     }
 
-    /// Two connected endpoints in one process.
+    /// Makes two connected endpoints in one process.
     pub(crate) fn pair(&mut self, process: u32, family: Family) -> [(EndpointId, i32); 2] {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let capacity = self.config.socket_buffer;

@@ -1,4 +1,4 @@
-//! Datagrams: what is lost, what arrives twice, and when.
+//! Datagrams: their loss, their doubles and their arrival.
 
 use std::{io, net::SocketAddr};
 
@@ -58,7 +58,8 @@ impl State {
         Ok(bytes.len())
     }
 
-    /// Without a fault, the datagrams of a socket arrive in the order in which they were sent.
+    /// Sends a datagram. Without a fault, the datagrams of a socket arrive in the order in which
+    /// they were sent.
     fn transmit_datagram(&mut self, from: UdpId, datagram: Datagram) {
         let latency_ns = whole_ns(self.rng.duration(&self.config.latency));
         let mut at_ns = self.now_ns().saturating_add(latency_ns);
@@ -73,7 +74,7 @@ impl State {
         self.event_queue.schedule(at_ns, SimEvent::Datagram(index));
     }
 
-    /// A datagram arrives. It is lost without a socket at its address, or if the queue is full.
+    /// Delivers a datagram. It is lost if no socket has its address, or if the queue is full.
     pub(crate) fn datagram_arrives(&mut self, index: u32) {
         let datagram = self.net.udp.arrive(index);
         let Some(id) = self.net.udp.at(datagram.to) else {
@@ -89,7 +90,7 @@ impl State {
         }
     }
 
-    /// Receives the oldest datagram. What does not fit into the buffer is lost.
+    /// Receives the oldest datagram. Bytes that do not fit into the buffer are lost.
     pub(crate) fn receive_datagram(
         &mut self,
         at: UdpId,

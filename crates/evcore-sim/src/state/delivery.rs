@@ -37,7 +37,7 @@ impl State {
         }
         if count > 1 && self.draw_fault(Fault::ShortWrite, Subject::End(from)) {
             count = 1 + self.rng.index(count - 1);
-            // The sender takes that for a full buffer, so an edge must follow.
+            // The sender takes a short write for a full buffer, so an edge must follow.
             let after_ns = self.random_up_to(REST_MAX);
             self.transmit(from, Segment::WindowUpdate, after_ns);
         }
@@ -78,7 +78,7 @@ impl State {
     pub(crate) fn receive(&mut self, at: EndpointId, buffer: &mut [u8]) -> io::Result<usize> {
         let endpoint = self.net.endpoint(at);
         let available = endpoint.unread().min(buffer.len());
-        // A short read puts the rest back in flight, where it must not overtake anything.
+        // A short read puts the rest back in flight, where it must not overtake other segments.
         let nothing_follows = endpoint.segments_in_flight == 0 && !endpoint.is_read_side_done();
         let may_be_short = available > 1 && nothing_follows;
         let is_short = may_be_short && self.draw_fault(Fault::ShortRead, Subject::End(at));
@@ -165,7 +165,7 @@ impl State {
         self.net.endpoint_mut(id).close()
     }
 
-    /// A segment has arrived at an endpoint.
+    /// Handles a segment that has arrived at an endpoint.
     pub(crate) fn arrive(&mut self, id: EndpointId, segment: Segment) {
         self.note(Event::Arrived { at: id, segment });
         let endpoint = self.net.endpoint_mut(id);
@@ -203,7 +203,7 @@ impl State {
         self.transmit(from.other(), Segment::Reset, after_ns);
     }
 
-    /// An endpoint has changed: schedules its client, or wakes the pollers that watch it.
+    /// Handles a change of an endpoint: schedules its client, or wakes the pollers that watch it.
     pub(crate) fn notify_watchers(&mut self, id: EndpointId) {
         if let Owner::Client(client) = self.net.endpoint(id).owner {
             self.schedule_client(client);

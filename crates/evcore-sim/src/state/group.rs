@@ -1,4 +1,4 @@
-//! Worker groups: which process is which member, and how a notification wakes its poller.
+//! Worker groups: the processes of their members, and the pollers that a notification wakes.
 //!
 //! The protocol itself is the real `WorkerGroup`.
 
@@ -35,7 +35,7 @@ impl State {
         (member, process.descriptors.insert(object))
     }
 
-    /// A handle to the accept lock of a group.
+    /// Makes a handle to the accept lock of a group.
     pub(crate) fn lock_handle(&mut self, group: u32, process: u32, id: WorkerId) -> MutexHandle {
         let process = &mut self.processes[process as usize];
         process.memberships.push((group, id));
@@ -46,7 +46,7 @@ impl State {
         self.group(group).shared.mutex().owner()
     }
 
-    /// The parent releases all that a dead process held.
+    /// Releases all that a dead process held, as its parent does.
     pub(crate) fn release_dead(&mut self, process: u32) {
         for (group, id) in self.processes[process as usize].memberships.clone() {
             self.group(group).shared.release_dead(id);

@@ -46,7 +46,7 @@ pub(crate) struct State {
     pub(crate) event_queue: EventQueue,
     pub(crate) rng: Rng,
     pub(crate) faults: Faults,
-    /// What this run leaves out.
+    /// The restriction of this run.
     pub(crate) restriction: Restriction,
     /// Number of clients that the test wanted, with those that the restriction leaves out.
     pub(crate) clients_wanted: usize,
@@ -58,20 +58,20 @@ pub(crate) struct State {
     pub(crate) pollers: Vec<KernelPoller>,
     pub(crate) processes: Vec<Process>,
     pub(crate) clients: Vec<ClientSlot>,
-    /// Slots of clients that have exited.
+    /// The slots of clients that have exited.
     pub(crate) free_clients: Vec<u32>,
     /// The worker group of each server.
     pub(crate) groups: Vec<Group>,
     pub(crate) thread_pools: ThreadPools,
-    /// Roles of killed processes, whose destructors must not run.
+    /// The roles of killed processes, whose destructors must not run.
     dead_roles: Vec<Role>,
-    /// The last event has woken a poller that slept.
+    /// True if the last event has woken a poller that slept.
     woke_sleeper: bool,
-    /// Set by every waker: one of the pollers may have been woken.
+    /// True if a waker was used, so that one of the pollers may have been woken.
     pub(crate) waker_used: Arc<AtomicBool>,
     /// No wait goes beyond this time.
     pub(crate) time_limit_ns: u64,
-    /// Time by which the monotonic clock is ahead of the simulated time.
+    /// The time by which the monotonic clock is ahead of the simulated time.
     clock_ahead_ns: u64,
     /// The wall clock at time 0, with all steps since.
     wall_seconds: i64,
@@ -113,7 +113,7 @@ impl State {
         self.trace.note(self.event_queue.now_ns(), event);
     }
 
-    /// Adds to the trace what only people read.
+    /// Adds a detail to the trace, which only people read.
     #[inline]
     pub(crate) fn detail(&mut self, detail: impl FnOnce() -> Detail) {
         self.trace.detail(self.event_queue.now_ns(), detail);
@@ -134,7 +134,7 @@ impl State {
         happens
     }
 
-    /// Returns whether this run leaves a fault in that was drawn.
+    /// Returns whether a fault that was drawn may occur in this run.
     pub(crate) fn permits(&self, fault: Fault) -> bool {
         self.restriction.permits(fault, self.now_ns())
     }
@@ -217,7 +217,7 @@ impl State {
         }
     }
 
-    /// The readiness of an object now.
+    /// Returns the present readiness of an object.
     pub(crate) fn readiness(net: &Net, groups: &[Group], object: Object) -> Ready {
         match object {
             Object::Endpoint(id) => net.endpoint(id).ready(net.endpoint(id.other())),
@@ -237,7 +237,7 @@ impl State {
         self.event_queue.schedule(at_ns, event);
     }
 
-    /// Sends a segment to an endpoint, behind what is in flight to it already.
+    /// Sends a segment to an endpoint, behind the segments that are in flight to it.
     pub(crate) fn transmit(&mut self, to: EndpointId, segment: Segment, after_ns: u64) {
         self.detail(|| Detail::Departed { to, segment });
         let now_ns = self.now_ns();

@@ -1,4 +1,4 @@
-//! Processes: what they hold, and how it is released.
+//! Processes: the objects that they hold, and their release.
 
 use evcore::balancer::WorkerId;
 
@@ -16,15 +16,15 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) descriptors: FdTable,
-    /// The groups that it has a role in, and its id there.
+    /// The groups in which the process has a role, and its id there.
     pub(crate) memberships: Vec<(u32, WorkerId)>,
-    /// The indices of its pollers.
+    /// The indices of the process's pollers.
     pub(crate) pollers: Vec<u32>,
-    /// It was killed or has exited. The calls of its handles have no effect.
+    /// True if the process was killed or has exited. The calls of its handles have no effect.
     pub(crate) is_dead: bool,
-    /// Its parent has noticed its death.
+    /// True if the parent has noticed the death.
     pub(crate) is_reaped: bool,
-    /// `Workers` drive it: its waits return at once.
+    /// True if `Workers` drive the process, so that its waits return at once.
     pub(crate) driven_by_workers: bool,
 }
 
@@ -119,7 +119,8 @@ impl State {
         self.schedule_after(after_ns, SimEvent::Reap(process));
     }
 
-    /// A kill takes the connections of a process, and those that wait at its own listeners.
+    /// Records that a kill takes the connections of a process, and those that wait at its own
+    /// listeners.
     fn blame_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();
@@ -137,7 +138,7 @@ impl State {
         taken.into_iter().for_each(|id| self.blame_fault(id));
     }
 
-    /// A process exits by itself, and releases at once all that it holds.
+    /// Lets a process exit by itself. It releases at once all that it holds.
     pub(crate) fn exit(&mut self, process: u32) {
         self.note(Event::Exited(process));
         self.close_all(process);
@@ -152,7 +153,7 @@ impl State {
         self.set_sleeping(process, false);
     }
 
-    /// The parent notices a death and releases what the process held.
+    /// Lets the parent notice a death and release all that the process held.
     pub(crate) fn reap(&mut self, process: u32) {
         self.note(Event::Reaped(process));
         self.release_dead(process);

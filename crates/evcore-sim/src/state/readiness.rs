@@ -1,4 +1,4 @@
-//! Registrations, wake-ups, and what a wait reports.
+//! Registrations, wake-ups, and the reports of a wait.
 
 use std::{io, time::Duration};
 
@@ -25,7 +25,7 @@ impl State {
     /// Removes all registrations of a poller that is dropped.
     pub(crate) fn close_poller(&mut self, poller: u32) {
         for id in 0..self.pollers[poller as usize].id_count() {
-            // It fails for ids without a registration.
+            // The call fails for ids without a registration.
             let _ = self.unwatch(poller, id);
         }
         let process = self.pollers[poller as usize].process;
@@ -55,7 +55,7 @@ impl State {
         Ok(())
     }
 
-    /// Changes a registration. What is ready is reported afresh.
+    /// Changes a registration. Readiness is reported afresh.
     pub(crate) fn rewatch(&mut self, poller: u32, new: &Registration) -> Result<()> {
         let id = u32::try_from(new.id()).expect("the low half of a key");
         if !self.pollers[poller as usize].modify(new) {
@@ -98,15 +98,16 @@ impl State {
         self.pollers[watch.poller as usize].mark_ready(watch.id);
     }
 
-    /// Wakes the poller if it sleeps in a wait. Returns whether it did.
+    /// Wakes the poller if it sleeps in a wait. Returns whether it slept.
     pub(crate) fn wake_sleeper(&mut self, poller: u32) -> bool {
         let slept = std::mem::take(&mut self.pollers[poller as usize].is_sleeping);
         self.woke_sleeper |= slept;
         slept
     }
 
-    /// A connection has come to a listener. Wakes all pollers that watch it. Of those that watch it
-    /// exclusively, wakes the first that sleeps, even if its process is paused (as Linux does).
+    /// Handles a connection that has come to a listener. Wakes all pollers that watch it. Of the
+    /// pollers that watch it exclusively, wakes the first one that sleeps, even if its process is
+    /// paused (as Linux does).
     pub(crate) fn notify_listener_watchers(&mut self, id: ListenerId) {
         let watches = self.net.listeners.socket(id).watches.clone();
         let is_exclusive =
@@ -135,7 +136,7 @@ impl State {
             || kernel_poller.would_report(|object| Self::readiness(net, groups, object))
     }
 
-    /// A wait outside of `Workers`: lets time pass until there is something to report.
+    /// Waits outside of `Workers`: lets time pass until an event can be reported.
     pub(crate) fn wait(
         &mut self,
         poller: u32,
@@ -157,7 +158,7 @@ impl State {
         self.collect(poller, events, timeout != Some(Duration::ZERO))
     }
 
-    /// Reports what is ready at the end of a wait. `can_sleep` is `false` if its timeout was 0.
+    /// Reports the ready objects at the end of a wait. `can_sleep` is `false` if its timeout was 0.
     pub(crate) fn collect(
         &mut self,
         poller: u32,
@@ -167,8 +168,8 @@ impl State {
         self.inject_clock_faults();
         let process = self.pollers[poller as usize].process;
         // A signal may come before an event, and the next wait reports the event. But a wait that
-        // was chosen to report an exclusive listener does report it: otherwise the kernel would
-        // have woken another. And a wait that cannot sleep is not interrupted.
+        // was chosen to report an exclusive listener does report it. Otherwise the kernel would
+        // have woken another one. And a wait that cannot sleep is not interrupted.
         let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
         if can_sleep
             && !has_exclusive_ready
@@ -239,7 +240,7 @@ impl State {
             let ids = self.pollers[poller as usize].id_count();
             let id = if ids > 0 { self.rng.index(ids) } else { 0 };
             let spurious = fault == Fault::SpuriousReadiness;
-            // Permitted or not, the same numbers are drawn.
+            // The same numbers are drawn whether the fault is permitted or not.
             if self.permits(fault) && self.pollers[poller as usize].inject(id, spurious) {
                 let object = self.pollers[poller as usize].object(id);
                 self.count_fault(fault, Subject::of(object, process));
@@ -269,7 +270,7 @@ fn timed_out(why: &'static str) -> Error {
     }
 }
 
-/// Why a wait fails.
+/// The reason why a wait fails.
 #[derive(Debug)]
 pub(crate) struct WaitEnded(&'static str);
 

@@ -1,4 +1,4 @@
-//! The jobs of thread pools: when they end, and which of them panic.
+//! The jobs of thread pools: their ends, and their panics.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl State {
         started.into_iter().for_each(|job| self.run_job(job));
     }
 
-    /// Draws when a job ends that a thread runs now.
+    /// Draws the end of a job that a thread runs now.
     fn run_job(&mut self, job: JobId) {
         let mut job_ns = whole_ns(self.rng.duration(&self.config.job_time));
         let process = self.thread_pools.process(job.pool);
@@ -36,13 +36,13 @@ impl State {
         self.schedule_after(job_ns, SimEvent::JobEnds(job));
     }
 
-    /// A job ends. It runs only now, because nothing else happens while it runs.
+    /// Ends a job. It runs only now, because no other event comes while it runs.
     pub(crate) fn end_job(&mut self, id: JobId) {
         let (job, next) = self.thread_pools.remove(id);
         next.into_iter().for_each(|next| self.run_job(next));
         let process = self.thread_pools.process(id.pool);
         if !self.is_alive(process) {
-            // Its threads are dead.
+            // The threads of a dead process are dead.
             return drop(job);
         }
         let pool = id.pool;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{Group, Kind, Span, SpanKind, Timeline};
 
 impl Timeline {
-    /// Draws the flight records in an error log of `httpd`: of each process the last ones that it has
-    /// logged. `None` if the log has none.
+    /// Draws the flight records in an error log of `httpd`, for each process the last ones that it
+    /// has logged. Returns `None` if the log has none.
     ///
     /// A record has no time of its own, so it stands at the beginning of its turn. Records before the
     /// first whole turn of a process stand at the time of that turn.
@@ -54,7 +54,7 @@ fn processes(log: &str) -> BTreeMap<&str, Vec<&str>> {
         if age == 0 {
             records.clear();
         }
-        // A full log loses lines, and what is older than a lost one would stand too close.
+        // A full log loses lines, and records older than a lost one would stand too close.
         if records.len() == age {
             records.push(text);
         }
@@ -122,12 +122,12 @@ struct Drawing {
     timeline: Timeline,
     /// The bar on a lane that goes on, by its first moment.
     open: BTreeMap<usize, usize>,
-    /// The row of a process or a token, and what is known of it.
+    /// The row of a process or a token, and the facts about it.
     rows: BTreeMap<String, (usize, Facts)>,
 }
 
-/// The records that still hold: how it began or what its plan is, its lock or its timer, and what
-/// happened last.
+/// The records that still hold: the beginning or the plan, the lock or the timer, and the last
+/// event.
 #[derive(Debug, Default)]
 struct Facts([String; 3]);
 

@@ -1,8 +1,8 @@
-//! What happened over time, as data for a picture.
+//! The events of a run over time, as data for a picture.
 //!
-//! Everything has a place among the moments: a lane has spans between two moments, and an arrow leads
-//! from one to another. So the picture can show the moments at equal distances, where their times
-//! would leave 5 minutes of nothing after a microsecond that has everything.
+//! Spans and arrows refer to moments: a lane has spans between two moments, and an arrow leads from
+//! one moment to another. So the picture can show the moments at equal distances. By their times, a
+//! microsecond with all events would stand next to 5 empty minutes.
 
 mod flight_log;
 mod json;
@@ -11,7 +11,7 @@ mod trace;
 
 use std::collections::HashMap;
 
-/// A picture of what happened over time, for [`to_html`](Self::to_html).
+/// A picture of the events over time, for [`to_html`](Self::to_html).
 ///
 /// [`Sim::timeline`](crate::Sim::timeline) draws a simulation, and
 /// [`of_flight_log`](Self::of_flight_log) the flight records of a server.
@@ -30,7 +30,7 @@ pub struct Timeline {
     texts: Texts,
 }
 
-/// A horizontal band of the picture, for one that acts.
+/// A horizontal band of the picture, for one process, client or connection.
 #[derive(Clone, Debug)]
 struct Lane {
     name: String,
@@ -41,7 +41,7 @@ struct Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Client,
-    /// Requests that nobody has accepted.
+    /// Requests that no process has accepted.
     Backlog,
     Process,
     /// A connection of a process.
@@ -49,7 +49,7 @@ enum Group {
     Machine,
 }
 
-/// Something that happened.
+/// An event of the run.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     at_ns: u64,
@@ -63,9 +63,9 @@ struct Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Fault,
-    /// The program gets something to do.
+    /// The program gets a step.
     Step,
-    /// The kernel reports something.
+    /// The kernel reports an event.
     Report,
     /// Bytes are moved, or a connection begins or ends.
     Move,
@@ -96,12 +96,12 @@ enum SpanKind {
 struct Row {
     /// The index of its name.
     name: usize,
-    /// From which moment on it is in which state, by the index of its text. An empty one hides the
-    /// row.
+    /// Each moment from which the row has a new state, and the index of the state's text. An empty
+    /// text hides the row.
     changes: Vec<[usize; 2]>,
 }
 
-/// Texts, each of them once.
+/// A list of texts without duplicates.
 #[derive(Clone, Debug, Default)]
 struct Texts {
     texts: Vec<String>,

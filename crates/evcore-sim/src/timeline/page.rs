@@ -8,10 +8,10 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 impl Timeline {
-    /// A page that draws it: lanes over time, with what happened and what was sent as arrows, and a
-    /// table of the state at the cursor. It loads nothing from elsewhere.
+    /// A page that draws the picture: lanes over time, with sent bytes as arrows, and a table of
+    /// the state at the cursor. It loads nothing from elsewhere.
     ///
-    /// Of a long run it shows the last 30,000 entries.
+    /// The page of a long run shows the last 30,000 entries.
     #[must_use]
     pub fn to_html(&self) -> String {
         let (before, rest) = split(PAGE, "/* style */");

@@ -8,7 +8,7 @@ use crate::{
     trace::{Activity, Detail, Entry, Event, Recording, Situation, seconds},
 };
 
-/// The most entries that a page shows, so that a browser stays quick: the last ones.
+/// The most entries that a page shows, so that a browser stays quick. It shows the last ones.
 const ENTRIES: usize = 30_000;
 
 impl Timeline {
@@ -28,7 +28,7 @@ impl Timeline {
     }
 }
 
-/// A picture and what is unfinished in it.
+/// A picture, and its unfinished parts.
 struct Drawing<'a> {
     timeline: Timeline,
     situation: Situation<'a>,
@@ -36,7 +36,7 @@ struct Drawing<'a> {
     under_way: BTreeMap<EndpointId, VecDeque<usize>>,
     /// The moment at which each connection was requested, or arrived in the backlog.
     requests: BTreeMap<u32, usize>,
-    /// The first moments of the bars that go on, by what they are about.
+    /// The first moments of the bars that go on, by their subjects.
     open: BTreeMap<Open, (usize, usize)>,
     /// The row of each connection that is open now, and of each process.
     connection_rows: BTreeMap<u32, usize>,

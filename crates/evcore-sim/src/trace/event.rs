@@ -11,7 +11,7 @@ use crate::{
     net::{EndpointId, ListenerId, Owner, UdpId},
 };
 
-/// Something that happened, and that is part of the hash.
+/// An event of the run that is part of the hash.
 ///
 /// A field that [`words`](Self::words) leaves out is there for people, and can be changed without
 /// another hash.
@@ -79,7 +79,7 @@ pub(crate) enum Event {
     Killed(u32),
     Reaped(u32),
     ClientAdded(u32),
-    /// A text of a client follows, or of the test itself.
+    /// A text of a client, or of the test itself, follows.
     Noted(Option<u32>),
     Joined {
         process: u32,
@@ -112,7 +112,7 @@ pub(crate) enum Event {
     },
 }
 
-/// What a fault has hit.
+/// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Machine,
@@ -133,7 +133,7 @@ impl Subject {
 }
 
 impl Event {
-    /// The words of the hash: a kind in the highest byte, over what the entry is about, and an
+    /// The words of the hash: a kind in the highest byte, the subject of the entry below it, and an
     /// amount. A new kind gets the next number.
     #[inline]
     pub(crate) fn words(self) -> [u64; 2] {
@@ -197,11 +197,11 @@ fn ready_number(ready: Ready) -> u64 {
     .fold(0, |number, bit| 2 * number + u64::from(bit))
 }
 
-/// Something that people want to know, and that follows from the rest. It is recorded only if
+/// A fact that people want to know, and that follows from the events. It is recorded only if
 /// somebody reads the trace, and is not part of the hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Detail {
-    /// A connection exists from now on, under an index that may have been another one's. Its
+    /// A connection exists from now on, under an index that an earlier one may have had. Its
     /// addresses are in the recording.
     Opened {
         connection: u32,
@@ -243,7 +243,7 @@ pub(crate) enum Detail {
         process: u32,
         step: StepName,
     },
-    /// The process waits in the kernel.
+    /// The process waits in the kernel, at most until then.
     Sleeps {
         process: u32,
         until_ns: u64,
@@ -283,7 +283,7 @@ pub(crate) enum Detail {
     },
 }
 
-/// What a client with a script waits for.
+/// The condition that a client with a script waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientWait {
     Pause,
@@ -296,7 +296,7 @@ pub(crate) enum ClientWait {
     End,
 }
 
-/// A step without what belongs to the program.
+/// The name of a step, without the program's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepName {
     Accepted(EndpointId),

@@ -31,7 +31,7 @@ pub(crate) fn with_time(now_ns: u64, text: &str) -> String {
 }
 
 impl Situation<'_> {
-    /// Describes the entry that was applied last. `None` if another entry says the same.
+    /// Describes the entry that was applied last. Returns `None` if another entry says the same.
     pub(crate) fn describe(&self, entry: Entry) -> Option<String> {
         match entry {
             Entry::Event(event) => self.describe_event(event),
@@ -125,7 +125,7 @@ impl Situation<'_> {
             Event::FaultOccurred(fault, subject) => {
                 format!("fault {fault:?} at {}", self.subject_name(subject))
             }
-            // Its beginning has a line.
+            // The beginning of the step has a line.
             Event::StepEnded { .. } | Event::Noted(_) => return None,
             Event::LockTried {
                 process: by,

@@ -1,7 +1,7 @@
 //! The trace of a run: a hash and, on request, a recording that people read.
 //!
 //! The hash defines what "the same run" means. A recording changes nothing in it, and is made into
-//! text only when somebody reads it: `lines` has the text, and `situation` what holds at a time.
+//! text only when somebody reads it: `lines` makes the text, and `situation` the state at a time.
 
 mod event;
 mod lines;
@@ -49,7 +49,7 @@ impl Trace {
         self.recording.as_deref()
     }
 
-    /// The recording, for a caller that adds a [`Detail`] with more than fits into one.
+    /// The recording, for a caller that adds a [`Detail`] that needs more data than fits into one.
     pub(crate) fn recording_mut(&mut self) -> Option<&mut Recording> {
         self.recording.as_deref_mut()
     }
@@ -83,7 +83,7 @@ impl Trace {
         }
     }
 
-    /// Adds what is not part of the hash, if somebody reads it.
+    /// Adds a detail, which is not part of the hash, if somebody reads the trace.
     #[inline]
     pub(crate) fn detail(&mut self, now_ns: u64, detail: impl FnOnce() -> Detail) {
         if self.recording.is_some() {
@@ -91,17 +91,17 @@ impl Trace {
         }
     }
 
-    /// Out of line, because most runs are not recorded.
+    /// This is out of line, because most runs are not recorded.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, now_ns: u64, entry: impl FnOnce() -> Entry) {
-        // The destructors of a test that has failed close what it was about.
+        // The destructors of a failed test close the connections that the report is about.
         if let Some(recording) = self.recording.as_mut().filter(|_| !thread::panicking()) {
             recording.push(now_ns, entry());
         }
     }
 
-    /// Adds the content of what is sent to the hash.
+    /// Adds sent bytes to the hash.
     #[inline]
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let mut words = bytes.chunks_exact(8);

@@ -11,7 +11,7 @@ pub(crate) struct Recording {
     texts: Vec<String>,
     routes: Vec<Route>,
     addresses: Vec<SocketAddr>,
-    /// Number of the entries before the workers were dropped, and when that was.
+    /// The number of entries before the workers were dropped, and the time of that.
     end: Option<(usize, u64)>,
 }
 
@@ -56,7 +56,7 @@ impl Recording {
         &self.entries
     }
 
-    /// The workers are dropped, so that what follows only tidies up.
+    /// Marks that the workers are dropped, so that later entries only tidy up.
     pub(crate) fn mark_end(&mut self, now_ns: u64) {
         self.end = Some((self.entries.len(), now_ns));
     }
@@ -64,7 +64,7 @@ impl Recording {
     /// The entries without those that only tidy up after a run.
     pub(crate) fn entries_of_run(&self) -> &[(u64, Entry)] {
         match (self.end, self.entries.last()) {
-            // Otherwise the test went on.
+            // Without this condition, the test went on.
             (Some((end, end_ns)), Some((last_ns, _))) if end_ns == *last_ns => &self.entries[..end],
             _ => &self.entries,
         }

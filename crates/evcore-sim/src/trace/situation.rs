@@ -1,7 +1,7 @@
-//! What holds at a time of a recording: it follows from the entries up to then.
+//! The state at a time of a recording, which follows from the entries up to then.
 //!
-//! The simulation itself is not asked. So the same code describes any moment of a run, and a
-//! recording that came from elsewhere.
+//! This code does not ask the simulation. So it describes any moment of a run, and also a recording
+//! of another program.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ pub(crate) struct Situation<'a> {
     recording: &'a Recording,
     pub(super) connections: Vec<Connection>,
     processes: Vec<Process>,
-    /// By the slot of the client, which others have had before.
+    /// The clients, by slot. Other clients may have had a slot before.
     pub(super) clients: Vec<Client>,
     /// Number of clients that were ever added.
     added: u32,
@@ -36,9 +36,9 @@ pub(crate) struct Situation<'a> {
 pub(crate) struct Connection {
     pub(super) route: Option<Route>,
     pub(super) opener: Holder,
-    /// When something was last done with it, or arrived.
+    /// The time of the last call or arrival.
     last_ns: u64,
-    /// How its client has ended.
+    /// The outcome of the client.
     outcome: Option<ClientOutcome>,
     /// The end that connects, and the one that is accepted.
     ends: [End; 2],
@@ -56,7 +56,7 @@ pub(crate) struct End {
     pub(crate) in_flight: usize,
     pub(super) capacity: usize,
     pub(crate) last_send: Option<Send>,
-    /// Nothing more arrives.
+    /// True if no more bytes can arrive.
     pub(crate) is_at_end: bool,
 }
 
@@ -99,12 +99,12 @@ pub(crate) struct Process {
     pub(crate) activity: Activity,
 }
 
-/// What a process does.
+/// The activity of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Activity {
     #[default]
     Runs,
-    /// It waits in the kernel, at most until then.
+    /// The process waits in the kernel, at most until then.
     Sleeps(u64),
     Paused(u64),
     Dead,
@@ -337,7 +337,7 @@ impl<'a> Situation<'a> {
         &mut slot_mut(&mut self.connections, id.connection()).ends[side(id)]
     }
 
-    /// The client in a slot. One from before the recording has the number of its slot.
+    /// The client in a slot. A client from before the recording has the number of its slot.
     fn client_mut(&mut self, slot: u32) -> &mut Client {
         for number in (0..=slot).skip(self.clients.len()) {
             self.clients.push(Client {
@@ -370,13 +370,13 @@ impl<'a> Situation<'a> {
             .map(|(index, _)| EndpointId::client(index))
     }
 
-    /// When something was last done with a connection, or arrived.
+    /// The time of the last call or arrival on a connection.
     pub(crate) fn last_activity(&self, id: EndpointId) -> u64 {
         let connection = self.connections.get(id.connection() as usize);
         connection.map_or(0, |it| it.last_ns)
     }
 
-    /// Returns whether nobody has accepted a connection yet.
+    /// Returns whether no process has accepted a connection yet.
     pub(crate) fn is_in_backlog(&self, id: EndpointId) -> bool {
         let is_waiting = |end: &End| end.holder == Holder::Backlog && !end.is_closed;
         self.end(id).is_some_and(is_waiting) || self.end(id.other()).is_some_and(is_waiting)
@@ -397,13 +397,14 @@ impl<'a> Situation<'a> {
         (0..).zip(&self.processes).map(|(id, _)| id)
     }
 
-    /// What a client with a script waits for, unless it has left.
+    /// The wait of a client with a script, unless it has left.
     pub(crate) fn wait_of(&self, number: u32) -> Option<ClientWait> {
         let is_it = |client: &&Client| client.number == number && !client.has_left;
         self.clients.iter().find(is_it)?.wait
     }
 
-    /// The connections that have ended, and how their clients have, by the end that connected.
+    /// The connections that have ended, with the outcomes of their clients, by the end that
+    /// connected.
     pub(crate) fn ended_connections(
         &self,
     ) -> impl Iterator<Item = (EndpointId, Option<ClientOutcome>)> {

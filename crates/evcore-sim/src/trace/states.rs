@@ -12,7 +12,7 @@ use super::{
 use crate::net::EndpointId;
 
 impl Situation<'_> {
-    /// The state of one end in words, without its holder. Empty if there is nothing to say.
+    /// The state of one end in words, without its holder. The text may be empty.
     pub(crate) fn end_state(&self, id: EndpointId) -> String {
         let (Some(end), Some(other)) = (self.end(id), self.end(id.other())) else {
             return String::new();
@@ -75,7 +75,7 @@ impl Situation<'_> {
 }
 
 impl Watch {
-    /// The token of its key, or the key of a bare poller.
+    /// The token of the registration's key, or the key of a bare poller.
     pub(crate) fn name(&self) -> String {
         key_name(self.key)
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{kernel_poller::Object, net::EndpointId};
 
-/// A turn of a process, and what happens to its connections until its next turn.
+/// A turn of a process, and the events of its connections until its next turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     /// The lines with their times.
@@ -40,18 +40,18 @@ pub(crate) fn turns_of(recording: &Recording, process: u32) -> Vec<Turn> {
     turns
 }
 
-/// What an entry is about.
+/// The subjects of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct About {
     pub(crate) process: Option<u32>,
     /// The number of a client.
     pub(crate) client: Option<u32>,
-    /// One end of the connection: the one that acts, or that something arrives at.
+    /// One end of the connection: the end that acts, or at which bytes arrive.
     pub(crate) connection: Option<EndpointId>,
 }
 
 impl Situation<'_> {
-    /// What the entry is about that was applied last.
+    /// The subjects of the entry that was applied last.
     pub(crate) fn about(&self, entry: Entry) -> About {
         match entry {
             Entry::Event(event) => self.about_event(event),

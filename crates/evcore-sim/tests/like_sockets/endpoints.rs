@@ -73,7 +73,7 @@ fn tcp_pair() -> [TcpStream; 2] {
     let (far, _) = listener.accept().expect("accept");
     for end in [&near, &far] {
         end.set_nonblocking(true).expect("non-blocking");
-        // Otherwise Nagle's algorithm delays the second of two small pieces.
+        // Without this, Nagle's algorithm delays the second of two small pieces.
         end.set_nodelay(true).expect("no delay");
     }
     [near, far]

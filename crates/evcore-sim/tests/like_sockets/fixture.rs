@@ -12,7 +12,7 @@ use crate::{
     scenario::{Op, Side},
 };
 
-/// Time that a difference may last. An action on one endpoint reaches the other a little later.
+/// The time that a difference may last. An action on one endpoint reaches the other a little later.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of retries with a full or empty buffer, because the kernel may be moving bytes.
@@ -34,7 +34,7 @@ pub(crate) fn compare(family: Family, mode: Mode, scenario: &[Op]) {
     }
 }
 
-/// Both report the same levels.
+/// Asserts that both report the same levels.
 #[track_caller]
 fn same_levels(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     let expected = simulated.poll();
@@ -46,8 +46,8 @@ fn same_levels(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     assert_eq!(found, expected, "{at}: what holds, by side");
 }
 
-/// The real poller reports what the simulated one does. It may also repeat itself (for a Unix
-/// socket when its peer has read), but it reports nothing new.
+/// Asserts that the real poller reports what the simulated one does. It may also repeat a report
+/// (for a Unix socket when its peer has read), but it reports no other readiness.
 #[track_caller]
 fn same_edges(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
     let before = real.reported;

@@ -23,9 +23,9 @@ pub(crate) enum Op {
     Close(Side),
     /// Closes with a linger time of zero.
     Reset(Side),
-    /// Sends until it would block. How much that takes depends on the kernel.
+    /// Sends until a call would block. The number of bytes depends on the kernel.
     Fill(Side),
-    /// Receives until it would block or reaches the end, with all bytes that are in flight.
+    /// Receives all bytes, also those in flight, until a call would block or reaches the end.
     Drain(Side),
 }
 

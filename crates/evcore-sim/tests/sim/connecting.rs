@@ -243,7 +243,7 @@ fn calls_on_a_connect_in_progress_do_what_linux_does() {
     assert_eq!(simulated[0], Err(ErrorKind::WouldBlock));
     #[cfg(target_os = "linux")]
     {
-        // A full backlog keeps the client in progress.
+        // With a full backlog, the client stays in progress.
         let listener = evcore::Listener::builder().backlog(0).bind("127.0.0.1:0");
         let listener = listener.expect("a free port");
         let _fills = std::net::TcpStream::connect(listener.local_addr()).expect("there is room");
@@ -260,7 +260,7 @@ fn outcomes(stream: &impl evcore::Transport) -> Vec<Result<String, ErrorKind>> {
         number(stream.send(b"hello")),
         stream.peer_addr().map(|peer| peer.to_string()),
         stream.take_error().map(|error| format!("{error:?}")),
-        // It gives up the connection.
+        // This call gives up the connection.
         stream.shutdown_write().map(|()| String::new()),
         number(stream.recv(&mut [0; 8])),
         number(stream.send(b"hello")),

@@ -12,7 +12,8 @@ use evcore_sim::{Faults, Script, Sim, Workers};
 
 use crate::echo_server::{Counts, Echo, address};
 
-/// A busy minute of three workers under every fault. Returns the hash and the lines of the trace.
+/// Runs a busy minute of three workers under every fault. Returns the hash and the lines of the
+/// trace.
 fn run(seed: u64, is_recorded: bool) -> (u64, Vec<String>) {
     let sim = Sim::new(seed);
     if is_recorded {
@@ -60,7 +61,8 @@ fn another_seed_gives_another_trace() {
 }
 
 /// The hash is the same in debug, in release and on every machine. The test uses a bare poller, so
-/// that only a change of the simulator changes the hash. Then the new one is written here.
+/// that only a change of the simulator changes the hash. After such a change, the new hash is
+/// written here.
 #[test]
 fn the_trace_hash_of_seed_1_is_pinned() {
     let sim = Sim::new(1);
@@ -82,7 +84,7 @@ fn the_trace_hash_of_seed_1_is_pinned() {
 
     let (mut events, mut streams) = (Events::raw(64), BTreeMap::new());
     let mut keys = 1..;
-    // Until the time limit, which is another error.
+    // The loop ends at the time limit, which is another error.
     while let Ok(_) | Err(Error::Interrupted) = poller.wait(&mut events, None) {
         for event in &events {
             if event.key == 0 {

@@ -43,7 +43,7 @@ pub(crate) enum Bug {
     SpuriousReadinessMeansEnd,
     /// Each report leads to one read.
     ReadsOnce,
-    /// A new connection gets the buffer of the last one, with what is left in it.
+    /// A new connection gets the buffer of the last one, with the bytes that are left in it.
     BufferNotCleared,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Echo {
 #[derive(Debug)]
 struct Conn {
     stream: Edges,
-    /// Received and not yet sent back.
+    /// The bytes that were received and not yet sent back.
     unsent: Vec<u8>,
     is_at_eof: bool,
 }
@@ -70,7 +70,7 @@ struct Conn {
 #[derive(Debug)]
 enum Edges {
     Kept(EdgeStream<SimStream>),
-    /// For the bugs that `EdgeStream` does not let a server have.
+    /// Readiness kept by hand, for the bugs that `EdgeStream` excludes.
     ByHand(EdgesByHand),
 }
 
@@ -84,7 +84,7 @@ impl Echo {
         Self::on(builder, counts)
     }
 
-    /// A worker that shares an accept lock with others.
+    /// Makes a worker that shares an accept lock with others.
     pub(crate) fn with_lock(
         process: &Process,
         index: usize,
@@ -96,7 +96,7 @@ impl Echo {
         Self::on(builder.group(lock), counts)
     }
 
-    /// A worker with a bug, and with an idle timeout that does not hide it.
+    /// Makes a worker with a bug, and with an idle timeout that does not hide it.
     pub(crate) fn with_bug(process: &Process, bug: Bug) -> Self {
         let idle = Duration::from_secs(3_600);
         let echo = Self::new(process, &Rc::default());
@@ -148,7 +148,7 @@ impl Echo {
 }
 
 impl Conn {
-    /// Receives and sends until that would block. Otherwise the connection is over.
+    /// Receives and sends until a call would block. Any other error ends the connection.
     fn progress(
         &mut self,
         ev: &mut EventLoop<SimListener>,

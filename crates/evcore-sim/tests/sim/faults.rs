@@ -13,7 +13,7 @@ use crate::{
     native,
 };
 
-/// The faults of outgoing connections, jobs and datagrams, which this server does not have:
+/// The faults of outgoing connections, jobs and datagrams, which this server cannot meet:
 /// `connecting`, `proxied`, `thread_pool` and `udp` test them.
 const ELSEWHERE: [Fault; 9] = [
     Fault::ImmediateConnect,
@@ -34,8 +34,8 @@ fn faults() -> impl Iterator<Item = Fault> {
         .filter(|fault| !ELSEWHERE.contains(fault))
 }
 
-/// Runs clients that each send bytes and wait for all of them. Returns them with what they sent,
-/// and how many idle timeouts the server saw.
+/// Runs clients that each send bytes and wait for all of them. Returns the clients with the bytes
+/// that they sent, and the number of idle timeouts.
 fn serve(sim: &Sim, faults: Faults, clients: u32) -> (Vec<(Vec<u8>, ScriptHandle)>, u32) {
     sim.set_faults(faults);
     let counts = Rc::<std::cell::RefCell<Counts>>::default();
@@ -65,7 +65,7 @@ fn serve(sim: &Sim, faults: Faults, clients: u32) -> (Vec<(Vec<u8>, ScriptHandle
 }
 
 /// Checks that each client received a prefix of its bytes, and all of them if it completed. Returns
-/// how many completed.
+/// the number of clients that completed.
 fn verify(clients: &[(Vec<u8>, ScriptHandle)]) -> usize {
     for (bytes, client) in clients {
         let received = client.received();
@@ -98,9 +98,9 @@ fn each_fault_alone_occurs_and_damages_no_byte() {
         for seed in 0..5 {
             let sim = Sim::new(seed);
             let often = match fault {
-                // It is drawn at every step.
+                // This fault is drawn at every step, so it is rare.
                 Fault::Kill => Probability::one_in(300),
-                // It needs two events in one batch.
+                // This fault needs two events in one batch.
                 Fault::ReorderedEvents => Probability::ALWAYS,
                 _ => Probability::one_in(20),
             };
@@ -159,7 +159,7 @@ fn an_edge_follows_a_short_read_and_a_short_write() {
     let (bytes, mut received) = ([b'x'; 5_000], 0);
     let (mut rest, mut events) = (&bytes[..], Events::bounded(4));
     while received < bytes.len() {
-        // The wait fails if nothing is left to happen, that is, if an edge was lost.
+        // The wait fails if no event can come any more, that is, if an edge was lost.
         poller.wait(&mut events, None).unwrap();
         for event in &events {
             if event.key == 1 {

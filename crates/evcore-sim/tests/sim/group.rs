@@ -100,12 +100,13 @@ fn when_every_listening_worker_dies_another_is_notified() {
         workers.kill(index);
     }
     let client = sim.client(address(), Script::new().recv("welcome".len()));
-    // Far less than the delay: no worker has to probe.
+    // The limit is far less than the delay, so no worker has to probe.
     assert!(workers.run_until(MS * 50, |_| client.is_done()));
     assert_eq!(client.outcome(), Some(ClientOutcome::Completed));
 }
 
-/// Jain's fairness index of the connections of each worker. 1 means that all have the same.
+/// Jain's fairness index of the connections of each worker. It is 1 if all workers have the same
+/// number.
 fn jain(workers: &Workers<Host>) -> f64 {
     let loads = workers.apps().map(|(_, app)| app.guests.len() as f64);
     let loads: Vec<f64> = loads.collect();
@@ -115,7 +116,7 @@ fn jain(workers: &Workers<Host>) -> f64 {
     sum * sum / (f64::from(count) * squares)
 }
 
-/// The index with 1,000 connections, made `burst` at a time.
+/// Returns the index with 1,000 connections, of which `burst` are made at a time.
 fn fairness(count: usize, burst: usize) -> f64 {
     let sim = Sim::new(7);
     let (mut workers, _) = hosts(&sim, count);

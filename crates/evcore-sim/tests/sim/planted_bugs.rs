@@ -1,9 +1,9 @@
-//! Seven planted bugs of an edge-triggered server, and how many seeds it takes to find them.
+//! Seven planted bugs of an edge-triggered server, and the number of seeds that finds each.
 //!
 //! The test follows the guide in the crate's documentation: it checks that no client is lost under
-//! [`Faults::lossless`], and that no client receives a wrong byte under [`Faults::all`]. The first two
-//! bugs change no byte, and each shows on one kind of kernel alone. So they are found by the first
-//! check, and because the seed chooses the kernel.
+//! [`Faults::lossless`], and that no client receives a wrong byte under [`Faults::all`]. The first
+//! two bugs change no byte, and each shows on one kind of kernel alone. They are found because of
+//! the first check, and because the seed chooses the kernel.
 
 use std::time::Duration;
 

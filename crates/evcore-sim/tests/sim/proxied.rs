@@ -46,7 +46,7 @@ impl App for Machine {
     }
 }
 
-/// Two workers of the proxy, and a server unless there is none.
+/// Makes two workers of the proxy and, if `has_server`, a server.
 fn machines(sim: &Sim, has_server: bool, ends: &Ends) -> Workers<Machine> {
     let ends = Rc::clone(ends);
     let start = move |process: &Process, index| {
@@ -87,7 +87,7 @@ impl ProxyClient {
     }
 }
 
-/// Runs ten clients to their end, and checks that the proxy keeps nothing of them.
+/// Runs ten clients to their end, and checks that the proxy keeps no session.
 fn serve(sim: &Sim, faults: Faults, has_server: bool, ends: &Ends) -> Vec<ProxyClient> {
     sim.set_faults(faults);
     let mut machines = machines(sim, has_server, ends);
@@ -160,14 +160,15 @@ fn under_all_faults_the_proxy_keeps_no_session() {
     }
 }
 
-/// The ends of ten sessions under one fault that always occurs. No client gets an answer.
+/// Returns the ends of ten sessions under one fault that always occurs. No client gets an answer.
 fn ends_under(seed: u64, faults: &[Fault], has_server: bool) -> Vec<End> {
     let sim = Sim::new(seed);
     let always = |faults: Faults, fault: &Fault| faults.with(*fault, Probability::ALWAYS);
     let ends = Ends::default();
     let faults = faults.iter().fold(Faults::none(), always);
     for client in serve(&sim, faults, has_server, &ends) {
-        // A reset if the proxy closes before it has read what the client has sent.
+        // The outcome is a reset if the proxy closes before it has read all that the client has
+        // sent.
         let closed = [ClientOutcome::ClosedEarly, ClientOutcome::Reset];
         let outcome = client.client.outcome().expect("it has ended");
         assert!(closed.contains(&outcome), "{outcome:?}");
@@ -214,7 +215,7 @@ fn the_same_proxy_runs_on_sockets() {
     }
 }
 
-/// Runs one session. Returns its end, and how many bytes the client received.
+/// Runs one session. Returns its end, and the number of bytes that the client received.
 fn run_on_sockets(kind: BackendKind) -> Result<(Ends, usize), Box<dyn Error>> {
     let upstream = TcpListener::bind("127.0.0.1:0")?;
     let to = Address::Tcp(upstream.local_addr()?);

@@ -13,7 +13,7 @@ use evcore::{
     Transport, net::Error,
 };
 
-/// The timer of a session, at its client's token: first for connecting, then for being idle.
+/// The timer of a session, at its client's token: first for the connect, then for idle time.
 const TIMEOUT: Timer = Timer::new(0);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of bytes that a side keeps for the other.
 const BUFFER: usize = 1_024;
 
-/// Why a session has ended.
+/// The reason why a session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
     /// Both sides have ended their streams.
@@ -41,9 +41,9 @@ pub(crate) struct Proxy<L: Acceptor, C: Connector> {
     pub(crate) ev: EventLoop<L>,
     connector: C,
     to: Address,
-    /// By the token of the client.
+    /// The sessions, by the token of the client.
     pub(crate) sessions: TokenMap<Session<L::Stream, C::Stream>>,
-    /// By the token of the upstream.
+    /// The clients, by the token of the upstream.
     clients: TokenMap<Token>,
     ends: Ends,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Session<C, U> {
     is_connected: bool,
 }
 
-/// One side of a session, and what was received from it and not yet sent to the other.
+/// One side of a session, and the bytes that were received from it and not yet sent to the other.
 struct Side<S> {
     stream: EdgeStream<S>,
     unsent: Vec<u8>,
@@ -126,7 +126,7 @@ where
         Ok(())
     }
 
-    /// Forwards in both directions. An error is the end of the session.
+    /// Forwards in both directions. An error ends the session.
     fn serve(&mut self, token: Token, client: Token, ready: Ready) -> Result<(), End> {
         let session = self.sessions.get_mut(client).expect("it is open");
         if token == client {
@@ -192,7 +192,7 @@ impl<S: Transport> Side<S> {
         }
     }
 
-    /// Moves bytes to the other side until that would block, or until the end is passed on.
+    /// Moves bytes to the other side until a call would block, or until the end is passed on.
     fn forward<T: Transport, L: Acceptor>(
         &mut self,
         to: &mut Side<T>,

@@ -4,8 +4,8 @@ use evcore_sim::{Sim, explain};
 
 use crate::{echo_server::Bug, planted_bugs::lost_clients};
 
-/// The report of the first of some seeds that loses a client. Only seeds of one parity are tried, which
-/// have the same kind of kernel.
+/// Returns the report of the first seed that loses a client. Only seeds of one parity are tried,
+/// because they have the same kind of kernel.
 fn report_of(bug: Bug, first_seed: u64) -> String {
     let test = |sim: &Sim| {
         let lost = lost_clients(sim, bug);
@@ -45,7 +45,7 @@ fn a_short_write_whose_rest_is_dropped_is_in_the_report() {
     let report = report_of(Bug::ShortWriteMeansSent, 0);
     let fault = " fault ShortWrite at worker 1: client 0, 10.0.0.1:7 <- ";
     assert_has(&report, &[", and the fault ShortWrite until ", fault]);
-    // The client waits for what was dropped, which follows the fault in each case.
+    // The client waits for the dropped bytes. In each case this line follows the fault.
     let lines: Vec<_> = report.lines().collect();
     let after_faults = lines.windows(2).filter(|pair| pair[0].contains(fault));
     let dropped: usize = after_faults.map(|pair| unsent(pair[1])).sum();

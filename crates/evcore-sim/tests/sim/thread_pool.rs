@@ -41,7 +41,7 @@ impl Fixture {
         }
     }
 
-    /// Jobs take this time.
+    /// Sets the time that jobs take.
     fn set_job_time(&self, time: Duration) {
         self.sim.set_config(SimConfig {
             job_time: time..=time,
@@ -224,7 +224,7 @@ fn the_jobs_of_a_killed_worker_do_not_run() {
     let kills = u32::try_from(sim.fault_count(Fault::Kill)).expect("some");
     let (ran, results) = (ran.load(Relaxed), *results.borrow());
     assert!(kills > 5 && ran > 1_000, "{kills} kills, {ran} jobs");
-    // A result that a worker has not taken when it dies is lost: at most as many as its pool holds.
+    // Results that a worker has not taken when it dies are lost: at most as many as its pool holds.
     assert!(
         results <= ran && ran <= results + 4 * (kills + 2),
         "{ran} and {results}"

@@ -1,4 +1,4 @@
-//! UDP sockets: what arrives, and what a program does with loss, doubles and disorder.
+//! UDP sockets: arrivals, and a program's reaction to loss, doubles and disorder.
 
 use std::{collections::BTreeSet, io::ErrorKind, net::SocketAddr, time::Duration};
 
@@ -39,7 +39,7 @@ fn drain(socket: &SimUdpSocket) -> Vec<u32> {
     }
 }
 
-/// Sends numbers under a fault that is often, and returns those that arrive.
+/// Sends numbers under a frequent fault, and returns those that arrive.
 fn arrivals(seed: u64, fault: Option<Fault>) -> Vec<u32> {
     let sim = Sim::new(seed);
     let often = |fault| Faults::none().with(fault, Probability::one_in(3));
@@ -168,7 +168,7 @@ impl Responder {
     }
 }
 
-/// The client repeats what has no answer. Each question is answered in the end, and nothing else.
+/// The client repeats questions without an answer. In the end each question has exactly one answer.
 #[test]
 fn a_client_that_repeats_has_every_answer_under_all_faults() {
     let mut faults = [0; 3];

@@ -151,7 +151,8 @@ fn a_busy_worker_delays_only_its_own_clients() {
     let clients: Vec<_> = (0..40).map(|_| sim.client(address(), hello())).collect();
     let all_done = |_: &_| clients.iter().all(evcore_sim::ScriptHandle::is_done);
     assert!(workers.run_until(MS * 10_000, all_done));
-    // 40 clients of at least two steps each: 800 ms for one, a quarter for each of four.
+    // The 40 clients have at least two steps each. That takes one worker 800 ms, and four workers a
+    // quarter.
     assert!(sim.now() < MS * 600, "{:?}", sim.now());
 }
 
@@ -208,7 +209,7 @@ fn exclusive_pollers_that_do_not_sleep_all_report() {
             .unwrap();
     }
     let _client = sim.connect(address()).unwrap();
-    // None of them slept, so all report it.
+    // None of the pollers slept, so all report the client.
     let mut events = Events::bounded(4);
     for poller in &mut pollers {
         assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 1);
@@ -224,7 +225,7 @@ fn one_of_several_exclusive_sleepers_wakes() {
     }
 }
 
-/// A poller over a kernel that has exclusive registrations.
+/// Makes a poller over a kernel that has exclusive registrations.
 fn exclusive_poller(process: &Process) -> Poller {
     Poller::from(process.backend_with(native()))
 }
@@ -247,7 +248,8 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
     for poller in &mut pollers {
         assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 0);
     }
-    // The first one sleeps and is woken. If the registrations are exclusive, no other reports it.
+    // The first poller sleeps and is woken. If the registrations are exclusive, no other one
+    // reports the client.
     sim.client(address(), Script::new());
     let mut woken = 0;
     for poller in &mut pollers {
@@ -256,7 +258,7 @@ fn woken_by_one_client(sim: &Sim, processes: &[Process], exclusive: bool) -> usi
     woken
 }
 
-/// As in `epoll_wait`: an event that another worker has taken does not end a wait.
+/// An event that another worker has taken does not end a wait, as in `epoll_wait`.
 #[test]
 fn a_worker_woken_for_nothing_sleeps_on() {
     let turns = |count| {

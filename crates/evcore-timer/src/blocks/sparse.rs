@@ -1,11 +1,11 @@
-//! Tables by id that allocate only what is near the ids in use.
+//! Tables by id that allocate memory only near the ids in use.
 //!
 //! Ids are dense, as a rule. So most blocks are in one list, from id 0 on, and an index finds them. A
 //! block far beyond the end of that list is in a map: a first id of a million allocates one block and
 //! not two thousand. As more blocks come into use the list grows towards those in the map and takes
 //! them over, a few in each call.
 //!
-//! Ids in the list cost no more than without the map. Those in the map cost a search for each access.
+//! Ids in the list cost no more than without the map. Ids in the map cost a search for each access.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,7 +13,7 @@ use std::fmt;
 
 use super::{Block, Blocks};
 
-/// The blocks that one call appends to the list at most. Each costs a page fault or two, so this is
+/// The most blocks that one call appends to the list. Each costs a page fault or two, so this is
 /// some 10 µs.
 const APPENDED_MAX: u32 = 4;
 
@@ -23,8 +23,8 @@ pub(crate) struct SparseBlocks<T, const N: usize> {
     near: Blocks<T, N>,
     // Invariant: none of its blocks is in `near`.
     far: FarBlocks<T, N>,
-    /// The number of blocks that an id was admitted to while there was no such block.
-    // Invariant: `near` has at most twice as many blocks and `APPENDED_MAX + 1`.
+    /// The number of blocks that were allocated for an id, and not to fill a gap of the list.
+    // Invariant: `near` has at most twice as many blocks plus `APPENDED_MAX + 1`.
     admitted: u32,
 }
 
@@ -55,7 +55,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         }
     }
 
-    /// As [`get`](Self::get).
+    /// Like [`get`](Self::get), but mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         match self.near.get_mut(id) {
@@ -75,7 +75,8 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
 
     /// Makes the table hold an id. The values of a new block are `value`.
     ///
-    /// Allocates at most one block, and those that it appends to the list.
+    /// Allocates at most one block for the id, in addition to the blocks that it appends to the
+    /// list.
     #[inline(never)]
     pub(crate) fn admit(&mut self, id: u32, value: T) {
         let number = Blocks::<T, N>::number_of(id);
@@ -99,7 +100,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         let Some((&first, _)) = self.far.0.first_key_value() else {
             return false;
         };
-        // So at most about half of the list is in no use.
+        // So at most about half of the list is unused.
         if first > self.admitted * 2 + APPENDED_MAX {
             return false;
         }
@@ -182,7 +183,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
     }
 }
 
-/// Without the values, because they are many.
+/// Prints the length without the values, because they are many.
 impl<T, const N: usize> fmt::Debug for SparseBlocks<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SparseBlocks")
@@ -234,13 +235,13 @@ mod tests {
         assert_eq!(blocks(&holding(&ids)), (6, 1));
         ids.push(24);
         assert_eq!(blocks(&holding(&ids)), (10, 1), "four more in one call");
-        // Ids of the list need no work, so the rest is appended for the far id.
+        // Ids of the list append nothing, so the rest is appended by calls for the far id.
         ids.extend([80, 80, 80]);
         assert_eq!(blocks(&holding(&ids)), (21, 0));
     }
 
     proptest! {
-        /// In blocks of 4 ids, so that few ids are in many blocks.
+        /// Blocks have 4 ids, so that few ids are in many blocks.
         #[test]
         fn any_script_agrees_with_a_map(
             script in prop::collection::vec((0..600_u32, 0..3_u32, any::<u32>()), 0..300),

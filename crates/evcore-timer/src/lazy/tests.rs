@@ -105,7 +105,7 @@ fn rearming_between_both_deadlines_is_a_store() {
 }
 
 #[test]
-fn rearming_before_the_queued_deadline_is_no_store() {
+fn rearming_before_the_queued_deadline_moves_the_timer() {
     let mut timers = Lazy::new(Counting::default());
     for deadline in [100, 300, 99] {
         timers.arm(0, deadline);

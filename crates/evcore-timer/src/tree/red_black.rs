@@ -25,7 +25,7 @@ const HEAD: u32 = 1;
 /// The leaf and the head come before the timers in the table.
 const FIRST_TIMER: u32 = 2;
 
-/// Nodes of a block: 3 KiB.
+/// Number of nodes in a block: 3 KiB.
 const BLOCK: usize = 128;
 
 const LEFT: usize = 0;
@@ -34,20 +34,20 @@ const RIGHT: usize = 1;
 /// The table of nodes, and the first node of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct RedBlackTree {
-    /// The timer of an id is `nodes[FIRST_TIMER + row]`.
+    /// The rows of ids. The timer of an id is `nodes[FIRST_TIMER + row]`.
     rows: Rows,
     // Invariant: it holds all rows. The tree is ordered by deadline and then by insertion; no red
     // node has a red child; all paths down from a node pass the same number of black nodes.
     nodes: Blocks<Node, BLOCK>,
     // Invariant: the leftmost node of the tree; `NIL` if it is empty.
     first: u32,
-    /// Cached, because a timeout that counts from now is mostly the latest: it is appended without a
-    /// walk.
+    /// The last node is cached, because a timeout that counts from now is mostly the latest, and
+    /// then is appended without a walk.
     // Invariant: the rightmost node of the tree; `NIL` if it is empty.
     last: u32,
 }
 
-/// Where a timer is.
+/// The place of a timer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Spot {
     Unarmed,
@@ -107,7 +107,7 @@ impl RedBlackTree {
         self.repair_below_red(node);
     }
 
-    /// The place of a timer that is due before the last of the tree: its parent, and on which side.
+    /// The place for a timer that is due before the last of the tree: its parent, and the side.
     fn place_of(&self, deadline: u64) -> (u32, usize) {
         let (mut parent, mut side) = (HEAD, LEFT);
         let mut below = self.child(parent, side);
@@ -133,7 +133,7 @@ impl RedBlackTree {
         let [left, right] = self.at(node).children;
         let (lost_black, parent, side) = if left == NIL || right == NIL {
             let (parent, side) = (self.parent(node), self.side(node));
-            // At least one of the two is the leaf.
+            // At least one of both children is the leaf.
             self.adopt(parent, side, left.max(right));
             (self.is_black(node), parent, side)
         } else {
@@ -163,7 +163,7 @@ impl RedBlackTree {
         Some(self.rows.find(id)? + FIRST_TIMER)
     }
 
-    /// Where a timer is.
+    /// The place of a timer.
     #[inline]
     pub(super) fn spot(&self, node: u32) -> Spot {
         let node = self.at(node);
@@ -227,7 +227,7 @@ impl RedBlackTree {
 
     /// Replaces `node`, which has two children, by its successor, which takes over its colour.
     ///
-    /// Returns whether a black node is missing now, and on which side of which node.
+    /// Returns the node and the side that lack a black node now, if any.
     fn replace_by_successor(&mut self, node: u32) -> (bool, u32, usize) {
         let Node {
             up,
@@ -452,10 +452,10 @@ struct Up(u32);
 impl Up {
     const RED: u32 = 1 << 31;
 
-    /// Of an unlinked timer: no table is that long.
+    /// The mark of an unlinked timer. No table is that long.
     const UNLINKED: Self = Self(u32::MAX);
 
-    /// Of a timer that is on a heap: no table is that long either.
+    /// The mark of a timer that is on a heap. No table is that long either.
     const ON_HEAP: Self = Self(u32::MAX - 1);
 
     const fn red(parent: u32) -> Self {

@@ -17,7 +17,7 @@ pub(super) const LEVELS: u32 = u32::BITS / DIGIT_BITS;
 /// Bits of a tick per level.
 const DIGIT_BITS: u32 = 8;
 
-/// The last deadline that has a slot, as seen from `position`. All before it, down to `position`,
+/// The last deadline that has a slot, as seen from `position`. All earlier ticks down to `position`
 /// have one too.
 #[inline]
 pub(super) fn last_with_slot(position: u64) -> u64 {

@@ -39,8 +39,8 @@
 //! goes there, and so does a first chunk that is in use only from some place on. So a list may be left.
 //! It counts as occupied until the wheel [looks for its first timer](Lists::first).
 //!
-//! To walk a list is to read its chunks in order. All ids of a chunk are known when it is read, so
-//! their nodes can be loaded at the same time, which is what makes moving and expiring timers fast.
+//! A walk through a list reads its chunks in order. All ids of a chunk are known when it is read,
+//! so their nodes can be loaded at the same time. That makes moving and expiring timers fast.
 
 mod chunks;
 mod occupied;
@@ -68,13 +68,14 @@ pub(super) struct Lists {
     // Invariant: each chunk of a list has at least one id, except the last, and the first if words
     // before the front are not in use.
     chunks: Chunks,
-    /// Not boxed: a pointer to it would take a register that arming does not have.
+    /// The ends of each list. They are not boxed, because arming has no register left for the
+    /// pointer.
     ends: [Ends; LISTS as usize],
-    // Invariant: has each list that is not bare.
+    // Invariant: it has exactly the lists that are not bare.
     occupied: Occupied,
 }
 
-/// Where a list begins and ends. All places between these two are ids or holes.
+/// The beginning and the end of a list. All places between these two are ids or holes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ends {
     /// The first word in use; 0 if the list is bare. If no word is in use, it is a hole.
@@ -91,7 +92,7 @@ impl Ends {
         chunk_of(self.front)
     }
 
-    /// The list must have a chunk.
+    /// The last chunk of a list, which must have one.
     #[inline]
     const fn last_chunk(self) -> u32 {
         chunk_of(self.back - 1)
@@ -153,7 +154,7 @@ impl Lists {
     /// Adds a timer at the back of a list whose last chunk is full. A chunk must be free.
     #[inline]
     pub(super) fn push_back_chunk(&mut self, list: u32, id: u32) -> Spot {
-        let list = list % LISTS; // spares the check of a bound
+        let list = list % LISTS; // saves a check of bounds
         let prev = self.ends[list as usize].last_chunk();
         let (before, end) = (Link::to_chunk(prev), Link::end_of(list));
         let chunk = self.chunks.take(before, end, FIRST_PLACE, id);
@@ -215,14 +216,14 @@ impl Lists {
         }
     }
 
-    /// The first timer of a list; `None` if it has none. Then it has no chunk any more.
+    /// The first timer of a list; `None` if it has none. In that case its chunks are freed.
     #[inline]
     pub(super) fn first(&mut self, list: u32) -> Option<u32> {
         self.at_front(list)
             .or_else(|| self.first_behind_holes(list))
     }
 
-    /// As [`first`](Self::first), but `None` also if holes are before it.
+    /// Like [`first`](Self::first), but also `None` if holes precede the first timer.
     #[inline]
     pub(super) fn at_front(&self, list: u32) -> Option<u32> {
         // A list without a chunk begins in the chunk that is never used, which has holes.
@@ -244,10 +245,10 @@ impl Lists {
         }
     }
 
-    /// As [`first`](Self::first). The timer is at the front then.
+    /// Like [`first`](Self::first). Afterwards the timer is at the front.
     #[inline(never)]
     fn first_behind_holes(&mut self, list: u32) -> Option<u32> {
-        // Of the chunks behind the first each but the last has a timer, so the third is not read.
+        // Each chunk between the first and the last has a timer, so a third chunk is never read.
         while self.has_chunk(list) {
             let chunk = self.ends[list as usize].first_chunk();
             let used = self.used_words(list, chunk);
@@ -280,7 +281,7 @@ impl Lists {
         moved
     }
 
-    /// As [`cascade`](Self::cascade), from the last chunk.
+    /// Like [`cascade`](Self::cascade), but only from the last chunk.
     #[inline]
     fn cascade_chunk(
         &mut self,

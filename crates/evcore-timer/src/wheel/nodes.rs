@@ -8,7 +8,7 @@ use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;
 use crate::sorted::{Place, Places};
 
-/// Nodes of a block: 4 KiB.
+/// Number of nodes in a block: 4 KiB.
 const BLOCK: usize = 512;
 
 /// The node of one id.
@@ -24,7 +24,7 @@ impl Node {
         spot: Spot::UNARMED,
     };
 
-    /// Of a timer whose id is in this word of the chunks.
+    /// The node of a timer whose id is in this word of the chunks.
     #[inline]
     pub(super) fn in_slot(low: u32, word: u32) -> Self {
         let spot = Spot::at_word(word);
@@ -32,12 +32,12 @@ impl Node {
     }
 }
 
-/// Where a timer is: the word of the chunks that has its id, or a place on a heap.
+/// The spot of a timer: the word of the chunks that has its id, or a place on a heap.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Spot(u32);
 
 impl Spot {
-    /// Not in a chunk, and no place on a heap. See [`is_in_slot`](Self::is_in_slot).
+    /// The mark of an unarmed timer. See [`is_in_slot`](Self::is_in_slot).
     pub(super) const UNARMED: Self = Self(u32::MAX);
 
     const ON_HEAP: u32 = 1 << 31;
@@ -45,7 +45,7 @@ impl Spot {
     /// The number of chunks that can be named.
     pub(super) const CHUNKS: u32 = Self::ON_HEAP >> 4;
 
-    /// Of a timer whose id is in this word of the chunks.
+    /// The spot of a timer whose id is in this word of the chunks.
     #[inline]
     pub(super) fn at_word(word: u32) -> Self {
         debug_assert!(word % 16 >= 2 && word < Self::ON_HEAP, "no id is at {word}");
@@ -70,7 +70,7 @@ impl Spot {
         is_on_heap.then_some(Place::from_bits(self.0 & !Self::ON_HEAP))
     }
 
-    /// The word of the chunks that has the id, of a timer in a slot.
+    /// The word of the chunks that has the id. The timer must be in a slot.
     #[inline]
     pub(super) fn word(self) -> u32 {
         debug_assert!(self.is_in_slot(), "not in a chunk");
@@ -103,8 +103,8 @@ impl Nodes {
         self.0.get(id)
     }
 
-    /// The node of an id that is near the others; `None` if it is far away, or if the table does not
-    /// hold it. It spares the code of a search.
+    /// The node of an id that is near the others; `None` if it is far away, or if the table does
+    /// not hold it. Its code is short, because it does not search.
     #[inline]
     pub(super) fn near_mut(&mut self, id: u32) -> Option<&mut Node> {
         self.0.near_mut(id)

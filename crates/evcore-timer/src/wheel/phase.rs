@@ -34,7 +34,7 @@ impl TimerWheel {
         self.reach = last_with_slot(position);
     }
 
-    /// A whole phase in which no timer is due. The wheel stays where it is.
+    /// Runs a whole phase in which no timer is due. The wheel stays where it is.
     #[inline]
     pub(super) fn pass_quiet(&mut self, now: u64) {
         self.now = now;
@@ -42,7 +42,7 @@ impl TimerWheel {
         self.has_more = false;
     }
 
-    /// A whole phase while no timer is armed. The wheel moves to `now` without a search.
+    /// Runs a whole phase while no timer is armed. The wheel moves to `now` without a search.
     #[inline]
     pub(super) fn pass_empty(&mut self, now: u64) {
         self.pass_quiet(now);
@@ -56,7 +56,7 @@ impl TimerWheel {
         }
     }
 
-    /// The next expired timer. Not inlined, so that it costs nothing if no timer is armed.
+    /// The next expired timer. It is not inlined, so that it costs nothing if no timer is armed.
     #[inline(never)]
     pub(super) fn pop_armed(&mut self, now: u64) -> Option<(u32, u64)> {
         if !self.in_phase || now != self.now {
@@ -95,7 +95,7 @@ impl TimerWheel {
         Some((id, deadline))
     }
 
-    /// As [`fire`](Self::fire), for an id that is far above the others.
+    /// Like [`fire`](Self::fire), for an id that is far above the others.
     #[cold]
     #[inline(never)]
     fn fire_far(&mut self, slot: u32, id: u32, deadline: u64) -> Option<(u32, u64)> {
@@ -104,8 +104,8 @@ impl TimerWheel {
         Some((id, deadline))
     }
 
-    /// As [`pop_armed`](Self::pop_armed), if timers are on heaps, or the first slot has timers to move
-    /// or was left.
+    /// Like [`pop_armed`](Self::pop_armed), for the case that timers are on heaps, or that the
+    /// first slot was left or has timers to move.
     #[inline(never)]
     fn pop_searched(&mut self) -> Option<(u32, u64)> {
         let search = self.first_due();
@@ -150,7 +150,8 @@ impl TimerWheel {
                 break;
             }
             let Some(id) = self.lists.first(slot) else {
-                // It costs as much as a move. A drain without moves left stops the search.
+                // A left slot costs as much as a move. The search stops if no moves are left for a
+                // drain.
                 if moves_left <= 1 {
                     return Search::Stopped;
                 }
@@ -221,7 +222,7 @@ impl TimerWheel {
         let far = self.far.first().map(|entry| entry.deadline);
         let on_heaps = [far, self.overdue.next_deadline()];
         let on_heaps = on_heaps.into_iter().flatten().min().unwrap_or(u64::MAX);
-        // One call looks into no more slots that timers have left: the result may be early.
+        // The limit on left slots in one call may make the result early.
         for _ in 0..self.moves_max {
             match self.first_slot() {
                 Some((slot, _)) if self.lists.first(slot).is_none() => {}
@@ -232,12 +233,13 @@ impl TimerWheel {
             .map_or(on_heaps, |(_, start)| start.min(on_heaps))
     }
 
-    /// Takes a timer off its list or heap that may be the earliest, and looks for the next.
+    /// Takes a timer that may be the earliest off its list or heap, and looks for the next one.
     #[inline(never)]
     pub(super) fn take_off_first(&mut self, spot: Spot) {
         self.take_off(spot);
         if self.armed > 0 {
-            // A slot may begin before this tick, since the wheel stays behind while nothing is due.
+            // A slot may begin before this tick, because the wheel stays behind while nothing is
+            // due.
             let next = self.next_searched().max(self.quiet_until);
             self.set_quiet_until(next);
         }

@@ -1,4 +1,4 @@
-//! A connection to a server of HTTP, with one request at a time.
+//! A connection to an HTTP server, with one request at a time.
 use evcore::{EdgeStream, EventLoop};
 use std::{io, io::ErrorKind, time::Instant};
 
@@ -20,13 +20,13 @@ struct Exchange {
 }
 
 impl Connection {
-    /// Returns whether it waits for a request.
+    /// Returns whether the connection waits for a request.
     pub(super) fn is_idle(&self) -> bool {
         self.is_connected && self.due.is_none()
     }
 
-    /// Sends the request, and receives its response. Returns when it was due, and `None` if the
-    /// connection has been made without a request. Fails with `WouldBlock` until then.
+    /// Sends the request, and receives its response. Returns the request's due time, or `None` if
+    /// the connection was made without a request. Before that, fails with `WouldBlock`.
     pub(super) fn talk(
         &mut self,
         stream: &mut EdgeStream,
@@ -71,7 +71,7 @@ fn length(received: &[u8]) -> io::Result<Option<usize>> {
     let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     match length.map(|(_, value)| value.trim().parse::<usize>()) {
         Some(Ok(body)) if head.starts_with("HTTP/1.1 2") => Ok(Some(body.saturating_add(end + 4))),
-        // Another status, or an end that only closing the connection would show.
+        // The response has another status, or only the close would show its end.
         _ => Err(io::Error::other(head.lines().next().unwrap_or_default())),
     }
 }

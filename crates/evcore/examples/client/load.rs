@@ -22,7 +22,7 @@ pub(crate) struct Load {
     buffer: Vec<u8>,
     ev: EventLoop,
     connections: Connections<Connection>,
-    idle: VecDeque<Option<Token>>, // those without a request; `None` or a stale token is closed
+    idle: VecDeque<Option<Token>>, // connections without a request; `None` or a stale token is a closed one
 }
 
 impl Load {
@@ -50,7 +50,7 @@ impl Load {
         while self.idle.len() < all {
             match self.ev.next_step() {
                 Some(step) => self.handle(step),
-                None => _ = self.ev.wait()?, // an error means that the loop cannot go on
+                None => _ = self.ev.wait()?, // the loop cannot go on
             }
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Load {
     /// rate is infinite, a connection sends its next request when it has a response.
     pub(crate) fn run(&mut self, rate: f64, time: Duration) -> evcore::Result<Duration> {
         let (began, all, is_paced) = (Instant::now(), self.idle.len(), rate.is_finite());
-        let mut failed = false; // to open a connection: the others have their turn first
+        let mut failed = false; // opens a connection after the others had their turn
         let due = |n| Duration::try_from_secs_f64(f64::from(n) / rate).ok();
         let due = |n| due(n).filter(|due| *due < time);
         let mut due = (0_u32..).map_while(due).peekable();

@@ -12,7 +12,7 @@ fn room_for(connections: u32, listeners: usize) -> Fixture {
 }
 
 #[test]
-fn clients_of_several_listeners_say_by_which_they_came() {
+fn a_client_carries_the_number_of_its_listener() {
     let mut fixture = Fixture::listening(3);
     fixture.connect(2, 1);
     fixture.connect(0, 1);
@@ -59,7 +59,7 @@ fn in_whichever_phase_a_place_is_freed_the_next_wait_listens() {
             fixture.report_readable(&[a]);
             fixture.wait();
             assert!(!fixture.ev.stats().listening);
-            // One step of each: reported, woken, expired, posted.
+            // There is one step of each kind: reported, woken, expired, posted.
             let mut steps: Vec<_> = (0..freed_after).map_while(|_| fixture.step()).collect();
             fixture.leave(leaves);
             steps.extend(fixture.rest());
@@ -138,13 +138,13 @@ fn waiting_clients_are_accepted_when_the_turn_frees_a_slot() {
         "no client: it is full"
     );
     fixture.leave(second);
-    // It still waits, so the kernel reports it again.
+    // The client still waits, so the kernel reports it again.
     fixture.report_listeners(&[0]);
     assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
 }
 
 #[test]
-fn a_loop_without_listeners_never_asks_for_the_lock() {
+fn a_loop_without_listeners_never_tries_the_lock() {
     let mut fixture = Fixture::locking(0);
     fixture.turn();
     assert_eq!(fixture.backend.record(), [Recorded::Wait(None)]);
@@ -238,7 +238,7 @@ fn a_crowded_worker_gives_way_and_does_not_ask_for_the_lock() {
 }
 
 #[test]
-fn what_is_accepted_can_be_served() {
+fn an_accepted_client_can_be_served() {
     let mut fixture = Fixture::listening(1);
     fixture.connect(0, 1);
     fixture.report_listeners(&[0]);

@@ -1,4 +1,4 @@
-//! Closing a token, wherever its events are at that moment.
+//! Closing a token, at any stage of its events.
 
 use std::{collections::HashSet, mem::discriminant, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// A loop in which all events are posted at first, and one in which they are delivered directly.
+/// Two loops: in one all events are posted first, and in the other they are delivered directly.
 fn fixtures() -> [Fixture; 2] {
     [Fixture::locking(1), Fixture::new()]
 }
@@ -29,7 +29,7 @@ fn closing_a_connection_drops_its_event_of_the_batch() {
                         fixture.leave(tokens[closed]);
                     }
                 }
-                // The connections before it had their events already.
+                // The earlier connections had their events already.
                 let kept = tokens
                     .iter()
                     .enumerate()
@@ -85,7 +85,7 @@ fn an_index_reused_within_a_batch_gets_no_stale_event() {
 }
 
 #[test]
-fn what_was_armed_and_posted_ends_with_the_token() {
+fn timers_and_posts_end_with_the_token() {
     for mut fixture in fixtures() {
         let [token, other] = [fixture.join(), fixture.join()];
         for side in [Timer::READ, Timer::WRITE] {
@@ -105,7 +105,7 @@ fn what_was_armed_and_posted_ends_with_the_token() {
             Recorded::Expired(other, Timer::READ),
             Recorded::Expired(other, Timer::WRITE),
         ];
-        // With the lock the event comes last, since it was posted.
+        // With the lock the event comes last, because it was posted.
         let key = |recorded: &Recorded| format!("{recorded:?}");
         seen.sort_by_key(key);
         expected.sort_by_key(key);
@@ -155,7 +155,7 @@ fn closing_between_turns_drops_what_was_left_over() {
 }
 
 #[test]
-fn closing_removes_and_closing_with_the_descriptor_forgets() {
+fn a_removal_calls_remove_and_a_close_calls_forget() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     let fd = fixture.fd(token);
@@ -209,8 +209,8 @@ fn a_removal_that_the_kernel_refuses_closes_all_the_same() {
     assert_ne!(fixture.join(), token);
 }
 
-/// Two steps of every kind that there can be in one turn: clients come to a loop that goes on, the
-/// idle are named by one that shuts down. Whose they are.
+/// Makes two steps of every kind that a turn can have. Clients come only if the loop goes on, and
+/// evictions only if it shuts down. Returns the tokens.
 fn all_kinds(fixture: &mut Fixture, shuts_down: bool) -> [Token; 4] {
     let tokens @ [a, b, c, d] = [(); 4].map(|()| fixture.join());
     for token in [a, b] {
@@ -249,7 +249,7 @@ fn owner(recorded: &Recorded) -> Option<Token> {
     }
 }
 
-/// All steps of a turn and of the one after it; after this many of them something is done.
+/// Returns all steps of a turn and of the next one. After this many of them, calls `act`.
 fn two_turns(
     fixture: &mut Fixture,
     after: usize,

@@ -7,7 +7,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// A turn with four events, one of which goes stale, two clients, a timer and a post.
+/// Makes a turn with four events, one of which becomes stale, two clients, a timer and a post.
 fn eventful_turn(fixture: &mut Fixture) -> Stats {
     let [a, b, c] = [(); 3].map(|()| fixture.join());
     fixture.arm_ms(c, Timer::READ, 1);
@@ -62,7 +62,7 @@ fn a_listeners_event_that_comes_after_its_end_is_stale() {
 }
 
 #[test]
-fn it_is_counted_once_that_all_places_are_taken() {
+fn a_full_loop_is_counted_once() {
     let mut fixture = Fixture::built(1, |builder, _| builder.connections(2));
     let first = fixture.join();
     fixture.turn();
@@ -124,7 +124,7 @@ fn a_loop_that_does_not_listen_is_never_full() {
 fn a_wait_without_a_timeout_that_brings_nothing_is_counted() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
-    // What ends a wait: an event, a wake-up, a signal, a timeout.
+    // The waits end by an event, a wake-up, a signal, and a timeout.
     fixture.report_readable(&[token]);
     fixture.turn();
     fixture.ev.handle().wake();

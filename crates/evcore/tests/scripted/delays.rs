@@ -1,4 +1,4 @@
-//! However short the delay of a policy is, no worker spins.
+//! Policies with short delays, under which no worker may spin.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ struct Case {
     policy: Policy,
     exclusive: bool,
     lock_is_free: bool,
-    /// Of 64 places.
+    /// Number of connections, of 64.
     connections: usize,
     leader: Leader,
     least: Option<u32>,
 }
 
 impl Case {
-    /// Nothing keeps it.
+    /// A case in which nothing keeps the worker from listening.
     fn of(policy: Policy, exclusive: bool) -> Self {
         Self {
             policy: policy.with_delay(Duration::ZERO),
@@ -36,7 +36,7 @@ impl Case {
         }
     }
 
-    /// Another has the lock.
+    /// The case in which another worker has the lock.
     fn refused(self) -> Self {
         Self {
             lock_is_free: false,
@@ -44,7 +44,7 @@ impl Case {
         }
     }
 
-    /// It has this many more connections than another worker.
+    /// The case in which the worker has more connections than another one.
     fn above(self, leader: Leader) -> Self {
         Self {
             connections: 60,

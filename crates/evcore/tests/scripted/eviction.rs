@@ -1,4 +1,4 @@
-//! Idle connections, and which of them the loop evicts when clients wait and slots are short.
+//! Idle connections, and the evictions when clients wait and slots are short.
 
 use evcore::{Budgets, Ready, Timer, Token, balancer::Policy};
 
@@ -7,7 +7,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Fixtures with this connection limit and one listener, without a lock and with one.
+/// Two fixtures with this connection limit and one listener, without a lock and with one.
 fn room_for(connections: u32) -> [Fixture; 2] {
     [Policy::Off, Policy::mutex()].map(|policy| {
         Fixture::built(1, |builder, backend| {
@@ -17,7 +17,7 @@ fn room_for(connections: u32) -> [Fixture; 2] {
     })
 }
 
-/// A turn in which clients wait. Returns its steps except the accepts.
+/// Makes a turn in which clients wait. Returns its steps except the accepts.
 fn turn_with_clients(fixture: &mut Fixture) -> Vec<Recorded> {
     fixture.report_listeners(&[0]);
     let mut recorded = fixture.turn();
@@ -139,7 +139,7 @@ fn a_full_loop_of_idle_connections_makes_room_for_the_backlog() {
 }
 
 #[test]
-fn where_all_are_busy_a_client_waits_until_one_is_idle() {
+fn if_all_are_busy_a_client_waits_until_one_is_idle() {
     for mut fixture in room_for(2) {
         let [a, b] = [fixture.join(), fixture.join()];
         fixture.connect(0, 1);
@@ -256,7 +256,7 @@ fn a_connection_with_a_post_over_the_budget_is_not_evicted() {
         fixture.ev.post(a, Ready::READABLE);
         post(&mut fixture, b);
         if put_off {
-            // Else it would be due when the turn begins.
+            // Otherwise the post would be due when the turn begins.
             fixture.ev.post_next(a, Ready::READABLE);
         }
         fixture.connect(0, 1);

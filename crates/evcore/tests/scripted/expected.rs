@@ -1,4 +1,5 @@
-//! The oracle of the random programs: the steps that a loop owes, in plain maps and vectors.
+//! The oracle of the random programs: the steps that a loop must still deliver, in plain maps and
+//! vectors.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,38 +13,40 @@ pub(crate) struct Idle {
     pub(crate) token: Token,
     /// The beginning of the eighth of the grace in which it became idle.
     since_ns: u64,
-    /// It became idle just before the shutdown, and the grace is not over.
+    /// True if it became idle just before the shutdown, and the grace is not over.
     waits: bool,
 }
 
-/// The steps that the loop owes.
+/// The steps that the loop must still deliver.
 #[derive(Default)]
 pub(crate) struct Expected {
-    /// Reported by the last wait, to be delivered directly.
+    /// Events of the last wait that are delivered directly.
     pub(crate) batch: HashMap<Token, Ready>,
-    /// To be delivered as posted: reported under the lock, left over, or posted by the user.
+    /// Readiness that is delivered as posted: reported under the lock, left over, or posted by the
+    /// user.
     pub(crate) posted: HashMap<Token, Ready>,
-    /// To be delivered as posted, in the next turn at the earliest.
+    /// Readiness that is delivered as posted, in the next turn at the earliest.
     pub(crate) next: HashMap<Token, Ready>,
-    /// Posted from outside, and not yet taken in.
+    /// Posts from outside that were not yet taken in.
     pub(crate) outside: VecDeque<(Token, Ready)>,
-    /// True if a turn left some of it there.
+    /// True if a turn has left some of them there.
     pub(crate) outside_left_over: bool,
     /// The earliest time of each timer, in nanoseconds of the true time, whatever the clock shows.
     pub(crate) armed: HashMap<(Token, Timer), u64>,
-    /// The longest idle first.
+    /// The idle connections, the longest idle first.
     pub(crate) idle: Vec<Idle>,
-    /// The grace of those that became idle just before a shutdown, in nanoseconds.
+    /// The grace of connections that became idle just before a shutdown, in nanoseconds.
     pub(crate) grace_ns: u64,
     /// The beginning of the present eighth of the grace, the unit of idle times.
     pub(crate) eighth_began_ns: Option<u64>,
     /// The end of a shutdown's grace, by the clock that the loop shows.
     pub(crate) grace_ends_ns: Option<u64>,
-    /// Whose places are wanted, the oldest first, once that was decided in this turn.
+    /// The connections whose slots are needed, the oldest first, once they were chosen in this
+    /// turn.
     pub(crate) chosen: Option<VecDeque<Token>>,
     /// Number of further evictions that this turn may yield.
     pub(crate) evictions_left: usize,
-    /// A listener was reported, and not yet looked at.
+    /// `true`: a listener was reported, and was not yet tried.
     pub(crate) knocked: bool,
     pub(crate) shutdown_from_outside: Option<Duration>,
     /// The end of the shutdown, by the clock that the loop shows.
@@ -56,7 +59,8 @@ impl Expected {
         *self.posted.entry(token).or_default() |= ready | waited;
     }
 
-    /// Posts of one token merge; one of a later generation replaces what waits for its index.
+    /// Adds a post from outside. Posts of one token merge. A post of a later generation replaces
+    /// the one that waits for its index.
     pub(crate) fn post_from_outside(&mut self, token: Token, ready: Ready) {
         let mut waiting = self.outside.iter_mut();
         match waiting.find(|(other, _)| other.index() == token.index()) {
@@ -89,7 +93,7 @@ impl Expected {
         self.evictions_left = budgets.evictions;
     }
 
-    /// nginx's rule, with `free` of `capacity` places left.
+    /// Chooses connections to evict by nginx's rule, with `free` of `capacity` slots left.
     pub(crate) fn choose(&mut self, free: usize, capacity: usize) {
         let wanted = std::mem::take(&mut self.knocked) && free <= capacity / 16;
         let most = (self.idle.len() / 8).clamp(1, 32);
@@ -121,7 +125,7 @@ impl Expected {
         self.idle.iter().any(|idle| idle.token == token)
     }
 
-    /// The phase in which a grace that is over ends.
+    /// The phase in which a grace ends whose time is over.
     pub(crate) fn end_grace(&mut self, shown_ns: u64) {
         if self
             .grace_ends_ns
@@ -132,7 +136,7 @@ impl Expected {
         }
     }
 
-    /// The next connection to be evicted, when the turn is at its evictions.
+    /// The next connection to evict, in the turn's phase of evictions.
     pub(crate) fn name_oldest(&mut self, shown_ns: u64) -> Option<Token> {
         while self.evictions_left > 0 {
             self.evictions_left -= 1;
@@ -159,7 +163,7 @@ impl Expected {
             for idle in &mut self.idle {
                 idle.waits = idle.since_ns + kept_ns > shown_ns;
             }
-            // It has an end even if none of them stays idle so long.
+            // The grace has an end even if none of them stays idle for that long.
             let any_waits = self.idle.iter().any(|idle| idle.waits);
             self.grace_ends_ns = any_waits.then_some(now_ns + self.grace_ns);
         }

@@ -10,7 +10,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// As long as a pause for want of descriptors.
+/// The length of a suspension, the same as of a pause for lack of descriptors.
 const SUSPENSION: Duration = Duration::from_millis(500);
 
 fn poller_refuses(fixture: &mut Fixture) {
@@ -54,7 +54,7 @@ fn a_refused_listener_is_suspended_and_the_others_listen() {
             assert!(fixture.ev.listeners().take_error().is_none());
             assert_eq!(fixture.ev.stats().listener_errors, 1);
 
-            // It is tried again, and the others are left as they are.
+            // The suspended listener is tried again, and the others stay as they are.
             fixture.pass_ms(500);
             fixture.backend.record();
             fixture.turn();
@@ -205,7 +205,7 @@ fn a_broken_listener_is_suspended_and_the_others_go_on() {
         assert_eq!(fixture.take_broken(), [broken]);
         fixture.backend.record();
 
-        // It stays readable, and is left alone for a while.
+        // The listener stays readable, and is not tried for a while.
         fixture.connect(sound, 1);
         fixture.report_listeners(&[sound]);
         assert_eq!(fixture.turn(), [Recorded::Accepted(sound)]);
@@ -214,7 +214,7 @@ fn a_broken_listener_is_suspended_and_the_others_go_on() {
         let pause = Duration::from_millis(500);
         assert_eq!(fixture.backend.timeouts(), [Some(pause)]);
 
-        // No descriptor that is closed makes it sound.
+        // Closing a descriptor does not repair it.
         let token = fixture.join();
         fixture.leave(token);
         fixture.turn();
@@ -238,7 +238,7 @@ fn if_all_listeners_break_the_loop_does_not_spin() {
         assert!(!fixture.backend.holds_lock());
         fixture.backend.record();
 
-        // It stays readable, and is left alone for a while.
+        // The listener stays readable, and is not tried for a while.
         fixture.report_readable(&[token]);
         assert_eq!(fixture.turn(), [readable(token)]);
         assert!(!fixture.ev.stats().listening);

@@ -1,4 +1,4 @@
-//! A backend and a lock that a test controls, and a record of all that the loop does.
+//! A backend and a lock that a test controls, and a record of the loop's actions.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -15,10 +15,10 @@ use evcore::{
 
 use crate::fake_member::Call;
 
-/// One thing that happened, in the order in which it recorded.
+/// A recorded action of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Recorded {
-    /// The loop tried the accept lock; whether it got it.
+    /// The loop tried the accept lock. True if it got the lock.
     TryLock(bool),
     Unlock,
     /// The poller has added, changed or removed a registration.
@@ -27,7 +27,7 @@ pub(crate) enum Recorded {
     Remove(RawFd),
     Forget(RawFd),
     Wait(Option<Duration>),
-    /// The loop yielded a step: a client of the listener of that number,
+    /// The loop yielded a step: a client of the listener with this number. The other steps follow.
     Accepted(usize),
     Ready(Token, Ready),
     Expired(Token, Timer),
@@ -46,7 +46,7 @@ enum Outcome {
     Failed,
 }
 
-/// A backend, a lock and a record, all of one backend. Clones are handles to the same.
+/// A backend, its lock and its record. Clones are handles to the same ones.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeBackend(Arc<Mutex<Shared>>);
 
@@ -88,42 +88,42 @@ impl FakeBackend {
         })))
     }
 
-    /// The next wait brings these events, or as many of them as there is room for.
+    /// Makes the next wait report these events, as far as there is room.
     pub(crate) fn report(&self, events: Vec<(RawFd, Ready)>) {
         self.shared().outcomes.push_back(Outcome::Events(events));
     }
 
-    /// The next wait is interrupted by a signal.
+    /// Makes a signal interrupt the next wait.
     pub(crate) fn interrupt(&self) {
         self.shared().outcomes.push_back(Outcome::Interrupted);
     }
 
-    /// The next wait fails.
+    /// Makes the next wait fail.
     pub(crate) fn fail_wait(&self) {
         self.shared().outcomes.push_back(Outcome::Failed);
     }
 
-    /// The registration after the next `successes` fails, once.
+    /// Makes one registration fail, after the next `successes` ones.
     pub(crate) fn fail_add_after(&self, successes: usize) {
         self.shared().adds_until_failure = Some(successes);
     }
 
-    /// Makes every registration fail from here on, or none.
+    /// Sets whether registrations fail.
     pub(crate) fn refuse_adds(&self, refuse: bool) {
         self.shared().adds_fail = refuse;
     }
 
-    /// Every removal is refused from here on.
+    /// Makes all later removals fail.
     pub(crate) fn fail_removals(&self) {
         self.shared().removals_fail = true;
     }
 
-    /// The poller has exclusive wake-ups. Call it before a loop is built.
+    /// Gives the poller exclusive wake-ups. Call it before a loop is built.
     pub(crate) fn make_exclusive(&self) {
         self.shared().exclusive = true;
     }
 
-    /// Makes the lock available from here on, or not.
+    /// Sets whether the lock is free.
     pub(crate) fn set_lock_free(&self, free: bool) {
         self.shared().lock_is_free = free;
     }
@@ -147,12 +147,12 @@ impl FakeBackend {
         self.shared().keys.contains_key(&fd)
     }
 
-    /// The log since the last call.
+    /// Takes the record since the last call.
     pub(crate) fn record(&self) -> Vec<Recorded> {
         std::mem::take(&mut self.shared().record)
     }
 
-    /// Puts a step on the record.
+    /// Adds an action to the record.
     pub(crate) fn note(&self, recorded: Recorded) {
         self.shared().record.push(recorded);
     }

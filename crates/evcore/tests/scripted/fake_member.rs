@@ -1,4 +1,4 @@
-//! A group member whose view a test sets, and a record of what the loop does with it.
+//! A group member whose view a test sets, and a record of the loop's calls to it.
 
 use std::{
     fs::File,
@@ -15,20 +15,20 @@ use crate::fake_backend::{FakeBackend, Recorded};
 #[derive(Clone, Debug)]
 pub(crate) struct FakeMember {
     state: Arc<Mutex<State>>,
-    /// Any descriptor will do, because only the backend looks at it.
+    /// The notifier. Any descriptor is enough, because only the backend uses it.
     notifier: Arc<File>,
 }
 
 #[derive(Debug)]
 struct State {
     is_notified: bool,
-    /// True if the loop published last that it is late.
+    /// True if the loop has last published that it is late.
     is_late: bool,
-    /// Number of times that the loop looked for a notification.
+    /// Number of times that the loop checked for a notification.
     looks: u32,
     view: GroupView,
     calls: Vec<Call>,
-    /// Where calls are recorded too.
+    /// The backend whose record also gets the calls.
     backend: Option<FakeBackend>,
     /// The lock of the group. Without one the lock is not tried.
     lock: Option<FakeBackend>,
@@ -49,7 +49,7 @@ pub(crate) fn other() -> WorkerId {
 }
 
 impl FakeMember {
-    /// A member of a group in which no other has a free place.
+    /// A member of a group in which no other member has a free slot.
     pub(crate) fn new() -> Self {
         let view = GroupView {
             alone: false,
@@ -70,13 +70,13 @@ impl FakeMember {
         }
     }
 
-    /// The same member, with the lock of this backend.
+    /// Gives the member the lock of this backend.
     pub(crate) fn with_lock(self, backend: &FakeBackend) -> Self {
         self.state().lock = Some(backend.clone());
         self
     }
 
-    /// From here on the loop sees this leader, and the [other](other) worker with this load.
+    /// Shows this leader to the loop, and the [other](other) worker with this load.
     pub(crate) fn show(&self, leader: Leader, least: Option<u32>) {
         let least_loaded = least.map(|active| Peer {
             id: other(),
@@ -92,7 +92,7 @@ impl FakeMember {
         };
     }
 
-    /// From here on all other workers have left.
+    /// Shows to the loop that all other workers have left.
     pub(crate) fn show_alone(&self, leader: Leader) {
         self.state().view = GroupView {
             leader,
@@ -104,7 +104,7 @@ impl FakeMember {
         mem::take(&mut self.state().calls)
     }
 
-    /// From here on calls are on the backend's record as well.
+    /// Adds later calls to the backend's record as well.
     pub(crate) fn record_in(&self, backend: &FakeBackend) {
         self.state().backend = Some(backend.clone());
     }
@@ -117,7 +117,7 @@ impl FakeMember {
         self.state().is_late
     }
 
-    /// Number of times that the loop looked for a notification since the last call.
+    /// Number of times that the loop checked for a notification since the last call.
     pub(crate) fn looks(&self) -> u32 {
         mem::take(&mut self.state().looks)
     }

@@ -1,4 +1,4 @@
-//! The loop, its backend and its connections, with words for what tests do with them.
+//! The loop, its backend and its connections, with methods for the tests.
 
 use std::{
     fs::File,
@@ -21,9 +21,9 @@ pub(crate) struct Fixture {
     pub(crate) ev: EventLoop,
     pub(crate) backend: FakeBackend,
     pub(crate) time: ManualTimeSource,
-    /// The connections: any descriptor will do, since only the backend looks at them.
+    /// The connections. Any descriptor is enough, because only the backend uses it.
     conns: TokenMap<File>,
-    /// The clients that came, with the listener by which they recorded.
+    /// The clients that came, each with its listener.
     pub(crate) accepted: Vec<Accepted>,
     listeners: Vec<Known>,
     clients: Vec<TcpStream>,
@@ -32,7 +32,7 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// A loop of connections alone.
+    /// A loop without a listener.
     pub(crate) fn new() -> Self {
         Self::built(0, |builder, _| builder)
     }
@@ -54,8 +54,7 @@ impl Fixture {
         Self::built(listeners, |builder, _| builder.instruments(options))
     }
 
-    /// A loop as it is wanted. A shutdown gives idle connections no grace, except where `build` sets
-    /// one.
+    /// A loop with the settings of `build`. A shutdown gives no grace unless `build` sets one.
     pub(crate) fn built(
         listeners: usize,
         build: impl FnOnce(Builder, &FakeBackend) -> Builder,
@@ -112,12 +111,12 @@ impl Fixture {
         token
     }
 
-    /// The end of a connection; its index is the next to be used again.
+    /// Ends a connection. Its index is the next one to be reused.
     pub(crate) fn leave(&mut self, token: Token) {
         self.conns.remove(&mut self.ev, token).unwrap();
     }
 
-    /// The next wait brings readability of all of these.
+    /// Makes the next wait report all of these as readable.
     pub(crate) fn report_readable(&self, tokens: &[Token]) {
         let fds = tokens
             .iter()
@@ -125,8 +124,8 @@ impl Fixture {
         self.backend.report(fds.collect());
     }
 
-    /// The next wait brings readability of all of these, and behind them an event of a listener that
-    /// no client waits for. A turn that holds the lock posts them.
+    /// Makes the next wait report all of these as readable, and after them a listener without a
+    /// client. A turn that holds the lock posts the events.
     pub(crate) fn report_before_listener(&self, tokens: &[Token]) {
         let numbers = tokens.iter().map(|token| self.fd(*token));
         let fds = numbers.chain([self.listener_fd(0)]);
@@ -134,7 +133,7 @@ impl Fixture {
             .report(fds.map(|fd| (fd, Ready::READABLE)).collect());
     }
 
-    /// Clients connect, and wait in the backlog.
+    /// Connects clients, which wait in the backlog.
     pub(crate) fn connect(&mut self, listener: usize, clients: usize) {
         for _ in 0..clients {
             let client = TcpStream::connect(self.listeners[listener].address).unwrap();
@@ -142,7 +141,7 @@ impl Fixture {
         }
     }
 
-    /// From here on, accepting from this listener is an error.
+    /// Makes accepting from this listener fail.
     pub(crate) fn break_listener(&self, listener: usize) {
         let listener = &self.listeners[listener].duplicate;
         rustix::net::shutdown(listener, rustix::net::Shutdown::Both).unwrap();
@@ -152,7 +151,7 @@ impl Fixture {
         self.ev.wait().unwrap();
     }
 
-    /// The next step of this turn, which goes on the record. The announcement of a shutdown is only
+    /// Takes the next step of this turn, and records it. The announcement of a shutdown is only
     /// counted.
     pub(crate) fn step(&mut self) -> Option<Recorded> {
         let recorded = match self.ev.next_step()? {
@@ -174,17 +173,17 @@ impl Fixture {
         Some(recorded)
     }
 
-    /// The rest of this turn.
+    /// Takes the rest of this turn's steps.
     pub(crate) fn rest(&mut self) -> Vec<Recorded> {
         std::iter::from_fn(|| self.step()).collect()
     }
 
-    /// The turn of a shutdown that announces it, and does nothing else.
+    /// Makes the turn that announces a shutdown, and does nothing else.
     pub(crate) fn announced(&mut self) {
         assert_eq!((self.turn(), self.announcements), (Vec::new(), 1));
     }
 
-    /// A whole turn.
+    /// Makes a whole turn, and returns its steps.
     pub(crate) fn turn(&mut self) -> Vec<Recorded> {
         self.wait();
         self.rest()
@@ -212,7 +211,7 @@ impl Fixture {
         self.listeners.len()
     }
 
-    /// The next wait brings word of these listeners.
+    /// Makes the next wait report these listeners.
     pub(crate) fn report_listeners(&self, listeners: &[usize]) {
         let fds = listeners
             .iter()
@@ -221,14 +220,14 @@ impl Fixture {
     }
 }
 
-/// The outside of a listener that the loop owns.
+/// The properties of a listener that the loop owns.
 struct Known {
     number: RawFd,
     duplicate: OwnedFd,
     address: SocketAddr,
 }
 
-/// Readable, and no more.
+/// The step of a token that is only readable.
 pub(crate) fn readable(token: Token) -> Recorded {
     Recorded::Ready(token, Ready::READABLE)
 }

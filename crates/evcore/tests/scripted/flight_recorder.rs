@@ -1,4 +1,4 @@
-//! The records of what the loop does, and the flight recorder that keeps the last of them.
+//! The records of a loop, and the flight recorder that keeps the last of them.
 
 use std::{os::fd::RawFd, time::Duration};
 
@@ -48,7 +48,7 @@ fn expected(tokens: Tokens) -> Vec<Record> {
         armed(c, Timer::WRITE, 1),
         armed(a, Timer::READ, 60_000),
         Record::Disarmed(a, Timer::READ),
-        // Its batch is posted, because it has the lock and a client waits.
+        // The batch is posted, because the turn holds the lock and a client waits.
         planned(true),
         Record::LockTaken,
         began(1, 1, 2),

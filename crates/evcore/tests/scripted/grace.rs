@@ -21,7 +21,7 @@ fn with_grace() -> Fixture {
 }
 
 #[test]
-fn a_shutdown_evicts_long_idle_connections_at_once_and_others_later() {
+fn a_shutdown_evicts_long_idle_connections_first() {
     let mut fixture = with_grace();
     let [long_idle, used_again] = [(); 2].map(|()| fixture.join_idle());
     fixture.pass_ms(1125);
@@ -45,7 +45,7 @@ fn a_shutdown_evicts_long_idle_connections_at_once_and_others_later() {
 }
 
 #[test]
-fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_the_grace() {
+fn a_handler_that_blocks_does_not_shorten_the_grace() {
     let mut fixture = with_grace();
     let token = fixture.join_idle();
     fixture.pass_ms(3000);
@@ -59,7 +59,7 @@ fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_the_grace() {
 }
 
 #[test]
-fn a_connection_that_was_idle_for_the_grace_has_it_up_to_an_eighth_longer() {
+fn a_grace_lasts_up_to_an_eighth_longer() {
     for (idle_ms, waits) in [(0, true), (1000, true), (1124, true), (1125, false)] {
         let mut fixture = with_grace();
         let token = fixture.join_idle();
@@ -73,7 +73,7 @@ fn a_connection_that_was_idle_for_the_grace_has_it_up_to_an_eighth_longer() {
 }
 
 #[test]
-fn a_request_within_the_grace_is_served_and_the_next_idleness_is_the_end() {
+fn after_a_request_within_the_grace_idleness_is_the_end() {
     for marks_busy in [false, true] {
         let mut fixture = with_grace();
         let [a, b] = [(); 2].map(|()| fixture.join_idle());
@@ -107,7 +107,7 @@ fn a_connection_that_is_busy_when_the_grace_ends_is_not_evicted() {
 }
 
 #[test]
-fn a_shutdown_ends_early_when_no_connection_is_left_in_its_grace() {
+fn a_shutdown_ends_early_without_a_connection_in_its_grace() {
     let mut fixture = with_grace();
     let token = fixture.join_idle();
     fixture.ev.shutdown(ms(30_000));
@@ -118,7 +118,7 @@ fn a_shutdown_ends_early_when_no_connection_is_left_in_its_grace() {
 }
 
 #[test]
-fn a_shutdown_with_a_shorter_timeout_does_not_wait_for_the_grace() {
+fn a_shorter_timeout_does_not_wait_for_the_grace() {
     let mut fixture = with_grace();
     fixture.join_idle();
     fixture.ev.shutdown(ms(300));

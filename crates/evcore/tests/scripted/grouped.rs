@@ -13,7 +13,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// A worker under `LeastLoaded` that listens, with this many places.
+/// A worker under `LeastLoaded` that listens, with this many slots.
 fn grouped(connections: u32) -> (Fixture, FakeMember) {
     grouped_with(connections, Budgets::default())
 }
@@ -32,7 +32,7 @@ fn grouped_with(connections: u32, budgets: Budgets) -> (Fixture, FakeMember) {
     (fixture, member)
 }
 
-/// A worker above the slack that has stopped because another leads.
+/// A worker above the slack that has stopped because another one leads.
 fn away() -> (Fixture, FakeMember) {
     away_with(Budgets::default())
 }
@@ -48,7 +48,7 @@ fn away_with(budgets: Budgets) -> (Fixture, FakeMember) {
     (fixture, member)
 }
 
-/// Another worker notifies this one, and a turn sees it.
+/// Lets another worker notify this one, and makes a turn that sees it.
 fn notify(fixture: &mut Fixture, member: &FakeMember) {
     member.set_notified(true);
     report_notifier(fixture, member, Ready::READABLE);
@@ -89,7 +89,7 @@ fn a_leader_leaves_clients_to_the_worker_it_has_notified() {
     assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
     assert_eq!(member.calls(), [Call::Notify(other())]);
 
-    // The new registration reports the clients that wait, once. No turn spins.
+    // The new registration reports the waiting clients once. No turn spins.
     let fd = fixture.listener_fd(0);
     fixture.backend.record();
     for wait_ms in [2, 1] {
@@ -101,7 +101,7 @@ fn a_leader_leaves_clients_to_the_worker_it_has_notified() {
         fixture.pass_ms(1);
     }
 
-    // The other one has not come.
+    // The other worker has not answered.
     member.show(Leader::Me, None);
     fixture.report_listeners(&[0]);
     assert_eq!(fixture.turn().len(), 3);
@@ -157,7 +157,7 @@ fn becoming_full_notifies_another_for_known_clients() {
     member.show(Leader::Other, Some(1));
     let token = fixture.join_idle();
     fixture.join();
-    // Its load is near the others', and it offers the place of the idle connection.
+    // The worker's load is near the others', and it offers the slot of the idle connection.
     fixture.report_listeners(&[0]);
     fixture.wait();
     assert!(fixture.ev.stats().listening);
@@ -176,7 +176,7 @@ fn a_refused_registration_steps_down_and_notifies_another() {
     notify(&mut fixture, &member);
     fixture.backend.fail_add_after(0);
     fixture.turn();
-    // In the same turn: while this worker sleeps no other may be listening.
+    // It notifies in the same turn, because no other worker may listen while it sleeps.
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
     for _ in 0..3 {
         fixture.turn();
@@ -232,7 +232,7 @@ fn a_notification_ends_the_wait_and_the_next_plan_answers_it() {
     let before = fixture.ev.stats();
     report_notifier(&fixture, &member, Ready::READABLE);
     fixture.wait();
-    // It comes during the wait, after the plan of this turn.
+    // The notification comes during the wait, after the plan of this turn.
     member.set_notified(true);
     assert_eq!(fixture.rest(), []);
     assert_eq!(member.calls(), [Call::ClearNotifier]);
@@ -280,7 +280,7 @@ fn a_notification_whose_event_is_left_out_is_answered() {
 #[test]
 fn without_a_watched_notifier_each_turn_looks_for_one() {
     let (mut fixture, member) = away();
-    // The kernel has refused to watch it.
+    // The kernel has refused to watch the notifier.
     report_notifier(&fixture, &member, Ready::ERROR);
     fixture.turn();
     assert_eq!(member.calls(), [Call::ClearNotifier]);
@@ -309,7 +309,7 @@ fn a_full_leader_steps_down_and_notifies_one_with_a_free_place() {
         "only its own steps free a place"
     );
     assert_eq!(fixture.ev.stats().notifications, 1);
-    // Once only: the other worker looks after the clients now.
+    // It notifies only once, because the other worker now serves the clients.
     member.show(Leader::Other, Some(1));
     fixture.turn();
     assert_eq!(member.calls(), []);
@@ -467,7 +467,7 @@ fn a_full_worker_notifies_once_in_all_the_turns_that_it_serves() {
         assert_eq!(fixture.turn(), [readable(served)]);
         assert_eq!(member.calls(), []);
     }
-    // An idle connection is as good as a free slot.
+    // An idle connection counts as a free slot.
     fixture.ev.set_idle(served);
     fixture.turn();
     assert!(fixture.ev.stats().listening);
@@ -531,12 +531,12 @@ fn a_sleep_between_two_prepares_is_not_a_long_turn() {
     member.show(Leader::Other, Some(9));
     fixture.turn();
     for _ in 0..9 {
-        // The outer loop sleeps, and wakes for something of its own.
+        // The outer loop sleeps, and wakes for an event of its own.
         fixture.ev.prepare().unwrap();
         fixture.pass_ms(60);
     }
     assert!(!member.is_late());
-    // The turns that follow count again, also after a wait that was prepared in vain.
+    // Later turns count again, also after a wait that was prepared in vain.
     for _ in 0..2 {
         fixture.turn();
         fixture.pass_ms(60);

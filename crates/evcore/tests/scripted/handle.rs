@@ -1,5 +1,5 @@
-//! Wakes and posts by a handle: what order they come in, and that none is lost or seen twice.
-//! (From real threads: `tests/sockets.rs`.)
+//! Wakes and posts by a handle: their order, and that none is lost or seen twice.
+//! (`tests/sockets.rs` has real threads.)
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const ZERO: Option<Duration> = Some(Duration::ZERO);
 
-/// A loop with such a budget of posted steps.
+/// A loop with this budget of posted steps.
 fn fixture(posted: usize) -> Fixture {
     Fixture::built(0, |builder, _| {
         builder.budgets(Budgets {
@@ -80,7 +80,7 @@ fn remote_posts_come_after_carried_work_and_before_new_posts() {
 }
 
 #[test]
-fn posts_merge_with_each_other_and_with_what_is_posted_within() {
+fn posts_merge_with_each_other_and_with_the_loops_own() {
     let mut fixture = Fixture::new();
     let [a, b] = [fixture.join(), fixture.join()];
     let handle = fixture.ev.handle();
@@ -166,7 +166,7 @@ fn a_post_for_a_closed_token_is_dropped() {
             }
             assert_eq!(fixture.rest(), []);
             let stats = fixture.ev.stats();
-            // What had come in already was cancelled by closing.
+            // Posts that had already come in were cancelled by closing.
             assert_eq!(stats.stale, u64::from(!closed_in_the_turn));
             assert_eq!((stats.received, stats.posted), (1, 0));
         }

@@ -26,7 +26,7 @@ fn assert_about(figure: u64, expected: u64) {
 }
 
 #[test]
-fn without_asking_there_are_no_histograms() {
+fn without_the_option_there_are_no_histograms() {
     let mut fixture = Fixture::with_instruments(0, InstrumentOptions::new().watchdog(MS));
     fixture.turn();
     assert!(fixture.ev.instruments().histograms().is_none());
@@ -55,7 +55,7 @@ fn a_turn_goes_to_the_next_wait_with_what_comes_after_its_steps() {
 }
 
 #[test]
-fn what_a_wait_takes_is_in_no_turn() {
+fn the_time_of_a_wait_is_in_no_turn() {
     let mut fixture = measured();
     fixture.turn();
     let timeout = fixture.ev.prepare().unwrap().timeout;
@@ -199,7 +199,7 @@ fn with_a_resolution_a_watchdog_measures_every_turn() {
 }
 
 #[test]
-fn cleared_histograms_record_only_what_follows() {
+fn cleared_histograms_record_only_later_values() {
     let mut fixture = measured();
     let token = fixture.join();
     fixture.arm_ms(token, Timer::READ, 1);

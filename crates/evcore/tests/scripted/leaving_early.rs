@@ -9,7 +9,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Two of everything: what the turns yield in all, in no particular order.
+/// Makes two steps of each kind. Returns all steps of the turns, in any order.
 fn two_of_everything(fixture: &mut Fixture) -> Vec<Recorded> {
     let tokens @ [a, b] = [fixture.join(), fixture.join()];
     let put_off = [fixture.join(), fixture.join()];
@@ -51,7 +51,7 @@ fn two_of_everything(fixture: &mut Fixture) -> Vec<Recorded> {
 
 const STEPS: usize = 13;
 
-/// The readiness of a token may come in one step or in two: here each bit counts for itself.
+/// Splits readiness into single bits, because a token's readiness may come in one step or in two.
 fn bit_by_bit(steps: Vec<Recorded>) -> Vec<String> {
     let mut bits = Vec::new();
     for recorded in steps {
@@ -181,7 +181,7 @@ fn a_wake_of_a_left_turn_survives_a_post() {
 }
 
 #[test]
-fn the_lock_is_released_before_the_next_wait_asks_for_it() {
+fn the_lock_is_released_before_the_next_wait_tries_it() {
     for leave_after in 0..=2 {
         let mut fixture = Fixture::locking(1);
         fixture.connect(0, 3);

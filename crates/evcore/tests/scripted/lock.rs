@@ -1,5 +1,4 @@
-//! `LeastLoaded` where the kernel has no exclusive wake-ups: workers near the least load share the
-//! lock.
+//! `LeastLoaded` without exclusive wake-ups: workers near the least load share the lock.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// A worker that has the lock, and a hundred places.
+/// A worker that has the lock, and a hundred slots.
 fn holding() -> (Fixture, FakeMember) {
     let member = FakeMember::new();
     let mut fixture = Fixture::built(1, |builder, backend| {
@@ -29,7 +28,7 @@ fn holding() -> (Fixture, FakeMember) {
     (fixture, member)
 }
 
-/// A worker that was above the limit, has handed the lock over and is away.
+/// A worker that was above the limit, has handed over the lock, and does not listen.
 fn away() -> (Fixture, FakeMember) {
     let (mut fixture, member) = holding();
     for _ in 0..5 {

@@ -11,7 +11,7 @@ use crate::{
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A handler runs for this long.
+/// The time that a handler takes.
 const LONG_MS: u64 = 200;
 
 #[test]
@@ -47,7 +47,7 @@ fn between_ticks_a_deadline_counts_from_the_present_too() {
     fixture.pass_ms(LONG_MS);
     fixture.ev.timers().update_clock();
     fixture.arm_ms(token, Timer::READ, 100);
-    // The clock may be behind by the resolution in any handler, so this is added.
+    // The resolution is added, because the clock may be behind by that in any handler.
     assert_eq!(fixture.ev.timers().deadline(token, Timer::READ), Some(310));
     fixture.rest();
     // The next tick is due a whole period after the update.
@@ -57,7 +57,7 @@ fn between_ticks_a_deadline_counts_from_the_present_too() {
 }
 
 #[test]
-fn an_update_in_the_handler_of_a_timer_lets_none_expire_in_its_turn() {
+fn an_update_in_a_timers_handler_lets_none_expire_in_its_turn() {
     let mut fixture = Fixture::new();
     let tokens = [fixture.join(), fixture.join(), fixture.join()];
     fixture.arm_ms(tokens[0], Timer::READ, 10);
@@ -70,7 +70,7 @@ fn an_update_in_the_handler_of_a_timer_lets_none_expire_in_its_turn() {
     fixture.pass_ms(LONG_MS);
     fixture.ev.timers().update_clock();
     fixture.arm_ms(tokens[0], Timer::READ, 0);
-    // The other timer of this turn still expires in it, and those that are due by now do not.
+    // The other timer of this turn still expires in it. Timers that have become due since do not.
     assert_eq!(fixture.rest(), [expired(1)]);
     assert_eq!(fixture.turn(), [expired(2), expired(0)]);
 }

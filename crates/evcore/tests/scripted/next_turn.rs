@@ -1,4 +1,4 @@
-//! A worker's life in one call a turn: it serves, stops gracefully, and is done; or stops at once.
+//! The life of a worker, with one call per turn: it serves, and then stops gracefully or at once.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// One of everything is due: a client, an event, a timer, a post and a wake-up.
+/// Makes one of everything due: a client, an event, a timer, a post and a wake-up.
 fn everything_at_once(fixture: &mut Fixture) -> [evcore::Token; 3] {
     let tokens @ [event, timer, post] = [fixture.join(), fixture.join(), fixture.join()];
     fixture.arm_ms(timer, Timer::READ, 5);

@@ -11,7 +11,7 @@ use crate::{
 
 const ZERO: Option<Duration> = Some(Duration::ZERO);
 
-/// A loop with such a budget of posted steps.
+/// A loop with this budget of posted steps.
 fn fixture(posted: usize) -> Fixture {
     Fixture::built(0, |builder, _| {
         builder.budgets(Budgets {
@@ -21,7 +21,7 @@ fn fixture(posted: usize) -> Fixture {
     })
 }
 
-/// In a turn, with one step taken, and what was posted for the turn before out of the way.
+/// A loop within a turn, of which one step was taken, without posts from the turn before.
 fn in_a_turn() -> (Fixture, Token) {
     let mut fixture = Fixture::new();
     let token = fixture.join();
@@ -43,7 +43,7 @@ fn work_put_off_comes_after_one_wait_of_zero() {
 }
 
 #[test]
-fn so_does_what_is_posted_between_turns() {
+fn work_put_off_between_turns_comes_after_a_wait_of_zero() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.ev.post_next(token, Ready::WRITABLE);
@@ -52,7 +52,7 @@ fn so_does_what_is_posted_between_turns() {
 }
 
 #[test]
-fn what_the_kernel_has_to_say_comes_first() {
+fn events_of_the_kernel_come_first() {
     let (mut fixture, token) = in_a_turn();
     let other = fixture.join();
     fixture.ev.post_next(token, Ready::WRITABLE);
@@ -153,7 +153,7 @@ fn closing_cancels_put_off_work() {
             assert_eq!(fixture.rest(), [Recorded::Ready(other, Ready::WRITABLE)]);
             assert_eq!(fixture.turn(), []);
 
-            // What lives there now is not taken for queued.
+            // The next token of the index does not count as queued.
             if let Some(again) = again {
                 fixture.ev.post_next(again, Ready::PRIORITY);
                 assert_eq!(fixture.turn(), [Recorded::Ready(again, Ready::PRIORITY)]);
@@ -218,7 +218,7 @@ fn putting_itself_off_gives_one_step_a_turn() {
         let bound = (SELFISH + 2).div_ceil(POSTED);
         assert!(turns <= bound, "{missing:?} after {turns} turns");
     }
-    // Nor does one of the selfish starve another.
+    // Tokens that post themselves do not starve each other.
     let mut seen = Vec::new();
     for _ in 0..SELFISH.div_ceil(POSTED) {
         fixture.wait();

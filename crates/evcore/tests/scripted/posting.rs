@@ -1,4 +1,4 @@
-//! Posting and taking back.
+//! Posting and cancelling posts.
 
 use evcore::{Interest, Ready, Timer};
 
@@ -29,7 +29,7 @@ fn an_event_posted_under_the_lock_merges_with_other_posts() {
 }
 
 #[test]
-fn what_a_step_posts_comes_in_the_same_turn() {
+fn a_post_of_a_step_comes_in_the_same_turn() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.report_readable(&[token]);
@@ -40,7 +40,7 @@ fn what_a_step_posts_comes_in_the_same_turn() {
 }
 
 #[test]
-fn what_was_delivered_is_not_merged_into_a_later_post() {
+fn delivered_readiness_is_not_merged_into_a_later_post() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.ev.post(token, Ready::READABLE);

@@ -1,6 +1,6 @@
-//! Random programs against an oracle: whatever the user does between which steps, no step is stale,
-//! and everything that was reported, posted or armed is delivered exactly once or taken back; the
-//! idle are evicted by the rule, and a shutdown ends when it should.
+//! Random programs against an oracle. Whatever the user does between steps, no step is stale.
+//! Everything that was reported, posted or armed is delivered exactly once or taken back. Idle
+//! connections are evicted by the rule, and a shutdown ends in time.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,22 +14,22 @@ use proptest::prelude::*;
 
 use crate::{expected::Expected, fake_backend::Recorded, fixture::Fixture};
 
-/// Something the user does between two steps. Numbers choose among the tokens there have been.
+/// An action of the user between two steps. Numbers select tokens, of all so far.
 #[derive(Clone, Debug)]
 enum Op {
     Join,
-    /// Without a descriptor.
+    /// Begins a token without a descriptor.
     Begin,
     SetIdle(usize),
     SetBusy(usize),
     SetBackground(usize),
     Shutdown(Duration),
-    /// By a handle, as another thread would.
+    /// Requests a shutdown by a handle, as another thread would.
     ShutdownFromOutside(Duration),
     Close(usize),
     Post(usize, bool),
     PostNext(usize, bool),
-    /// By a handle, as another thread would.
+    /// Posts by a handle, as another thread would.
     PostFromOutside(usize, bool),
     Arm(usize, Timer, Duration),
     Disarm(usize, Timer),
@@ -38,7 +38,7 @@ enum Op {
 #[derive(Clone, Debug)]
 struct Turn {
     time_passes: Duration,
-    /// The tokens that are reported, of those that are current then.
+    /// The tokens that the wait reports, if they are current then.
     reported: Vec<(usize, bool)>,
     /// True if the listener is reported although no client waits.
     knocks: bool,
@@ -52,7 +52,7 @@ struct Turn {
 fn op() -> impl Strategy<Value = Op> {
     let which = any::<usize>();
     let side = prop_oneof![Just(Timer::READ), Just(Timer::WRITE)];
-    // Around whole milliseconds, and often nothing at all.
+    // The times are near whole milliseconds, and often zero.
     let after = prop_oneof![
         Just(Duration::ZERO),
         (0..4_000_000_u64).prop_map(Duration::from_nanos),
@@ -135,7 +135,7 @@ fn budgets() -> impl Strategy<Value = Budgets> {
     })
 }
 
-/// A loop, and what it owes.
+/// A loop, and the steps that it must still deliver.
 struct Run {
     fixture: Fixture,
     resolution: Option<Duration>,
@@ -149,8 +149,8 @@ struct Run {
     capacity: u32,
     /// Number of idle connections that were evicted.
     named: u64,
-    /// Steps that came as posted, timers that fired, and posts from outside that came in, with how
-    /// many of them were stale.
+    /// The counts of steps from the posted queue, of timers that fired, of posts from outside, and
+    /// of stale ones among these.
     posted: u64,
     turns: u64,
     expired: u64,
@@ -331,7 +331,7 @@ impl Run {
         }
     }
 
-    /// Schedules what the next wait brings, and returns it.
+    /// Schedules the events of the next wait, and returns them.
     fn reports(&mut self, turn: &Turn, batch: usize) -> HashMap<Token, Ready> {
         let mut events = HashMap::new();
         for (which, both) in &turn.reported {
@@ -363,7 +363,8 @@ impl Run {
         events
     }
 
-    /// A shutdown counts from now, whatever time the turn has. Without a timeout it is over at once.
+    /// Begins a shutdown, which counts from now, whatever time the turn has. With a timeout of zero
+    /// it is over at once.
     fn begins_shutdown(&mut self, timeout: Duration) {
         let shown_ns = self.shown_ns();
         let now_ns = match timeout {
@@ -375,8 +376,8 @@ impl Run {
         self.owed.shut_down(over_ns, now_ns, shown_ns);
     }
 
-    /// A handle's shutdown begins in the turn that it causes.
-    fn hears_of_shutdown(&mut self) {
+    /// Begins a handle's shutdown, in the turn that it causes.
+    fn takes_shutdown(&mut self) {
         if let Some(requested) = self.owed.shutdown_from_outside.take() {
             let ms = u64::try_from(requested.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
             self.begins_shutdown(Duration::from_millis(ms));
@@ -407,7 +408,7 @@ impl Run {
         self.owed.outside_left_over = !self.owed.outside.is_empty();
     }
 
-    /// Returns whether a turn has begun: a loop that is shut down takes none.
+    /// Waits. Returns whether a turn has begun, which a loop that is shut down does not do.
     fn waits(&mut self, turn: &Turn, budgets: Budgets) -> bool {
         let done = self.is_done();
         assert_eq!(self.fixture.ev.stats().shut_down, done);
@@ -427,7 +428,7 @@ impl Run {
         assert!(self.fixture.ev.wait_at_most(timeout).unwrap());
         self.turns += 1;
         self.takes_in_posts(budgets.posted);
-        self.hears_of_shutdown();
+        self.takes_shutdown();
         self.owed.batch = events;
         if self.fixture.backend.holds_lock() {
             self.owed.post_rest_of_batch();
@@ -435,7 +436,7 @@ impl Run {
         true
     }
 
-    /// It waits for nothing that is there, and past nothing that is armed.
+    /// Checks that the wait is zero if work is left, and does not last beyond a timer.
     fn check_timeout(&self, now_ns: u64, timeout: Option<Duration>) {
         if self.owed.is_urgent(self.shown_ns()) {
             assert_eq!(timeout, Some(Duration::ZERO));
@@ -453,7 +454,7 @@ impl Run {
         }
     }
 
-    /// Takes one step, which must be owed; whether there was one.
+    /// Takes one step, which the oracle must expect. Returns whether there was one.
     fn steps(&mut self) -> bool {
         if self.owed.batch.is_empty() && self.owed.chosen.is_none() {
             let free = self.capacity.saturating_sub(self.fixture.ev.stats().active);
@@ -470,7 +471,7 @@ impl Run {
                 self.named += 1;
             }
             Some(Recorded::Ready(token, ready)) => {
-                // What is delivered directly comes before all that is posted.
+                // Direct deliveries come before all posts.
                 let direct = self.owed.batch.remove(&token);
                 self.posted += u64::from(direct.is_none());
                 let owed = direct.or_else(|| self.owed.posted.remove(&token));
@@ -500,7 +501,7 @@ impl Run {
         }
     }
 
-    /// With time enough and nothing new, all that is owed is delivered.
+    /// Checks that all expected steps are delivered, given enough time and no new events.
     fn settles(&mut self, budgets: Budgets) {
         let quiet = Turn {
             time_passes: Duration::from_millis(100),
@@ -520,7 +521,7 @@ impl Run {
     }
 }
 
-/// Often none, and shorter or longer than a few turns.
+/// A grace that is often zero, or shorter or longer than a few turns.
 fn grace() -> impl Strategy<Value = Duration> {
     prop_oneof![
         Just(Duration::ZERO),
@@ -528,7 +529,7 @@ fn grace() -> impl Strategy<Value = Duration> {
     ]
 }
 
-/// The grace by the clock that is shown, which is behind by a resolution.
+/// The grace on the loop's clock, which is behind by a resolution.
 fn grace_ns(grace: Duration, resolution: Option<Duration>) -> u64 {
     let behind = resolution.filter(|_| !grace.is_zero());
     let shown = grace + behind.unwrap_or_default();
@@ -569,7 +570,7 @@ proptest! {
             prop_assert_eq!(histograms.timer_lateness_ns().count(), stats.expired);
             prop_assert_eq!(histograms.events().count(), stats.turns);
             if watched || resolution.is_none() {
-                // All but the last, which is not over.
+                // All turns except the last one are recorded, because that is not over.
                 prop_assert_eq!(histograms.turn_ns().count(), stats.turns.saturating_sub(1));
             }
         }

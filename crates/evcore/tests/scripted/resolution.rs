@@ -1,4 +1,4 @@
-//! A clock that is updated at ticks alone. Here the loop reads the source to find out when they are.
+//! A clock that is updated only at ticks. Here the loop reads the source to find the ticks.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ fn no_timer_shortens_the_wait_and_none_lengthens_it() {
     }
 }
 
-/// The clock shows 0 while in truth it is nearly the next tick: the worst there is.
+/// The clock shows 0 just before the next tick, which is the worst case.
 #[test]
 fn a_timer_that_is_armed_just_before_a_tick_is_not_early() {
     for after in [NS, MS, 50 * MS, 100 * MS, 101 * MS] {
@@ -116,7 +116,7 @@ fn a_timer_that_is_armed_just_before_a_tick_is_not_early() {
     }
 }
 
-/// The clock has just been updated: what is added is then all waiting, and two resolutions in all.
+/// The clock has just been updated, so all of the added time is waiting: two resolutions in all.
 #[test]
 fn a_timer_armed_at_a_tick_is_late_by_at_most_two_resolutions() {
     for after_ms in [1, 99, 100, 101] {

@@ -1,4 +1,4 @@
-//! A script of three turns, for the tests of what reports them.
+//! A script of three turns, for the tests of the flight recorder and of `tracing`.
 
 use std::{os::fd::RawFd, time::Duration};
 
@@ -8,8 +8,8 @@ use crate::fixture::Fixture;
 
 pub(crate) type Tokens = [(Token, Option<RawFd>); 3];
 
-/// Three turns with a record of each kind, of a worker with an accept lock. Returns the loop and its
-/// tokens, two connections and one without a descriptor, with the descriptors.
+/// Makes three turns of a worker with an accept lock, with a record of each kind. Returns the loop,
+/// and its tokens with their descriptors: two connections, and one token without a descriptor.
 pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, Tokens) {
     let mut fixture = Fixture::built(1, |builder, backend| {
         build(builder.policy(Policy::mutex()).group(backend.clone()))

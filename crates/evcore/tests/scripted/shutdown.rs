@@ -1,4 +1,4 @@
-//! Graceful shutdown: when it begins, what it evicts, and when it is done.
+//! Graceful shutdown: its beginning, its evictions and its end.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn a_loop_is_not_done_before_it_shuts_down() {
 }
 
 #[test]
-fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_its_timeout() {
+fn a_handler_that_blocks_does_not_shorten_the_timeout() {
     let mut fixture = Fixture::new();
     fixture.join();
     fixture.pass_ms(3000);
@@ -316,7 +316,7 @@ fn a_connection_with_background_timers_keeps_the_loop_alive() {
 }
 
 #[test]
-fn what_is_posted_is_delivered_before_the_end() {
+fn a_post_is_delivered_before_the_end() {
     let mut fixture = Fixture::new();
     let job = fixture.begin();
     fixture.ev.shutdown(ms(1000));

@@ -1,5 +1,5 @@
-//! No source of steps starves another: each gets its steps within a few turns, however long a flood
-//! of others lasts.
+//! Floods of steps. No source of steps may starve another: each gets its steps within a few turns,
+//! however long a flood lasts.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Something that a handler, a client or a thread does again and again.
+/// Something that a handler, a client or a thread does repeatedly.
 #[derive(Clone, Copy, Debug)]
 enum Hog {
     PostsItself,
     PostsItselfForTheNextTurn,
-    /// Its timer is due whenever it is armed.
+    /// The handler arms a timer that is due at once.
     RearmsForNoTime,
     IsAlwaysReadable,
     /// More clients than a turn accepts wait at the first listener.
     FloodOfClients,
     /// More posts than a turn takes in come from other threads.
     FloodOfPosts,
-    /// It is idle again each time that it is evicted.
+    /// The connection stays, and is marked idle again, each time that it is evicted.
     NeverLeaves,
 }
 
@@ -49,7 +49,7 @@ const BUDGETS: Budgets = Budgets {
     evictions: 2,
 };
 
-/// A loop with floods of steps, which begin before all others.
+/// A loop with floods of steps, which begin before all other steps.
 struct Flooded {
     fixture: Fixture,
     hogs: Vec<(Hog, Token)>,
@@ -92,7 +92,7 @@ impl Flooded {
         }
     }
 
-    /// The next report of the kernel: the flood, and these.
+    /// Makes the next wait report the flood and these events.
     fn report(&mut self, others: &[(Token, Ready)]) {
         let mut reported = Vec::new();
         for (hog, token) in self.hogs.clone() {
@@ -112,7 +112,7 @@ impl Flooded {
         self.fixture.backend.report(reported);
     }
 
-    /// In how many turns all of this comes, and that no turn is long.
+    /// Returns the number of turns until all of these steps have come. Checks that no turn is long.
     fn turns_until(&mut self, mut missing: Vec<Recorded>, reported: &[(Token, Ready)]) -> usize {
         let mut turns = 0;
         while !missing.is_empty() {
@@ -141,7 +141,7 @@ impl Flooded {
         turns
     }
 
-    /// One step of every kind, behind all others of its kind.
+    /// Makes one step of every kind, behind all others of its kind.
     fn last_of_all(&mut self, shuts_down: bool) -> (Vec<Recorded>, Vec<(Token, Ready)>) {
         let fixture = &mut self.fixture;
         let [ready, timed, posted, put_off, outside, idle] = [(); 6].map(|()| fixture.join());
@@ -162,25 +162,25 @@ impl Flooded {
 }
 
 #[test]
-fn no_source_of_steps_starves_beside_any_flood() {
+fn no_source_of_steps_starves_in_any_flood() {
     for hog in HOGS {
         for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut trough = Flooded::new(&[hog], locks);
             let (missing, reported) = trough.last_of_all(shuts_down);
             let turns = trough.turns_until(missing, &reported);
-            // Three are posted, and there is room for two in a turn.
+            // Three steps are posted, and a turn has room for two.
             assert!(turns <= 3, "{turns} turns beside {hog:?}");
         }
     }
 }
 
 #[test]
-fn nor_beside_all_of_them_at_once() {
+fn no_source_of_steps_starves_in_all_floods_at_once() {
     for (locks, shuts_down) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut trough = Flooded::new(&HOGS, locks);
         let (missing, reported) = trough.last_of_all(shuts_down);
         let turns = trough.turns_until(missing, &reported);
-        // The flood of posts goes before one of them, and of what can be posted hogs take the half.
+        // The flood of posts comes before one of the steps, and hogs take half of the posted steps.
         assert!(turns <= 5, "{turns} turns");
     }
 }

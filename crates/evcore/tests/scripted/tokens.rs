@@ -81,7 +81,7 @@ fn a_value_ends_with_its_token() {
     let old = fixture.ev.add_unwatched().unwrap();
     assert_eq!(conns.insert(old, "old"), None);
     assert_eq!(conns.insert(old, "older"), Some("old"));
-    // Only the loop has closed it; no later token finds the value that is left.
+    // Only the loop has closed the token. No later token finds the value that is left.
     fixture.ev.remove(old);
     let new = fixture.ev.add_unwatched().unwrap();
     assert_eq!(new.index(), old.index());
@@ -108,7 +108,7 @@ fn a_registration_that_the_kernel_refuses_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_token_without_a_descriptor_is_no_connection() {
+fn a_token_without_a_descriptor_is_not_a_connection() {
     let mut fixture = Fixture::new();
     let token = fixture.ev.add_unwatched().unwrap();
     assert_eq!(fixture.ev.stats().active, 0);

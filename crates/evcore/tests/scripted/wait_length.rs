@@ -25,14 +25,14 @@ fn timeout_of(fixture: &mut Fixture, steps: &mut usize) -> Option<Duration> {
 }
 
 #[test]
-fn with_nothing_to_do_it_waits_without_limit() {
+fn a_loop_without_work_waits_without_limit() {
     let mut fixture = Fixture::new();
     fixture.join();
     assert_eq!(timeout(&mut fixture), None);
 }
 
 #[test]
-fn it_waits_for_the_earliest_timer_and_not_after_that() {
+fn a_loop_waits_for_the_earliest_timer_and_not_after_that() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.arm_ms(token, Timer::READ, 40);
@@ -60,7 +60,7 @@ fn the_time_of_the_handlers_shortens_the_wait() {
     fixture.arm_ms(token, Timer::READ, 40);
     fixture.time.advance(30 * MS + NS);
     assert_eq!(timeout(&mut fixture), Some(10 * MS - NS));
-    // And where they took longer than that, it does not wait at all.
+    // If the handlers took longer than that, the loop does not wait.
     fixture.arm_ms(token, Timer::READ, 40);
     fixture.time.advance(50 * MS);
     assert_eq!(timeout(&mut fixture), Some(Duration::ZERO));
@@ -134,7 +134,7 @@ fn work_after_a_failed_wait_shortens_the_next_wait() {
 
 #[test]
 fn a_timer_is_never_early_by_so_much_as_a_nanosecond() {
-    // Within a millisecond, at its edges, and across one.
+    // The turn begins within a millisecond or at its edges.
     for begun_ns in [0, 1, 500_000, 999_999] {
         for after in [NS, MS - NS, MS, MS + NS, 5 * MS + 999_999 * NS] {
             let mut fixture = Fixture::new();
@@ -276,7 +276,7 @@ fn a_limit_shortens_a_wait_and_never_lengthens_it() {
 }
 
 #[test]
-fn posts_timers_and_time_since_a_prepare_shorten_its_second_half() {
+fn posts_timers_and_time_shorten_the_second_half_of_a_wait() {
     let second_half = |change: fn(&mut Fixture)| {
         let mut fixture = Fixture::new();
         let token = fixture.join();
@@ -330,7 +330,7 @@ fn halves_of_a_wait_in_any_order_lose_nothing() {
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
     assert_eq!(fixture.rest(), [], "the turn has not begun");
     assert_eq!(fixture.ev.prepare().unwrap().timeout, Some(Duration::ZERO));
-    // A whole wait plans again, and what was prepared is used up.
+    // A whole wait plans again, and ends the prepared one.
     fixture.wait();
     assert_eq!(fixture.rest(), [readable(token)]);
     fixture.arm_ms(token, Timer::READ, 40);
@@ -340,7 +340,7 @@ fn halves_of_a_wait_in_any_order_lose_nothing() {
 }
 
 #[test]
-fn a_failed_second_half_uses_up_what_was_prepared() {
+fn a_failed_second_half_uses_up_the_prepared_turn() {
     let mut fixture = Fixture::new();
     let token = fixture.join();
     fixture.ev.prepare().unwrap();

@@ -1,4 +1,4 @@
-//! Turns that took too long, and whose fault it was.
+//! Turns that took too long, and their longest steps.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ fn watched(listeners: usize) -> Fixture {
     Fixture::with_instruments(listeners, InstrumentOptions::new().watchdog(LIMIT))
 }
 
-/// A turn in which this step takes `ms` and the others a millisecond each. Returns the report of it.
+/// Makes a turn in which one step takes `ms` and the others take a millisecond each. Returns its
+/// report.
 fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<SlowTurn> {
     fixture.wait();
     while let Some(recorded) = fixture.step() {
@@ -30,7 +31,7 @@ fn turn_with_a_slow(fixture: &mut Fixture, slow: Recorded, ms: u64) -> Option<Sl
     fixture.ev.instruments().take_slow_turn()
 }
 
-/// The next turn has one step of each kind.
+/// Gives the next turn one step of each kind.
 fn one_of_each(fixture: &mut Fixture) -> [(Recorded, Record); 5] {
     let [a, b, c] = [(); 3].map(|()| fixture.join());
     fixture.arm_ms(b, Timer::WRITE, 1);

@@ -1,7 +1,7 @@
 //! The functions that `ngx_evcore_module.c` declares.
 //!
-//! Those that can fail return a negative `errno`. They are called from nginx's one thread, except
-//! for `evcore_wake`.
+//! A function that can fail returns a negative `errno`. All are called from nginx's one thread,
+//! except for `evcore_wake`.
 
 #![allow(
     unsafe_code,
@@ -73,7 +73,7 @@ pub extern "C" fn evcore_add(
     if fd < 0 {
         return -libc::EBADF;
     }
-    // SAFETY: it is not -1, and nginx removes a descriptor before it closes it.
+    // SAFETY: the number is not -1, and nginx removes a descriptor before it closes it.
     let source = unsafe { BorrowedFd::borrow_raw(fd) };
     let interest = Interest::from_bits_truncate(interest);
     let poller = &mut handle.poller;

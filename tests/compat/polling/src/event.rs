@@ -1,4 +1,4 @@
-//! Interest and readiness, which `polling` tells by one type.
+//! Interest and readiness, for which `polling` has one type.
 
 use evcore_poller::{Interest, Ready};
 
@@ -13,9 +13,9 @@ use evcore_poller::{Interest, Ready};
 pub struct Event {
     /// The caller's name for the descriptor; any number but `usize::MAX`, not necessarily unique.
     pub key: usize,
-    /// Reading: it does not block, or its readiness is wanted.
+    /// In a report: reading does not block. In an interest: reports readiness to read.
     pub readable: bool,
-    /// Writing: it does not block, or its readiness is wanted.
+    /// In a report: writing does not block. In an interest: reports readiness to write.
     pub writable: bool,
     extra: Extra,
 }
@@ -29,7 +29,7 @@ struct Extra {
 }
 
 impl Event {
-    /// Interest in the sides that are named.
+    /// Interest in the sides that are true.
     #[must_use]
     pub const fn new(key: usize, readable: bool, writable: bool) -> Self {
         Self {
@@ -68,24 +68,24 @@ impl Event {
         Self::new(key, false, false)
     }
 
-    /// Asks for hang-ups, or not. They are told unasked, as epoll does.
+    /// Sets the interest in hang-ups. They are reported in any case, as by epoll.
     pub fn set_interrupt(&mut self, active: bool) {
         self.extra.interrupt = active;
     }
 
-    /// This, and hang-ups.
+    /// Adds the interest in hang-ups.
     #[must_use]
     pub fn with_interrupt(mut self) -> Self {
         self.set_interrupt(true);
         self
     }
 
-    /// Asks for priority data, or not.
+    /// Sets the interest in priority data.
     pub fn set_priority(&mut self, active: bool) {
         self.extra.priority = active;
     }
 
-    /// This, and priority data.
+    /// Adds the interest in priority data.
     #[must_use]
     pub fn with_priority(mut self) -> Self {
         self.set_priority(true);
@@ -98,19 +98,20 @@ impl Event {
         self.extra.interrupt
     }
 
-    /// Returns whether priority data is there.
+    /// Returns whether priority data has arrived.
     #[must_use]
     pub fn is_priority(&self) -> bool {
         self.extra.priority
     }
 
-    /// Returns whether a `connect` has failed: an error together with a hang-up. Always known here.
+    /// Returns whether a `connect` has failed, which is an error together with a hang-up. It is
+    /// never `None` here.
     #[must_use]
     pub fn is_connect_failed(&self) -> Option<bool> {
         Some(self.extra.error && self.extra.interrupt)
     }
 
-    /// Returns whether the descriptor has an error. Always known here.
+    /// Returns whether the descriptor has an error. It is never `None` here.
     #[must_use]
     pub fn is_err(&self) -> Option<bool> {
         Some(self.extra.error)
@@ -121,14 +122,14 @@ impl Event {
         self.extra = Extra::default();
     }
 
-    /// This, with nothing but the key and the two sides.
+    /// Keeps only the key and the two sides.
     #[must_use]
     pub fn with_no_extra(mut self) -> Self {
         self.clear_extra();
         self
     }
 
-    /// The requested interest, in our words.
+    /// The requested interest, as our poller's type.
     pub(crate) fn interest(&self) -> Interest {
         let asked = [
             (self.readable, Interest::READ),
@@ -139,11 +140,11 @@ impl Event {
         asked.fold(Interest::NONE, |all, (_, one)| all | one)
     }
 
-    /// The readiness that our poller reported, in polling's terms.
+    /// The readiness that our poller reported, as `polling`'s type.
     pub(crate) fn reported(key: usize, ready: Ready) -> Self {
         Self {
             key,
-            // A reader meets the end of the stream, and priority data, by reading.
+            // The end of the stream, and priority data, are found by reading.
             readable: ready.is_readable() || ready.is_read_closed() || ready.is_priority(),
             writable: ready.is_writable(),
             extra: Extra {
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_is_put_into_our_words() {
+    fn interest_is_translated_for_our_poller() {
         assert_eq!(Event::none(0).interest(), Interest::NONE);
         assert_eq!(Event::all(0).interest(), Interest::BOTH);
         let event = Event::writable(0).with_priority().with_interrupt();
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_put_into_theirs() {
+    fn an_event_is_translated_into_theirs() {
         let reported = |ready| Event::reported(3, ready);
         assert_eq!(reported(Ready::READABLE), Event::readable(3));
         assert_eq!(reported(Ready::WRITABLE), Event::writable(3));

@@ -13,18 +13,18 @@ use crate::Event;
 #[derive(Debug)]
 pub struct Events {
     list: Vec<Event>,
-    /// Where our poller writes before its keys are turned into the caller's.
+    /// The buffer of our poller, before its keys are turned into the caller's.
     pub(crate) raw: evcore_poller::Events,
 }
 
 impl Events {
-    /// Room for 1,024 events a wait.
+    /// Creates a buffer for 1,024 events per wait.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(NonZeroUsize::new(1024).expect("it is not zero"))
     }
 
-    /// Room for `capacity` events a wait; what does not fit is told by the next one.
+    /// Creates a buffer for `capacity` events per wait. The next wait reports the others.
     #[must_use]
     pub fn with_capacity(capacity: NonZeroUsize) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Events {
         self.list.iter().copied()
     }
 
-    /// Forgets all events.
+    /// Removes all events.
     pub fn clear(&mut self) {
         self.list.clear();
     }
@@ -49,7 +49,7 @@ impl Events {
         self.list.len()
     }
 
-    /// Returns whether it contains no events.
+    /// Returns whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

@@ -1,13 +1,13 @@
-//! The interface of the crate `polling`, in so far as async-io and calloop use it on Unix, over
+//! The part of the interface of the crate `polling` that async-io and calloop use on Unix, over
 //! `evcore-poller`.
 //!
-//! What differs is how the two are held. A `polling::Poller` is shared: any thread registers while
-//! another waits. An `evcore_poller::Poller` is owned: `&mut self` everywhere. [`Poller`] bridges
-//! that by a loan (`loan.rs`): a thread with a change wakes the thread that waits, which hands the
-//! poller over until the change is made.
+//! The two differ in ownership. Threads share a `polling::Poller`: any thread registers while
+//! another waits. An `evcore_poller::Poller` has one owner, because its methods take `&mut self`.
+//! [`Poller`] bridges that by a loan (`loan.rs`): a thread with a change wakes the thread that
+//! waits, which hands the poller over until the change is made.
 //!
-//! [`under_test`] is what `polling` does not have: the choice of a backend, and the proof that it
-//! was this crate that ran.
+//! [`under_test`] has what `polling` lacks: the choice of a backend, and the proof that this crate
+//! ran.
 
 mod event;
 mod events;

@@ -1,34 +1,34 @@
-//! One thing that many threads use, although one of them sleeps while it holds it.
+//! A value that many threads use, although one of them sleeps while it holds the value.
 //!
-//! A mutex alone would keep the others out for as long as the sleeper sleeps. Here the sleeper
-//! has the thing on loan. Another thread asks for it, interrupts the sleep, and gets it as soon as the
-//! sleeper [hands it over](Loan::hand_over) or gives it back. Nothing is queued: a change has been
-//! made, and its result is known, when the call returns.
+//! A mutex alone would block the others while the sleeper sleeps. Here the sleeper has borrowed the
+//! value. Another thread requests it, interrupts the sleep, and gets it as soon as the sleeper
+//! [hands it over](Loan::hand_over) or returns it. Nothing is queued: when a call returns, its
+//! change has been made and its result is known.
 
 use std::{
     fmt,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// The thing, and whether it is lent.
+/// The value, and whether it is lent.
 pub(crate) struct Shared<T> {
     state: Mutex<State<T>>,
-    /// The thing came back, or no thread asks any more.
+    /// The value was returned, or no thread requests it any more.
     changed: Condvar,
 }
 
 struct State<T> {
-    // Invariant: present unless `is_lent`.
+    // Invariant: `Some` unless `is_lent`.
     thing: Option<T>,
     is_lent: bool,
-    /// Number of threads that wait for the borrower to hand it over.
+    /// Number of threads that wait for the borrower to hand the value over.
     asking: usize,
 }
 
-/// The thing, borrowed; given back when dropped.
+/// The borrowed value. Dropping the loan returns it.
 pub(crate) struct Loan<'a, T> {
     lender: &'a Shared<T>,
-    // Invariant: present except while it is handed over.
+    // Invariant: `Some` except while the value is handed over.
     thing: Option<T>,
 }
 
@@ -44,10 +44,10 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Borrows the thing, to sleep with it. `None` while another thread does.
+    /// Borrows the value for a sleep. `None` while another thread has borrowed it.
     ///
-    /// Threads that asked the last borrower come first: they have interrupted that one, and would not
-    /// interrupt the next.
+    /// Threads that have requested the value from the last borrower come first, because they would
+    /// not interrupt the next one.
     pub(crate) fn borrow(&self) -> Option<Loan<'_, T>> {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_lent, true) {
@@ -60,7 +60,7 @@ impl<T> Shared<T> {
         })
     }
 
-    /// Uses the thing for a moment. If it is on loan, calls `interrupt`, which makes the borrower hand
+    /// Uses the value for a moment. If it is lent, calls `interrupt`, which makes the borrower hand
     /// it over, and waits for that.
     pub(crate) fn with<R>(&self, interrupt: impl Fn(), work: impl FnOnce(&mut T) -> R) -> R {
         let mut state = self.lock();
@@ -83,21 +83,22 @@ impl<T> Shared<T> {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A panic in `work` leaves the state whole, so a poisoned lock is as good as another.
+    /// A panic in `work` cannot leave the state half changed, so a poisoned lock does no harm.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> Loan<'_, T> {
-    /// The thing.
+    /// The borrowed value.
     pub(crate) fn get(&mut self) -> &mut T {
         self.thing.as_mut().expect("not handed over")
     }
 
-    /// Lets all threads that have asked by now use the thing, and takes it back.
+    /// Lets all threads that have requested the value use it, and takes it back.
     ///
-    /// This ends: a thread that comes meanwhile finds the thing there, and does not ask.
+    /// This ends, because a thread that comes meanwhile finds the value there, and does not request
+    /// it.
     pub(crate) fn hand_over(&mut self) {
         let mut state = self.lender.lock();
         state.thing = self.thing.take();
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_ask_get_it_by_a_hand_over() {
+    fn waiting_threads_get_the_value_by_a_hand_over() {
         const ASKING: usize = 8;
         let (interrupt, interrupted) = mpsc::channel();
         let shared = Shared::new(0);
@@ -151,7 +152,7 @@ mod tests {
             for _ in 0..ASKING {
                 scope.spawn(|| shared.with(ring, |count| *count += 1));
             }
-            // It is away until the first hand-over, so all of them ask.
+            // The value is lent until the first hand-over, so all threads request it.
             (0..ASKING).for_each(|_| interrupted.recv().expect("one asks"));
             loan.hand_over();
             assert_eq!(*loan.get(), ASKING);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loan_that_ends_serves_those_who_ask() {
+    fn a_loan_that_ends_serves_waiting_threads() {
         let shared = Shared::new(0);
         let loan = shared.borrow().expect("nobody has it");
         let (interrupt, interrupted) = mpsc::channel();
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_borrower_does_not_overtake_those_who_asked_the_last() {
+    fn the_next_borrower_does_not_overtake_waiting_threads() {
         let shared = Shared::new(0);
         let (interrupt, interrupted) = mpsc::channel();
         let ring = || interrupt.send(()).expect("it listens");

@@ -12,21 +12,21 @@ use evcore_poller::{Capabilities, Mode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum PollMode {
-    /// Once, and again after a `modify`. What `add` and `modify` use.
+    /// Once, and again after a `modify`. `add` and `modify` use this mode.
     Oneshot,
-    /// In every wait while it holds.
+    /// In every wait while the readiness lasts.
     Level,
-    /// Once for each change. Only where the kernel does it.
+    /// Once for each change. It needs a kernel that has edges.
     Edge,
-    /// Once, and again after a `modify`, which looks at what holds then.
+    /// Once, and again after a `modify`, for readiness that lasts at that time.
     EdgeOneshot,
 }
 
 impl PollMode {
-    /// The mode in our words.
+    /// The mode of our poller.
     ///
-    /// Our `Edge` exists on every backend. Where the kernel has none, the caller must call `rearm` for
-    /// a drained descriptor, which programs on `polling` do not do.
+    /// Our `Edge` exists on every backend. If the kernel has no edges, the caller must call `rearm`
+    /// for a drained descriptor, which programs over `polling` do not do.
     pub(crate) fn ours(self, native: Capabilities) -> io::Result<Mode> {
         match self {
             Self::Oneshot | Self::EdgeOneshot => Ok(Mode::Oneshot),

@@ -18,7 +18,7 @@ use crate::{
     AsRawSource, AsSource, Event, Events, PollMode, loan::Shared, under_test, watch::Watch,
 };
 
-/// Watches descriptors for the thread that waits, while others change what is watched.
+/// Watches descriptors for a thread that waits, while other threads change the registrations.
 ///
 /// ```
 /// use polling::{Event, Events, Poller};
@@ -39,17 +39,18 @@ use crate::{
 pub struct Poller {
     watch: Shared<Watch>,
     waker: Waker,
-    /// The wake ends the wait. The wake of a thread that asks for the loan does not.
+    /// The pending wake ends the wait. A wake by a thread that requests the poller does not set
+    /// this.
     is_notified: AtomicBool,
     native: Capabilities,
 }
 
 impl Poller {
-    /// A poller on the backend that [`under_test::BACKEND`] names, or else on the best.
+    /// Creates a poller on the backend that [`under_test::BACKEND`] names, or else on the best.
     ///
     /// # Errors
     ///
-    /// A name that no backend has, and what the kernel says.
+    /// If no backend has that name. Also the kernel's error.
     pub fn new() -> io::Result<Self> {
         match under_test::backend()? {
             Some(kind) => Self::on(kind),
@@ -57,7 +58,7 @@ impl Poller {
         }
     }
 
-    /// A poller on a backend by its kind, which `polling` does not have.
+    /// Creates a poller on a backend of this kind. `polling` has no such function.
     ///
     /// # Errors
     ///
@@ -66,13 +67,13 @@ impl Poller {
         Ok(Self::over(evcore_poller::Poller::with(kind)?))
     }
 
-    /// Returns whether there is [`PollMode::Level`]: always.
+    /// Returns true, because every backend has [`PollMode::Level`].
     #[must_use]
     pub fn supports_level(&self) -> bool {
         true
     }
 
-    /// Returns whether there is [`PollMode::Edge`]: where the kernel keeps it.
+    /// Returns whether the kernel has [`PollMode::Edge`].
     #[must_use]
     pub fn supports_edge(&self) -> bool {
         self.native.edge
@@ -88,11 +89,11 @@ impl Poller {
     ///
     /// The errors of [`add_with_mode`](Self::add_with_mode).
     pub unsafe fn add(&self, source: impl AsRawSource, interest: Event) -> io::Result<()> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { self.add_with_mode(source, interest, PollMode::Oneshot) }
     }
 
-    /// Begins to watch.
+    /// Begins to watch a source.
     ///
     /// # Safety
     ///
@@ -100,8 +101,8 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// A key of `usize::MAX`, a source that is watched already, a mode that the backend does not
-    /// have, and what the kernel says.
+    /// For a key of `usize::MAX`, a source that is watched already, and a mode that the backend
+    /// lacks. It also returns the kernel's error.
     pub unsafe fn add_with_mode(
         &self,
         source: impl AsRawSource,
@@ -109,7 +110,7 @@ impl Poller {
         mode: PollMode,
     ) -> io::Result<()> {
         check_key(interest)?;
-        // SAFETY: the caller says that it is open.
+        // SAFETY: the caller promises that the source is open.
         let fd = unsafe { BorrowedFd::borrow_raw(source.raw()) };
         self.change(|watch| watch.add(fd, interest, mode))
     }
@@ -123,12 +124,12 @@ impl Poller {
         self.modify_with_mode(source, interest, PollMode::Oneshot)
     }
 
-    /// Watches for something else, under another key, in another mode; arms a one-shot again.
+    /// Changes the interest, the key and the mode of a source. Arms a one-shot again.
     ///
     /// # Errors
     ///
-    /// A key of `usize::MAX`, a source that is not watched, a mode that the backend does not have.
-    /// What the kernel says comes as an event, unless the mode changes.
+    /// For a key of `usize::MAX`, a source that is not watched, and a mode that the backend lacks.
+    /// The kernel's error is reported as an event, unless the mode changes.
     pub fn modify_with_mode(
         &self,
         source: impl AsSource,
@@ -139,23 +140,23 @@ impl Poller {
         self.change(|watch| watch.modify(source.source(), interest, mode))
     }
 
-    /// Ceases to watch. When this returns, the source may be closed.
+    /// Stops watching a source. When this returns, the source may be closed.
     ///
     /// # Errors
     ///
-    /// A source that is not watched, and what the kernel says.
+    /// For a source that is not watched. It also returns the kernel's error.
     pub fn delete(&self, source: impl AsSource) -> io::Result<()> {
         self.change(|watch| watch.delete(source.source()))
     }
 
     /// Waits for an event, a [notification](Self::notify) or the end of `timeout`, and appends to
-    /// `events`. Returns how many there are in it. Where another thread waits, it does not wait.
+    /// `events`. Returns their number. If another thread waits, this returns at once.
     ///
     /// # Errors
     ///
     /// The kernel's error.
     pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
-        // Past the end of time is as good as never.
+        // A deadline beyond the clock's range never comes.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.wait_until(events, deadline)
     }
@@ -169,13 +170,13 @@ impl Poller {
         self.wait_until(events, Some(deadline))
     }
 
-    /// Ends the present wait or, if nobody waits, the next one. Many may be seen as one.
+    /// Ends the present wait or, if no thread waits, the next one. Several calls may end one wait.
     ///
     /// # Errors
     ///
     /// None.
     pub fn notify(&self) -> io::Result<()> {
-        // Before the wake: a wait that it ends must find it.
+        // This is stored before the wake, because the wait that ends must find it.
         self.is_notified.store(true, Ordering::SeqCst);
         self.waker.wake();
         Ok(())
@@ -208,24 +209,26 @@ impl Poller {
             if events.len() > before || is_notified || is_over {
                 return Ok(events.len());
             }
-            // Woken by a thread that asks for the loan, or by the rest of an old wake.
+            // The wait was ended by a thread that requests the poller, or by the rest of an old
+            // wake.
             watch.hand_over();
         }
     }
 }
 
-/// Needed to compile: both async-io and calloop offer their poller's descriptor to other loops.
+/// Exists only because async-io and calloop offer their poller's descriptor to other loops.
 ///
 /// # Panics
 ///
-/// Always: our poller does not show the descriptor of its backend, and poll and select have none.
+/// Always, because our poller does not expose the descriptor of its backend, and poll and select
+/// have none.
 impl AsFd for Poller {
     fn as_fd(&self) -> BorrowedFd<'_> {
         no_descriptor()
     }
 }
 
-/// As [`AsFd`].
+/// Like [`AsFd`].
 ///
 /// # Panics
 ///

@@ -26,7 +26,7 @@ impl AsRawSource for RawFd {
     }
 }
 
-/// Something whose descriptor is certainly open.
+/// Something that guarantees an open descriptor.
 ///
 /// ```
 /// use polling::AsSource;

@@ -8,8 +8,8 @@ use std::{
 
 use evcore_poller::BackendKind;
 
-/// The environment variable that names the backend of every [`Poller`](crate::Poller) of a
-/// process: `epoll`, `poll`, `select`. Without it, the best.
+/// The environment variable that names the backend of every [`Poller`](crate::Poller) of a process:
+/// `epoll`, `poll`, `select`. Without it, the best backend is used.
 pub const BACKEND: &str = "EVCORE_COMPAT_BACKEND";
 
 /// The waits of this process, by backend.
@@ -36,7 +36,7 @@ pub(crate) fn count_a_wait(backend: &'static str) {
     *waits.entry(backend).or_default() += 1;
 }
 
-/// The backend that the environment names, if it names one.
+/// The backend that the environment names; `None` if it names none.
 pub(crate) fn backend() -> io::Result<Option<BackendKind>> {
     let Ok(name) = env::var(BACKEND) else {
         return Ok(None);

@@ -1,9 +1,10 @@
-//! Our poller, and what it cannot keep for a caller that names registrations by descriptor.
+//! Our poller for a caller that names registrations by descriptor, and the data that this takes.
 //!
-//! A caller of `polling` changes and removes by descriptor, may give two descriptors one key, may
-//! change a key, and uses all its bits. So the id that we give our poller is the descriptor itself,
-//! which is small, dense and unique, and the caller's key is looked up when an event comes. The
-//! high half of our key is a generation: an event that outlived its registration finds nothing.
+//! A caller of `polling` changes and removes registrations by descriptor. It may give two
+//! descriptors one key, may change a key, and uses all bits of a key. So the id in our poller is
+//! the descriptor itself, which is small, dense and unique. The caller's key is looked up when an
+//! event comes. The high half of our key is a generation, so an event that outlived its
+//! registration finds nothing.
 
 use std::{
     collections::HashMap,
@@ -47,8 +48,8 @@ impl Watch {
         &self.poller
     }
 
-    /// Our poller takes no system call for an empty interest, so what the kernel has against a
-    /// descriptor may be said only when something is asked for: then by an event.
+    /// Our poller makes no system call for an empty interest. So an error of the kernel may come
+    /// only with a later interest, as an event.
     pub(crate) fn add(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -75,8 +76,8 @@ impl Watch {
             let ours = row.ours;
             return Ok(self.poller.modify(ours, interest.interest())?);
         }
-        // Our mode is for good; and our `Edge` looks at what holds only when its interest changes,
-        // while a caller of `polling` expects that of every change.
+        // The mode of our registration cannot change. Also, our `Edge` reports lasting readiness
+        // only after a change of the interest, and `polling` does after every `modify`.
         self.delete(fd)?;
         self.insert(fd, interest, mode)
     }
@@ -87,7 +88,7 @@ impl Watch {
         Ok(self.poller.remove(ours)?)
     }
 
-    /// Waits, and appends what came under the caller's keys.
+    /// Waits, and appends the events with the caller's keys.
     pub(crate) fn wait(
         &mut self,
         events: &mut Events,
@@ -131,7 +132,7 @@ impl Watch {
     }
 }
 
-/// A descriptor as our poller's id.
+/// The id of a descriptor in our poller.
 fn id(fd: RawFd) -> u32 {
     u32::try_from(fd).expect("a descriptor that is open is not negative")
 }

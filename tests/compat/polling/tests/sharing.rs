@@ -45,9 +45,8 @@ fn wait(poller: &Poller, timeout: Duration) -> Vec<Event> {
     events.iter().collect()
 }
 
-/// Runs `work` while another thread waits with no limit, and then ends that wait. Returns what it
-/// brought. The waiting thread may come late, so this cannot tell whether `work` met it asleep;
-/// over many rounds it does.
+/// Runs `work` while another thread waits without a limit, and then ends that wait. Returns its
+/// events. In some rounds `work` runs before the thread sleeps, but not in all of many rounds.
 fn while_another_waits(poller: &Poller, work: impl Fn()) -> Vec<Event> {
     let start = Barrier::new(2);
     thread::scope(|scope| {
@@ -100,7 +99,7 @@ fn a_source_added_during_a_wait_ends_it_when_ready() {
 }
 
 #[test]
-fn what_is_deleted_while_another_waits_may_be_closed_at_once() {
+fn a_source_deleted_during_a_wait_may_be_closed_at_once() {
     for poller in pollers() {
         for round in 0..200 {
             let came = while_another_waits(&poller, || {
@@ -109,7 +108,7 @@ fn what_is_deleted_while_another_waits_may_be_closed_at_once() {
                 poller.delete(&far).expect("deleted");
                 near.write_all(b"x").expect("written");
                 drop(far);
-                // The number comes back for another socket, which has nothing to report.
+                // Another socket gets the same number, and has nothing to report.
                 let (_near, far) = pair();
                 add(&poller, &far, Event::readable(round));
                 poller.delete(&far).expect("deleted");
@@ -121,13 +120,13 @@ fn what_is_deleted_while_another_waits_may_be_closed_at_once() {
 }
 
 #[test]
-fn errors_are_told_where_they_happen_while_another_waits() {
+fn errors_are_returned_while_another_thread_waits() {
     for poller in pollers() {
         let (_near, far) = pair();
         let (_, stranger) = pair();
         add(&poller, &far, Event::none(1));
         let came = while_another_waits(&poller, || {
-            // SAFETY: it is refused.
+            // SAFETY: the call is refused.
             let twice = unsafe { poller.add(&far, Event::none(2)) };
             assert_eq!(kind(twice), ErrorKind::AlreadyExists);
             let unknown = poller.modify(&stranger, Event::none(3));
@@ -148,7 +147,7 @@ fn kind(result: std::io::Result<()>) -> ErrorKind {
 fn one_key_is_refused() {
     for poller in pollers() {
         let (_near, far) = pair();
-        // SAFETY: it is refused.
+        // SAFETY: the call is refused.
         let added = unsafe { poller.add(&far, Event::none(usize::MAX)) };
         assert_eq!(kind(added), ErrorKind::InvalidInput);
         add(&poller, &far, Event::none(usize::MAX - 1));
@@ -158,9 +157,9 @@ fn one_key_is_refused() {
     }
 }
 
-/// Of two threads that wait without limit, one must come back by itself.
+/// One of two threads that wait without a limit must return by itself.
 #[test]
-fn who_comes_second_does_not_wait() {
+fn a_second_waiting_thread_does_not_wait() {
     for poller in pollers() {
         let (back, returned) = mpsc::channel();
         thread::scope(|scope| {
@@ -252,7 +251,7 @@ fn a_mode_is_changed_by_a_change_of_interest() {
 fn edge_is_there_exactly_where_it_is_said_to_be() {
     for poller in pollers() {
         let (mut near, far) = pair();
-        // SAFETY: it is deleted below.
+        // SAFETY: the source is deleted below.
         let added = unsafe { poller.add_with_mode(&far, Event::readable(1), PollMode::Edge) };
         assert_eq!(added.is_ok(), poller.supports_edge());
         if added.is_err() {

@@ -19,7 +19,7 @@ on_each_backend!(
     numbers_of_closed_sockets_come_back_for_others,
 );
 
-/// At once; with both ends in one process, as many descriptors twice over.
+/// Number of clients at the same time. Both ends of each are in this process.
 const CLIENTS: u64 = 100;
 
 const LETTERS: u64 = 40;
@@ -54,7 +54,7 @@ async fn send_letters(address: SocketAddr, client: u64) -> io::Result<()> {
     end(stream).await
 }
 
-/// Both sides must wait for room to write, time and again.
+/// Both sides must wait for room to write repeatedly.
 fn a_letter_larger_than_any_socket_comes_back_whole() {
     const LEN: usize = 16 << 20;
     let executor = Arc::new(Executor::new());
@@ -70,7 +70,7 @@ fn a_letter_larger_than_any_socket_comes_back_whole() {
     executor_threads::run(&executor, client).expect("it is served to its end");
 }
 
-/// One client after another: each gets the descriptors that the one before has closed.
+/// Clients come one after another. Each gets the descriptor numbers that the one before has closed.
 fn numbers_of_closed_sockets_come_back_for_others() {
     const CLIENTS: u64 = 500;
     let executor = Arc::new(Executor::new());
@@ -89,7 +89,7 @@ fn numbers_of_closed_sockets_come_back_for_others() {
     executor_threads::run(&executor, clients).expect("they are served");
 }
 
-/// Ends a stream from this side; nothing may be left to read.
+/// Ends a stream from this side, and asserts that nothing is left to read.
 async fn end(mut stream: Async<TcpStream>) -> io::Result<()> {
     stream.get_ref().shutdown(std::net::Shutdown::Write)?;
     let mut rest = Vec::new();
@@ -113,7 +113,7 @@ fn serve(executor: &Arc<Executor<'static>>) -> SocketAddr {
     address
 }
 
-/// A client that fails says so itself.
+/// Sends back what a client sends. A client that fails reports it itself.
 async fn send_back(stream: Async<TcpStream>) {
     let _ = futures_lite::io::copy(&stream, &stream).await;
 }

@@ -1,4 +1,4 @@
-//! An executor with threads of its own, for as long as one future runs.
+//! An executor with threads of its own, while one future runs.
 
 use std::{future::Future, thread};
 
@@ -8,9 +8,9 @@ use async_io::block_on;
 /// Number of threads that run the tasks, in addition to the one that runs the main future.
 const THREADS: usize = 3;
 
-/// Runs `main` here, and what it spawns on several threads, until it ends.
+/// Runs `main` on this thread, and the tasks that it spawns on several threads, until `main` ends.
 ///
-/// A task that panics does so where it is awaited.
+/// A task's panic continues where the task is awaited.
 pub(crate) fn run<'a, T, F>(executor: &Executor<'a>, main: F) -> T
 where
     F: Future<Output = T>,
@@ -18,7 +18,7 @@ where
     let (running, ended) = async_channel::bounded::<()>(1);
     thread::scope(|scope| {
         for _ in 0..THREADS {
-            // An error is what they wait for: the channel closes.
+            // The threads wait for the error of a closed channel.
             scope.spawn(|| block_on(executor.run(ended.recv())));
         }
         let _running = running;

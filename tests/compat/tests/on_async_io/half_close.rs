@@ -1,4 +1,4 @@
-//! Streams that end: with data on its way, on one side, and while somebody waits.
+//! Streams that end: with data on its way, on one side, and while a task waits.
 
 use std::{
     fs::File,
@@ -19,12 +19,12 @@ on_each_backend!(
     the_other_side_still_writes_after_the_end,
     a_reader_that_waits_is_woken_by_the_end,
     a_writer_that_waits_is_woken_when_the_reader_is_gone,
-    a_pipe_tells_each_end_when_the_other_is_gone,
+    a_pipe_reports_that_its_other_end_is_gone,
     a_source_that_is_closed_while_others_wait_wakes_nobody_else,
     a_regular_file_is_refused_or_is_ready,
 );
 
-/// Fits into a socket, so that all of it is on its way when the writer ends.
+/// Number of bytes that fit into a socket, so that all are on their way when the writer ends.
 const FITS: usize = 32 << 10;
 
 fn data_on_its_way_arrives_before_the_end() {
@@ -56,7 +56,8 @@ fn the_other_side_still_writes_after_the_end() {
         let (mut near, mut far) = Async::<UnixStream>::pair()?;
         near.get_ref().shutdown(Shutdown::Write)?;
         assert_eq!(far.read(&mut [0; 1]).await?, 0);
-        // More than fits: the writer must wait for room on a stream whose other half has ended.
+        // These are more bytes than fit, so the writer must wait for room on a stream whose other
+        // half has ended.
         let sent = letter(7, FITS * 64);
         let mut came = Vec::new();
         let write = async {
@@ -88,11 +89,12 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
     let waits = async {
         let (mut near, far) = Async::<UnixStream>::pair()?;
         let write = executor.spawn(async move { near.write_all(&letter(1, FITS * 64)).await });
-        // Once something has come, the writer is at work; it cannot end before it is read.
+        // When bytes have come, the writer is at work. It cannot end before they are read.
         far.readable().await?;
         drop(far);
         let error = write.await.expect_err("nobody reads");
-        // Gone in the midst of what was sent is a reset; gone before, a broken pipe.
+        // A peer that leaves with unread bytes causes a reset, and one that left before a broken
+        // pipe.
         let told = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
         assert!(told.contains(&error.kind()), "{error}");
         io::Result::Ok(())
@@ -100,8 +102,8 @@ fn a_writer_that_waits_is_woken_when_the_reader_is_gone() {
     executor_threads::run(&executor, waits).expect("no socket fails");
 }
 
-/// A pipe reports only an error or a hang-up then: no side is ready.
-fn a_pipe_tells_each_end_when_the_other_is_gone() {
+/// In this case a pipe reports only an error or a hang-up, and no side as ready.
+fn a_pipe_reports_that_its_other_end_is_gone() {
     let executor = Executor::new();
     let pipes = async {
         let (reader, writer) = io::pipe()?;
@@ -130,8 +132,8 @@ fn a_pipe_tells_each_end_when_the_other_is_gone() {
     executor_threads::run(&executor, pipes).expect("no pipe fails");
 }
 
-/// Removal while a thread waits, with the descriptor closed right after, a thousand times over;
-/// the numbers come back for the next ones.
+/// Removes a source while a thread waits, and closes its descriptor at once, a thousand times.
+/// Later sources get the same numbers.
 fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
     let executor = Executor::new();
     let churn = async {
@@ -142,7 +144,7 @@ fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
         });
         for _ in 0..1_000 {
             let (_near, far) = Async::<UnixDatagram>::pair()?;
-            // Interested for a moment, so that the kernel knows of it; then closed.
+            // Polling once registers the descriptor in the kernel. Then it is closed.
             assert!(future::poll_once(far.readable()).await.is_none());
             future::yield_now().await;
             assert!(!wait.is_finished());
@@ -154,7 +156,7 @@ fn a_source_that_is_closed_while_others_wait_wakes_nobody_else() {
     executor_threads::run(&executor, churn).expect("no socket fails");
 }
 
-/// It is always ready. epoll refuses to watch it, when it is first registered.
+/// A regular file is always ready. epoll refuses to watch it at the first registration.
 fn a_regular_file_is_refused_or_is_ready() {
     let file = File::open(std::env::current_exe().expect("this program has a path"));
     let file = Async::new(file.expect("it can be read")).expect("nothing is asked of it yet");

@@ -1,7 +1,7 @@
 //! Programs over async-io, whose reactor waits on our poller.
 //!
 //! Several threads run the tasks, so sources are added, changed and removed while another thread
-//! waits: what our poller cannot do by itself, and the adapter must.
+//! waits. Our poller cannot do that by itself, so the adapter must.
 
 mod executor_threads;
 

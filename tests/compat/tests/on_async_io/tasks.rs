@@ -16,8 +16,8 @@ const TASKS: u32 = 1_000;
 /// Number of steps of each task.
 const STEPS: u32 = 10;
 
-/// One task in five has a pair of sockets, so that 1,024 descriptors, which is all that select can
-/// watch, are enough.
+/// One task in five has a pair of sockets, so that the 1,024 descriptors that select can watch are
+/// enough.
 fn a_thousand_tasks_come_to_their_end() {
     let executor = Executor::new();
     let all = async {
@@ -37,7 +37,7 @@ fn a_thousand_tasks_come_to_their_end() {
     assert_eq!(executor_threads::run(&executor, all), TASKS * STEPS);
 }
 
-/// Two parties that send a number to and fro, each one more than the last, with pauses.
+/// Runs two parties that send a number to each other with pauses, and add one each time.
 async fn count_over_a_pair(task: u32) -> io::Result<u32> {
     let (near, far) = Async::<UnixStream>::pair()?;
     let there = async {
@@ -82,7 +82,7 @@ async fn count_by_yielding(_: u32) -> io::Result<u32> {
     Ok(STEPS)
 }
 
-/// Up to 5 ms, none among them.
+/// Pauses for up to 5 ms, or not at all.
 async fn pause(salt: u32) {
     Timer::after(Duration::from_micros(u64::from(salt % 11) * 500)).await;
 }

@@ -1,4 +1,4 @@
-//! Timers: for our poller, timeouts of waits, and waits that a nearer timer ends.
+//! Timers, which are timeouts of our poller's waits, and nearer timers, which end a wait.
 
 use std::{
     future::Future,
@@ -20,14 +20,14 @@ on_each_backend!(
     a_period_is_never_cut_short,
 );
 
-/// Far beyond what a test is given: to fire by it is to hang.
+/// A deadline far beyond the time limit of a test.
 const FAR: Duration = Duration::from_secs(100_000);
 
 fn of_many_timers_all_fire_and_none_is_early() {
     const TIMERS: u64 = 1_000;
     let executor = Executor::new();
     let timers = async {
-        // Spread over 300 ms with no order, and to the nanosecond.
+        // The deadlines are spread over 300 ms without order, to the nanosecond.
         let spread = |i: u64| Duration::from_nanos(i * 999_999_937 % 300_000_000);
         let timers: Vec<_> = (0..TIMERS)
             .map(|i| executor.spawn(fires_not_early(Instant::now() + spread(i))))
@@ -58,7 +58,7 @@ fn the_nearer_of_two_wins_whichever_was_set_first() {
     });
 }
 
-/// One thread waits for the far one; the near one is set by another, which must end that wait.
+/// One thread waits for the far timer. Another one sets the near timer, and must end that wait.
 fn a_timer_set_during_a_wait_for_a_far_one_fires() {
     let (near_fired, told) = async_channel::bounded(1);
     thread::scope(|scope| {
@@ -69,7 +69,7 @@ fn a_timer_set_during_a_wait_for_a_far_one_fires() {
             };
             block_on(future::or(async { told.recv().await.is_ok() }, far));
         });
-        // Not by `block_on`, which would wait by itself.
+        // `block_on` would wait by itself.
         let mut near = Timer::after(Duration::from_millis(1));
         for _ in 0..100 {
             let deadline = Instant::now() + Duration::from_millis(1);
@@ -81,7 +81,8 @@ fn a_timer_set_during_a_wait_for_a_far_one_fires() {
     });
 }
 
-/// Polls a future, and leaves all waiting to others: `futures_lite` knows nothing of timers.
+/// Polls a future by `futures_lite`, which has no timers, so that another thread has to wait for
+/// them.
 fn on_this_thread_alone<T>(future: impl Future<Output = T>) -> T {
     future::block_on(future)
 }

@@ -16,7 +16,7 @@ on_each_backend!(
     a_loop_is_stopped_from_another_thread,
 );
 
-/// To and fro, so that each ping must end a wait of its own.
+/// Each ping is answered before the next, so that each must end a wait of its own.
 fn every_ping_is_answered() {
     const PINGS: usize = 2_000;
     let mut event_loop = EventLoop::try_new().expect("a loop");
@@ -69,7 +69,7 @@ fn messages_of_many_threads_arrive_in_the_order_of_each() {
     turn::until(&mut event_loop, &mut [0; THREADS], |next| *next == all);
 }
 
-/// A loop that begins to run forgets that it was told to stop before: so it is told again.
+/// A loop that begins to run ignores earlier stops, so the stop is repeated.
 fn a_loop_is_stopped_from_another_thread() {
     let mut event_loop = EventLoop::try_new().expect("a loop");
     let signal = event_loop.get_signal();

@@ -11,18 +11,18 @@ use evcore_compat::on_each_backend;
 use crate::turn;
 
 on_each_backend!(
-    level_tells_until_it_is_read,
-    oneshot_tells_once_and_again_after_an_update,
-    edge_tells_once_for_each_arrival_or_is_refused,
+    level_reports_until_it_is_read,
+    oneshot_reports_once_and_again_after_an_update,
+    edge_reports_once_for_each_arrival_or_is_refused,
     a_source_changes_its_mode,
     a_disabled_source_is_silent_until_it_is_enabled,
-    a_source_that_removes_itself_is_told_no_more,
-    the_end_of_a_stream_is_told_after_its_data,
+    a_source_that_removes_itself_gets_no_more_reports,
+    the_end_of_a_stream_is_reported_after_its_data,
 );
 
 type Turns = EventLoop<'static, usize>;
 
-/// A loop that counts how often a source was told to be readable, and the source's other end.
+/// A loop that counts how often a source was reported as readable, and the source's other end.
 fn counting(mode: Mode) -> calloop::Result<(Turns, RegistrationToken, UnixStream)> {
     let event_loop = EventLoop::try_new()?;
     let (near, far) = UnixStream::pair()?;
@@ -44,7 +44,7 @@ fn told(event_loop: &mut Turns, turns: usize) -> usize {
     told
 }
 
-fn level_tells_until_it_is_read() {
+fn level_reports_until_it_is_read() {
     let mut event_loop = EventLoop::try_new().expect("a loop");
     let (mut near, far) = UnixStream::pair().expect("a pair");
     let source = Generic::new(far, Interest::READ, Mode::Level);
@@ -63,7 +63,7 @@ fn level_tells_until_it_is_read() {
     assert_eq!(came, *b"abc");
 }
 
-fn oneshot_tells_once_and_again_after_an_update() {
+fn oneshot_reports_once_and_again_after_an_update() {
     let (mut event_loop, token, mut near) = counting(Mode::OneShot).expect("it is watched");
     assert_eq!(told(&mut event_loop, 2), 0);
     near.write_all(b"x").expect("written");
@@ -74,7 +74,7 @@ fn oneshot_tells_once_and_again_after_an_update() {
     assert_eq!(told(&mut event_loop, 3), 1);
 }
 
-fn edge_tells_once_for_each_arrival_or_is_refused() {
+fn edge_reports_once_for_each_arrival_or_is_refused() {
     let probe = polling::Poller::new().expect("a poller");
     if !probe.supports_edge() {
         let error = counting(Mode::Edge).expect_err("no edge here");
@@ -82,8 +82,8 @@ fn edge_tells_once_for_each_arrival_or_is_refused() {
             panic!("{error}");
         };
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-        // The refusal is all; the loop goes on.
-        level_tells_until_it_is_read();
+        // Nothing else is affected by the refusal, and the loop goes on.
+        level_reports_until_it_is_read();
         return;
     }
     let (mut event_loop, token, mut near) = counting(Mode::Edge).expect("it is watched");
@@ -135,7 +135,7 @@ fn a_disabled_source_is_silent_until_it_is_enabled() {
     assert_eq!(told(&mut event_loop, 2), 0);
 }
 
-fn a_source_that_removes_itself_is_told_no_more() {
+fn a_source_that_removes_itself_gets_no_more_reports() {
     let mut event_loop = EventLoop::try_new().expect("a loop");
     let mut ends = Vec::new();
     for _ in 0..50 {
@@ -152,13 +152,13 @@ fn a_source_that_removes_itself_is_told_no_more() {
         ends.push(near);
     }
     assert_eq!(told(&mut event_loop, 3), 50);
-    // Their ends here see that the others were closed with their sources.
+    // These ends show that the other ones were closed with their sources.
     for mut near in ends {
         near.write_all(b"x").expect_err("the source is gone");
     }
 }
 
-fn the_end_of_a_stream_is_told_after_its_data() {
+fn the_end_of_a_stream_is_reported_after_its_data() {
     let mut event_loop = EventLoop::try_new().expect("a loop");
     let (mut near, far) = UnixStream::pair().expect("a pair");
     let source = Generic::new(far, Interest::READ, Mode::Level);

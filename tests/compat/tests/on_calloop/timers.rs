@@ -13,7 +13,7 @@ use crate::turn;
 on_each_backend!(
     timers_fire_in_the_order_of_their_deadlines_and_not_early,
     a_timer_that_sets_itself_again_is_never_early,
-    a_wait_with_nothing_to_do_lasts_as_long_as_it_was_asked_to,
+    a_wait_without_events_lasts_until_its_timeout,
 );
 
 fn timers_fire_in_the_order_of_their_deadlines_and_not_early() {
@@ -21,7 +21,7 @@ fn timers_fire_in_the_order_of_their_deadlines_and_not_early() {
     let mut event_loop = EventLoop::try_new().expect("a loop");
     let start = Instant::now();
     for i in 0..TIMERS {
-        // A spread with no order, to the nanosecond.
+        // The deadlines are spread without order, to the nanosecond.
         let deadline = start + Duration::from_nanos(i * 999_999_937 % 200_000_000);
         event_loop
             .handle()
@@ -60,7 +60,7 @@ fn a_timer_that_sets_itself_again_is_never_early() {
     turn::until(&mut event_loop, &mut 0, |fired| *fired == 30);
 }
 
-fn a_wait_with_nothing_to_do_lasts_as_long_as_it_was_asked_to() {
+fn a_wait_without_events_lasts_until_its_timeout() {
     let mut event_loop = EventLoop::<()>::try_new().expect("a loop");
     for micros in [0, 1, 999, 1_000, 1_001, 5_000] {
         let timeout = Duration::from_micros(micros);

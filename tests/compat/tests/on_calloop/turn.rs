@@ -1,10 +1,10 @@
-//! An event loop that is turned until something has happened.
+//! Turns of an event loop, until something has happened.
 
 use std::time::Duration;
 
 use calloop::EventLoop;
 
-/// Turns the loop, waiting as long as it takes, until `has_happened`.
+/// Turns the loop, with waits without a limit, until `has_happened`.
 pub(crate) fn until<D>(
     event_loop: &mut EventLoop<'_, D>,
     data: &mut D,

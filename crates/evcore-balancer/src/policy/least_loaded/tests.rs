@@ -25,7 +25,7 @@ fn at(now_ms: u64, active: u32) -> Inputs {
     }
 }
 
-/// The turn before accepted this many clients, so this worker does not look after a sleep.
+/// Makes the inputs after a turn that accepted this many clients, so the worker has not slept.
 fn accepted(accepted: u32, now: Inputs) -> Inputs {
     Inputs { accepted, ..now }
 }
@@ -149,7 +149,7 @@ fn the_leader_notifies_once_and_stays_until_another_leads() {
     assert!(!worker.see(&at(3, 7), Leader::Other, 0).listening);
 }
 
-/// A leader that has just notified the other worker, at 1 ms, and leaves clients waiting.
+/// Makes a leader that has just notified the other worker, at 1 ms, and leaves clients waiting.
 fn yielding() -> LeastLoaded {
     let mut worker = worker();
     assert!(worker.see(&at(0, 0), Leader::None, 0).listening);
@@ -204,7 +204,7 @@ fn a_leader_without_an_answer_accepts_a_few_in_each_interval() {
         accepts = plan.accepts_at_most.expect("there is a limit");
         accepts
     };
-    // Until it waits again.
+    // The closure plans until the worker waits again.
     let mut interval = |now_ms| -> u32 {
         let turns = std::iter::repeat_with(|| plan_at(now_ms));
         turns.take_while(|accepts| *accepts > 0).sum()
@@ -248,7 +248,7 @@ fn a_leader_waits_once_for_a_worker_that_another_has_notified() {
         assert_eq!((plan.notify, plan.accepts_at_most), (None, Some(most)));
         assert!(plan.listening);
     }
-    // It has answered meanwhile.
+    // The other worker has answered meanwhile.
     assert!(worker.see(&at(401, 0), Leader::Me, 0).listening);
     let now = left_clients(at(402, 5));
     let plan = worker.see_pending(&now, Leader::Me, 0);

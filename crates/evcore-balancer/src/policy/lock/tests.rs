@@ -275,7 +275,7 @@ mod in_a_group {
         WorkerId::from_slot(7)
     }
 
-    /// The view of a worker where the least loaded of the others has this many connections.
+    /// The view of a group in which the least loaded other worker has this many connections.
     fn least(active: u32) -> GroupView {
         GroupView {
             leader: Leader::None,

@@ -1,4 +1,4 @@
-//! Any client: what it does in any order.
+//! A client that acts in any order.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ enum Op {
     Evict,
     Stop,
     Advance(Duration),
-    /// Bytes of body memory.
+    /// The bodies of other connections hold this much body memory, in bytes.
     OthersHold(usize),
 }
 
@@ -57,7 +57,7 @@ fn request() -> impl Strategy<Value = String> {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let requests = prop::collection::vec(request(), 1..40).prop_map(|all| all.concat());
     let sends = (requests, 0..2_000usize).prop_map(|(mut text, part)| {
-        // Half are cut short: the next operation continues in the middle of one, or none does.
+        // Half of the requests are cut short. The next operation may continue in the middle of one.
         text.truncate(text.len() * part.min(1_000) / 1_000);
         Op::Send(text)
     });

@@ -22,7 +22,7 @@ fn assert_second_response_is_the_last(mut fixture: Fixture) {
     assert!(fixture.connection.is_none());
 }
 
-/// Its timer may expire before the loop has evicted it.
+/// The timer may expire before the loop has evicted the connection.
 #[test]
 fn an_idle_connection_of_a_stopping_worker_ends_with_its_timer() {
     let mut fixture = open();
@@ -57,7 +57,8 @@ fn a_new_client_may_send_one_request_after_the_shutdown() {
         "the client may have sent more"
     );
     assert!(fixture.taken().ends_with("Hello, World!"));
-    // Sent before the client has read `Connection: close`. A close would reset the connection.
+    // The client sends this before it has read `Connection: close`. A close would reset the
+    // connection.
     fixture.send(&get("/"));
     assert!(fixture.connection.is_some());
     assert_eq!(fixture.taken().matches("200").count(), 1);
@@ -120,7 +121,7 @@ fn with_slow_client(idle_ms: u64) -> Fixture {
 }
 
 #[test]
-fn a_stopping_worker_waits_until_the_client_has_its_response_and_a_second_more() {
+fn a_stop_waits_for_delivery_and_a_second_more() {
     for idle_ms in [0, 5000] {
         let mut fixture = with_slow_client(idle_ms);
         for _ in 0..40 {
@@ -132,7 +133,7 @@ fn a_stopping_worker_waits_until_the_client_has_its_response_and_a_second_more()
         fixture.client.is_slow = false;
         fixture.advance(Duration::from_millis(999));
         assert!(fixture.connection.is_some(), "a request may be on its way");
-        // At the next look it has the response, and then another second.
+        // At the next look the client has the response, and then another second.
         fixture.advance(Duration::from_millis(2));
         fixture.advance(Duration::from_millis(1002));
         assert!(fixture.connection.is_none());

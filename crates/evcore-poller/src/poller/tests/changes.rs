@@ -1,4 +1,4 @@
-//! The calls that reach the backend, and their time.
+//! The calls that reach the backend, and when they do.
 
 use super::*;
 

@@ -53,7 +53,7 @@ fn an_error_of_the_wait_is_returned() {
     assert!(fixture.events.is_empty());
 }
 
-/// More is ready than fits, and the kernel reports the waker last.
+/// More descriptors are ready than fit, and the kernel reports the waker last.
 #[test]
 fn a_wake_comes_with_the_first_wait_even_if_events_fill_it() {
     let mut fixture = Fixture::new(ALL);

@@ -1,4 +1,4 @@
-//! The backends of this system: where they agree, and that a forgotten `rearm` is found.
+//! The backends of this system: they agree, and masked ones find a forgotten `rearm`.
 //!
 //! Safe code cannot register a number that has no file, but a closed descriptor has such a number.
 
@@ -16,7 +16,7 @@ fn a_number_without_a_file_is_refused() {
         for number in [-100, RawFd::MAX] {
             let refused = poller.add_number(number, 1, Interest::READ, Mode::Level);
             let expected = match refused {
-                // The wait makes its first call for it.
+                // `io_uring` makes its first call for the descriptor in the wait.
                 Ok(()) => *kind == BackendKind::IoUring && is_an_error(&mut poller),
                 Err(Error::BeyondSets { fd, .. }) => *kind == BackendKind::Select && fd == number,
                 Err(Error::NotOpen { fd }) => fd == number,
@@ -67,8 +67,8 @@ fn a_change_for_a_number_without_a_file_is_an_error_event() {
     }
 }
 
-/// A program that reads each message that is written to it, in `Mode::Edge`. Returns how many it
-/// has read before it would wait for ever.
+/// Runs a program that reads each message in `Mode::Edge`. Returns how many it has read before it
+/// would wait for ever.
 fn messages_read(kind: BackendKind, rearms: bool) -> u32 {
     const MESSAGES: u32 = 3;
     let mut poller = Poller::with(kind).expect("it is available");

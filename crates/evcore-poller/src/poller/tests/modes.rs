@@ -105,7 +105,7 @@ fn an_edge_stays_masked_if_modify_is_taken_back() {
 
 /// The caller drains a side outside of its interest, and then takes that change back.
 #[test]
-fn a_rearm_beside_the_interest_survives_a_taken_back_modify() {
+fn a_rearm_outside_the_interest_survives_a_taken_back_modify() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::BOTH, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));
@@ -200,7 +200,7 @@ fn a_masked_edge_watches_its_ends_until_each_is_reported() {
 }
 
 #[test]
-fn the_end_of_a_masked_side_comes_beside_an_open_side() {
+fn the_end_of_a_masked_side_comes_with_an_open_side() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::BOTH, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));
@@ -242,7 +242,7 @@ fn rearming_a_side_watches_only_its_own_end_again() {
 }
 
 #[test]
-fn rearming_a_side_beside_the_interest_changes_nothing() {
+fn rearming_a_side_outside_the_interest_changes_nothing() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::READ, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::WRITE_CLOSED)]));

@@ -142,7 +142,7 @@ fn a_wake_comes_with_a_refusal() {
     assert!(fixture.events.was_woken());
 }
 
-/// Each turn as many changes are refused as there is room for.
+/// In each turn, as many changes are refused as there is room for.
 #[test]
 fn refusals_and_what_is_ready_take_turns() {
     for capacity in [1, 2] {
@@ -167,7 +167,7 @@ fn refusals_and_what_is_ready_take_turns() {
     }
 }
 
-/// Nothing is reported, although there was a refusal.
+/// Nothing is reported although a change was refused.
 #[test]
 fn a_refusal_with_an_empty_interest_ends_no_wait() {
     let (mut fixture, key) = with_a_refusal_to_come();

@@ -1,4 +1,4 @@
-//! Which sources reach which backends.
+//! The sources that each kind of backend accepts.
 
 use super::*;
 

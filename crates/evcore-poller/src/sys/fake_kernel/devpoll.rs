@@ -15,7 +15,7 @@
 //! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
 //!   shortens the list). `EACCES` for another process than that of the first call.
 //!
-//! It does not model files that forget to mark.
+//! The model has no files that forget to mark.
 
 use std::collections::BTreeMap;
 
@@ -28,31 +28,32 @@ use super::{
 /// An entry of the kernel's array.
 #[derive(Debug, Default)]
 struct Entry {
-    /// `None`: it was removed, or its number was not open when it was written.
+    /// The file; `None` if the entry was removed, or if its number was not open when it was
+    /// written.
     file: Option<u64>,
     flags: c_short,
     is_marked: bool,
-    /// The file that marks it.
+    /// The file that marks the entry.
     marked_by: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(in crate::sys) struct Device {
     entries: BTreeMap<RawFd, Entry>,
-    /// Where the next call begins to look.
+    /// The number at which the next call begins to look.
     scan_from: RawFd,
-    /// Number of the next writes that fail, and apply nothing.
+    /// The number of the next writes that fail, and apply nothing.
     pub(in crate::sys) failing_writes: usize,
-    /// The last close of an idle file does not mark its entries.
+    /// True if the last close of an idle file does not mark its entries.
     pub(in crate::sys) closes_silently: bool,
-    /// The calls come from a forked child.
+    /// True if the calls come from a forked child.
     pub(in crate::sys) is_in_child: bool,
-    /// Limit of the descriptors of the process; `None`: more than any test has.
+    /// The limit on descriptors of the process; `None` if it is higher than any test needs.
     pub(in crate::sys) limit: Option<usize>,
 }
 
 impl Device {
-    /// The last close of a file: no entry is removed.
+    /// Handles the last close of a file. No entry is removed.
     pub(super) fn close(&mut self, file: u64) {
         for entry in self.entries.values_mut() {
             if entry.marked_by == Some(file) {
@@ -122,7 +123,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the flags that a marked entry has to report; 0: nothing.
+    /// Returns the flags that a marked entry has to report, or 0 if it has none.
     fn look_at_entry(&mut self, fd: RawFd) -> c_short {
         if self.device.entries[&fd].file.is_none() {
             return 0;
@@ -140,7 +141,7 @@ impl Machine {
         found
     }
 
-    /// Fills the list, in a circle, and returns how many places.
+    /// Fills the list, in a circle, and returns the number of filled places.
     fn scan(&mut self, list: &mut [libc::pollfd]) -> usize {
         let first = self.device.scan_from;
         let entries = &self.device.entries;
@@ -154,7 +155,7 @@ impl Machine {
             }
             let found = self.look_at_entry(fd);
             if found != 0 {
-                // Of a closed descriptor, the flags are not written.
+                // The flags of a closed descriptor are not written.
                 (list[count].fd, list[count].revents) = (fd, found);
                 count += 1;
             }

@@ -19,29 +19,29 @@
 //!   makes it a one-shot.
 //! - A signal ends only a call that would have waited, and after its changes were made.
 //!
-//! It does not model threads, and flags and filters that the backend does not use.
+//! The model has no threads, and no flags and filters that the backend does not use.
 
 use super::{
     super::kqueue::kernel::{Change, Event, Filter, Ident, Kernel, flag},
     Call, Duration, Errno, FIRST, FakeKernel, Machine, RawFd, c_short,
 };
 
-/// Of the writing end of a pipe.
+/// The mark of the writing end of a pipe.
 const PIPE: c_short = 0x4000;
-/// A socket's own side was shut for writing.
+/// The mark of a socket whose own side was shut for writing.
 const SHUT: c_short = 0x1000;
-/// The peer is gone; or the reader of a pipe.
+/// The flags of a file whose peer is gone, or the reader of a pipe.
 const HANG_UP: c_short = libc::POLLHUP | libc::POLLRDHUP;
 
 #[derive(Debug, Default)]
 pub(in crate::sys) struct Queue {
-    /// In the order in which they are collected.
+    /// The knotes, in the order in which they are collected.
     knotes: Vec<Knote>,
     /// The events of the last call.
     events: Vec<Event>,
-    /// Additions that are refused.
+    /// The additions that are refused.
     pub(in crate::sys) refuses: Vec<Refusal>,
-    /// Events are collected behind receipts, as far as there is room.
+    /// True if events are collected behind receipts, as far as the list has room.
     pub(in crate::sys) collects_behind_receipts: bool,
 }
 
@@ -50,7 +50,7 @@ pub(in crate::sys) struct Refusal {
     pub(in crate::sys) fd: RawFd,
     pub(in crate::sys) filter: Filter,
     pub(in crate::sys) errno: Errno,
-    /// The knote is made all the same, as macOS was seen to do for a pipe without a reader.
+    /// True if the knote is made all the same, as macOS was seen to do for a pipe without a reader.
     pub(in crate::sys) made: bool,
 }
 
@@ -61,7 +61,8 @@ struct Knote {
     /// The mode.
     flags: u16,
     id: u32,
-    /// The event that it will report, as it was when it was last evaluated; `None`: it is not active.
+    /// The event that the knote will report, as it was at the last evaluation; `None` if the knote
+    /// is not active.
     active: Option<Event>,
 }
 
@@ -116,13 +117,13 @@ impl Queue {
 
 /// The files, as the test moves them.
 impl Machine {
-    /// The writing end of a pipe that has a reader and no room. It is never readable.
+    /// Opens the writing end of a pipe that has a reader and no room. It is never readable.
     pub(in crate::sys) fn open_pipe(&mut self, fd: RawFd) {
         self.open(fd);
         self.raise(fd, PIPE);
     }
 
-    /// The peer is gone, with an error or with none; or the reader of a pipe, which has no errors.
+    /// Lets the peer go, with an error or with none, or the reader of a pipe, which has no errors.
     pub(in crate::sys) fn hang_up(&mut self, fd: RawFd, has_error: bool) {
         let is_pipe = self.ready(fd).expect("it is open") & PIPE != 0;
         let error = if has_error && !is_pipe {
@@ -136,12 +137,12 @@ impl Machine {
         }
     }
 
-    /// The pipe has a reader again, as a FIFO may.
+    /// Gives the pipe a reader again, as a FIFO may get one.
     pub(in crate::sys) fn open_reader(&mut self, fd: RawFd) {
         self.lower(fd, HANG_UP);
     }
 
-    /// The socket's own side is shut for writing.
+    /// Shuts the socket's own side for writing.
     pub(in crate::sys) fn shut(&mut self, fd: RawFd) {
         self.raise(fd, SHUT);
     }
@@ -171,7 +172,7 @@ impl Machine {
             let result = self.register(change);
             if result.is_err() || change.flags & flag::RECEIPT != 0 {
                 if self.queue.events.len() == limit {
-                    // What it has written is not counted.
+                    // The events that it has written are not counted.
                     return result.map(|()| 0);
                 }
                 self.queue.events.push(receipt(change, result));
@@ -213,7 +214,7 @@ impl Machine {
             None if adds => self.queue.knotes.push(Knote {
                 fd,
                 filter: change.filter,
-                // As in FreeBSD, its events have the flag too, and are no receipts.
+                // Its events have the flag too, as in FreeBSD, and are not receipts.
                 flags: change.flags & (flag::CLEAR | flag::ONESHOT | flag::RECEIPT),
                 id: change.id,
                 active: None,

@@ -22,11 +22,11 @@ use super::{
 pub(in crate::sys) struct Port {
     /// The flags of each association.
     associations: BTreeMap<RawFd, c_short>,
-    /// Events to be delivered, at most one of each association.
+    /// The events that wait for delivery, at most one of each association.
     queue: VecDeque<(RawFd, c_short)>,
     /// The error of the next `port_getn`, which comes after events were taken and counted.
     pub(in crate::sys) late: Option<Errno>,
-    /// On ETIME the count is set to 0; otherwise it is unchanged.
+    /// True if ETIME sets the count to 0. Otherwise ETIME leaves the count alone.
     pub(in crate::sys) counts_none: bool,
 }
 

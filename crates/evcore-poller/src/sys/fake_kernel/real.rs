@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Returns whether the real descriptor `fd`, which is open, has something to read.
 pub(super) fn is_readable(fd: RawFd) -> bool {
-    // SAFETY: the backend owns the waker, and it is the backend that is calling. So `fd` is open, and
-    // the borrow ends with this call.
+    // SAFETY: the backend owns the waker and makes this call. So `fd` is open, and the borrow ends
+    // with the call.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let now = Timespec {
         tv_sec: 0,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The time that is left of a wait. It reads the clock only if it must.
+/// The time that is left of a wait. The clock is read only if needed.
 #[derive(Debug)]
 pub(super) struct Countdown {
     timeout: Option<Duration>,
@@ -27,7 +27,7 @@ impl Countdown {
         }
     }
 
-    /// Returns whether no time was given.
+    /// Returns whether the timeout is zero.
     pub(super) fn is_zero(&self) -> bool {
         self.timeout == Some(Duration::ZERO)
     }

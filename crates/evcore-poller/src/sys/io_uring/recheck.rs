@@ -30,7 +30,7 @@ impl IoUring {
         self.report_checked(is_known, events);
     }
 
-    /// Reports the readiness that `poll` has found; if it has failed, that which the wake-ups claimed.
+    /// Reports the readiness that `poll` has found, or the claimed readiness if `poll` has failed.
     pub(super) fn report_checked(&mut self, is_known: bool, events: &mut Events) {
         for index in 0..self.unchecked.len() {
             let ((id, claimed), found) = (self.unchecked[index], self.asked[index].revents);
@@ -38,7 +38,7 @@ impl IoUring {
             let ready = if !is_known {
                 claimed
             } else if found & libc::POLLNVAL != 0 {
-                // Reported rather than lost.
+                // An error is reported, so that the event is not lost.
                 Ready::ERROR
             } else {
                 row.readiness(found.unsigned_abs().into())
@@ -53,7 +53,7 @@ impl IoUring {
     }
 }
 
-/// Finds the readiness of `fds` now, without waiting.
+/// Finds the present readiness of `fds` without waiting.
 fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
     loop {
         match poll_call::poll(fds, Some(Duration::ZERO)) {

@@ -1,4 +1,4 @@
-//! Errors of a ring, with what to do about them.
+//! Errors of a ring, with advice.
 
 use rustix::io::Errno;
 
@@ -7,7 +7,7 @@ use crate::error::{self, Error};
 /// The failure of a call on a ring.
 pub(super) fn failed(errno: Errno) -> Error {
     match errno {
-        // No memory for a request, or no room for completions.
+        // The kernel has no memory for a request, or no room for completions.
         Errno::AGAIN | Errno::BUSY => {
             Error::os("io_uring_enter (tried again for a second: the system lacks memory)")(errno)
         }
@@ -19,7 +19,7 @@ pub(super) fn failed(errno: Errno) -> Error {
 #[cold]
 pub(super) fn wait_failed(errno: Errno) -> Error {
     match errno {
-        // A signal's handler has run.
+        // The handler of a signal has run.
         Errno::INTR => Error::Interrupted,
         other => failed(other),
     }
@@ -28,9 +28,9 @@ pub(super) fn wait_failed(errno: Errno) -> Error {
 /// The refusal of a ring.
 pub(super) fn refused(errno: Errno) -> Error {
     match errno {
-        // The flags that older kernels do not have.
+        // Older kernels do not have the flags.
         Errno::INVAL => Error::os("io_uring_setup (Linux 6.1 or later is needed)")(errno),
-        // A sandbox, or the sysctl.
+        // A sandbox or the sysctl has refused it.
         Errno::PERM | Errno::NOSYS => Error::os(
             "io_uring_setup (this system does not permit it: a sandbox, \
              or the sysctl kernel.io_uring_disabled, which must be 0)",
@@ -44,7 +44,7 @@ pub(super) fn refused(errno: Errno) -> Error {
 /// The refusal of the first call on a new ring.
 pub(super) fn refused_call(errno: Errno) -> Error {
     match errno {
-        // A sandbox that permits the ring and denies its use.
+        // A sandbox permits the ring and denies its use.
         Errno::PERM | Errno::NOSYS => {
             Error::os("io_uring_enter (this system does not permit it)")(errno)
         }

@@ -10,20 +10,20 @@ use rustix::{
     },
 };
 
-/// Work of the kernel for the backend.
+/// A request to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     /// `IORING_OP_POLL_ADD`.
     Watch {
         fd: RawFd,
-        /// In the flags of poll.
+        /// The flags, as those of poll.
         flags: u32,
         /// Each wake-up makes a completion, until one has no `more`.
         multishot: bool,
         name: u64,
     },
     /// `IORING_OP_ASYNC_CANCEL` of the request with the name `target`, which then completes with
-    /// `ECANCELED`. This one completes only if there is no such request.
+    /// `ECANCELED`. The cancellation itself completes only if there is no such request.
     Cancel { name: u64, target: u64 },
 }
 
@@ -67,7 +67,7 @@ impl From<Request> for io_uring_sqe {
                     },
                 },
                 op_flags: op_flags_union {
-                    // The kernel's two halves are those of a little-endian number.
+                    // The kernel expects the two halves of a little-endian number.
                     poll32_events: if cfg!(target_endian = "big") {
                         flags.rotate_left(16)
                     } else {

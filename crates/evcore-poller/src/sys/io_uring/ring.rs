@@ -5,9 +5,9 @@
 //! here. The calls and the kernel's structures come from rustix, which leaves the queues to its
 //! caller.
 //!
-//! The thread that opened a ring is the only one that may enter it (`IORING_SETUP_SINGLE_ISSUER`).
-//! In return the kernel does the work of a wake-up in that thread's next call
-//! (`IORING_SETUP_DEFER_TASKRUN`) and interrupts it for none.
+//! Only the thread that opened a ring may enter it (`IORING_SETUP_SINGLE_ISSUER`). In return the
+//! kernel does the work of a wake-up in that thread's next call (`IORING_SETUP_DEFER_TASKRUN`), and
+//! does not interrupt it.
 
 #![allow(unsafe_code, reason = "the queues are memory that the kernel shares")]
 
@@ -41,25 +41,25 @@ use crate::{
 /// The end of a call that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
-    /// There are as many completions as were asked for.
+    /// There are as many completions as were requested.
     Completed,
     TimedOut,
     /// A call with requests ended by its timeout or by a signal: the kernel does not report which.
     Interrupted,
 }
 
-/// Number of requests that fit into the submission queue; then it is submitted early.
+/// Number of requests that fit into the submission queue. A full queue is submitted early.
 const REQUESTS: u32 = 256;
 
 /// Number of completions that fit into the completion queue. The kernel keeps those beyond it apart.
 const COMPLETIONS: u32 = 4096;
 
-/// The longest timeout of a call, some 68 years: the kernel adds it to the time since the start, in
+/// The longest timeout of a call, some 68 years. The kernel adds it to the time since the boot, in
 /// nanoseconds of 64 bits.
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
-/// Milliseconds between the tries of a call that the kernel refuses for now, because it has no
-/// memory for a request, or no room for more completions. They are a second in all.
+/// Milliseconds between the attempts of a call that the kernel refuses for now, because it has no
+/// memory for a request, or no room for completions. They add up to a second.
 const PAUSES_MS: [u64; 11] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 pub(super) struct Ring {
@@ -70,7 +70,7 @@ pub(super) struct Ring {
     /// The choices of the kernel: lengths, and offsets into the queues.
     params: io_uring_params,
     shared: Shared,
-    /// Our copy: only this side writes it.
+    /// A copy of the tail, which only this side writes.
     submission_tail: u32,
     /// The first completion that was not taken. The next call publishes it.
     completion_head: u32,
@@ -79,7 +79,7 @@ pub(super) struct Ring {
     /// Number of calls.
     #[cfg(test)]
     pub(super) calls: u32,
-    /// The errors of the next calls, the last first.
+    /// The errors of the next calls, in reverse order.
     #[cfg(test)]
     pub(super) refusals: Vec<Errno>,
 }
@@ -95,8 +95,8 @@ struct Shared {
     completions: NonNull<io_uring_cqe>,
 }
 
-// SAFETY: the pointers of the mappings belong to this ring alone, and go wherever it goes. The
-// kernel refuses calls of another thread, and its own accesses are by atomics.
+// SAFETY: the pointers of the mappings belong to this ring alone, and move with it. The kernel
+// refuses calls of another thread, and its own accesses are by atomics.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -116,7 +116,7 @@ impl Ring {
             | IoringSetupFlags::TASKRUN_FLAG
             | IoringSetupFlags::SINGLE_ISSUER
             | IoringSetupFlags::DEFER_TASKRUN;
-        // SAFETY: there is no `ATTACH_WQ`, so the call takes no descriptor.
+        // SAFETY: without `ATTACH_WQ`, the call takes no descriptor.
         let fd = unsafe { io_uring_setup(REQUESTS.min(completions), &mut params) };
         let fd = fd.map_err(refused)?;
         let queues = Mapping::of(&fd, queues_len(&params), IORING_OFF_SQ_RING)?;
@@ -140,11 +140,11 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Makes room for a request: submits what is queued if the queue is full.
+    /// Makes room for a request: submits the queue if it is full.
     ///
     /// # Errors
     ///
-    /// As for [`enter`](Self::enter).
+    /// The errors of [`enter`](Self::enter).
     pub(super) fn make_room(&mut self) -> Result<(), Errno> {
         if self.queued() == self.params.sq_entries {
             self.submit()?;
@@ -152,12 +152,13 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued, and does no deferred work. So each completion that this makes is of a
-    /// request that completed while it was submitted.
+    /// Submits the queue, and does no deferred work. So each completion that this makes belongs to
+    /// a request that completed while it was submitted.
     ///
     /// # Errors
     ///
-    /// As for [`enter`](Self::enter). [`Errno::BUSY`]: the completions have to be taken first.
+    /// The errors of [`enter`](Self::enter). [`Errno::BUSY`]: the completions have to be taken
+    /// first.
     pub(super) fn submit(&mut self) -> Result<(), Errno> {
         while self.queued() > 0 {
             self.call(self.queued(), 0, IoringEnterFlags::empty(), None)?;
@@ -175,7 +176,7 @@ impl Ring {
         unsafe { entry.write(request.into()) };
         self.submission_tail = self.submission_tail.wrapping_add(1);
         let tail = self.word(self.shared.submission_tail);
-        // Release: the entry is written first.
+        // Release, because the entry must be written first.
         tail.store(self.submission_tail, Ordering::Release);
     }
 
@@ -183,13 +184,13 @@ impl Ring {
     #[inline]
     pub(super) fn queued(&self) -> u32 {
         let head = self.word(self.shared.submission_head);
-        // Acquire: the kernel has read the entries before the head.
+        // Acquire, because the kernel has read the entries before the head.
         self.submission_tail
             .wrapping_sub(head.load(Ordering::Acquire))
     }
 
-    /// Submits what is queued, does the deferred work, and waits until there are `least` completions,
-    /// for at most `timeout`, of which no more than [`LONGEST`] counts. `None` waits without limit.
+    /// Submits the queue, does the deferred work, and waits until there are `least` completions,
+    /// but at most for `timeout`, which is limited to [`LONGEST`]. `None` waits without limit.
     ///
     /// # Errors
     ///
@@ -208,9 +209,9 @@ impl Ring {
             match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
                 // The timeout has passed.
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
-                // What is queued goes with the call after the completions were taken.
+                // The queue goes with the next call, after the completions were taken.
                 Err(Errno::BUSY) if self.completed() > 0 => return Ok(Entered::Completed),
-                // Without memory, the kernel takes some, and then does not wait.
+                // Without memory, the kernel takes some of the requests, and does not wait.
                 Ok(submitted) if submitted < queued => {}
                 Ok(_) if self.completed() < least.min(self.params.cq_entries) => {
                     return Ok(Entered::Interrupted);
@@ -225,11 +226,11 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// As for [`enter`](Self::enter).
+    /// The errors of [`enter`](Self::enter).
     #[inline]
     pub(super) fn wait_for_one(&mut self) -> Result<(), Errno> {
         match self.call_once(0, 1, IoringEnterFlags::GETEVENTS, None) {
-            // No memory, or no room for completions: `enter` tries again.
+            // The kernel has no memory, or no room for completions. `enter` tries again.
             Ok(_) | Err(Errno::AGAIN | Errno::BUSY) => Ok(()),
             Err(errno) => Err(errno),
         }
@@ -278,7 +279,7 @@ impl Ring {
             }
         }
         let head = self.word(self.shared.completion_head);
-        // Release: the completions were read first.
+        // Release, because the completions must be read first.
         head.store(self.completion_head, Ordering::Release);
         let Some(timeout) = timeout else {
             // SAFETY: the requests hold no pointer.
@@ -305,7 +306,7 @@ impl Ring {
     #[inline]
     pub(super) fn completions_end(&self) -> u32 {
         let tail = self.word(self.shared.completion_tail);
-        // Acquire: the kernel has written the completions before the tail.
+        // Acquire, because the kernel has written the completions before the tail.
         tail.load(Ordering::Acquire)
     }
 
@@ -382,14 +383,14 @@ impl Ring {
         result.map(drop)
     }
 
-    /// Returns whether all completions were taken that a call would find.
+    /// Returns whether no completion is left that a call would find.
     #[inline]
     pub(super) fn is_drained(&self) -> bool {
         self.completion_head == self.completion_tail && !self.has_more()
     }
 
-    /// Returns whether wake-ups came that have made no completion yet, or completions wait outside
-    /// of the queue: a call finds more.
+    /// Returns whether a call would find more completions: of wake-ups that have made none yet, or
+    /// outside of the queue.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
@@ -409,7 +410,7 @@ impl Ring {
 
     #[inline]
     fn has_flag(&self, flags: IoringSqFlags) -> bool {
-        // Acquire: as from the kernel that has set it.
+        // Acquire, because the kernel has set the flag.
         let found = self
             .word(self.shared.submission_flags)
             .load(Ordering::Acquire);
@@ -419,8 +420,8 @@ impl Ring {
     /// One of the words of [`Shared`].
     #[inline]
     fn word(&self, word: NonNull<AtomicU32>) -> &AtomicU32 {
-        // SAFETY: it is one of `self.shared`, so it is in a mapping that lives as long as `self`. The
-        // kernel accesses it by atomics, too.
+        // SAFETY: the word is one of `self.shared`, so it is in a mapping that lives as long as
+        // `self`. The kernel accesses it by atomics, too.
         unsafe { word.as_ref() }
     }
 }
@@ -429,7 +430,7 @@ impl Shared {
     fn of(queues: &Mapping, params: &io_uring_params) -> Self {
         // The kernel has chosen these places, and aligned them.
         let word = |offset| queues.entry(offset, 0);
-        // The last of them is the last that is read.
+        // This is the last entry that is ever read.
         let _ = queues.entry::<io_uring_cqe>(params.cq_off.cqes, params.cq_entries - 1);
         Self {
             submission_head: word(params.sq_off.head),
@@ -442,7 +443,7 @@ impl Shared {
     }
 }
 
-/// Fills the list of indices into the requests: each place has its own, for good.
+/// Fills the list of indices into the requests. Each place always has its own index.
 fn number_requests(queues: &Mapping, params: &io_uring_params) {
     for index in 0..params.sq_entries {
         let place = queues.entry::<AtomicU32>(params.sq_off.array, index);
@@ -476,7 +477,7 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// The place with this index of those that begin at `offset`.
+    /// The place with this index in the array that begins at `offset`.
     ///
     /// # Panics
     ///

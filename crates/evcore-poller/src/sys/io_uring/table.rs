@@ -2,8 +2,8 @@
 //! call.
 //!
 //! Each request has a name of its own: the id, and a number that is used again only after 2^40
-//! requests. So a completion of a request that was cancelled is recognised as stale, whatever came in
-//! its place.
+//! requests. So a completion of a cancelled request is recognised as stale, whatever took its
+//! place.
 
 use std::os::fd::RawFd;
 
@@ -18,7 +18,7 @@ const ID_BITS: u32 = u32::BITS - MAX_ID.leading_zeros();
 /// The highest number of a request. The next number is reserved for the waker and for cancellations.
 const LAST_NUMBER: u64 = (u64::MAX >> ID_BITS) - 1;
 
-/// A row that has no request. No request has the number 0.
+/// The value of a row without a request. No request has the number 0.
 const NO_REQUEST: u64 = 0;
 
 #[derive(Debug, Default)]
@@ -26,11 +26,11 @@ pub(super) struct Table {
     rows: Vec<Row>,
     /// Ids that need a request, because the registration is new or has changed.
     changed: Vec<u32>,
-    /// Ids that need a request, because theirs has ended. Behind those that have changed, so that
-    /// what is ready and what the kernel refuses take turns.
+    /// Ids that need a request because theirs has ended. They come after the changed ids, so that
+    /// ready descriptors and refused ones alternate.
     spent: Vec<u32>,
-    // Invariant: an id is in one of the two lists exactly if its row is `listed`, and only once.
-    /// Some of them are edges that were reported, and whose request has ended.
+    // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
+    /// Some of these ids are edges that were reported, and whose request has ended.
     has_ended_edges: bool,
     /// Requests to cancel.
     cancelled: Vec<u64>,
@@ -43,25 +43,25 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) key: u64,
-    /// The name of its request; [`NO_REQUEST`] if it has none.
+    /// The name of the id's request; [`NO_REQUEST`] if it has none.
     request: u64,
     pub(super) fd: RawFd,
-    /// Where the present batch has its event, if it has one.
+    /// The position of the id's event in the present batch, if there is one.
     pub(super) position: u32,
-    /// In the flags of poll. Zero: there is nothing to watch.
+    /// The interest in flags of poll. Zero if there is nothing to watch.
     pub(super) flags: u16,
     pub(super) mode: Mode,
     /// Each wake-up makes a completion, and the request goes on.
     pub(super) is_multishot: bool,
-    /// Its multishot request has ended, after the report of an edge or with nothing to report.
+    /// The id's multishot request has ended, after the report of an edge or with nothing to report.
     pub(super) has_ended: bool,
-    /// It needs a request.
+    /// The id needs a request.
     unarmed: bool,
     listed: bool,
 }
 
 impl Table {
-    /// Enters a registration, or changes one. The next wait makes a request of it.
+    /// Enters a registration, or changes one. The next wait makes a request for it.
     pub(super) fn enter(&mut self, new: &Registration) {
         let id = new.id();
         growth::lengthen(&mut self.rows, id + 1, Row::VACANT);
@@ -118,7 +118,7 @@ impl Table {
         self.cancelled.sort_unstable();
     }
 
-    /// The next wait makes a request of it.
+    /// Lists an id for a request in the next wait.
     fn arm(&mut self, id: usize, was_spent: bool) {
         let row = &mut self.rows[id];
         row.unarmed = true;
@@ -133,27 +133,27 @@ impl Table {
         }
     }
 
-    /// The request of `id` has ended, and another one is needed.
+    /// Records that the request of `id` has ended, and that it needs another one.
     pub(super) fn arm_again(&mut self, id: usize) {
         self.arm(id, true);
     }
 
-    /// The multishot request of a registration has ended, and another one is needed. If that one
-    /// completes while it is submitted, the registration [rests](Self::rest).
+    /// Records that a registration's multishot request has ended, and that it needs another one. If
+    /// the other one completes while it is submitted, the registration [rests](Self::rest).
     pub(super) fn arm_edge_again(&mut self, id: usize) {
         self.rows[id].has_ended = true;
         self.has_ended_edges = true;
         self.arm_again(id);
     }
 
-    /// Returns whether there are such edges since the last call.
+    /// Returns whether there were such edges since the last call.
     #[inline]
     pub(super) fn take_ended_edges(&mut self) -> bool {
         std::mem::take(&mut self.has_ended_edges)
     }
 
-    /// A request has completed while it was submitted, and has ended. If it is that of an edge which was
-    /// reported before, no other one is made before the registration changes.
+    /// Records that a request has completed and ended while it was submitted. If it belongs to an
+    /// edge that was reported before, no other one is made before the registration changes.
     pub(super) fn rest(&mut self, request: u64) {
         if let Some(id) = self.id_of(request) {
             if self.rows[id].has_ended {
@@ -162,13 +162,13 @@ impl Table {
         }
     }
 
-    /// The request of `id`, if it goes on, is cancelled, and another one is needed.
+    /// Cancels the request of `id`, if it goes on, and lists the id for another one.
     pub(super) fn make_anew(&mut self, id: usize) {
         self.cancel(id);
         self.arm_again(id);
     }
 
-    /// Each request is gone with its ring: all are needed again, and none is cancelled.
+    /// Lists all ids for requests, because a ring has ended with its requests. None is cancelled.
     pub(super) fn arm_all(&mut self) {
         self.cancelled.clear();
         for id in 0..self.rows.len() {
@@ -178,7 +178,7 @@ impl Table {
         }
     }
 
-    /// From here on requests are [new](Self::is_new).
+    /// Begins a wait, whose requests are [new](Self::is_new).
     pub(super) fn begin_wait(&mut self) {
         self.last_before = self.last;
     }
@@ -192,7 +192,7 @@ impl Table {
     fn requests_since(&self, number: u64) -> u64 {
         match self.last.checked_sub(number) {
             Some(distance) => distance,
-            // The numbers have begun anew.
+            // The numbers have started again from the beginning.
             None => self.last + (LAST_NUMBER - number),
         }
     }
@@ -213,7 +213,7 @@ impl Table {
         self.cancelled.pop()
     }
 
-    /// Passes the requests to make to `make`, until it fails; the others stay in the lists.
+    /// Calls `make` for each request to make, until it fails. The others stay in the lists.
     pub(super) fn make_requests<E>(
         &mut self,
         mut make: impl FnMut(Request) -> Result<(), E>,
@@ -308,9 +308,9 @@ impl Row {
         }
     }
 
-    /// Returns the flags to ask the kernel for. A request for priority data asks for data too, because
-    /// the kernel does not compare `EPOLLPRI` with a wake-up. [`readiness`](Self::readiness) drops
-    /// data that is not watched for.
+    /// Returns the flags of the request. A request for priority data asks for data too, because the
+    /// kernel does not compare `EPOLLPRI` with a wake-up. [`readiness`](Self::readiness) drops data
+    /// that is not watched for.
     fn flags_of_request(&self) -> u32 {
         let flags = u32::from(self.flags);
         let has_priority = flags & EventFlags::PRI.bits() != 0;
@@ -322,7 +322,7 @@ impl Row {
         flags | data
     }
 
-    /// Returns the flags to ask `poll` for.
+    /// Returns the flags for `poll`.
     pub(super) fn flags_of_poll(&self) -> i16 {
         i16::try_from(self.flags).expect("the highest is that of RDHUP, 0x2000")
     }
@@ -396,7 +396,7 @@ mod tests {
             numbers,
             [last - 4, last - 3, last - 2, last - 1, last, 1, 2, 3, 4, 5]
         );
-        // Below those of the waker and of cancellations.
+        // The names are below those of the waker and of cancellations.
         assert!((last << ID_BITS | u64::from(MAX_ID)) < super::super::CANCEL);
     }
 }

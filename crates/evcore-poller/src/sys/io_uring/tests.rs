@@ -21,7 +21,8 @@ mod unwakeable;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
-/// A poller over a ring with room for this many completions; `None` if the kernel permits no ring.
+/// A poller over a ring with room for this many completions; `None` if the kernel does not permit
+/// rings.
 fn poller(completions: u32) -> Option<Poller> {
     backend(completions).map(Poller::from)
 }
@@ -38,7 +39,7 @@ fn pair() -> (UnixStream, UnixStream) {
     (near, far)
 }
 
-/// `source` under key 1, for the backend itself.
+/// The registration of `source` under key 1, for the backend itself.
 fn registration(source: &impl AsRawFd, mode: Mode) -> Registration {
     Registration {
         fd: source.as_raw_fd(),
@@ -55,7 +56,8 @@ fn keys(poller: &mut Poller, room: usize) -> Vec<u64> {
     events.iter().map(|event| event.key).collect()
 }
 
-/// Many more are ready than the completion queue holds, by their first evaluation and by wake-ups.
+/// Many more descriptors are ready than the completion queue holds, by their first evaluation and
+/// by wake-ups.
 #[test]
 fn an_overflow_of_the_completion_queue_loses_nothing() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -73,7 +75,7 @@ fn an_overflow_of_the_completion_queue_loses_nothing() {
             assert_eq!(keys(&mut poller, room), [], "nothing is ready");
             for round in 0..2 {
                 near.write_all(b"a").expect("write");
-                // Those that a wait makes anew may come before those that were woken.
+                // Descriptors whose requests are made again may come before those that were woken.
                 let mut found: Vec<_> = (0..3 * 500usize.div_ceil(room))
                     .flat_map(|_| keys(&mut poller, room))
                     .collect();
@@ -88,7 +90,7 @@ fn an_overflow_of_the_completion_queue_loses_nothing() {
                 for key in 0..500 {
                     poller.modify(key, Interest::READ).expect("registered");
                 }
-                // A late edge is a hint.
+                // A late edge is allowed, because it is a hint.
                 keys(&mut poller, 3000);
                 assert_eq!(keys(&mut poller, 3000), [], "{mode:?}");
             }
@@ -96,7 +98,7 @@ fn an_overflow_of_the_completion_queue_loses_nothing() {
     }
 }
 
-/// More changes than the submission queue holds.
+/// The changes are more than the submission queue holds.
 #[test]
 fn a_full_submission_queue_is_submitted_early() {
     let Some(mut poller) = poller(4096) else {
@@ -136,7 +138,7 @@ fn a_poller_goes_on_in_another_thread_and_comes_back() {
     }
     assert_eq!(keys(&mut poller, 8), []);
     for _ in 0..3 {
-        // A wake-up that the old thread's ring has, and has not reported.
+        // The old thread's ring has a wake-up that it has not reported.
         for (near, _) in &pairs {
             (&mut &*near).write_all(b"a").expect("write");
         }
@@ -164,7 +166,7 @@ fn a_poller_goes_on_in_another_thread_and_comes_back() {
     }
 }
 
-/// A removal on another thread than that of the requests lets go of the file too.
+/// A removal on another thread than the requests' one lets go of the file too.
 #[test]
 fn a_removal_in_another_thread_closes_the_file() {
     let Some(mut poller) = poller(64) else {
@@ -180,7 +182,7 @@ fn a_removal_in_another_thread_closes_the_file() {
     });
     drop(far);
     near.set_nonblocking(false).expect("blocking");
-    // The old ring lets go of it after a while.
+    // The old ring lets go of the file after a while.
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
@@ -194,14 +196,14 @@ fn a_late_completion_of_a_removed_key_is_dropped() {
         for before_close in [true, false] {
             poller.add(&old, 7, Interest::READ, mode).expect("add");
             assert_eq!(keys(&mut poller, 8), []);
-            // The kernel has a completion for it now.
+            // The kernel now has a completion for the registration.
             near.write_all(b"a").expect("write");
             if before_close {
                 poller.remove_before_close(7).expect("registered");
             } else {
                 poller.remove(7).expect("registered");
             }
-            // The same key, all 64 bits of it.
+            // The new registration has the same key, all 64 bits of it.
             poller.add(&new, 7, Interest::READ, mode).expect("add");
             assert_eq!(keys(&mut poller, 8), [], "{mode:?}");
             poller.modify(7, Interest::BOTH).expect("registered");
@@ -212,7 +214,7 @@ fn a_late_completion_of_a_removed_key_is_dropped() {
     }
 }
 
-/// The completion of a cancellation ends no wait, and neither does a request that has none.
+/// Neither the completion of a cancellation nor a cancelled request ends a wait.
 #[test]
 fn a_wait_with_changes_never_ends_early() {
     let Some(mut poller) = poller(64) else {
@@ -259,7 +261,7 @@ fn a_removed_and_closed_descriptor_is_closed_at_once() {
     }
 }
 
-/// The wake-up that the peer's side of a file has pending when its registration changes.
+/// Makes a wake-up pending, by the peer, before the registration changes.
 fn wake_up(near: &mut UnixStream, far: &mut UnixStream, read: bool) {
     near.write_all(b"a").expect("write");
     if read {
@@ -267,7 +269,7 @@ fn wake_up(near: &mut UnixStream, far: &mut UnixStream, read: bool) {
     }
 }
 
-/// The peer finds that the file is closed: by the end, or by a reset if there was unread data.
+/// Asserts that the peer finds the file closed: by the end, or by a reset if there was unread data.
 fn assert_closed(near: &mut UnixStream, case: &dyn std::fmt::Debug) {
     match near.read(&mut [0]) {
         Ok(0) => {}
@@ -298,7 +300,8 @@ fn a_removal_with_a_pending_wake_up_closes_the_file() {
     }
 }
 
-/// The kernel does the work of some twenty wake-ups in a call, and that of the removal is behind it.
+/// The kernel does the work of some twenty wake-ups in a call, and the work of the removal comes
+/// after it.
 #[test]
 fn a_removal_behind_many_wake_ups_closes_the_file() {
     let Some(mut poller) = poller(64) else {
@@ -349,7 +352,7 @@ fn a_change_with_a_pending_wake_up_leaves_no_request() {
     }
 }
 
-/// The wait cancels it, so nobody has to remove it.
+/// The wait cancels its request, so it need not be removed.
 #[test]
 fn a_registration_for_nothing_holds_no_file_after_the_wait() {
     let Some(mut poller) = poller(64) else {
@@ -367,8 +370,8 @@ fn a_registration_for_nothing_holds_no_file_after_the_wait() {
     }
 }
 
-/// A wait is for one completion more than there are cancellations to come; those of the old ring do not
-/// come any more.
+/// A wait is for one completion more than there are pending cancellations. Those of the old ring
+/// never complete.
 #[test]
 fn a_cancellation_of_the_old_ring_is_not_waited_for() {
     let Some(mut backend) = backend(64) else {
@@ -421,7 +424,8 @@ fn a_cancelled_request_ends_no_later_wait() {
     }
 }
 
-/// The check may be refused: there are more than the limit of descriptors, or too little memory.
+/// The check may be refused, because there are more entries than the limit of descriptors, or too
+/// little memory.
 #[test]
 fn a_failed_check_reports_what_the_wake_ups_claimed() {
     let Some(mut backend) = backend(8) else {
@@ -465,7 +469,7 @@ fn a_dropped_poller_holds_no_file() {
 
 /// Closing the ring lets go of the file a moment later.
 #[test]
-fn a_poller_that_is_dropped_in_another_thread_holds_no_file_for_long() {
+fn a_poller_dropped_in_another_thread_holds_no_file_for_long() {
     let Some(mut poller) = poller(64) else {
         return;
     };
@@ -481,7 +485,7 @@ fn a_poller_that_is_dropped_in_another_thread_holds_no_file_for_long() {
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
-/// The queues are its parent's.
+/// The queues belong to the parent.
 #[test]
 fn a_drop_in_a_forked_child_touches_no_queue() {
     let Some(mut backend) = backend(8) else {
@@ -500,7 +504,7 @@ fn a_drop_in_a_forked_child_touches_no_queue() {
     assert!(backend.ring.calls > calls);
 }
 
-/// The kernel ends each request at once with `EPOLLRDHUP`, which is nothing to report to a writer.
+/// The kernel ends each request at once with `EPOLLRDHUP`, which does not concern a writer.
 #[test]
 fn a_half_close_that_is_not_watched_ends_no_wait() {
     let Some(mut poller) = poller(64) else {
@@ -553,7 +557,7 @@ fn another_ring_wakes(is_read: bool) {
     backend.ring.enter(0, None).expect("submitted");
     assert!(backend.ring.first().is_none(), "nothing is ready");
 
-    // There is no such request, so it completes itself.
+    // There is no such request, so the cancellation itself completes.
     let (name, target) = (CANCEL, 1);
     other.push(Request::Cancel { name, target });
     other.enter(0, None).expect("submitted");
@@ -570,7 +574,7 @@ fn another_ring_wakes(is_read: bool) {
     if is_read {
         rustix::io::read(&eventfd, &mut [0; 8]).expect("read");
     }
-    // The new request completes with what is ready: a hint too many.
+    // The new request completes with the present readiness, which is one hint too many.
     for expected in [usize::from(!is_read), 0] {
         events.clear();
         backend.wait((&mut events).into(), NOW).expect("a wait");

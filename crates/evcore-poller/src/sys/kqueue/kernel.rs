@@ -1,7 +1,7 @@
 //! The kernel as the backend uses it, in types of our own.
 //!
-//! They need no header of a BSD. So everything above the call is compiled and tested on any system,
-//! over the real call (`system.rs`) or over a model of it (`sys/fake_kernel/kqueue.rs`).
+//! The types need no header of a BSD. So everything above the call is compiled and tested on any
+//! system, over the real call (`system.rs`) or over a model of it (`sys/fake_kernel/kqueue.rs`).
 
 use std::{
     fmt,
@@ -20,8 +20,8 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     ///
     /// A change that is refused, or that asks for a receipt, becomes an event with [`flag::ERROR`].
     /// If there is any such event, the call has not waited and not looked for events. If a refusal
-    /// finds no room, it is the error of the call, and the changes behind it were not applied. After
-    /// [`Errno::INTR`] all of them were.
+    /// finds no room, it is the error of the call, and the changes behind it were not applied.
+    /// After [`Errno::INTR`] all changes were applied.
     ///
     /// `timeout` is at most a few weeks; `None` waits without limit.
     fn kevent(
@@ -39,7 +39,7 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
         None
     }
 
-    /// `getpeername`: whether `fd` is a socket that has a peer.
+    /// Returns whether `fd` is a socket that has a peer, by `getpeername`.
     fn is_connected(&self, fd: RawFd) -> bool;
 }
 
@@ -53,7 +53,7 @@ pub(in crate::sys) enum Filter {
 impl Filter {
     pub(in crate::sys) const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// The interest that it serves.
+    /// The interest that the filter serves.
     pub(in crate::sys) const fn side(self) -> Interest {
         match self {
             Self::Read => Interest::READ,
@@ -109,9 +109,10 @@ pub(in crate::sys) struct Event {
     pub(in crate::sys) ident: Ident,
     pub(in crate::sys) filter: Filter,
     pub(in crate::sys) flags: u16,
-    /// With [`flag::EOF`]: the socket's error, or 0.
+    /// The socket's error with [`flag::EOF`], or 0.
     pub(in crate::sys) fflags: u32,
-    /// With [`flag::ERROR`]: the refusal, or 0. Otherwise bytes to read or to write, or connections.
+    /// The refusal with [`flag::ERROR`], or 0. Otherwise the number of bytes to read or to write,
+    /// or of connections.
     pub(in crate::sys) data: i64,
     pub(in crate::sys) id: u32,
 }
@@ -129,7 +130,8 @@ impl Event {
         })
     }
 
-    /// Returns whether it is the refusal to watch the writing end of a pipe that has no reader.
+    /// Returns whether the event is the refusal to watch the writing end of a pipe that has no
+    /// reader.
     pub(in crate::sys) fn is_broken_pipe(&self) -> bool {
         self.filter == Filter::Write && self.receipt() == Some(Err(Errno::PIPE))
     }
@@ -149,14 +151,14 @@ pub(in crate::sys) mod flag {
     pub(in crate::sys) const ADD: u16 = 0x01;
     /// Drops a knote.
     pub(in crate::sys) const DELETE: u16 = 0x02;
-    /// On an event: its knote is gone. (No change uses it: see `kqueue.rs`.)
+    /// The knote of this event is gone. (No change uses it: see `kqueue.rs`.)
     pub(in crate::sys) const ONESHOT: u16 = 0x10;
     /// The knote reports changes only: edge-triggered.
     pub(in crate::sys) const CLEAR: u16 = 0x20;
     /// The change is answered by an event, even if it was applied.
     pub(in crate::sys) const RECEIPT: u16 = 0x40;
-    /// On an event: it is a receipt.
+    /// The event is a receipt.
     pub(in crate::sys) const ERROR: u16 = 0x4000;
-    /// On an event: the side that the filter watches has come to its end.
+    /// The side that the filter watches has come to its end.
     pub(in crate::sys) const EOF: u16 = 0x8000;
 }

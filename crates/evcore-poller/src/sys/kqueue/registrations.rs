@@ -1,8 +1,8 @@
 //! The wanted and the present state of each id in the kernel, and the reports of the kernel.
 //!
-//! There is no queue of changes. A change is the difference of what is wanted and what the kernel
-//! has, computed when a wait begins. So a change that was taken back makes no difference, and a
-//! change that a failed call did not apply still does. This file makes no call.
+//! The table has no queue of changes. A change is the difference between the wanted and the present
+//! state of the kernel, computed when a wait begins. So a change that was taken back makes no
+//! difference, and a change that a failed call did not apply still does. This file makes no call.
 
 use std::os::fd::RawFd;
 
@@ -18,10 +18,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Row>,
-    /// Ids whose row may differ from what the kernel has.
+    /// The ids whose rows may differ from the kernel's state.
     // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
-    /// Ids that have something to report, in the order of arrival.
+    /// The ids that have something to report, in the order of arrival.
     // Invariant: an id is here exactly if its row has `found` something, so each at most once.
     news: Vec<u32>,
     /// Changes that drop knotes without a registration, which have reported.
@@ -33,18 +33,18 @@ pub(super) struct Table {
 #[derive(Clone, Debug)]
 struct Row {
     key: u64,
-    /// [`VACANT`]: there is no registration.
+    /// The descriptor; [`VACANT`] without a registration.
     fd: RawFd,
     /// The interest that the kernel should have.
     wanted: Interest,
-    /// The interest that it has knotes for.
+    /// The interest for which the kernel has knotes.
     known: Interest,
     mode: Mode,
     dirty: bool,
-    /// The knotes exist, and must be made again: a `Oneshot` has fired, or the caller wants
-    /// another report of what is ready.
+    /// True if the knotes exist, and must be made again, because a `Oneshot` has fired or the
+    /// caller wants another report.
     spent: bool,
-    /// Readiness that the kernel has reported, and no wait yet.
+    /// The readiness that the kernel has reported, and no wait yet.
     found: Ready,
 }
 
@@ -57,7 +57,7 @@ impl Table {
         self.begin(new).known = new.interest;
     }
 
-    /// Changes what is wanted, and arms a one-shot again; or enters a registration.
+    /// Changes the wanted interest, and arms a one-shot again; or enters a registration.
     pub(super) fn modify(&mut self, new: &Registration) {
         let row = self.rows.get_mut(new.id());
         // A registration with an empty interest may have been replaced by another without a call.
@@ -99,7 +99,7 @@ impl Table {
         row
     }
 
-    /// Ends a registration. Returns what the kernel has knotes for.
+    /// Ends a registration. Returns the interest for which the kernel has knotes.
     pub(super) fn leave(&mut self, old: &Registration) -> Interest {
         let id = id_of(old);
         let Some(row) = self.rows.get_mut(old.id()) else {
@@ -144,7 +144,7 @@ impl Table {
         }
     }
 
-    /// Records that the kernel has no knote for writing, although that is wanted: the next wait tries
+    /// Records that the kernel has no knote for writing, although it is wanted. The next wait tries
     /// again.
     pub(super) fn mark_write_missing(&mut self, registration: &Registration) {
         let id = id_of(registration);
@@ -186,7 +186,7 @@ impl Table {
         self.news.rotate_left(count);
     }
 
-    /// Reports as much as there is room for.
+    /// Reports as many ids as the buffer has room for.
     pub(super) fn report(&mut self, events: &mut EventSink<'_>) {
         let count = events.remaining().min(self.news.len());
         for id in self.news.drain(..count) {
@@ -203,9 +203,9 @@ impl Table {
 
     fn collect_readiness(&mut self, event: &Event) {
         let side = event.filter.side();
-        // There may be a knote although the kernel has reported that there is none.
+        // A knote may exist although the kernel has denied it.
         let Some(row) = self.row_of(event, |row| row.known | row.wanted) else {
-            // Its registration was removed before a close, and the descriptor was not closed.
+            // The registration was removed before a close, and the descriptor was not closed.
             self.strays.push(Change {
                 ident: event.ident,
                 filter: event.filter,
@@ -315,7 +315,7 @@ impl Row {
         let missing = match self.mode {
             // A change of interest reports everything afresh, as on epoll.
             Mode::Edge | Mode::ExclusiveEdge => self.wanted,
-            // So does arming a one-shot that has fired.
+            // Arming a one-shot that has fired does so too.
             Mode::Oneshot if self.spent => self.wanted,
             Mode::Level | Mode::Exclusive | Mode::Oneshot => self.wanted - self.known,
         };
@@ -395,7 +395,7 @@ mod tests {
             let count = table.rows.len();
             let rows = table.rows.capacity() * size_of::<Row>();
             let dirty = table.dirty.capacity() * size_of::<u32>();
-            // 24 and 4, and a quarter more.
+            // The limit is 24 and 4 bytes, and a quarter more.
             assert!(
                 count < 16 || (rows + dirty).div_ceil(count) <= 35,
                 "{count}"

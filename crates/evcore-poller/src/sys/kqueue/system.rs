@@ -1,4 +1,4 @@
-//! The call itself. Its structure differs between the systems in the width of its fields.
+//! The system call. Its structure differs between the systems in the width of its fields.
 //!
 //! rustix has the call too, but neither the error of a socket (`fflags`) nor its receipts.
 
@@ -32,7 +32,7 @@ const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_storage>() as l
 
 pub(in crate::sys) struct System {
     fd: OwnedFd,
-    /// Empty between calls; kept for its allocation.
+    /// The list is empty between calls, and kept for its allocation.
     changes: Vec<libc::kevent>,
     // Invariant: as long as the longest list of events of a call so far.
     events: Vec<libc::kevent>,
@@ -158,7 +158,7 @@ fn to_count(len: usize) -> Count {
     Count::try_from(len).unwrap_or(Count::MAX)
 }
 
-/// Here and there the flags have the same values.
+/// The flags of this backend have the values of the system's.
 #[allow(
     clippy::unnecessary_cast,
     reason = "the widths differ between the systems"

@@ -1,5 +1,5 @@
-//! `/dev/poll`: illumos and Solaris, where event ports replace it and are preferred. Not run there: no
-//! such kernel was at hand.
+//! `/dev/poll`: illumos and Solaris, where event ports replace it and are preferred. The backend
+//! was not run there, because no such kernel was at hand.
 //!
 //! The device is a poll whose array the kernel keeps: a `write` changes it, and `ioctl(DP_POLL)`
 //! returns the entries that are ready. All changes since the last wait go in one write (of at most 128
@@ -54,26 +54,26 @@ mod system;
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     ///
-    /// `EBADF`: there is none.
+    /// `EBADF` if no file is open.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;
 
     /// `write`: applies changes in their order. The flags of each are added to the descriptor's
     /// entry, which is made if it does not exist; [`REMOVE`] alone removes the entry.
     ///
     /// The first change that is refused ends the call with its error; those before it are applied.
-    /// `EINVAL`: there are more changes than the process may have descriptors. `EACCES`: another
+    /// `EINVAL` if the changes are more than the process may have descriptors. `EACCES` if another
     /// process made the first call.
     fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno>;
 
-    /// `ioctl(DP_POLL)`: waits until an entry has something to report, and returns how many of `list`
-    /// it has filled, with a descriptor and what was found. The rest of the list is undefined. 0: the
-    /// timeout has passed.
+    /// `ioctl(DP_POLL)`: waits until an entry has something to report, and returns how many of
+    /// `list` it has filled, with a descriptor and its flags. The rest of the list is undefined.
+    /// The result is 0 if the timeout has passed.
     ///
     /// `timeout` is in milliseconds; -1 waits without limit. A timeout that is not 0 lasts a clock
     /// tick at least.
     ///
-    /// `EINTR`: a signal came. `EINVAL`: the list is longer than the limit of descriptors. `EACCES`
-    /// as above.
+    /// `EINTR` if a signal came. `EINVAL` if the list is longer than the limit of descriptors.
+    /// `EACCES` as above.
     fn poll(&mut self, list: &mut [libc::pollfd], timeout: c_int) -> Result<usize, Errno>;
 }
 
@@ -85,7 +85,7 @@ pub(in crate::sys) struct DevPoll<S> {
     sys: S,
     /// The entries of one write; kept for its allocation.
     changes: Vec<libc::pollfd>,
-    /// As long as the longest list of a call so far.
+    /// The list is as long as the longest list of a call so far.
     list: Vec<libc::pollfd>,
 }
 

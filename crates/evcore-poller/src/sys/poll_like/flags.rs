@@ -4,7 +4,7 @@ use std::{ffi::c_short, os::fd::RawFd};
 
 use crate::{interest::Interest, ready::Ready};
 
-/// Flags that are reported without a request.
+/// The flags that are reported without a request.
 pub(in crate::sys) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// The flags that ask for `interest`.
@@ -19,7 +19,7 @@ pub(in crate::sys) fn asking(interest: Interest) -> c_short {
     .fold(0, |flags, (_, flag)| flags | flag)
 }
 
-/// The readiness of what was found.
+/// The readiness of the flags that were found.
 pub(in crate::sys) fn readiness(found: c_short) -> Ready {
     [
         (libc::POLLIN, Ready::READABLE),

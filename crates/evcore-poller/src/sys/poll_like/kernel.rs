@@ -1,4 +1,4 @@
-//! What the backend needs of a kernel.
+//! The differences between the kernels, as a trait.
 //!
 //! No type here needs a header of another system. So all code except the calls themselves (in each
 //! `system.rs`) is compiled and tested on Linux, over a model of the calls (`sys/fake_kernel.rs`).
@@ -19,28 +19,28 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     const CALLS: Calls;
     /// The flag of a half-close; 0 if the kernel has none.
     const HALF_CLOSE: c_short = 0;
-    /// Limit of the changes of one [`apply`](Self::apply). Each may be two entries of `/dev/poll`, whose
-    /// writes are limited by the limit of descriptors (usually 256 or more).
+    /// The limit on the changes of one [`apply`](Self::apply). Each may be two entries of
+    /// `/dev/poll`, whose writes are limited by the limit of descriptors (usually 256 or more).
     const AT_ONCE: usize = 64;
-    /// The report of a watch ends it.
+    /// True if the report of a watch ends it.
     const REPORTS_ONCE: bool = false;
-    /// The close of a number ends its watch. An open one is added and removed at once, so that the
-    /// kernel's refusal is an error of that call.
+    /// True if the close of a number ends its watch. An open one is added and removed at once, so
+    /// that the kernel's refusal is an error of that call.
     const DROPS_CLOSED: bool = false;
 
     /// Begins a watch. Returns whether the kernel has it now; otherwise the number is open, and
     /// [`apply`](Self::apply) makes the watch.
     ///
-    /// `EBADF`: no file is open under `fd`.
+    /// `EBADF` if no file is open under `fd`.
     fn begin(&mut self, fd: RawFd, flags: c_short) -> Result<bool>;
 
     /// Applies changes in their order. The first one that is refused ends the call with its error;
     /// those before it are applied.
     fn apply(&mut self, changes: &[Change]) -> Result<(), Errno>;
 
-    /// Waits until a watch has something to report, and returns how many have, at most `limit`.
-    /// [`found`](Self::found) reads them. 0: the timeout has passed. If there are more, later calls
-    /// report the others first.
+    /// Waits until a watch has something to report, and returns the number of such watches, at most
+    /// `limit`. [`found`](Self::found) reads them. The result is 0 if the timeout has passed. If
+    /// more watches are ready, later calls report the others first.
     ///
     /// `limit` is at least 1, and at most the number of watches. `timeout` is at most 24 days;
     /// `None` waits without limit.
@@ -60,8 +60,8 @@ pub(in crate::sys) struct Calls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Change {
     pub(super) fd: RawFd,
-    /// The kernel may have a watch, which the change replaces or ends.
+    /// True if the kernel may have a watch, which the change replaces or ends.
     pub(super) is_kept: bool,
-    /// `None`: the watch ends.
+    /// The flags; `None` if the watch ends.
     pub(super) flags: Option<c_short>,
 }

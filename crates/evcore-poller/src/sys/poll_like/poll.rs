@@ -7,9 +7,9 @@
 //!   starves with a small buffer.
 //! - A number that was closed is reported (`POLLNVAL`). One without a file would be too, so `begin`
 //!   checks that it is open: on every other backend that is an error of `add`.
-//! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has none
-//!   for an entry that asks for no readiness. There, an end behind an unanswered `Edge` is silent.
-//!   (Not run there.)
+//! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
+//!   none for an entry that asks for no readiness. There, an end behind an unanswered `Edge` is
+//!   silent. (The backend was not run there.)
 //! - Linux reports a half-close by a flag of its own. Elsewhere a read returns 0 bytes.
 
 use std::{ffi::c_short, fmt, os::fd::RawFd, time::Duration};
@@ -31,11 +31,11 @@ use crate::{
 pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// Checks that a file is open under `fd`, which is not -1.
     ///
-    /// `EBADF`: there is none.
+    /// `EBADF` if no file is open.
     fn is_open(&self, fd: RawFd) -> Result<(), Errno>;
 
-    /// Waits until an entry has something to report, and returns how many have. `timeout` is at most
-    /// 24 days; `None` waits without limit.
+    /// Waits until an entry has something to report, and returns the number of such entries.
+    /// `timeout` is at most 24 days; `None` waits without limit.
     fn poll(
         &mut self,
         array: &mut [libc::pollfd],
@@ -43,7 +43,7 @@ pub(in crate::sys) trait Sys: fmt::Debug + Send {
     ) -> Result<usize, Errno>;
 }
 
-/// The calls themselves.
+/// The real calls.
 #[derive(Debug)]
 pub(in crate::sys) struct System;
 
@@ -70,7 +70,7 @@ pub(in crate::sys) struct Poll<S> {
     array: Vec<libc::pollfd>,
     // Invariant: the place of each number's entry in the array, or `ABSENT`.
     places: Vec<u32>,
-    /// Where the next scan for readiness begins.
+    /// The place where the next scan for readiness begins.
     scan_from: usize,
     /// The places that the last wait has found.
     found: Vec<usize>,
@@ -143,7 +143,7 @@ impl<S: Sys> Kernel for Poll<S> {
         let count = self.array.len();
         self.found.clear();
         let mut place = self.scan_from;
-        // It ends: at least `ready` entries have something to report.
+        // The loop ends, because at least `ready` entries have something to report.
         while self.found.len() < ready {
             place = if place < count { place } else { 0 };
             if self.array[place].revents != 0 {

@@ -1,4 +1,5 @@
-//! Event ports: illumos and Solaris. Not run there: no such kernel was at hand.
+//! Event ports: illumos and Solaris. The backend was not run there, because no such kernel was at
+//! hand.
 //!
 //! A watch is an association, which is one-shot: it ends when its event is delivered. So a descriptor
 //! that has reported is associated again just before the next wait. If it is ready then, the kernel
@@ -14,8 +15,8 @@
 //! - Associating an associated descriptor replaces its flags, drops the queued event, and evaluates
 //!   the descriptor afresh.
 //! - Events come in the order in which they were queued, so nothing starves with a small buffer.
-//! - An event is what was true when it was queued. It is reported even if others have read the data
-//!   since. The next event reports a hang-up that came later.
+//! - An event has the readiness of the time when it was queued. It is reported even if others have
+//!   read the data since. The next event reports a hang-up that came later.
 //! - A `port_getn` that ends by its timeout or by a signal may still have taken events, and may or may
 //!   not have updated its count. The first entry of the list shows it.
 //!
@@ -42,20 +43,21 @@ pub(in crate::sys) trait Sys: fmt::Debug + Send {
     /// `port_associate`: queues one event when one of its `flags`, an error or a hang-up is
     /// true; at once if it already is. Replaces an existing association.
     ///
-    /// `EBADFD`: no file is open under `fd`.
+    /// `EBADFD` if no file is open under `fd`.
     fn associate(&mut self, fd: RawFd, flags: c_int) -> Result<(), Errno>;
 
     /// `port_dissociate`: ends an association, and drops its queued event.
     ///
-    /// `ENOENT`: there is none, or its event was delivered. `EBADFD`: no file is open under `fd`.
+    /// `ENOENT` if `fd` has no association, or if its event was delivered. `EBADFD` if no file is
+    /// open under `fd`.
     fn dissociate(&mut self, fd: RawFd) -> Result<(), Errno>;
 
-    /// `port_getn`: waits until `count` events are queued, and takes as many as there are, at most
-    /// the length of `list` (which is at least `count`). Sets `count` to their number. Their
+    /// `port_getn`: waits until `count` events are queued, and takes all queued events, at most the
+    /// length of `list` (which is at least `count`). Sets `count` to their number. Their
     /// associations end.
     ///
-    /// `ETIME`: the timeout has passed. `EINTR`: a signal came. In both cases events may have been
-    /// taken, and `count` may be unchanged.
+    /// `ETIME` if the timeout has passed. `EINTR` if a signal came. In both cases events may have
+    /// been taken, and `count` may be unchanged.
     ///
     /// `timeout` is at most a few weeks; `None` waits without limit.
     fn getn(
@@ -77,7 +79,7 @@ pub(in crate::sys) struct PortEvent {
     pub(in crate::sys) pad: c_ushort,
     /// The descriptor.
     pub(in crate::sys) object: usize,
-    /// The cookie of the association; not used.
+    /// The cookie of the association, which is not used.
     pub(in crate::sys) user: usize,
 }
 
@@ -87,7 +89,7 @@ pub(in crate::sys) const SOURCE_FD: c_ushort = 4;
 #[derive(Debug)]
 pub(in crate::sys) struct Port<S> {
     sys: S,
-    /// As long as the longest list of a call so far.
+    /// The list is as long as the longest list of a call so far.
     list: Vec<PortEvent>,
 }
 
@@ -127,7 +129,7 @@ impl<S: Sys> Kernel for Port<S> {
             let applied = match change.flags {
                 Some(flags) => self.sys.associate(change.fd, flags.into()),
                 None => match self.sys.dissociate(change.fd) {
-                    // It was closed, and its number is another file's.
+                    // The descriptor was closed, and its number is another file's.
                     Err(Errno::NOENT) => Ok(()),
                     dissociated => dissociated,
                 },

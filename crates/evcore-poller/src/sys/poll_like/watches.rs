@@ -1,5 +1,5 @@
-//! The table of watched descriptors, by number, like the kernel's own, and what of it the kernel does
-//! not have yet. This file makes no system call.
+//! The table of watched descriptors, by number, like the kernel's own, and the rows of it that the
+//! kernel does not have yet. This file makes no system call.
 
 use std::{ffi::c_short, os::fd::RawFd};
 
@@ -18,23 +18,23 @@ pub(super) struct Watch {
 
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// By the descriptor's number.
+    /// The rows, by the number of the descriptor.
     rows: Vec<Row>,
-    /// Numbers of rows that may be due.
+    /// The numbers of rows that may be due.
     // Invariant: exactly those that are `is_listed`, each once.
     pending: Vec<RawFd>,
-    /// Number of descriptors that are watched.
+    /// The number of descriptors that are watched.
     count: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     key: u64,
-    /// `None`: it is not watched.
+    /// The flags; `None` if the descriptor is not watched.
     flags: Option<c_short>,
-    /// The kernel may have a watch.
+    /// True if the kernel may have a watch.
     is_kept: bool,
-    /// The kernel's watch may differ from this row.
+    /// True if the kernel's watch may differ from this row.
     // Invariant: only if it is listed.
     is_due: bool,
     is_listed: bool,
@@ -102,12 +102,13 @@ impl Watches {
         self.count
     }
 
-    /// An upper bound on the kernel's watches, with those that nothing here watches any more.
+    /// An upper bound on the kernel's watches, with those that are not in this table any more.
     pub(super) fn numbers(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns the number of pending rows to apply next, at most `limit`. `None`: none is pending.
+    /// Returns the number of pending rows to apply next, at most `limit`. Returns `None` if none is
+    /// pending.
     pub(super) fn pending(&self, limit: usize) -> Option<usize> {
         (!self.pending.is_empty()).then(|| self.pending.len().min(limit))
     }
@@ -134,7 +135,7 @@ impl Watches {
 
     /// Ends the watch of the last pending row, because the kernel has refused it. Returns its key.
     ///
-    /// `None`: it is a removal, or the waker's, and stays pending.
+    /// Returns `None` if the row is a removal, or the waker's, and stays pending.
     pub(super) fn pop_refused(&mut self) -> Option<u64> {
         let fd = *self.pending.last()?;
         let row = &mut self.rows[index(fd)];

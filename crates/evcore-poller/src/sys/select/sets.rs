@@ -63,16 +63,17 @@ impl Sets {
         bounds.into_iter().max().unwrap_or(0)
     }
 
-    /// Keeps only what is ready. One system call; `timeout` must fit into a timespec.
+    /// Keeps only ready descriptors. Makes one system call. `timeout` must fit into a timespec.
     pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<usize, Errno> {
         let bound = self.bound();
-        // As short as the highest descriptor allows: the kernel copies the sets in and out.
+        // The sets are as short as the highest descriptor allows, because the kernel copies them in
+        // and out.
         let words = fd_set_num_elements(SIZE, bound);
         let timeout =
             timeout.map(|timeout| Timespec::try_from(timeout).expect("a chunk is at most 24 days"));
         // SAFETY: each set holds `words` elements, which is what `bound` needs. The user keeps a
-        // descriptor open while it is registered. If the user does not, the kernel answers EBADF or
-        // takes the number for another file's: a wrong watch, and no memory is touched.
+        // descriptor open while it is registered. If the user does not, the kernel returns EBADF or
+        // watches another file with that number. No memory is touched.
         let found = unsafe {
             rustix::event::select(
                 bound,
@@ -85,7 +86,7 @@ impl Sets {
         Ok(usize::try_from(found).unwrap_or(0))
     }
 
-    /// Iterates over what was found, one descriptor and one side at a time.
+    /// Iterates over the found readiness, one descriptor and one side at a time.
     pub(super) fn iter(&self) -> impl Iterator<Item = (RawFd, Ready)> {
         let sides = [
             (&self.read, Ready::READABLE),

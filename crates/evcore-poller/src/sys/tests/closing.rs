@@ -64,7 +64,7 @@ fn a_reused_number_reports_under_its_new_key() {
                 false => fixture.remove(old),
             }
             fixture.close(B + 1);
-            // In one turn, so that the kernel has not been brought up to date meanwhile.
+            // Both happen in one turn, so that the kernel is not brought up to date meanwhile.
             match in_place && kind != Kind::Kqueue {
                 true => fixture.kernel().open_in_place(B + 1),
                 false => fixture.open(B + 1),

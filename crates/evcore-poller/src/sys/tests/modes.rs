@@ -17,7 +17,7 @@ fn level_is_reported_while_it_lasts() {
 }
 
 #[test]
-fn what_is_already_ready_is_reported_at_once() {
+fn a_source_that_is_already_ready_is_reported_at_once() {
     for mut fixture in Fixture::each(KINDS) {
         fixture.set(A, IN | OUT);
         fixture.add(A, 1, Interest::BOTH, Mode::Level);

@@ -65,7 +65,7 @@ fn one_refusal_loses_no_other_change() {
     }
 }
 
-/// Two keys, of which the one place of a wait has reported the other.
+/// Makes a fixture with two refused keys, of which a wait with one place has reported only one.
 fn with_an_unreported_refusal(kind: Kind) -> (Fixture, u64) {
     let mut fixture = Fixture::new(kind);
     for (fd, key) in [(A, 1), (B, 2)] {
@@ -99,7 +99,7 @@ fn a_removed_refusal_is_not_reported() {
     }
 }
 
-/// Each turn as many changes are refused as there is room for.
+/// In each turn as many changes are refused as the buffer has room for.
 #[test]
 fn refusals_do_not_starve_ready_descriptors() {
     for kind in REFUSING {
@@ -125,7 +125,7 @@ fn refusals_do_not_starve_ready_descriptors() {
     }
 }
 
-/// A change of a closed descriptor, in each turn. The first wait may find that it is closed, and each
+/// A closed descriptor is changed in each turn. The first wait may find that it is closed, and each
 /// later one refuses the change.
 #[test]
 fn changes_of_closed_descriptors_do_not_starve_ready_ones() {

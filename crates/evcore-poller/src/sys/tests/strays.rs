@@ -1,4 +1,4 @@
-//! Reports of nothing that is watched: they end no wait, and hide nothing.
+//! Reports of files that are not watched. They end no wait, and hide no other report.
 
 use super::*;
 
@@ -6,11 +6,11 @@ use super::*;
 const REST: Duration = Duration::from_millis(10);
 const BEFORE_REST: Duration = Duration::from_millis(30);
 
-/// A stray at [`A`] will end the next call, when it has waited.
+/// Makes a fixture in which a stray at [`A`] will end the next call, after it has waited.
 fn with_a_stray(kind: Kind) -> Fixture {
     let mut fixture = Fixture::new(kind);
     let flag = match kind {
-        // Removed before a close, and not closed.
+        // The descriptor is removed before a close, and not closed.
         Kind::Port | Kind::Kqueue => {
             fixture.add(A, 1, Interest::READ, Mode::Level);
             fixture.remove_before_close(1);
@@ -33,7 +33,7 @@ fn with_a_stray(kind: Kind) -> Fixture {
     fixture
 }
 
-/// The stray is ready now, and [`B`] is watched.
+/// Makes a fixture in which the stray is ready now, and [`B`] is watched.
 fn with_a_stray_before(kind: Kind) -> Fixture {
     let mut fixture = with_a_stray(kind);
     fixture.set(A, kind.pick([IN, OUT, OUT, IN]));

@@ -162,7 +162,7 @@ fn a_wake_hides_no_event_and_no_event_a_wake() {
         fixture.wait();
         for _ in 0..3 {
             fixture.poller.waker().wake();
-            // The one place of the list is for the one or for the other.
+            // The only place of the list is either for the wake or for the report.
             let (mut wakes, mut reports) = (0, 0);
             for _ in 0..2 {
                 reports += fixture.wait().len();

@@ -1,4 +1,4 @@
-//! Random lives of a server, checked by an observer that keeps the simplest possible account.
+//! Random lives of a server, checked by a simple observer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,15 +51,14 @@ struct Observer {
     config: Config,
     now: Instant,
     running: BTreeMap<Slot, Known>,
-    /// By row. Forgotten when the row has no worker left.
+    /// The last request to each row that has a worker.
     sent: BTreeMap<usize, Sent>,
-    /// Slots whose workers were ready (true) or have refused (false), of the generation that has
-    /// the row now.
+    /// The slots of present generations whose workers were ready (true) or have refused (false).
     settled: BTreeMap<Slot, bool>,
-    /// Rows whose generation serves.
+    /// The rows whose generations serve.
     serving: BTreeSet<usize>,
-    /// The last start of a slot's worker, or attempt at one, and whether the worker crashed early
-    /// or could not be started.
+    /// The last start of each slot's worker, or attempt at one, and whether that worker crashed
+    /// early or could not be started.
     last_start: BTreeMap<Slot, (Instant, bool)>,
     next_start_fails: bool,
     wants_no_worker: bool,
@@ -186,7 +185,7 @@ impl Observer {
         panic!("it never waits");
     }
 
-    /// No row is free, and all workers that must end were stopped in vain.
+    /// Checks that no row is free, and that all workers that must end were stopped in vain.
     fn check_stuck(&mut self) {
         for row in 0..GENERATIONS_MAX {
             let is_stuck = self.sent.get(&row) == Some(&Sent::Stuck);
@@ -199,8 +198,8 @@ impl Observer {
         self.wants_no_worker = self.serving.is_empty();
     }
 
-    /// No slot whose clients are served by no worker waits for longer than half a second after the
-    /// last start.
+    /// Checks that a slot whose clients no worker serves waits at most half a second after the last
+    /// start.
     fn check_wait(&self, until: Option<Instant>) {
         if self.wants_no_worker {
             return;
@@ -230,7 +229,7 @@ impl Observer {
             && (!self.config.slots_serve_alone || worker.index == slot.index)
     }
 
-    /// Its row may have had another generation, which had no worker left to be sent anything.
+    /// Enters a new generation. Its row may have had another one, without workers.
     fn new_generation(&mut self) {
         let row = self.lifecycle.generations.last().unwrap().row;
         assert!(!self.has_workers(row));
@@ -261,7 +260,7 @@ impl Observer {
         }
     }
 
-    /// Each step is the one after the last.
+    /// Records a request, and checks that it is the step after the last one.
     fn send(&mut self, row: usize, sent: Sent) {
         let last = self.sent.get(&row).copied();
         let last_resort = if self.config.can_kill {
@@ -291,7 +290,7 @@ impl Observer {
         }
     }
 
-    /// Threads that did not stop, when all must end.
+    /// Abandons threads that did not stop although all must end.
     fn abandon(&mut self, row: usize) {
         assert!(self.stop && !self.config.can_kill);
         let last = self.sent.get(&row);

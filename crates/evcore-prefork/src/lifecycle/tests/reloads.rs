@@ -53,7 +53,7 @@ fn a_new_generation_that_refuses_leaves_the_old_in_place() {
     server.refuse(1, 1);
     assert_eq!(server.next(), Action::Report(Reload::Refused));
     assert_eq!(server.next(), Action::Wait(None));
-    // Its workers are still replaced.
+    // Workers of the old generation are still replaced.
     server.now += Duration::from_secs(1);
     server.end(0, 0);
     assert_eq!(server.next(), Action::Start(Slot { row: 0, index: 0 }));
@@ -121,7 +121,7 @@ fn a_reload_without_a_free_row_waits_for_one() {
     assert!(matches!(server.next(), Action::Wait(Some(_))));
 }
 
-/// A generation serves, and the workers of all other rows have been killed in vain.
+/// A server with a generation that serves. The workers of all other rows have been killed in vain.
 fn stuck() -> Fixture {
     let mut server = Fixture::serving(1);
     for row in 1..GENERATIONS_MAX {

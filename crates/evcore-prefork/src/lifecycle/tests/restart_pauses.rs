@@ -1,4 +1,5 @@
-//! A server is without a worker only briefly, and does not start workers in a busy loop.
+//! The pauses before restarts: a server is without a worker only briefly, and does not start
+//! workers in a busy loop.
 
 use super::*;
 
@@ -39,7 +40,8 @@ fn workers_that_crash_at_once_do_not_make_the_master_spin() {
     for workers in [1, 2, 8, 64] {
         let mut server = Fixture::with_workers(workers);
         let starts = kill_all_for(&mut server, Duration::from_secs(60));
-        // Two a second, those that each slot's own pauses allow, and the first.
+        // Allowed are two starts per second, those after each slot's own pauses, and the first
+        // ones.
         assert!(starts.len() < 120 + 12 * workers, "{}", starts.len());
         for index in 0..workers {
             let own: Vec<_> = starts
@@ -72,7 +74,7 @@ fn the_backoff_is_kept_while_another_worker_lives() {
         server.start_one(Slot { row: 0, index: 1 });
     }
     server.end(0, 1);
-    // When the other has died too, it is shortened. The other is due first.
+    // When the other worker has died too, the pause is shortened. The other one is due first.
     server.end(0, 0);
     assert_eq!(server.next(), Action::Start(Slot { row: 0, index: 0 }));
 }
@@ -118,7 +120,7 @@ fn a_slot_that_serves_alone_waits_at_most_half_a_second() {
         server.waits_for(Duration::from_millis(pause));
         server.start_one(Slot { row: 0, index: 1 });
     }
-    // A worker that lived this long is replaced at once. Each slot counts by itself.
+    // A worker that lived this long is replaced at once, because each slot counts by itself.
     server.now += UNSERVED_MAX;
     server.end(0, 1);
     server.start_one(Slot { row: 0, index: 1 });

@@ -1,9 +1,9 @@
 //! Workers that give their clients to each other.
 //!
-//! A client sends commands of one line: `who` is answered by the slot and the process id of its worker.
-//! After `give 1` the worker gives all its clients to slot 1. `die` makes it kill itself when the next
-//! batch arrives. A worker that gets a graceful stop gives its clients to its successor, and keeps those
-//! that come back until they leave.
+//! A client sends commands of one line. The answer to `who` is the slot and the process id of its
+//! worker. After `give 1` the worker gives all its clients to slot 1. `die` makes it kill itself
+//! when the next batch arrives. A worker that gets a graceful stop gives its clients to its
+//! successor, and keeps those that come back until they leave.
 
 use std::{
     env, fs,
@@ -76,7 +76,8 @@ fn count_descriptors() {
     println!("more afterwards: {}", open() - before);
 }
 
-/// The new binary has no mailboxes. Its worker prints how many of the inherited ones are open in it.
+/// Starts a new binary without mailboxes. Its worker prints how many of the inherited ones are open
+/// in it.
 fn then_none() {
     let Some(numbers) = env::var_os("EVCORE_MAILBOXES") else {
         return serve_as_processes(2, 1);

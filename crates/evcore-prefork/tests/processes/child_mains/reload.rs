@@ -33,7 +33,7 @@ pub(super) fn run_main(name: &str) -> bool {
     true
 }
 
-/// Workers that get the number of reloads before them.
+/// Runs workers that get the number of reloads before them.
 fn by_generation(workers: usize, work: fn(u32, Worker) -> i32) {
     let reloads = Cell::new(0);
     let supervisor: Supervisor<'_> =
@@ -43,24 +43,24 @@ fn by_generation(workers: usize, work: fn(u32, Worker) -> i32) {
                 println!("reload {reload:?}");
                 reloads.set(reloads.get() + u32::from(reload == Reload::Started));
             });
-    // A worker has the count of the time when it was forked.
+    // A worker has the count at the time of its fork.
     run(supervisor, |worker| work(reloads.get(), worker));
 }
 
-/// Serves when it has read a byte.
+/// A worker that serves when it has read a byte.
 fn serve_on_a_byte(worker: Worker) -> i32 {
     println!("waits {} {}", worker.index(), worker.pid());
     wait_for_a_byte();
     serve(worker)
 }
 
-/// Never reports that it serves.
+/// A worker that never reports that it serves.
 fn serve_silently(worker: Worker) -> i32 {
     Loop::silent(worker).until(Stop::Graceful);
     0
 }
 
-/// Has work under way at its stop, until it reads a byte.
+/// A worker that has work under way at its stop, until it reads a byte.
 fn linger_for_a_byte(worker: Worker) -> i32 {
     Loop::new(worker).until(Stop::Graceful);
     wait_for_a_byte();

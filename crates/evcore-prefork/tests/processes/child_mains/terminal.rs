@@ -12,7 +12,8 @@ use crate::server_process::MAIN_FLAG;
 /// The environment variable that holds the terminal's path.
 pub(crate) const TERMINAL: &str = "EVCORE_TEST_TERMINAL";
 
-/// Makes the terminal that the test has passed this process's own, with it in the foreground.
+/// Makes the terminal that the test has passed the controlling terminal of this process, which is
+/// in its foreground.
 pub(super) fn take_if_passed() {
     let Some(path) = env::var_os(TERMINAL) else {
         return;

@@ -11,7 +11,7 @@ use super::{logging, run, serve};
 pub(super) fn run_main(name: &str) -> bool {
     match name {
         "upgrade" => upgrade(1),
-        // They take time between fork and exec.
+        // Many descriptors take time between fork and exec.
         "upgrade of many descriptors" => upgrade(900),
         "stop before an upgrade" => stop_before_an_upgrade(),
         "bad inheritance" => bad_inheritance(),
@@ -20,7 +20,7 @@ pub(super) fn run_main(name: &str) -> bool {
     true
 }
 
-/// Passes its listener on, this many times.
+/// Passes this many copies of its listener on.
 fn upgrade(copies: usize) {
     // All but the first are closed here.
     let listener = match inherited().unwrap().into_iter().next() {
@@ -41,7 +41,7 @@ fn upgrade(copies: usize) {
     });
 }
 
-/// Ctrl-C arrives when the new binary is about to be started.
+/// Gets a Ctrl-C when the new binary is about to be started.
 fn stop_before_an_upgrade() {
     let supervisor = logging(1).on_upgrade(|upgrade| {
         println!("upgrade {upgrade}");
@@ -52,7 +52,7 @@ fn stop_before_an_upgrade() {
     run(supervisor, serve);
 }
 
-/// The variable is set by the test.
+/// Inherits by a variable that the test has set.
 fn bad_inheritance() {
     println!("error {}", inherited().unwrap_err());
 }

@@ -72,7 +72,7 @@ impl Clients {
         if let Some(one) = all.iter().position(of_slot) {
             return one;
         }
-        // All are at the other one: a new worker has given back none yet.
+        // All clients are at the other slot, and come from there.
         self.ask(0, &format!("give {slot}"));
         0
     }
@@ -122,7 +122,7 @@ fn a_worker_killed_before_it_accepts_loses_only_its_own_clients() {
     };
     clients.ask(giver, "give 1");
     server.expect(&format!("ended 1 {pid}"));
-    // They went back to the worker that had given them, or came to the replacement.
+    // The clients went back to the worker that had given them, or came to the replacement.
     for (client, (before, after)) in before.iter().zip(clients.ask_all()).enumerate() {
         match before.unwrap() {
             (0, giver) => assert_eq!(after, Some((0, giver)), "client {client}"),
@@ -140,7 +140,7 @@ fn clients_sent_to_a_killed_worker_go_to_its_replacement() {
     assert_eq!(slots(&clients.ask_all()), vec![Some(1); CLIENTS]);
     server.expect_in_all("started 0 ", 1);
     let idle = server.pid_in_all("started 0 ");
-    // It does not run when they are sent, and never again.
+    // The stopped worker never runs again.
     kill_process(idle, Signal::STOP).unwrap();
     clients.ask(one, "give 0");
     kill_process(idle, Signal::KILL).unwrap();
@@ -167,7 +167,7 @@ fn a_reload_keeps_all_clients() {
         let after = clients.ask_all();
         for (before, after) in before.iter().zip(&after) {
             let ((old_slot, old), (slot, new)) = (before.unwrap(), after.unwrap());
-            // Slots are numbered by rows of two.
+            // Slots are numbered in rows of two.
             assert_eq!(slot % 2, old_slot % 2, "its successor has its index");
             assert_ne!(old, new);
         }
@@ -176,7 +176,7 @@ fn a_reload_keeps_all_clients() {
     stop(&mut server);
 }
 
-/// Replaces the binary, and returns the process id of the new master.
+/// Starts a new binary, and returns the process id of its master.
 fn upgrade(server: &mut Server, workers: usize, workers_of_new: usize) -> Pid {
     server.expect_in_all("ready", workers);
     server.signal_master(Signal::USR2);

@@ -60,7 +60,7 @@ fn old_workers_get_a_stop_only_when_all_new_ones_are_ready() {
     stops_all(&mut server);
 }
 
-/// Two old workers serve, and two new ones are not ready yet.
+/// A server with two old workers that serve, and two new ones that are not ready yet.
 fn with_a_reload_under_way() -> Server {
     let mut server = Server::start("ready on a byte");
     server.expect("ready");
@@ -119,7 +119,8 @@ fn an_old_worker_that_dies_during_a_reload_is_replaced() {
     server.expect("waits");
     kill_process(victim, Signal::KILL).unwrap();
     server.expect("ended 0");
-    // It belongs to the old generation, but was forked after the reload began: so it waits too.
+    // The replacement belongs to the old generation, but was forked after the reload began, so it
+    // waits too.
     server.expect("waits 0");
     for _ in 0..3 {
         server.give_byte();
@@ -136,7 +137,7 @@ fn new_workers_that_refuse_leave_the_old_ones_in_place() {
     server.expect("reload Refused");
     let lines = server.seen();
     assert_eq!(count(lines, "stops"), 0, "{lines:#?}");
-    // They are still supervised, and a further reload may succeed.
+    // The old workers are still supervised, and a further reload may succeed.
     kill_process(old, Signal::KILL).unwrap();
     server.expect("ended 0");
     server.signal_master(Signal::HUP);
@@ -148,7 +149,7 @@ fn new_workers_that_refuse_leave_the_old_ones_in_place() {
 fn two_hups_leave_one_generation() {
     let mut server = with_a_reload_under_way();
     server.signal_master(Signal::HUP);
-    // A reload that is not done does not delay a later one.
+    // An unfinished reload does not delay a later one.
     server.expect("waits");
     server.expect("waits");
     for _ in 0..4 {
@@ -216,7 +217,7 @@ fn old_and_new_workers_have_different_slots() {
 fn a_stop_during_a_reload_stops_both_generations() {
     let mut server = with_a_reload_under_way();
     server.signal_master(Signal::TERM);
-    // Workers that wait for a byte ignore the stop: they are killed.
+    // Workers that wait for a byte ignore the stop, and are killed.
     let lines = server.expect_end();
     assert_last(lines, "outcome Stopped(Fast)");
     assert_eq!(count(lines, "ended"), 4);

@@ -26,7 +26,7 @@ fn a_window_that_changes_its_size_stops_no_worker() {
     let mut server = window.start("finish");
     server.expect("ready 0");
     for columns in [100, 120] {
-        // The terminal's own signal, and another one.
+        // The terminal sends a signal, and the test sends another one.
         window.resize(columns);
         server.signal_master(Signal::WINCH);
         // A master that has handled the second signal has also handled the first.

@@ -1,4 +1,4 @@
-//! Workers as threads: the same signals, for all of them.
+//! Workers as threads: the same signals reach all of them.
 
 use rustix::process::Signal;
 
@@ -87,7 +87,7 @@ fn a_reload_is_stuck_after_three_whose_threads_do_not_stop() {
     server.signal_master(Signal::HUP);
     server.expect("reload Stuck");
     assert_eq!(count(server.seen(), "stuck 0"), 3);
-    // One of them ends after all.
+    // One of the threads ends after all.
     server.give_byte();
     server.expect("ended 0 exit status: 0");
     server.signal_master(Signal::HUP);

@@ -33,9 +33,9 @@ fn address(server: &mut Server) -> SocketAddr {
     server.expect("listens")[0].parse().unwrap()
 }
 
-/// Starts the new binary, and waits until its worker serves: its master's process id.
+/// Starts the new binary, and waits until its worker serves. Returns its master's process id.
 ///
-/// Its lines and the old master's come in any order.
+/// The lines of both masters come in any order.
 fn upgrade(server: &mut Server) -> Pid {
     server.expect_in_all("ready 0", 1);
     let ready = count(server.seen(), "ready 0");
@@ -84,7 +84,7 @@ fn a_worker_that_stops_has_a_successor_if_another_serves() {
         "{lines:#?}"
     );
 
-    // Back to the old binary.
+    // This upgrade goes back to the old binary.
     let mut server = Server::start("upgrade");
     let new_master = upgrade(&mut server);
     kill_process(new_master, Signal::QUIT).unwrap();
@@ -135,7 +135,7 @@ fn a_new_binary_that_fails_changes_nothing() {
     assert_goes_on(&mut server, worker, address);
 }
 
-/// It listens, replaces its worker, and stops gracefully.
+/// Asserts that the server listens, replaces its worker, and stops gracefully.
 fn assert_goes_on(server: &mut Server, worker: Pid, address: SocketAddr) {
     TcpStream::connect(address).unwrap();
     kill_process(worker, Signal::KILL).unwrap();
@@ -206,7 +206,7 @@ fn usr2_during_a_graceful_stop_starts_no_new_binary() {
     assert_last(lines, "outcome Stopped(Graceful)");
 }
 
-/// Ctrl-C reaches the child that is about to become the new binary, as it reaches the master.
+/// Ctrl-C reaches both the master and the child that is about to become the new binary.
 #[cfg(target_os = "linux")]
 fn a_signal_between_fork_and_exec_ends_the_new_binary() {
     for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
@@ -230,7 +230,7 @@ fn signal_between_fork_and_exec(signal: Signal) -> bool {
     while !is_stopped() {
         std::thread::yield_now();
     }
-    // Exec sets the variable that a new binary finds.
+    // exec sets the variable that a new binary finds.
     let environment = about("environ");
     let mut variables = environment.split(|byte| *byte == 0);
     let is_new = variables.any(|variable| variable.starts_with(INHERITED.as_bytes()));

@@ -8,29 +8,29 @@ use crate::wheel::nodes::Spot;
 
 use super::LISTS;
 
-/// Words of a chunk: a cache line.
+/// Number of words in a chunk: a cache line.
 pub(super) const CHUNK_WORDS: u32 = 16;
 
 /// The first word of a chunk that is a place for an id.
 pub(super) const FIRST_PLACE: u32 = 2;
 
-/// Places of a chunk.
+/// Number of places in a chunk.
 pub(super) const PLACES: u32 = CHUNK_WORDS - FIRST_PLACE;
 
-/// In a place whose timer was removed.
+/// The value of a place whose timer was removed.
 pub(super) const HOLE: u32 = u32::MAX;
 
 /// The first chunk of the table is never used. It stands for "no chunk", and its places are holes.
 pub(super) const NONE: u32 = 0;
 
-/// The word of a chunk that has the next chunk and the number of holes: see [`Head`]. In a free chunk,
-/// the next free chunk.
+/// The word of a chunk that has the next chunk and the number of holes: see [`Head`]. In a free
+/// chunk it has the next free chunk.
 const HEAD: u32 = 0;
 
 /// The word of a chunk that has the chunk before.
 const PREV: u32 = 1;
 
-/// Words of a block: 4 KiB, 64 chunks.
+/// Number of words in a block: 4 KiB, 64 chunks.
 const BLOCK: usize = 1024;
 
 /// The neighbour of a chunk: another chunk, or an end of the list with this number.
@@ -67,8 +67,8 @@ impl Link {
 
 /// The first word of a chunk: the next chunk in the low 27 bits, and the number of holes in the high 5.
 ///
-/// The number is two too high. So a chunk whose 14 places are holes has 16 there, which is the highest
-/// bit: the addition that counts a hole also shows by its sign whether it was the last timer.
+/// The stored number of holes is two too high. So a chunk whose 14 places are holes stores 16,
+/// which sets the highest bit. The sign after counting a hole shows whether it was the last timer.
 struct Head;
 
 impl Head {
@@ -95,7 +95,7 @@ impl Head {
         head >= Self::ONE_HOLE * CHUNK_WORDS
     }
 
-    /// With another next chunk.
+    /// The head with another next chunk.
     #[inline]
     const fn with_next(head: u32, next: Link) -> u32 {
         head / Self::ONE_HOLE * Self::ONE_HOLE + next.0
@@ -130,7 +130,8 @@ pub(super) const fn at(word: u32) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct Chunks {
     words: Blocks<u32, BLOCK>,
-    /// The first of the chunks that no list has; [`NONE`] if there is none. Linked by their heads.
+    /// The first of the chunks that no list has; [`NONE`] if there is none. Free chunks are linked
+    /// by their heads.
     free: u32,
 }
 
@@ -185,7 +186,7 @@ impl Chunks {
         }
     }
 
-    /// Takes a free chunk, which there must be, for a list. Writes its links and its first id.
+    /// Takes a free chunk for a list. There must be one. Writes its links and its first id.
     #[inline]
     pub(super) fn take(&mut self, prev: Link, next: Link, place: u32, id: u32) -> u32 {
         debug_assert!(self.has_free(), "no chunk is free");
@@ -258,8 +259,8 @@ impl Chunks {
         place.map(|place| *place = id).is_some()
     }
 
-    /// Makes a hole of a place. Returns whether the chunk has only holes now, between the front and the
-    /// back of its list.
+    /// Turns a place into a hole. Returns whether the chunk now has only holes between the front
+    /// and the back of its list.
     #[inline]
     pub(super) fn dig(&mut self, word: u32) -> bool {
         let Some(block) = self.words.get_block_mut(word) else {
@@ -271,13 +272,13 @@ impl Chunks {
         Head::has_only_holes(*head)
     }
 
-    /// Counts fewer holes, since these are before the front or behind the back of the list now.
+    /// Counts fewer holes, because these are now before the front or behind the back of the list.
     #[inline]
     pub(super) fn leave_holes(&mut self, chunk: u32, holes: u32) {
         *self.words.at_mut(word_of(chunk, HEAD)) -= holes * Head::ONE_HOLE;
     }
 
-    /// Counts no holes.
+    /// Resets the count of holes to zero.
     #[inline]
     pub(super) fn forget_holes(&mut self, chunk: u32) {
         let head = self.words.at_mut(word_of(chunk, HEAD));

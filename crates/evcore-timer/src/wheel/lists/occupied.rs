@@ -1,10 +1,10 @@
 //! A bit for each list, and the lowest one that is set.
 //!
-//! The bits of the words that have any are in a word of their own, so the search reads two words.
+//! A summary word has a bit for each word that is not 0, so the search reads two words.
 
 use super::LISTS;
 
-/// Words of the bits.
+/// Number of words for the bits.
 const WORDS: u32 = LISTS / 64;
 
 /// A set of lists.

@@ -51,7 +51,7 @@ fn timers_of_a_list_fill_a_chunk_before_the_next_is_used() {
 
 #[test]
 fn reserve_makes_room_for_full_chunks_and_one_more_in_each_list() {
-    /// Of a block.
+    /// Number of chunks in a block.
     const CHUNKS: usize = 64;
     // 64 full chunks, one for each of 896 timers, and the unused one.
     for (timers, chunks) in [(896, 64 + 896 + 1), (1_792, 128 + 1_024 + 1)] {
@@ -159,7 +159,8 @@ fn a_timer_that_comes_and_goes_takes_one_chunk() {
 
 #[test]
 fn a_cascade_goes_to_lists_that_timers_have_left() {
-    // A chunk with holes only, one that was popped, and one that a cascade filled from its end.
+    // The lists: one whose chunk has only holes, one that was popped, and one that a cascade filled
+    // from its end.
     let (mut lists, mut nodes) = lists_with(8, 0..3);
     for id in 0..3 {
         remove(&mut lists, &mut nodes, id);

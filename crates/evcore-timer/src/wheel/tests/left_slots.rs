@@ -1,4 +1,4 @@
-//! Slots that timers have left keep a chunk until they are reached.
+//! Slots that timers have left, which keep a chunk until they are reached.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn slots(wheel: &TimerWheel) -> usize {
 }
 
 #[test]
-fn a_slot_that_timers_have_left_is_dropped_when_it_is_reached() {
+fn a_slot_that_timers_left_is_dropped_when_it_is_reached() {
     // One slot on level 0 and three on level 1, which timer 0 leaves one after the other.
     let mut wheel = wheel_with(&[(0, 100), (0, 256), (0, 600), (0, 5_000)]);
     assert_eq!(slots(&wheel), 4);

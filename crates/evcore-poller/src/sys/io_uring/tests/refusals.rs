@@ -1,8 +1,8 @@
-//! The kernel refuses a call for now.
+//! Calls that the kernel refuses for now.
 
 use super::*;
 
-/// Number of tries of a call before its refusal is returned.
+/// Number of attempts of a call before its refusal is returned.
 const TRIES: usize = 12;
 
 #[test]
@@ -55,7 +55,7 @@ fn a_call_that_is_always_refused_fails_with_its_reason() {
         std::io::Error::from(error).raw_os_error(),
         Some(libc::EAGAIN)
     );
-    // The next call goes on.
+    // The next call continues.
     let (mut near, far) = pair();
     backend.add(&registration(&far, Mode::Level)).expect("add");
     near.write_all(b"a").expect("write");
@@ -63,7 +63,7 @@ fn a_call_that_is_always_refused_fails_with_its_reason() {
     assert_eq!(events.len(), 1);
 }
 
-/// Then a call cannot succeed before they were taken, and nothing is gained by trying.
+/// A busy call cannot succeed before completions were taken, so it is not repeated.
 #[test]
 fn completions_are_taken_before_a_busy_call_is_made_again() {
     let Some(mut backend) = backend(8) else {
@@ -76,7 +76,7 @@ fn completions_are_taken_before_a_busy_call_is_made_again() {
     near.write_all(b"a").expect("write");
     backend.ring.enter(0, None).expect("it takes the wake-up");
     assert!(backend.ring.first().is_some());
-    // More requests than there is room for.
+    // There are more requests than there is room for.
     for id in 2..20 {
         let twin = Registration {
             key: id,

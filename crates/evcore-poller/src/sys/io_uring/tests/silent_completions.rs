@@ -1,4 +1,4 @@
-//! Completions that report nothing do not end a wait, in particular not as a signal does.
+//! Completions that report nothing. They do not end a wait, in particular not like a signal.
 
 use std::net::Shutdown;
 
@@ -20,7 +20,8 @@ fn calls_of_wait(backend: &mut IoUring) -> u32 {
     backend.ring.calls - before
 }
 
-/// Watches one side of a pair for what is not the case. Returns the sides: the peer's first.
+/// Watches one side of a pair for readiness that it does not have. Returns both sides, the peer's
+/// first.
 fn watch(backend: &mut IoUring, interest: Interest, mode: Mode) -> (UnixStream, UnixStream) {
     let (near, mut far) = pair();
     if interest.bits() & Interest::WRITE.bits() != 0 {
@@ -52,10 +53,10 @@ fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
         unwatch(&mut backend, &far, mode);
     }
     for mode in [Mode::Level, Mode::Oneshot, Mode::Edge] {
-        // The end of the peer's side is nothing to a writer.
+        // The end of the peer's side does not concern a writer.
         let (near, far) = watch(&mut backend, Interest::WRITE, mode);
         near.shutdown(Shutdown::Write).expect("shutdown");
-        // The multishot request that takes the place of the other reports it too, once.
+        // The multishot request that replaces the first one reports it too, once.
         let calls = if mode == Mode::Edge { 2 } else { 3 };
         assert_eq!(calls_of_wait(&mut backend), calls, "{mode:?}");
         assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
@@ -63,7 +64,7 @@ fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
     }
 }
 
-/// A wake-up for data claims priority data too, and a request for that asks for data as well.
+/// A wake-up for data claims priority data too, and a request for priority data includes data.
 #[test]
 fn data_ends_no_wait_for_priority_data() {
     let Some(mut backend) = backend(64) else {
@@ -74,7 +75,7 @@ fn data_ends_no_wait_for_priority_data() {
         // Unread data is left each time.
         for round in 0..3 {
             near.write_all(b"a").expect("write");
-            // A request of the first round is not multishot, and another one takes its place.
+            // In the first round a request that is not multishot is replaced.
             let calls = calls_of_wait(&mut backend);
             assert!((2..=4).contains(&calls), "{mode:?}, {round}: {calls}");
             assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}, {round}");
@@ -83,7 +84,7 @@ fn data_ends_no_wait_for_priority_data() {
     }
 }
 
-/// Such a file is always readable, so each request completes at once.
+/// A file that nothing wakes is always readable, so each request completes at once.
 #[test]
 fn a_file_that_nothing_wakes_ends_no_wait_for_priority_data() {
     let Some(mut backend) = backend(64) else {
@@ -97,8 +98,8 @@ fn a_file_that_nothing_wakes_ends_no_wait_for_priority_data() {
         };
         backend.add(&new).expect("add");
         let calls = calls_of_wait(&mut backend);
-        // A request that completes once, two multishot ones, of which the second is submitted alone, and
-        // the wait.
+        // The calls are for a request that completes once, two multishot ones, of which the second
+        // is submitted alone, and the wait.
         assert!(calls <= 4, "{mode:?}: {calls}");
         assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
         backend.remove(&new).expect("remove");
@@ -124,7 +125,7 @@ fn a_wake_up_for_nothing_during_a_wait_does_not_end_it() {
     }
 }
 
-/// Returns when the thread is in a call that blocks; at the latest, when it waits for this one.
+/// Waits until the thread is in a call that blocks, at the latest when it waits for the caller.
 fn until_blocked(thread: rustix::thread::Pid) {
     let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
     let is_blocked = || {

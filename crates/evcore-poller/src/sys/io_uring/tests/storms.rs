@@ -1,5 +1,5 @@
-//! Many registrations that become ready at the same time, or that go at the same time. What it costs is
-//! counted in calls, which say the same on each machine.
+//! Many registrations that become ready, or are removed, at the same time. The cost is counted in
+//! calls, which are the same on each machine.
 
 use super::*;
 
@@ -9,8 +9,8 @@ const CROWD: usize = 400;
 /// Number of events that a wait has room for.
 const ROOM: usize = 100;
 
-/// A backend whose completion queue holds this many, with a crowd of registrations that it has told the
-/// kernel, and the peer of all of them.
+/// A backend with a completion queue of this length, a crowd of registrations that the kernel has,
+/// and the peer of all of them.
 struct Crowd {
     backend: IoUring,
     twins: Vec<UnixStream>,
@@ -69,8 +69,8 @@ impl Crowd {
     }
 }
 
-/// Neither the completions that wait outside of the queue nor the wake-ups before the wait make a
-/// removal go on calling.
+/// A removal makes one call, in spite of completions outside of the queue and wake-ups before the
+/// wait.
 #[test]
 fn a_removal_in_a_storm_is_one_call() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -104,7 +104,7 @@ fn a_removal_in_a_storm_is_one_call() {
     }
 }
 
-/// The completion of a cancelled request waits outside of the queue. Its file does not.
+/// The completion of a cancelled request waits outside of the queue, but its file is released.
 #[test]
 fn a_removal_while_completions_overflow_closes_the_file() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -151,7 +151,8 @@ fn a_level_that_is_ready_again_does_not_delay_others() {
     }
 }
 
-/// Requests are cancelled by their names: the kernel looks for those of `ANY` from the start, each time.
+/// Requests are cancelled by their names, because for `ANY` the kernel searches from the start each
+/// time.
 #[test]
 fn a_drop_cancels_all_requests_in_few_calls() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -165,7 +166,7 @@ fn a_drop_cancels_all_requests_in_few_calls() {
             let before = crowd.backend.ring.calls;
             crowd.backend.cancel_all().expect("submitted");
             let calls = (crowd.backend.ring.calls - before) as usize;
-            // The queue of requests holds 8 here.
+            // The queue holds 8 requests here.
             assert!(
                 calls <= CROWD / 8 + CROWD / WORK_OF_CALL + 2,
                 "{mode:?}: {calls} calls"
@@ -176,7 +177,7 @@ fn a_drop_cancels_all_requests_in_few_calls() {
                 mut near,
                 ..
             } = crowd;
-            // The ring itself is still there.
+            // The ring itself still exists.
             drop(twins);
             assert_closed(&mut near, &mode);
             drop(backend);

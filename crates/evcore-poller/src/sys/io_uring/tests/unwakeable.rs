@@ -35,7 +35,7 @@ fn files() -> Vec<(&'static str, OwnedFd)> {
     files
 }
 
-/// Epoll, which refuses `/dev/null` alone, reports each of the others once.
+/// epoll, which refuses only `/dev/null`, reports each of the other files once.
 #[test]
 fn a_file_that_nothing_wakes_is_an_edge_once() {
     let Some(mut poller) = poller(64) else {
@@ -67,7 +67,7 @@ fn an_edge_that_nothing_wakes_ends_no_later_wait() {
         let added = poller.add(&file.as_fd(), key, Interest::READ, Mode::Edge);
         added.expect("add");
     }
-    // A full batch leaves some for the next wait.
+    // A full batch leaves some files for the next wait.
     let found: Vec<_> = (0..files.len())
         .flat_map(|_| keys(&mut poller, 1))
         .collect();
@@ -81,7 +81,8 @@ fn an_edge_that_nothing_wakes_ends_no_later_wait() {
     );
 }
 
-/// It is looked for among the requests that are made again, and a new one is not one of them.
+/// The backend looks for such edges among the requests that are made again, to which a new one does
+/// not belong.
 #[test]
 fn an_edge_that_nothing_wakes_hides_no_new_one() {
     let Some(mut poller) = poller(64) else {

@@ -76,7 +76,7 @@ fn a_removed_empty_interest_leaves_nothing_behind() {
     fixture.modify(7, Interest::NONE);
     assert_eq!(fixture.wait(), []);
     fixture.remove_before_close(7);
-    // The same key and the same number, but it is another registration.
+    // This is another registration, with the same key and the same number.
     fixture.add(A, 7, Interest::NONE, Mode::Edge);
     fixture.raise(A, IN);
     fixture.modify(7, Interest::READ);

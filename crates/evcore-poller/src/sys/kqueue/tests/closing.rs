@@ -25,7 +25,7 @@ fn a_stray_does_not_make_the_loop_spin() {
     fixture.remove_before_close(1);
     fixture.calls();
     assert_eq!(fixture.try_wait(Some(SECOND)).expect("a wait"), []);
-    // The poller measures how much of the timeout the stray has used up.
+    // The poller measures the part of the timeout that the stray has used up.
     assert_eq!(
         changes_by_call(&fixture),
         [0, 1, 0],
@@ -40,7 +40,7 @@ fn a_stray_is_reported_under_no_key() {
     fixture.raise(A, IN);
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.remove_before_close(1);
-    // The same id for another descriptor, while the knote of the first is still there.
+    // Another descriptor gets the same id, while the knote of the first still exists.
     fixture.add(B, 1, Interest::READ, Mode::Level);
     assert_eq!(fixture.wait(), []);
     fixture.raise(B, IN);
@@ -49,7 +49,7 @@ fn a_stray_is_reported_under_no_key() {
 
 #[test]
 fn a_stray_that_cannot_be_dropped_is_no_refusal() {
-    // Another thread may close it between its report and its drop.
+    // Another thread may close the descriptor between its report and its drop.
     let mut table = Table::default();
     table.enter(&Registration {
         fd: B,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// With [`A`] the writing end of a pipe.
+/// Makes a fixture in which [`A`] is the writing end of a pipe.
 fn with_a_pipe() -> Fixture {
     let fixture = fixture();
     fixture.close(A);
@@ -10,12 +10,12 @@ fn with_a_pipe() -> Fixture {
     fixture
 }
 
-/// The pipe has lost its reader.
+/// The readiness of a pipe that has lost its reader.
 fn broken() -> Ready {
     Ready::WRITABLE | Ready::WRITE_CLOSED
 }
 
-/// Number of reports under the key 7 in each of three waits.
+/// Asserts the number of reports under the key 7 in each of three waits.
 fn expect_broken_pipe(fixture: &mut Fixture, mode: Mode) {
     let reported = [(7, broken())];
     let later: &[_] = if mode == Mode::Level { &reported } else { &[] };
@@ -81,7 +81,7 @@ fn a_pipe_that_loses_its_reader_reports_as_its_mode_says() {
 
 #[test]
 fn a_pipe_with_a_new_reader_is_writable_again() {
-    // As the end of a FIFO.
+    // The end is like that of a FIFO.
     let mut fixture = with_a_pipe();
     fixture.kernel().hang_up(A, false);
     fixture.add(A, 7, Interest::WRITE, Mode::Level);

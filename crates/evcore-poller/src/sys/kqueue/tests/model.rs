@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A buffer in which everything fits, each filter for itself.
+/// The size of a buffer that has room for each filter of each file.
 const ROOMY: usize = 16;
 
 const FILES: [RawFd; 3] = [A, B, C];
@@ -24,7 +24,7 @@ enum Step {
     MakeRoom(usize),
     Fill(usize),
     HangUp(usize, bool),
-    /// Its own side is shut for writing.
+    /// Shuts its own side for writing.
     Shut(usize),
     Wait(usize),
 }
@@ -75,10 +75,10 @@ struct Watch {
     /// The interest when the last wait began.
     settled: Interest,
     was_modified: bool,
-    /// Of an `Edge`: the sides with something to report. Of a `Oneshot`: all while it is armed,
-    /// else none.
+    /// The sides of an `Edge` with something to report. For a `Oneshot`, all sides while it is
+    /// armed, otherwise none.
     fresh: Interest,
-    /// Its descriptor was closed without removal.
+    /// True if the descriptor was closed without a removal.
     stale: bool,
 }
 
@@ -161,8 +161,8 @@ fn common(one: Interest, other: Interest) -> Interest {
 struct Run {
     fixture: Fixture,
     files: [Known; FILES.len()],
-    /// A stale registration's changes may be refused, and so may those of a pipe: that takes another
-    /// call.
+    /// True if changes may have been refused, those of a stale registration or of a pipe, which
+    /// takes another call.
     was_refused: bool,
 }
 
@@ -203,7 +203,7 @@ impl Run {
 
     fn modify(&mut self, i: usize, interest: Interest) {
         let Some(watch) = self.files[i].watch.as_mut().filter(|watch| !watch.stale) else {
-            return; // A stale one would watch the file that has its number now.
+            return; // A stale registration would watch the file that now has its number.
         };
         watch.wanted = interest;
         watch.was_modified = true;
@@ -217,7 +217,7 @@ impl Run {
         let file = &mut self.files[i];
         let is_asked_again = file.is_broken() || file.watch.is_some_and(|watch| watch.was_modified);
         if !forget && is_asked_again {
-            return; // Likewise.
+            return; // The same holds here.
         }
         if forget && file.watch.take().is_some() {
             self.fixture
@@ -348,7 +348,7 @@ impl Run {
     }
 }
 
-/// Ids in the low half, and something to be given back in the high one.
+/// The key has the id in the low half, and other bits in the high one, which must come back.
 fn key(i: usize) -> u64 {
     (9 << 32) | i as u64
 }

@@ -44,7 +44,7 @@ fn a_reregistered_edge_or_one_shot_reports_afresh() {
         fixture.calls();
         fixture.poller.reregister(7).expect("registered");
         assert_eq!(fixture.wait(), [(7, Ready::READABLE)], "{mode:?}");
-        // It goes with the wait; a `Level` needs none.
+        // The change goes with the wait; a `Level` needs none.
         assert_eq!(
             changes_by_call(&fixture),
             [usize::from(mode != Mode::Level)]

@@ -69,7 +69,7 @@ fn a_bad_change_hides_neither_changes_nor_events() {
 
 #[test]
 fn a_refused_registration_is_silent_until_modified() {
-    // To what it was before, to what was refused, and to something else.
+    // The next interest is the one before, the refused one, and a third one.
     for next in [Interest::READ, Interest::BOTH, Interest::WRITE] {
         let mut fixture = fixture();
         fixture.add(A, 7, Interest::READ, Mode::Level);
@@ -122,7 +122,7 @@ fn dropping_a_missing_knote_reports_nothing() {
     fixture.add(B, 2, Interest::BOTH, Mode::Level);
     fixture.modify(1, Interest::READ);
     fixture.modify(2, Interest::READ);
-    // One is closed, the other closed and its number given to another file.
+    // One descriptor is closed. The other one is closed, and another file gets its number.
     fixture.close(A);
     fixture.close(B);
     fixture.open(B);

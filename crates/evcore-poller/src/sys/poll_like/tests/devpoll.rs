@@ -1,5 +1,5 @@
-//! Each difference from poll(2) that the manual page poll(4D) or the driver's source names: first what
-//! the model of the device does, then what the backend makes of it.
+//! Each difference from poll(2) that the manual page poll(4D) or the driver's source names: first
+//! the behaviour of the model of the device, then that of the backend.
 
 use super::{
     super::{
@@ -104,8 +104,8 @@ fn a_closed_descriptor_stays_until_pollremove() {
     assert_eq!(bare.found(), []);
 }
 
-/// It "may" be reported, by the manual: a file that is idle, and does not mark its entries when it is
-/// closed, is never looked at.
+/// The manual says that it "may" be reported. A file that is idle, and does not mark its entries
+/// when it is closed, is never looked at.
 #[test]
 fn an_idle_closed_descriptor_may_be_silent() {
     let mut fixture = fixture();
@@ -164,8 +164,8 @@ fn a_reused_number_is_silent_once_its_key_is_removed() {
     }
 }
 
-/// A new file at the place of the old one in the kernel's memory looks like the old one: writing the
-/// same flags again does nothing.
+/// A new file at the place of the old one in the kernel's memory looks like the old one: another
+/// write of the same flags does nothing.
 #[test]
 fn a_file_in_the_place_of_the_old_one_is_watched() {
     let mut bare = Bare::new();
@@ -204,7 +204,7 @@ fn a_number_that_is_not_open_is_accepted_and_silent() {
     assert_eq!(bare.found(), kept, "POLLREMOVE has not dropped the flags");
 }
 
-/// Closed between `add`, which has found it open, and the write.
+/// The descriptor is closed between `add`, which has found it open, and the write.
 #[test]
 fn flags_of_an_earlier_file_are_not_reported() {
     for (ready, reported) in [(OUT, None), (IN | OUT, Some((2, Ready::READABLE)))] {
@@ -254,7 +254,7 @@ fn a_list_as_long_as_the_limit_is_not_passed() {
     let too_many = bare.write(&[(A, IN), (A, IN), (B, IN)]);
     assert_eq!(too_many, Err(Errno::INVAL));
 
-    // The device and the waker have three.
+    // The device and the waker have three descriptors.
     let mut fixture = Fixture::with_room(Kind::DevPoll, 1000);
     fixture.kernel().device.limit = Some(5);
     for (fd, key) in [(A, 1), (B, 2)] {
@@ -296,8 +296,8 @@ fn a_forked_child_has_no_access() {
     assert_eq!(bare.poll(1), Err(Errno::ACCESS));
 }
 
-/// A child that the poller does not detect (a bare `clone`): each of its waits fails, and what it has
-/// changed is not taken for refused.
+/// The poller does not detect this child (a bare `clone`). Each of its waits fails, and its changes
+/// are not taken for refused.
 #[test]
 fn in_an_undetected_child_each_wait_fails() {
     let mut fixture = fixture();

@@ -14,9 +14,9 @@ enum Step {
     Modify(u64, Interest),
     Rearm(u64, Interest),
     Remove(u64),
-    /// Removed before the close.
+    /// Removes the registration before the close.
     Close(u64),
-    /// Closed without being removed.
+    /// Closes the descriptor without a removal.
     Lose(RawFd),
     Set(RawFd, c_short),
     Wait(usize),
@@ -30,15 +30,15 @@ struct Row {
     mode: Mode,
     /// The interest when the last wait began.
     settled: Interest,
-    /// Of an `Edge`: the sides that have reported and were not rearmed.
+    /// The sides of an `Edge` that have reported and were not rearmed.
     masked: Interest,
-    /// Of an `Edge`: a hang-up or an error has been reported, and no side was rearmed since.
+    /// True if a hang-up or an error of an `Edge` was reported, and no side was rearmed since.
     is_over: bool,
-    /// Not a `Oneshot` that has reported, nor one whose file was lost and that has reported it.
+    /// False for a `Oneshot` that has reported, and for one that has reported the loss of its file.
     armed: bool,
-    /// Its file was closed without removal.
+    /// True if the file was closed without a removal.
     lost: bool,
-    /// All flags that were set since it was last reported: what the event of a port may report.
+    /// All flags that were set since the last report. The event of a port may report any of them.
     seen: c_short,
 }
 
@@ -58,7 +58,7 @@ impl Row {
         (found != 0).then_some(reported)
     }
 
-    /// A wait begins.
+    /// Begins a wait.
     fn settle(&mut self) {
         if self.interest != self.settled {
             self.settled = self.interest;
@@ -71,10 +71,10 @@ impl Row {
             return;
         }
         let answered = interest - (interest - self.interest);
-        // Also a side outside of the present interest.
+        // A side outside of the present interest is unmasked too.
         self.masked = self.masked - interest;
         self.is_over &= answered.is_empty();
-        // A lost one is watched again, and found lost again.
+        // A lost registration is watched again, and found lost again.
         self.armed |= !answered.is_empty();
     }
 
@@ -184,7 +184,7 @@ impl Run {
         }
     }
 
-    /// A step of the registration at `place`.
+    /// Makes a step of the registration at `place`.
     fn change(&mut self, place: u64, step: &Step) {
         let Some(key) = self.oracle.key_at(place) else {
             return;
@@ -205,7 +205,7 @@ impl Run {
                 self.fixture.remove_before_close(key);
                 self.oracle.rows.remove(&key);
                 if !lost {
-                    // Another file has the number at once.
+                    // Another file gets the number at once.
                     self.fixture.close(fd);
                     self.fixture.open(fd);
                     self.oracle.files.insert(fd, 0);
@@ -278,10 +278,11 @@ impl Run {
         reported.into_iter().map(|event| event.0).collect()
     }
 
-    /// Nothing starves, however small the buffer; and no entry stays that nothing watches.
+    /// Checks that no registration starves, however small the buffer, and that no entry without a
+    /// watch stays.
     fn settle(&mut self, room: usize) {
         let mut owed: Vec<_> = self.oracle.owed().into_keys().collect();
-        // What was lost, or is not true any more, may come before.
+        // Lost registrations, and reports that do not hold any more, may come first.
         for _ in 0..2 * FILES {
             let reported = self.wait(room);
             owed.retain(|key| !reported.contains(key));

@@ -1,4 +1,5 @@
-//! What only a port does: its errors of `port_getn`, and the ends of its associations.
+//! Tests of the behaviour that only a port has: its errors of `port_getn`, and the ends of its
+//! associations.
 
 use super::*;
 use Call::{Associate, Dissociate, Wait};
