@@ -7,6 +7,8 @@ mod offload;
 mod prefork;
 mod processes;
 mod proxy;
+#[cfg(target_os = "linux")]
+mod rooms;
 mod timeouts;
 mod tls;
 mod udp;

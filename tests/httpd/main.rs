@@ -23,6 +23,7 @@ mod log_pipes;
 mod memory_limit;
 mod metrics;
 mod permitted_pollers;
+mod proxy_protocol;
 mod quiet;
 mod refused_syscalls;
 mod request_bodies;

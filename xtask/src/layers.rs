@@ -32,6 +32,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
     ("evcore-sim", "evcore"),
+    ("evcore-recording", "crc32fast evcore memmap2 rustix thiserror"),
     // Not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
                       serde_json signal-hook tracing"),
@@ -43,6 +44,7 @@ const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
     ("evcore-async", "evcore-serve"),
     ("evcore-prefork", "evcore-handover"),
+    ("evcore-recording", "evcore-sim"),
 ];
 
 pub(crate) fn check(workspace: &Workspace) -> Result {

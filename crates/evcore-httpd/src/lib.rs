@@ -32,6 +32,7 @@
     reason = "only tests use the library: most of its `pub` items are for its other modules"
 )]
 
+mod accept_option;
 mod access_log;
 mod body;
 mod body_memory;
@@ -53,7 +54,9 @@ mod host;
 mod listeners;
 mod log;
 mod log_entry;
+mod measures;
 mod metrics;
+mod option_error;
 pub mod options;
 mod pid_file;
 mod pipe;

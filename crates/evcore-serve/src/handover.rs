@@ -365,11 +365,10 @@ impl Handover {
         };
         let room = departure.room();
         let mut leaving = Vec::new();
-        for (stream, value) in connections.iter_mut() {
+        for (token, (_, value)) in connections.iter_mut() {
             if leaving.len() == room {
                 break;
             }
-            let token = stream.token();
             leaving.extend(state(token, value).map(|state| (token, state)));
         }
         if leaving.len() == room && room > 0 {

@@ -5,7 +5,8 @@ use std::{fmt, os::fd::AsRawFd, time::Duration};
 use evcore_balancer::Load;
 use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
-use evcore_poller::{Interest, MAX_ID, Mode, Poller, Source, Target};
+use evcore_poller::{Interest, MAX_ID, Mode, Poller, Ready, Source, Target};
+use evcore_posted::Requests;
 use evcore_token::Token;
 
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
     instruments::Instruments,
     phase::Phase,
     record::Record,
-    remote::Remote,
     shutdown_times::ShutdownTimes,
     slots::{Kind, Slots},
     stats::Stats,
@@ -62,8 +62,12 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
     pub(crate) shutdown: ShutdownTimes,
-    pub(crate) remote: Remote,
+    /// The requests of other threads, which handles make.
+    pub(crate) requests: Requests<Ready>,
 
+    /// The loop has no instruments and no ticker, and does not shut down. Each turn looks at this, and
+    /// at none of the three.
+    pub(crate) is_plain: bool,
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
     pub(crate) budgets: Budgets,
@@ -121,8 +125,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// one. Not inlined, so that the part in the caller's loop stays short.
     #[inline(never)]
     fn find_step(&mut self) -> bool {
-        // Most turns have nothing but events. A watchdog withholds those that are left.
-        if self.phase == Phase::Events && !self.is_watched() && !self.has_later_work() {
+        // Most turns have nothing but events.
+        if self.phase == Phase::Events && self.is_plain && !self.has_later_work() {
             self.phase = Phase::Over;
             return false;
         }
@@ -308,7 +312,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Returns a handle to this loop, for other threads and signal handlers.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(self.poller.waker(), self.remote.requests())
+        Handle::new(self.poller.waker(), self.requests.requester())
     }
 
     /// The loop's clock, which shows the time of this turn. [`Clock::instant`] returns it as an
@@ -330,6 +334,7 @@ impl<L: Acceptor> EventLoop<L> {
             listening: self.accepting.is_listening(),
             last_exhausted: self.accepting.last_exhausted(),
             shutting_down: self.is_shutting_down(),
+            shut_down: self.is_shut_down(),
             slow_turns: self.instruments.slow_turns(),
             ..self.stats
         }

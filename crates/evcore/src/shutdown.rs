@@ -59,12 +59,12 @@ impl<L: Acceptor> EventLoop<L> {
             let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
-            self.remote.announce_shutdown();
             // Only once, because it ends the plan. A worker calls this in each turn of a stop. If
             // the poller refuses, its later events of the listeners are dropped.
             let _ = self.listeners().close();
         }
         self.shutdown.limit(over_ns);
+        self.is_plain = false;
     }
 
     #[inline]
@@ -72,19 +72,22 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.has_begun()
     }
 
-    /// Returns whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is
-    /// left to do. False before a shutdown has begun. Call it between turns. [`wait`](Self::wait)
-    /// returns the opposite.
-    ///
-    /// Nothing is left if no descriptor is watched, nothing is posted or otherwise carried over, and
-    /// no timer is armed except [background](crate::TimersMut::set_background) ones.
-    ///
-    /// Connections still open at the deadline get no further steps; drop them.
-    ///
-    /// O(1), plus a look at each background token once no descriptor is watched.
-    #[must_use]
+    /// Returns whether the loop shuts down and has steps for that: the announcement, or evictions.
     #[inline]
-    pub fn is_shut_down(&self) -> bool {
+    pub(crate) fn shutdown_has_steps(&self) -> bool {
+        self.is_shutting_down() && self.has_steps_of_shutdown()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has_steps_of_shutdown(&self) -> bool {
+        !self.shutdown.is_announced() || self.has_idle_of_shutdown()
+    }
+
+    /// Returns whether the shutdown is complete. O(1), plus a look at each background token once no
+    /// connection is watched.
+    #[inline]
+    pub(crate) fn is_shut_down(&self) -> bool {
         self.is_shutting_down() && self.is_over()
     }
 
@@ -106,7 +109,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     fn has_nothing_left(&self) -> bool {
         // The step that announces the shutdown does not keep an otherwise finished loop alive.
-        let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();
+        let has_work = self.has_work() || self.has_idle_of_shutdown();
         self.slots.connections() == 0 && !has_work && self.only_background_timers_are_left()
     }
 
