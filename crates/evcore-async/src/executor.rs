@@ -160,7 +160,7 @@ impl Executor {
         let limit = self.shared.tasks_max.replace(0);
         for (token, mut body) in self.shared.take_tasks() {
             body.future.as_mut().abort();
-            self.shared.keep_body(token, body, true);
+            self.shared.finish_task(token, body);
         }
         self.shared.tasks_max.set(limit);
     }

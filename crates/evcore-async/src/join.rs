@@ -145,7 +145,7 @@ impl Shared {
         });
         if let Some(Some(mut body)) = body {
             body.future.as_mut().abort();
-            self.keep_body(token, body, true);
+            self.finish_task(token, body);
         }
     }
 }

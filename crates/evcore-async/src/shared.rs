@@ -169,36 +169,41 @@ impl Shared {
 
     /// Polls a task, unless it has ended. The loop is lent.
     fn poll_task(&self, token: Token) {
-        let body = self.with_slot(token, |slot| match slot {
+        let take = |slot: &mut Slot| match slot {
             Slot::Task(task) if !task.is_done => task.body.take(),
             _ => None,
+        };
+        let Some(mut body) = self.with_slot(token, take).flatten() else {
+            return;
+        };
+        self.begin_poll();
+        if body.poll(self.resumes_panics.get()) {
+            return self.finish_task(token, body);
+        }
+        let mut body = Some(body);
+        self.with_slot(token, |slot| match slot {
+            Slot::Task(task) if !task.is_aborted => task.body = body.take(),
+            _ => {}
         });
-        if let Some(Some(mut body)) = body {
-            self.begin_poll();
-            let is_done = body.poll(self.resumes_panics.get());
-            self.keep_body(token, body, is_done);
+        // It was aborted meanwhile.
+        if let Some(mut body) = body {
+            body.future.as_mut().abort();
+            self.finish_task(token, body);
         }
     }
 
-    /// Puts the body of a task back after a poll or an abort.
-    pub(crate) fn keep_body(&self, token: Token, mut body: Body, mut is_done: bool) {
-        let aborts = |slot: &mut Slot| matches!(slot, Slot::Task(task) if task.is_aborted);
-        if !is_done && self.with_slot(token, aborts) != Some(false) {
-            body.future.as_mut().abort();
-            is_done = true;
-        }
+    /// Keeps the output of a task for its handle, and wakes what waits for it.
+    pub(crate) fn finish_task(&self, token: Token, body: Body) {
         let mut body = Some(body);
         let joiner = self.with_slot(token, |slot| match slot {
-            Slot::Task(task) if !is_done || task.is_joined => {
-                task.is_done = is_done;
+            Slot::Task(task) if task.is_joined => {
+                task.is_done = true;
                 task.body = body.take();
-                if is_done { task.joiner.take() } else { None }
+                task.joiner.take()
             }
             _ => None,
         });
-        if let Some(Some(joiner)) = joiner {
-            joiner.wake();
-        }
+        joiner.flatten().into_iter().for_each(Waker::wake);
         if let Some(body) = body {
             self.end_task(token, body);
         }

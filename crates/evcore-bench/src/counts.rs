@@ -6,7 +6,7 @@ use std::{fs, mem};
 use crate::Result;
 use crate::report::Report;
 use crate::run::{Run, root};
-use crate::{pollers, timers};
+use crate::{futures, pollers, timers};
 
 /// The file of limits, from the root.
 const LIMITS: &str = "crates/evcore-bench/counts.txt";
@@ -85,6 +85,7 @@ fn counted(run: &Run, cells: &[String]) -> Report {
     pollers::measure_turn(run, &mut report);
     timers::count_instructions(run, &mut report);
     timers::count_few(run, &mut report);
+    futures::count_instructions(run, &mut report);
     report
 }
 

@@ -6,6 +6,7 @@ mod clock;
 mod counts;
 mod cpus;
 mod foreign;
+mod futures;
 /// The example `client`.
 #[path = "../../evcore/examples/client/load.rs"]
 mod load;
@@ -74,6 +75,7 @@ fn run() -> Result {
     match words[..] {
         ["count", "timers", ref words @ ..] if timers::count(words) => Ok(()),
         ["count", "turns", ref words @ ..] if timers::count_turns(words) => Ok(()),
+        ["count", "futures", ref words @ ..] if futures::count(words) => Ok(()),
         ["count", "pollers", ref words @ ..] if pollers::count(words) => Ok(()),
         ["counts"] => counts::check(&run, update),
         ["run", ref names @ ..] => parts(&mut run, names, missing, &docs),
@@ -105,6 +107,7 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "turn" => pollers::measure_turn,
         "pollers" => pollers::measure,
         "timers" => timers::measure,
+        "futures" => futures::count_instructions,
         "clock" => clock::measure,
         "memory" => memory::measure,
         "storm" => storm::measure,
