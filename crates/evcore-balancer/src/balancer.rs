@@ -97,7 +97,7 @@ impl Balancer {
                 let plan = mutex.plan(now, try_lock, sync);
                 (plan, plan.stands)
             }
-            PolicyState::Exclusive(exclusive) => (exclusive.plan(now), true),
+            PolicyState::Exclusive(exclusive) => (exclusive.plan(now, sync), true),
             PolicyState::LeastLoaded(least_loaded) => {
                 let plan = least_loaded.plan(now, try_lock, sync);
                 (plan, least_loaded.is_settled(now, &plan))

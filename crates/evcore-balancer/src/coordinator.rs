@@ -51,6 +51,8 @@ pub struct Coordinator {
     exclusive: bool,
     // Invariant: only from a plan to the end of that turn's accepts.
     holds_lock: bool,
+    /// The group sees this worker at rest, unless another one has roused it.
+    rests: bool,
     /// All that the next plan has to take in, except the load and the time.
     reports: Reports,
     /// Connections accepted since the last plan.
@@ -107,6 +109,7 @@ impl Coordinator {
             in_group,
             exclusive: false,
             holds_lock: false,
+            rests: false,
             reports,
             accepted: 0,
             planned_active: 0,
@@ -173,6 +176,7 @@ impl Coordinator {
         let inputs = Inputs {
             load,
             accepted: mem::take(&mut self.accepted),
+            reported: reports.has(Reports::LISTENER_EVENT),
             may_have_left_clients: reports.has(Reports::LEFT_CLIENTS),
             notified: reports.has(Reports::ANSWERED) || self.is_notified(),
             exclusive: self.exclusive,
@@ -181,6 +185,9 @@ impl Coordinator {
             ..Inputs::at(Duration::from_millis(now_ms))
         };
         let member = self.member.as_deref();
+        if let Some(member) = self.group().filter(|_| inputs.accepted > 0) {
+            member.add_clients(inputs.accepted);
+        }
         let plan = self.balancer.plan(
             &inputs,
             || member.is_some_and(|member| member.try_lock()),
@@ -194,10 +201,17 @@ impl Coordinator {
     /// notified another worker.
     #[inline]
     #[allow(clippy::must_use_candidate, reason = "only statistics need the answer")]
-    pub fn publish(&self, plan: &Plan) -> bool {
+    pub fn publish(&mut self, plan: &Plan) -> bool {
+        let has_changed = mem::replace(&mut self.rests, plan.rests) != plan.rests;
         let Some(member) = self.group() else {
             return false;
         };
+        if has_changed {
+            member.set_resting(plan.rests);
+        }
+        if plan.rouses {
+            member.rouse();
+        }
         if plan.leadership == Leadership::Acquire {
             member.lead();
         }

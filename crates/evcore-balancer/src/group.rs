@@ -29,7 +29,7 @@ use crate::{
     accept_mutex::{AcceptMutex, MutexHandle},
     group_member::GroupMember,
     inputs::{GroupView, Leader, Load, Peer},
-    member_words::{MemberWords, replace},
+    member_words::{AWAKE, MemberWords, RESTS, ROUSED, replace},
     notify::{Notifier, Notify},
     notify_fd::NotifyFd,
     policy::Policy,
@@ -283,6 +283,23 @@ impl<N: Notify> GroupMember for Member<N> {
         words.late.store(u32::from(late), Ordering::Relaxed);
     }
 
+    fn add_clients(&self, accepted: u32) {
+        let clients = &self.shared().words(self.id()).clients;
+        // Only this worker writes the word.
+        let sum = clients.load(Ordering::Relaxed).wrapping_add(accepted);
+        clients.store(sum, Ordering::Relaxed);
+    }
+
+    fn set_resting(&self, rests: bool) {
+        let word = if rests { RESTS } else { AWAKE };
+        let words = self.shared().words(self.id());
+        words.rest.store(word, Ordering::Relaxed);
+    }
+
+    fn rouse(&self) {
+        self.shared().rouse(self.id());
+    }
+
     fn lead(&self) {
         self.shared().lead(self.id());
     }
@@ -321,6 +338,7 @@ impl<N: Notify> Shared<N> {
         self.step_down(me);
         words.load.store(0, Ordering::Relaxed);
         words.late.store(0, Ordering::Relaxed);
+        words.rest.store(AWAKE, Ordering::Relaxed);
         if let Some(notifier) = self.notifiers.get(me.slot()) {
             notifier.clear();
         }
@@ -340,6 +358,7 @@ impl<N: Notify> Shared<N> {
         let words = self.words(id);
         self.step_down(id);
         words.load.store(0, Ordering::Relaxed);
+        words.rest.store(AWAKE, Ordering::Relaxed);
         let notified = words.answer();
         let was_member = replace(&words.joined, 1, 0, Ordering::Relaxed);
         // As in `sync`: the caller looks for a member to notify, and one that has just got room looks
@@ -378,6 +397,25 @@ impl<N: Notify> Shared<N> {
             notified,
             alone: !self.others(me).any(|id| self.has_joined(id)),
             outpaced: is_late && on_time != [None; 2],
+            clients: self.clients(),
+            others_rest: self.others(me).any(|id| self.rest(id) == RESTS),
+            roused: self.rest(me) == ROUSED,
+        }
+    }
+
+    /// The sum of the clients that the members have accepted.
+    fn clients(&self) -> u32 {
+        let clients = |words: &MemberWords| words.clients.load(Ordering::Relaxed);
+        self.members.iter().map(clients).fold(0, u32::wrapping_add)
+    }
+
+    fn rest(&self, id: WorkerId) -> u32 {
+        self.words(id).rest.load(Ordering::Relaxed)
+    }
+
+    fn rouse(&self, me: WorkerId) {
+        for id in self.others(me).filter(|id| self.words(*id).rouse()) {
+            self.notifiers[id.slot()].notify();
         }
     }
 

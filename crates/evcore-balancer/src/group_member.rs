@@ -78,6 +78,21 @@ pub trait GroupMember: fmt::Debug + Send {
         let _ = late;
     }
 
+    /// Publishes that this worker has accepted clients since the last call. It is called before
+    /// [`sync`](Self::sync), which returns the sum over all members.
+    fn add_clients(&self, accepted: u32) {
+        let _ = accepted;
+    }
+
+    /// Publishes whether this worker [rests](crate::Plan::rests).
+    fn set_resting(&self, rests: bool) {
+        let _ = rests;
+    }
+
+    /// Wakes the other members that rest, so that they plan, and see that they are
+    /// [roused](GroupView::roused).
+    fn rouse(&self) {}
+
     /// Makes this worker the leader, also if another member leads now.
     ///
     /// Its listeners must be registered, and stay so until another member leads.

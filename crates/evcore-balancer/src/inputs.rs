@@ -24,6 +24,8 @@ pub struct Inputs {
     pub load: Load,
     /// Number of connections that this worker has accepted since its last plan.
     pub accepted: u32,
+    /// The poller has reported a listener since the last plan.
+    pub reported: bool,
     /// This worker stopped accepting before the backlog was empty, so clients may wait there.
     pub may_have_left_clients: bool,
     /// Another worker has notified this one since its last sync. A notification that arrives after
@@ -46,6 +48,11 @@ impl Inputs {
             now,
             ..Self::default()
         }
+    }
+
+    /// Returns whether this worker has met a client since its last plan.
+    pub(crate) fn has_met_clients(&self) -> bool {
+        self.reported || self.accepted > 0 || self.may_have_left_clients
     }
 }
 
@@ -117,6 +124,12 @@ pub struct GroupView {
     pub alone: bool,
     /// This worker is [late](crate::GroupMember::set_late), and another one that has room is not.
     pub outpaced: bool,
+    /// Number of clients that the members of the group have accepted, this one included. It wraps.
+    pub clients: u32,
+    /// Another member [rests](crate::Plan::rests).
+    pub others_rest: bool,
+    /// Another member has [roused](crate::GroupMember::rouse) this one, which rests.
+    pub roused: bool,
 }
 
 impl GroupView {
@@ -130,6 +143,9 @@ impl GroupView {
             notified: false,
             alone: true,
             outpaced: false,
+            clients: 0,
+            others_rest: false,
+            roused: false,
         }
     }
 

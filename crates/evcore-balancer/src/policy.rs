@@ -7,6 +7,8 @@ pub(crate) mod exclusive;
 pub(crate) mod least_loaded;
 #[path = "policy/lock.rs"]
 pub(crate) mod lock;
+#[path = "policy/quiet.rs"]
+pub(crate) mod quiet;
 #[path = "policy/slack.rs"]
 pub(crate) mod slack;
 
@@ -147,20 +149,20 @@ impl Policy {
     }
 
     /// Returns whether workers under this policy sync with their group.
-    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group, and [`Mutex`](Policy::Mutex) spreads
-    /// connections evenly only with one.
+    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group. With one, [`Mutex`](Policy::Mutex) spreads
+    /// connections evenly, and workers under [`Exclusive`](Policy::Exclusive) rest.
     ///
     /// ```
     /// use evcore_balancer::Policy;
     ///
-    /// assert!(Policy::mutex().uses_group() && Policy::least_loaded().uses_group());
-    /// assert!(!Policy::exclusive().uses_group());
+    /// assert!(Policy::exclusive().uses_group() && Policy::least_loaded().uses_group());
+    /// assert!(!Policy::Off.uses_group());
     /// ```
     #[must_use]
     pub const fn uses_group(self) -> bool {
         match self {
-            Self::Mutex { .. } | Self::LeastLoaded { .. } => true,
-            Self::Off | Self::Exclusive { .. } => false,
+            Self::Mutex { .. } | Self::LeastLoaded { .. } | Self::Exclusive { .. } => true,
+            Self::Off => false,
         }
     }
 

@@ -155,6 +155,20 @@ impl GroupMember for SimMember {
         self.role().set_late(late);
     }
 
+    fn add_clients(&self, accepted: u32) {
+        self.role().add_clients(accepted);
+    }
+
+    fn set_resting(&self, rests: bool) {
+        self.note(TraceKind::Rest, u64::from(rests));
+        self.role().set_resting(rests);
+    }
+
+    fn rouse(&self) {
+        self.role().rouse();
+        self.state().wake_notified(self.group.index);
+    }
+
     fn lead(&self) {
         self.note(TraceKind::Lead, self.slot());
         self.role().lead();

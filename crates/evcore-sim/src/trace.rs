@@ -44,6 +44,7 @@ pub(crate) enum TraceKind {
     Job,
     SendTo,
     ReceiveFrom,
+    Rest,
 }
 
 impl Trace {

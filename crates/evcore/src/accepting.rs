@@ -52,7 +52,10 @@ impl<L: Acceptor> Accepting<L> {
         member: Option<Box<dyn GroupMember>>,
         poller: &mut Poller,
     ) -> Result<Self> {
-        let exclusive = poller.backend().capabilities().exclusive;
+        let can = poller.backend().capabilities();
+        // A leader that yields needs both. Edges by masking report one client only: the kernel would
+        // wake this worker for the next one too, and no other.
+        let exclusive = can.exclusive && can.edge;
         let coordinator = Coordinator::new(policy, member)
             .map_err(|policy| Error::NoGroup { policy })?
             .exclusive(exclusive);

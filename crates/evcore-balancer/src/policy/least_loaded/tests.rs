@@ -56,10 +56,8 @@ fn view(leader: Leader, least: u32) -> GroupView {
             id: other(),
             active: least,
         }),
-        pending: None,
-        notified: false,
         alone: false,
-        outpaced: false,
+        ..GroupView::alone()
     }
 }
 
@@ -68,10 +66,8 @@ fn none_left(leader: Leader) -> GroupView {
     GroupView {
         leader,
         least_loaded: None,
-        pending: None,
-        notified: false,
         alone: false,
-        outpaced: false,
+        ..GroupView::alone()
     }
 }
 
