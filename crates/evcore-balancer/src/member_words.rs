@@ -41,7 +41,10 @@ impl MemberWords {
     pub(crate) fn rouse(&self) -> bool {
         let order = std::sync::atomic::Ordering::Relaxed;
         self.rest.load(order) == RESTS
-            && self.rest.compare_exchange(RESTS, ROUSED, order, order).is_ok()
+            && self
+                .rest
+                .compare_exchange(RESTS, ROUSED, order, order)
+                .is_ok()
     }
 
     /// The number of the member's connections, and whether it has an unanswered notification; `None`

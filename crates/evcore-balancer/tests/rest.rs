@@ -27,7 +27,11 @@ fn a_group_without_clients_does_not_wake_up() {
             let mut server = resting(policy, workers, 0);
             let before = server.timeouts + server.wakes;
             server.pass(1_000 * SECOND);
-            assert_eq!(server.timeouts + server.wakes, before, "{workers} {policy:?}");
+            assert_eq!(
+                server.timeouts + server.wakes,
+                before,
+                "{workers} {policy:?}"
+            );
         }
     }
 }
@@ -71,7 +75,10 @@ fn rare_clients_cost_hardly_more_wakes_than_timeouts_would() {
                 let [wakes, without] =
                     [false, true].map(|never| wakes_for_a_client(policy, workers, every_ms, never));
                 println!("| {policy:?} | {workers} | {every_ms} ms | {wakes:.2} | {without:.2} |");
-                assert!(wakes <= 1.15 * without, "{workers}, every {every_ms} ms: {wakes}");
+                assert!(
+                    wakes <= 1.15 * without,
+                    "{workers}, every {every_ms} ms: {wakes}"
+                );
             }
         }
     }

@@ -58,7 +58,9 @@ impl Exclusive {
             self.registration = None;
             return Plan {
                 // This worker does not look for the clients that it was notified of.
-                notify: view.least_loaded_id().filter(|_| now.notified || view.notified),
+                notify: view
+                    .least_loaded_id()
+                    .filter(|_| now.notified || view.notified),
                 ..Plan::away(None)
             };
         }

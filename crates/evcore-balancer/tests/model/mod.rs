@@ -181,7 +181,8 @@ impl Server {
     fn accept(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         let here = worker.registered && worker.reported;
-        if matches!(worker.phase, Phase::Waking { .. }) && self.backlog == 0 && !worker.is_notified {
+        if matches!(worker.phase, Phase::Waking { .. }) && self.backlog == 0 && !worker.is_notified
+        {
             // Another worker was faster, and the kernel lets this one sleep on.
             worker.reported = false;
             let until = worker.wait_until;
@@ -213,7 +214,9 @@ impl Server {
             capacity: 100_000,
         };
         let accepted = std::mem::take(&mut worker.accepted);
-        worker.member.add_clients(accepted + u32::from(self.never_rests));
+        worker
+            .member
+            .add_clients(accepted + u32::from(self.never_rests));
         let inputs = Inputs {
             load,
             accepted,
