@@ -612,7 +612,10 @@ fn a_client_of_another_worker_puts_off_the_rest() {
         worker.plan(&at(now_ms, 0), no_lock, view).rests
     };
     assert_eq!([0, 500, 1_000, 1_500].map(|ms| see(ms, 7)), [false; 4]);
-    assert_eq!([2_000, 2_500, 3_000, 3_500].map(|ms| see(ms, 8)), [false; 4]);
+    assert_eq!(
+        [2_000, 2_500, 3_000, 3_500].map(|ms| see(ms, 8)),
+        [false; 4]
+    );
     assert!(see(4_000, 8));
 }
 
