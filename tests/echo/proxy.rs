@@ -66,6 +66,26 @@ fn the_proxy_returns_16_mb_to_a_client_that_reads_late() {
 }
 
 #[test]
+fn the_proxy_begins_a_connection_with_the_address_of_its_client() {
+    let (upstream, proxy) = with_upstream(&["--send-proxy"]);
+    let client = connect(proxy.address());
+    let at_server = accept(&upstream);
+    let mut header = [0; 28];
+    (&at_server).read_exact(&mut header).expect("a header");
+    let (from, to) = (client.local_addr().unwrap(), proxy.address());
+    let ports = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
+    let signature = b"\r\n\r\n\0\r\nQUIT\n".as_slice(); // as the specification has it
+    let version_2_over_tcp = [0x21, 0x11, 0, 12].as_slice();
+    let addresses = [127, 0, 0, 1, 127, 0, 0, 1].as_slice();
+    assert_eq!(
+        header.as_slice(),
+        [signature, version_2_over_tcp, addresses, &ports].concat()
+    );
+    pass(&client, &at_server);
+    pass(&at_server, &client);
+}
+
+#[test]
 fn more_sessions_are_served_than_a_loop_has_connections_by_default() {
     let (sessions, limit) = (600, getrlimit(Resource::Nofile));
     let raised = setrlimit(

@@ -112,6 +112,8 @@ mod tests {
 
         fn stop(&self, _: Stop) {}
 
+        fn replace(&self) {}
+
         fn kill(&self) {}
 
         fn reopen(&self) {}

@@ -199,6 +199,11 @@ impl Lifecycle {
         }
     }
 
+    /// Returns whether a generation takes clients in.
+    pub(crate) fn serves(&self) -> bool {
+        self.serving().next().is_some()
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }

@@ -1,6 +1,6 @@
 //! The liveness pipe between a worker process and its master: a socket pair, one end for each.
 //!
-//! The worker reports over it that it serves. When the master is gone, however it ended, the kernel
+//! The worker reports over it that it serves, and the master that the worker has a successor. When the master is gone, however it ended, the kernel
 //! closes the master's end and sends SIGIO to the worker, which has requested that signal. This
 //! works on every Unix, also for a worker that has changed its user, and needs nothing from the
 //! worker's event loop.
@@ -19,7 +19,7 @@ use std::{
         fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd},
         unix::net::UnixStream,
     },
-    sync::atomic::{AtomicI32, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, Ordering},
 };
 
 use rustix::{
@@ -37,6 +37,9 @@ use crate::{
 /// The worker's end in this process, or `NO_FD`.
 // Invariant: once set, a socket that is never closed.
 static CHILD_END: AtomicI32 = AtomicI32::new(NO_FD);
+
+/// The master has reported that this worker has a successor.
+static HAS_SUCCESSOR: AtomicBool = AtomicBool::new(false);
 
 /// A new pipe.
 pub(crate) fn liveness_pipe() -> Result<(ParentEnd, ChildEnd)> {
@@ -88,6 +91,12 @@ impl ParentEnd {
             Ok(_) => Report::Ready,
             Err(_) => Report::Nothing,
         }
+    }
+
+    /// Reports to the worker that another one serves in its place. There is room for the byte; if the
+    /// kernel has no memory for it, the worker ends as if it had no successor.
+    pub(crate) fn report_successor(&self) {
+        let _ = send(&self.0, b"!", WITHOUT_SIGPIPE);
     }
 }
 
@@ -142,13 +151,28 @@ fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
     false
 }
 
+/// Takes the report of the master, if there is one: otherwise it would hide the end behind it.
 fn look(end: BorrowedFd<'_>) -> Look {
-    match recv(end, &mut [0; 1], RecvFlags::PEEK) {
-        // With an error: it ended before it had read a report.
-        Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Look::Gone,
-        Ok(_) | Err(Errno::AGAIN) => Look::Held,
-        Err(_) => Look::Unknown,
+    loop {
+        return match recv(end, &mut [0; 1], RecvFlags::empty()) {
+            // With an error: it ended before it had read a report.
+            Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Look::Gone,
+            Ok(_) => {
+                HAS_SUCCESSOR.store(true, Ordering::Release);
+                continue;
+            }
+            Err(Errno::AGAIN) => Look::Held,
+            Err(_) => Look::Unknown,
+        };
     }
+}
+
+/// Returns whether the master has reported a successor of this worker.
+pub(crate) fn has_successor() -> bool {
+    if let Some(end) = child_end() {
+        look(end);
+    }
+    HAS_SUCCESSOR.load(Ordering::Acquire)
 }
 
 /// Reports to the master that this worker serves.
@@ -220,6 +244,17 @@ mod tests {
             drop(parent);
             assert_eq!(look(child.0.as_fd()), Look::Gone);
         }
+    }
+
+    #[test]
+    fn a_report_of_a_successor_hides_no_end() {
+        let (parent, child) = liveness_pipe().unwrap();
+        parent.report_successor();
+        assert_eq!(look(child.0.as_fd()), Look::Held);
+        assert!(HAS_SUCCESSOR.load(Ordering::Acquire));
+        parent.report_successor();
+        drop(parent);
+        assert_eq!(look(child.0.as_fd()), Look::Gone);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
-    upgrade::{Binary, Upgrade},
+    upgrade::{self, Binary, Upgrade},
 };
 
 /// Performs what the [`Lifecycle`] decides, for either kind of worker.
@@ -69,10 +69,7 @@ impl<'a, S: Spawn> Master<'a, S> {
                     Ok(Spawned::Forked(forked)) => self.become_worker(slot, forked),
                     Err(error) => self.start_failed(slot, error)?,
                 },
-                Action::Stop(row, stop) => {
-                    let children = self.children.in_row(row);
-                    children.for_each(|(_, child)| child.stop(stop));
-                }
+                Action::Stop(row, stop) => self.stop(row, stop),
                 Action::Kill(row) => {
                     let children = self.children.in_row(row);
                     children.for_each(|(_, child)| child.kill());
@@ -165,6 +162,19 @@ impl<'a, S: Spawn> Master<'a, S> {
             cause,
             stop,
         });
+    }
+
+    fn stop(&mut self, row: usize, stop: Stop) {
+        let others_serve = self.lifecycle.serves()
+            || self.binary.as_ref().is_some_and(Binary::has_newer)
+            || upgrade::parent_binary_alive();
+        for (_, child) in self.children.in_row(row) {
+            if others_serve {
+                // First: a worker looks when it has got the stop.
+                child.replace();
+            }
+            child.stop(stop);
+        }
     }
 
     fn report_stuck(&mut self, row: usize) {

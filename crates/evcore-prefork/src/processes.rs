@@ -144,6 +144,12 @@ impl Child for Process {
         });
     }
 
+    fn replace(&self) {
+        if let Some(pipe) = &self.pipe {
+            pipe.report_successor();
+        }
+    }
+
     fn kill(&self) {
         self.signal(Signal::KILL);
     }

@@ -41,6 +41,9 @@ pub(crate) trait Child {
 
     fn stop(&self, stop: Stop);
 
+    /// Reports to it that another worker serves in its place from now on. A stop follows.
+    fn replace(&self);
+
     /// Ends it at once. A thread gets a fast stop instead.
     fn kill(&self);
 

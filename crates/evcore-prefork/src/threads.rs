@@ -116,6 +116,9 @@ impl Child for Thread {
         self.channel.stop(stop.severity());
     }
 
+    /// Worker threads have no use for it: they share all descriptors.
+    fn replace(&self) {}
+
     fn kill(&self) {
         self.channel.stop(Stop::Fast.severity());
     }

@@ -223,6 +223,11 @@ impl Binary {
         }
     }
 
+    /// Returns whether the new binary runs.
+    pub(crate) fn has_newer(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Returns whether the new binary has just ended.
     pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&Upgrade)) -> bool {
         let ended = self.child.as_mut().map(Child::try_wait);

@@ -169,6 +169,20 @@ impl Worker {
         })
     }
 
+    /// Returns whether another worker serves in place of this one: after a reload, and if a new binary
+    /// serves, or the older one that started this binary. It gets the connections that this worker sends
+    /// to [`Mailboxes::to_successor`].
+    ///
+    /// False before a [stop](Self::stop) by the master, without a master, and if the workers are threads.
+    /// Costs a system call.
+    #[must_use]
+    pub fn has_successor(&self) -> bool {
+        match self.link {
+            MasterLink::Process => liveness_pipe::has_successor(),
+            MasterLink::Solo | MasterLink::Thread(_) => false,
+        }
+    }
+
     /// Time that the worker may still take to stop; `None` if no stop was requested.
     ///
     /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. It does not count

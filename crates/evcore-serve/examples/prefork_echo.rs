@@ -2,20 +2,24 @@
 //!
 //!     cargo run --release --example prefork_echo -- 127.0.0.1:7007
 //!
-//! `kill -HUP` replaces the workers. `kill -QUIT` stops them when their clients have gone, or after
+//! `kill -HUP` replaces the workers, and the new ones take over the clients. `kill -QUIT` stops them when their clients have gone, or after
 //! 30 seconds. Ctrl-C and `kill` stop them at once. The signals are for the first process.
 use evcore::{Connections, EdgeStream, EventLoop, Step, Timer};
 use evcore_serve::{Server, Worker};
-use std::{env, error::Error, io, io::ErrorKind, time::Duration};
+use std::{env, error::Error, io, io::ErrorKind, mem, time::Duration};
 
 const IDLE: Timer = Timer::new(0); // each connection has the timers 0 and 1, for any purpose
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60); // then a client that is silent is closed
+
+/// The version of what a worker gives to its successor with a client: the bytes to send back.
+const STATE_VERSION: u32 = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::new(4).bind(env::args().nth(1).ok_or("listen where?")?)?;
     for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
     }
+    let server = server.handover(STATE_VERSION);
     let server = server.on_event(|event| eprintln!("{event}"));
     let outcome = match env::args().nth(2).as_deref() {
         Some("--threads") => server.run_threads(work)?,
@@ -29,8 +33,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn work(mut worker: Worker) -> evcore::Result<()> {
     let mut clients = Connections::new();
     while worker.next_turn()? {
-        while let Some(step) = worker.ev.next_step() {
+        while let Some(step) = worker.next_step() {
             handle(step, &mut worker.ev, &mut clients);
+        }
+        worker.hand_over(&mut clients, |_, rest| Some(mem::take(rest))); // if it is replaced
+        while let Some(client) = worker.next_arrival() {
+            let token = clients.insert(client.stream, client.state);
+            worker.ev.arm(token, IDLE, IDLE_TIMEOUT);
         }
     }
     Ok(())

@@ -3,10 +3,12 @@
 //!     cargo run --release --example proxy -- --listen 127.0.0.1:7007 --to 127.0.0.1:80
 //!
 //! While one side does not read, the other is not read from. The end of one is passed on to the other.
-//! QUIT stops it gracefully. More options: `--workers N`, `--connect-timeout S`, `--idle-timeout S`.
+//! QUIT stops it gracefully. More options: `--workers N`, `--connect-timeout S`, `--idle-timeout S`;
+//! `--send-proxy` begins each connection with the client's address (the PROXY protocol, version 2).
 use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Step, Stream};
 use evcore::{Ready, Timer, Token, net::SplicePipe};
 use evcore_serve::{Server, Worker};
+use proxy_header::{ProxiedAddress, ProxyHeader};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
 /// The timer of a session, at its client's token: first for connecting, then for being idle.
@@ -16,6 +18,7 @@ const TIMEOUT: Timer = Timer::new(0);
 #[derive(Default)]
 struct Side {
     ends: Option<[Token; 2]>, // the client and the upstream of this session
+    header: Vec<u8>,          // is sent to the other before what is in the pipe
     pipe: SplicePipe,
     is_connected: bool,
     has_ended: bool,
@@ -29,6 +32,9 @@ fn forward(
     (to, other): &mut End<'_>,
     ev: &mut EventLoop,
 ) -> io::Result<()> {
+    while !side.header.is_empty() {
+        side.header.drain(..to.send(ev, &side.header)?);
+    }
     while !side.has_ended {
         while !side.pipe.is_empty() {
             to.write_with(ev, |to| side.pipe.drain_to(to))?;
@@ -41,10 +47,24 @@ fn forward(
     Ok(())
 }
 
+/// The header of the PROXY protocol for a client.
+fn header(new: &Accepted) -> io::Result<Vec<u8>> {
+    let header = match (new.peer.tcp(), new.stream.local_addr()?.tcp()) {
+        (Some(client), Some(local)) => {
+            ProxyHeader::with_address(ProxiedAddress::stream(client, local))
+        }
+        _ => ProxyHeader::with_local(), // a Unix socket
+    };
+    let mut bytes = Vec::new();
+    header.encode_v2(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes)
+}
+
 struct Proxy {
     to: Address,
     connect_timeout: Duration,
     idle_timeout: Duration,
+    sends_header: bool,
     sides: Connections<Side>,
 }
 
@@ -77,7 +97,16 @@ impl Proxy {
 
     fn open(&mut self, new: Accepted, ev: &mut EventLoop) -> io::Result<()> {
         let upstream = Stream::connect(&self.to)?;
-        let client = self.sides.add(ev, new.stream, Side::default())?;
+        let header = if self.sends_header {
+            header(&new)?
+        } else {
+            Vec::new()
+        };
+        let side = Side {
+            header,
+            ..Side::default()
+        };
+        let client = self.sides.add(ev, new.stream, side)?;
         let upstream = self.sides.add(ev, upstream, Side::default());
         let upstream = upstream.inspect_err(|_| _ = self.sides.close(ev, client))?;
         for end in [client, upstream] {
@@ -116,6 +145,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         to: value("--to").ok_or("--to ADDRESS")?.parse()?,
         connect_timeout: Duration::from_secs_f64(seconds("--connect-timeout", 5.0)?),
         idle_timeout: Duration::from_secs_f64(seconds("--idle-timeout", 60.0)?),
+        sends_header: env::args().any(|arg| arg == "--send-proxy"),
         sides: Connections::new(),
     };
     let server = Server::new(value("--workers").map_or(Ok(1), |text| text.parse())?);

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use evcore::ListenerError;
+use evcore::net::Address;
 use evcore_prefork::{self as prefork, Reload, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
 
 /// The hook of [`Server::on_event`](crate::Server::on_event).
@@ -29,8 +30,16 @@ pub enum Event<'a> {
     Upgrade(&'a Upgrade),
     /// In the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
+    /// In the worker: a connection of a load balancer, from this address, was closed, because it did not
+    /// begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). This is the reason.
+    /// A connection that ended without a byte is not reported: load balancers make such ones to see
+    /// whether the server is there.
+    NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
+    /// In the worker: connections could not be handed over, or not received, for this reason. They are
+    /// served where they were.
+    Handover(WorkerIndex, String),
     /// In the worker: it ends, because its loop could not be built, or because its function has
     /// returned an error before the first turn. This is the text of the error.
     CannotStart(WorkerIndex, String),
@@ -51,8 +60,14 @@ impl fmt::Display for Event<'_> {
             Self::Reload(reload) => write!(f, "reload: {reload}"),
             Self::Upgrade(upgrade) => write!(f, "{upgrade}"),
             Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
+            Self::NoProxyHeader(worker, peer, error) => {
+                write!(f, "worker {worker}: no PROXY header from {peer}: {error}")
+            }
             Self::Affinity(worker, error) => {
                 write!(f, "worker {worker} is not on its CPUs: {error}")
+            }
+            Self::Handover(worker, why) => {
+                write!(f, "worker {worker}: connections do not move: {why}")
             }
             Self::CannotStart(worker, error) => write!(f, "worker {worker} cannot start: {error}"),
             Self::Failed(worker, error) => write!(f, "worker {worker} ends: {error}"),

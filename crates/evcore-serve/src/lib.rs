@@ -14,18 +14,29 @@
 //! | what a dead worker held is released | it may keep the accept lock |
 //! | a worker stops within a time of its own | a stop ends the worker with its clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
+//! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
 //!
 //! The parts stay usable without it. A program with needs of its own, such as a loop over other
 //! streams than sockets, joins `evcore` and `evcore-prefork` itself, as in the table.
 #![forbid(unsafe_code)]
 
+mod arrival;
+mod awaited_headers;
+mod departure;
 mod event;
+mod handover;
 mod listeners;
+mod proxy_header;
+mod proxy_protocol;
 mod server;
 mod worker;
 
+pub use arrival::Arrival;
 pub use event::Event;
+pub use handover::Moves;
+pub use proxy_protocol::{ProxyProtocol, ProxyProtocolError};
 pub use server::Server;
 pub use worker::Worker;
 
+pub use evcore_handover::STATE_BYTES_MAX;
 pub use evcore_prefork as prefork;

@@ -12,7 +12,9 @@ use evcore::{Builder, EventLoop, Listener};
 use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
 
 use crate::event::{Event, OnEvent};
+use crate::handover::Handover;
 use crate::listeners::{Listeners, add_all};
+use crate::proxy_protocol::ProxyProtocol;
 use crate::worker::Worker;
 
 type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
@@ -47,6 +49,9 @@ pub struct Server {
     group: Option<WorkerGroup>,
     stop_timeout: Duration,
     affinity: Option<Affinity>,
+    /// The version of the states of connections.
+    handover: Option<u32>,
+    proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
 }
@@ -62,6 +67,8 @@ impl Server {
             group: None,
             stop_timeout: Duration::from_secs(30),
             affinity: None,
+            handover: None,
+            proxy_protocol: None,
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
         }
@@ -157,6 +164,42 @@ impl Server {
         self
     }
 
+    /// Lets the connections of a worker move to its successor, at a reload and at an upgrade. Otherwise
+    /// the worker closes those that are idle.
+    ///
+    /// The program calls [`Worker::next_step`] in place of [`EventLoop::next_step`],
+    /// [`Worker::hand_over`] for a connection that leaves, and [`Worker::next_arrival`] for those that
+    /// arrive. A connection moves with a state of bytes, which the program makes and understands.
+    /// `version` is the version of these bytes: connections move only to workers of the same version.
+    ///
+    /// For worker processes on Linux. On other systems [`run`](Self::run) returns an error. Worker
+    /// threads keep their connections, and so does the worker of [`run_here`](Self::run_here).
+    pub fn handover(mut self, version: u32) -> Self {
+        self.handover = Some(version);
+        self
+    }
+
+    /// Reads the header of the PROXY protocol (version 1 or 2) from the connections of these load
+    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The program
+    /// calls [`Worker::next_step`] in place of [`EventLoop::next_step`]; a client is a step when its
+    /// header is complete. Until then it counts as a connection. Other peers are served without a header.
+    ///
+    /// ```no_run
+    /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
+    /// use evcore_serve::Server;
+    ///
+    /// let server = Server::new(4).bind("10.0.0.5:8080")?;
+    /// server.proxy_protocol("10.0.0.0/24".parse()?).run(work)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A header that arrives with the first bytes, as most do, costs two more system calls a connection,
+    /// and one that arrives later some six.
+    pub fn proxy_protocol(mut self, senders: ProxyProtocol) -> Self {
+        self.proxy_protocol = Some(senders);
+        self
+    }
+
     /// Sets the options of each worker's loop, for example
     /// `|builder| builder.connections(10_000)`. The listeners and the group are added afterwards.
     pub fn event_loop(
@@ -189,7 +232,11 @@ impl Server {
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<Outcome> {
+        let moves = self.handover.is_some();
         let (mut supervisor, setup) = self.supervised()?;
+        if moves {
+            supervisor = supervisor.mailboxes();
+        }
         for listener in setup.listeners.iter() {
             supervisor = supervisor.inherit(listener)?;
         }
@@ -249,7 +296,8 @@ impl Server {
         let (timeout, on_event) = (setup.loops.stop_timeout, setup.loops.on_event);
         let ready = Arc::clone(&on_event);
         let info = supervised.info();
-        let worker = Worker::new(ev, supervised, timeout, on_event);
+        let worker = Worker::new(ev, supervised, timeout, on_event)
+            .proxy_protocol(setup.loops.proxy_protocol);
         let worker = worker.on_ready(move || ready(Event::Ready(&info)));
         work(worker).map_err(io::Error::other)
     }
@@ -278,6 +326,8 @@ impl Server {
             listeners: self.listeners,
             loops: Loops {
                 group,
+                handover: self.handover,
+                proxy_protocol: self.proxy_protocol,
                 configure: self.configure,
                 stop_timeout: self.stop_timeout,
                 on_event: self.on_event,
@@ -296,6 +346,8 @@ struct Setup {
 #[derive(Clone)]
 struct Loops {
     group: WorkerGroup,
+    handover: Option<u32>,
+    proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     stop_timeout: Duration,
     on_event: OnEvent,
@@ -335,15 +387,21 @@ impl Loops {
             (self.on_event)(Event::CannotStart(index, error));
             CANNOT_START
         };
-        let built = listeners.and_then(|listeners| self.event_loop(&supervised, listeners));
-        let ev = match built {
-            Ok(ev) => ev,
+        let built = listeners.and_then(|listeners| {
+            let mut ev = self.event_loop(&supervised, listeners)?;
+            let handover = self.handover(&mut ev, &supervised)?;
+            Ok((ev, handover))
+        });
+        let (ev, handover) = match built {
+            Ok(built) => built,
             Err(error) => return cannot_start(error.to_string()),
         };
         let is_ready = Rc::new(Cell::new(false));
         let set_ready = Rc::clone(&is_ready);
         let on_event = Arc::clone(&self.on_event);
-        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event);
+        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
+            .handover(handover)
+            .proxy_protocol(self.proxy_protocol.clone());
         match work(worker.on_ready(move || set_ready.set(true))) {
             Ok(()) => 0,
             Err(error) if is_ready.get() => {
@@ -352,6 +410,19 @@ impl Loops {
             }
             Err(error) => cannot_start(error.to_string()),
         }
+    }
+
+    /// `None` if connections do not move.
+    fn handover(
+        &self,
+        ev: &mut EventLoop,
+        supervised: &evcore_prefork::Worker,
+    ) -> io::Result<Option<Handover>> {
+        let (Some(version), Some(mailboxes)) = (self.handover, supervised.mailboxes()) else {
+            return Ok(None);
+        };
+        let on_event = Arc::clone(&self.on_event);
+        Handover::new(ev, version, (supervised.index(), mailboxes), on_event).map(Some)
     }
 
     fn event_loop(
@@ -378,6 +449,8 @@ impl fmt::Debug for Server {
             .field("policy", &self.policy)
             .field("stop_timeout", &self.stop_timeout)
             .field("affinity", &self.affinity)
+            .field("handover", &self.handover)
+            .field("proxy_protocol", &self.proxy_protocol)
             .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,17 @@
 //! A worker: its loop, and when it stops.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use evcore::EventLoop;
+use evcore::{Connections, EventLoop, Step, Token};
 use evcore_prefork::WorkerIndex;
 
+use crate::arrival::Arrival;
+use crate::awaited_headers::AwaitedHeaders;
 use crate::event::{Event, OnEvent};
+use crate::handover::{Handover, Moves};
+use crate::proxy_protocol::ProxyProtocol;
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
@@ -15,6 +20,10 @@ pub struct Worker {
     supervised: evcore_prefork::Worker,
     stop_timeout: Duration,
     on_event: OnEvent,
+    /// `None` if connections do not move.
+    handover: Option<Box<Handover>>,
+    /// `None` if no load balancer sends headers.
+    awaited_headers: Option<Box<AwaitedHeaders>>,
     /// `None` once the worker is ready.
     on_ready: Option<Box<dyn FnOnce()>>,
 }
@@ -31,6 +40,8 @@ impl Worker {
             supervised,
             stop_timeout,
             on_event,
+            handover: None,
+            awaited_headers: None,
             on_ready: Some(Box::new(|| {})),
         }
     }
@@ -38,6 +49,20 @@ impl Worker {
     /// Calls this when the first turn begins.
     pub(crate) fn on_ready(mut self, hook: impl FnOnce() + 'static) -> Self {
         self.on_ready = Some(Box::new(hook));
+        self
+    }
+
+    pub(crate) fn handover(mut self, handover: Option<Handover>) -> Self {
+        self.handover = handover.map(Box::new);
+        self
+    }
+
+    pub(crate) fn proxy_protocol(mut self, senders: Option<ProxyProtocol>) -> Self {
+        self.awaited_headers = senders.map(|senders| {
+            let (on_event, index) = (Arc::clone(&self.on_event), self.index());
+            let report = move |peer: &_, why: &_| on_event(Event::NoProxyHeader(index, peer, why));
+            Box::new(AwaitedHeaders::new(senders, report))
+        });
         self
     }
 
@@ -49,10 +74,17 @@ impl Worker {
     /// listeners are closed, idle connections are evicted, and the others have the
     /// [timeout](crate::Server::stop_timeout). After TERM it stops at once.
     ///
+    /// With a [handover](crate::Server::handover), a worker that another one replaces does not shut its
+    /// loop down while that one takes the connections.
+    ///
     /// # Errors
     ///
     /// The errors of [`EventLoop::wait`]: the loop cannot go on. Return the error, and the
     /// supervisor starts another worker.
+    ///
+    /// # Panics
+    ///
+    /// If the program has left an [arrival](Self::next_arrival) of the turn before.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
         self.begin_turn();
         self.ev.wait()
@@ -82,9 +114,81 @@ impl Worker {
             self.supervised.ready();
             on_ready();
         }
-        if let Some(timeout) = self.supervised.stop_within(self.stop_timeout) {
+        let (supervised, timeout) = (&self.supervised, self.stop_timeout);
+        let stops_within = match &mut self.handover {
+            Some(handover) => handover.begin_turn(&mut self.ev, supervised, timeout),
+            None => supervised.stop_within(timeout),
+        };
+        if let Some(timeout) = stops_within {
             self.ev.shutdown(timeout);
         }
+    }
+
+    /// The next step of this turn, as [`EventLoop::next_step`] returns it. With a
+    /// [handover](crate::Server::handover) or the [PROXY protocol](crate::Server::proxy_protocol), call
+    /// this and not that one: it keeps the steps that are not the program's.
+    #[inline]
+    pub fn next_step(&mut self) -> Option<Step> {
+        while let Some(step) = self.ev.next_step() {
+            match (&mut self.handover, &mut self.awaited_headers) {
+                (Some(handover), _) if handover.owns(&step) => handover.handle(&mut self.ev, &step),
+                (_, Some(headers)) => match headers.handle(step, &mut self.ev) {
+                    None => {}
+                    step => return step,
+                },
+                _ => return Some(step),
+            }
+        }
+        None
+    }
+
+    /// Hands connections over, if another worker replaces this one and takes them. Call it after the steps
+    /// of each turn, for each map of connections. At other times it does nothing.
+    ///
+    /// A connection leaves if `state` returns bytes for it: everything that was read and not handled, and
+    /// everything that is not sent. Its token ends, with its timers and posts, and its value is dropped. It
+    /// stays if `state` returns `None`, for example because a response is under way; the next turn
+    /// asks again.
+    ///
+    /// If the other worker dies before it has taken a connection, the next one gets it. If none does, it
+    /// [arrives](Self::next_arrival) here again.
+    ///
+    /// O(indices that the loop has used) while connections [leave](Self::is_leaving).
+    ///
+    /// # Panics
+    ///
+    /// If a state has more than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX) bytes.
+    #[inline]
+    pub fn hand_over<T>(
+        &mut self,
+        connections: &mut Connections<T>,
+        state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+    ) {
+        if let Some(handover) = &mut self.handover {
+            handover.hand_over(&mut self.ev, connections, state);
+        }
+    }
+
+    /// The next connection that has arrived from another worker, or has come back; `None` if there is no
+    /// further one. Call it until then, after the steps of each turn.
+    pub fn next_arrival(&mut self) -> Option<Arrival> {
+        self.handover.as_mut()?.next_arrival(&mut self.ev)
+    }
+
+    /// Returns whether another worker takes the connections of this one, because it replaces it.
+    ///
+    /// Busy connections may stay until they are idle. What cannot move ends as usual, at the latest with the
+    /// [timeout](crate::Server::stop_timeout).
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.handover.as_ref().is_some_and(|one| one.is_leaving())
+    }
+
+    /// The number of connections that have moved so far.
+    #[must_use]
+    pub fn moves(&self) -> Moves {
+        let moves = self.handover.as_ref().map(|one| one.moves());
+        moves.unwrap_or_default()
     }
 
     /// The worker's number, from 0. During a reload an old and a new worker have the same.

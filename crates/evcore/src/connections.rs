@@ -66,10 +66,15 @@ impl<T, S> Connections<T, S> {
     where
         S: Transport + Source,
     {
-        let stream = EdgeStream::add(ev, stream)?;
+        Ok(self.insert(EdgeStream::add(ev, stream)?, value))
+    }
+
+    /// Keeps a stream that the loop [watches](EdgeStream::add) already, with `value`, and returns its
+    /// token.
+    pub fn insert(&mut self, stream: EdgeStream<S>, value: T) -> Token {
         let token = stream.token();
         self.map.insert(token, (stream, value));
-        Ok(token)
+        token
     }
 
     /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports, as

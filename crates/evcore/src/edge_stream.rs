@@ -91,11 +91,18 @@ impl<S: Transport + Source> EdgeStream<S> {
     /// The errors of [`EventLoop::add`]. The stream is dropped then, which closes it.
     pub fn add<L: Acceptor>(ev: &mut EventLoop<L>, stream: S) -> Result<Self> {
         let token = ev.add(&stream, Interest::BOTH, Mode::Edge)?;
-        Ok(Self(evcore_net::EdgeStream::new(stream, token)))
+        Ok(Self::new(stream, token))
     }
 }
 
 impl<S> EdgeStream<S> {
+    /// A stream that the loop watches already under this token, in [`Mode::Edge`] and for
+    /// [both sides](Interest::BOTH). No step of the token may have been taken yet.
+    #[must_use]
+    pub fn new(stream: S, token: Token) -> Self {
+        Self(evcore_net::EdgeStream::new(stream, token))
+    }
+
     /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports.
     ///
     /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So

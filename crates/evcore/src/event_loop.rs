@@ -21,7 +21,7 @@ use crate::{
     record::Record,
     remote::Remote,
     shutdown_times::ShutdownTimes,
-    slots::Slots,
+    slots::{Kind, Slots},
     stats::Stats,
     step::Step,
     timer_slot::Timer,
@@ -155,15 +155,51 @@ impl<L: Acceptor> EventLoop<L> {
         interest: Interest,
         mode: Mode,
     ) -> Result<Token> {
-        let full = Error::Full {
-            limit: self.stats.limit,
-        };
         if self.load().is_full() {
-            return Err(full);
+            let limit = self.stats.limit;
+            return Err(Error::Full { limit });
         }
+        self.watch(fd, interest, mode, Kind::Connection)
+    }
+
+    /// Watches a descriptor that is not a connection, such as a mailbox, under a new token: it is
+    /// reported in each turn in which it is readable.
+    ///
+    /// It counts neither for the limit nor as [`active`](Stats::active), and a
+    /// [shutdown](Self::shutdown) waits neither for it nor for its timers. Keep the descriptor open until [`remove`](Self::remove).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] if some 16 million tokens are in use, and the errors of the poller.
+    ///
+    /// ```
+    /// use evcore::{EventLoop, Step};
+    /// use std::{io::Write, os::unix::net::UnixStream};
+    ///
+    /// let mut ev = EventLoop::builder().connections(0).build()?;
+    /// let (mut sender, mailbox) = UnixStream::pair()?;
+    /// let token = ev.add_background(&mailbox)?;
+    /// sender.write_all(b"a message")?;
+    /// ev.wait()?;
+    /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
+    /// assert_eq!(ev.stats().active, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_background(&mut self, fd: &(impl Source + ?Sized)) -> Result<Token> {
+        self.watch(fd, Interest::READ, Mode::Level, Kind::Background)
+    }
+
+    fn watch(
+        &mut self,
+        fd: &(impl Source + ?Sized),
+        interest: Interest,
+        mode: Mode,
+        kind: Kind,
+    ) -> Result<Token> {
+        let full = Error::Full { limit: MAX_ID };
         let token = self.slots.next_token().ok_or(full)?;
         self.poller.add(fd, token.to_bits(), interest, mode)?;
-        self.slots.begin(token, true);
+        self.slots.begin(token, kind);
         let descriptor = match fd.target() {
             Target::Descriptor(fd) => Some(fd.as_raw_fd()),
             Target::Simulated(_) => None,
@@ -185,7 +221,7 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn add_unwatched(&mut self) -> Result<Token> {
         let full = Error::Full { limit: MAX_ID };
         let token = self.slots.next_token().ok_or(full)?;
-        self.slots.begin(token, false);
+        self.slots.begin(token, Kind::Unwatched);
         self.record(Record::Registered {
             token,
             watched: false,
@@ -288,7 +324,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn stats(&self) -> Stats {
         Stats {
-            active: self.slots.watched(),
+            active: self.slots.connections(),
             idle: self.evictions.len(),
             timers_armed: self.timers.len(),
             listening: self.accepting.is_listening(),
@@ -301,7 +337,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     pub(crate) fn load(&self) -> Load {
         Load {
-            active: self.slots.watched(),
+            active: self.slots.connections(),
             capacity: self.stats.limit,
         }
     }

@@ -107,7 +107,7 @@ impl<L: Acceptor> EventLoop<L> {
     fn has_nothing_left(&self) -> bool {
         // The step that announces the shutdown does not keep an otherwise finished loop alive.
         let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();
-        self.slots.watched() == 0 && !has_work && self.only_background_timers_are_left()
+        self.slots.connections() == 0 && !has_work && self.only_background_timers_are_left()
     }
 
     fn only_background_timers_are_left(&self) -> bool {

@@ -18,8 +18,8 @@ pub(crate) struct Slots {
     // Invariant: the indices for which something is posted, for this turn or the next; each is
     // occupied.
     posted: TurnQueue,
-    // Invariant: the number of watched tokens.
-    watched: u32,
+    // Invariant: the number of tokens that are connections.
+    connections: u32,
     // Invariant: the indices whose state is that of a background token.
     background: BTreeSet<u32>,
 }
@@ -28,12 +28,21 @@ pub(crate) struct Slots {
 // Invariant: the default if the index is vacant.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The poller watches a descriptor of it.
-    watched: bool,
+    kind: Kind,
     /// A shutdown does not wait for its timers.
     background: bool,
     /// Merged readiness, delivered when the queue reaches this index.
     posted: Ready,
+}
+
+/// What the poller watches for a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    #[default]
+    Unwatched,
+    Connection,
+    /// A descriptor that is not a connection.
+    Background,
 }
 
 impl Slots {
@@ -44,7 +53,7 @@ impl Slots {
             tokens: TokenSet::new(first_index, expected, index_max),
             states: Vec::new(),
             posted: TurnQueue::default(),
-            watched: 0,
+            connections: 0,
             background: BTreeSet::new(),
         }
     }
@@ -55,32 +64,33 @@ impl Slots {
     }
 
     /// The [next token](Self::next_token) begins.
-    pub(crate) fn begin(&mut self, token: Token, watched: bool) {
+    pub(crate) fn begin(&mut self, token: Token, kind: Kind) {
         self.tokens.begin(token);
         let (held, needed) = (self.states.len(), self.tokens.indices());
         if needed > held {
             self.states.reserve_exact(self.tokens.capacity() - held);
             self.states.resize(needed, State::default());
         }
-        self.states[token.index() as usize].watched = watched;
-        self.watched += u32::from(watched);
+        self.states[token.index() as usize].kind = kind;
+        self.connections += u32::from(kind == Kind::Connection);
+        if kind == Kind::Background {
+            self.set_background(token);
+        }
     }
 
     /// Ends a token's generation, and returns whether the poller watched it; `None` if the token is
     /// stale.
     pub(crate) fn end(&mut self, token: Token) -> Option<bool> {
         let State {
-            watched,
-            background,
-            ..
+            kind, background, ..
         } = mem::take(self.state_mut(token)?);
         self.tokens.end(token);
         self.posted.cancel(token.index());
-        self.watched -= u32::from(watched);
+        self.connections -= u32::from(kind == Kind::Connection);
         if background {
             self.background.remove(&token.index());
         }
-        Some(watched)
+        Some(kind != Kind::Unwatched)
     }
 
     /// Merges readiness into the post of a token. `false` if the token is stale.
@@ -151,7 +161,7 @@ impl Slots {
     /// Returns whether a token is in use and the poller watches it.
     #[inline]
     pub(crate) fn watches(&self, token: Token) -> bool {
-        self.has(token) && self.states[token.index() as usize].watched
+        self.has(token) && self.states[token.index() as usize].kind != Kind::Unwatched
     }
 
     /// The token that occupies an index.
@@ -177,10 +187,10 @@ impl Slots {
         self.posted.len()
     }
 
-    /// Number of watched descriptors.
+    /// Number of connections.
     #[inline]
-    pub(crate) fn watched(&self) -> u32 {
-        self.watched
+    pub(crate) fn connections(&self) -> u32 {
+        self.connections
     }
 
     #[inline]
@@ -198,9 +208,9 @@ mod tests {
         Slots::new(0, 1000, 1 << 20)
     }
 
-    fn begin(slots: &mut Slots, watched: bool) -> Token {
+    fn begin(slots: &mut Slots, kind: Kind) -> Token {
         let token = slots.next_token().expect("an index is free");
-        slots.begin(token, watched);
+        slots.begin(token, kind);
         token
     }
 
@@ -209,7 +219,7 @@ mod tests {
         assert_eq!(size_of::<State>(), 4);
         let mut slots = slots();
         for _ in 0..1001 {
-            begin(&mut slots, false);
+            begin(&mut slots, Kind::Unwatched);
         }
         assert_eq!(slots.states.capacity(), slots.tokens.capacity());
     }
@@ -217,36 +227,39 @@ mod tests {
     #[test]
     fn what_is_posted_ends_with_the_generation() {
         let mut slots = slots();
-        let token = begin(&mut slots, false);
+        let token = begin(&mut slots, Kind::Unwatched);
         assert!(slots.post(token, Ready::READABLE));
         slots.end(token);
         assert!(slots.posted() == 0);
-        begin(&mut slots, false);
+        begin(&mut slots, Kind::Unwatched);
         assert_eq!(slots.pop_posted(), None);
     }
 
     #[test]
     fn what_is_put_off_ends_with_the_generation() {
         let mut slots = slots();
-        let token = begin(&mut slots, false);
+        let token = begin(&mut slots, Kind::Unwatched);
         assert!(slots.post_next(token, Ready::READABLE));
         assert!(slots.posted() == 1 && slots.pop_posted().is_none());
         slots.end(token);
         assert!(slots.posted() == 0);
-        begin(&mut slots, false);
+        begin(&mut slots, Kind::Unwatched);
         slots.begin_turn();
         assert_eq!(slots.pop_posted(), None);
         assert!(!slots.post_next(token, Ready::READABLE));
     }
 
     #[test]
-    fn only_descriptors_count_as_watched() {
+    fn only_connections_count() {
         let mut slots = slots();
-        let [fd, other] = [true, false].map(|watched| begin(&mut slots, watched));
-        assert_eq!(slots.watched(), 1);
-        slots.end(other);
-        assert_eq!(slots.watched(), 1);
-        slots.end(fd);
-        assert_eq!(slots.watched(), 0);
+        let kinds = [Kind::Connection, Kind::Unwatched, Kind::Background];
+        let [client, job, mailbox] = kinds.map(|kind| begin(&mut slots, kind));
+        assert!(slots.watches(client) && !slots.watches(job) && slots.watches(mailbox));
+        assert_eq!(slots.connections(), 1);
+        assert_eq!(slots.end(job), Some(false));
+        assert_eq!(slots.end(mailbox), Some(true));
+        assert_eq!((slots.connections(), slots.background().count()), (1, 0));
+        assert_eq!(slots.end(client), Some(true));
+        assert_eq!(slots.connections(), 0);
     }
 }

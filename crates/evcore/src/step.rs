@@ -90,3 +90,16 @@ pub struct Accepted<S = Stream> {
     /// The number of its listener, from 0 in the order of [`Builder::listener`](crate::Builder::listener).
     pub listener: usize,
 }
+
+impl<S> Accepted<S> {
+    /// A client as a layer between the loop and the program reports it, such as one that has read the
+    /// client's address from the connection.
+    #[must_use]
+    pub fn new(stream: S, peer: Address, listener: usize) -> Self {
+        Self {
+            stream,
+            peer,
+            listener,
+        }
+    }
+}

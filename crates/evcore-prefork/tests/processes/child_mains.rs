@@ -157,7 +157,12 @@ impl Loop {
                 println!("reopened {}", self.worker.index());
             }
         }
-        println!("stops {} {:?}", self.worker.index(), self.worker.stop());
+        let (index, stop) = (self.worker.index(), self.worker.stop());
+        let then = match self.worker.has_successor() {
+            true => " for a successor",
+            false => "",
+        };
+        println!("stops {index} {stop:?}{then}");
     }
 }
 

@@ -11,7 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 
 /// Marks the argument after it as the name of a child main.
 pub(crate) const MAIN_FLAG: &str = "--child-main";
@@ -123,6 +125,13 @@ impl Server {
     /// Writes a byte to standard input, which the server or one of its workers reads.
     pub(crate) fn give_byte(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+    }
+
+    /// Waits until the master has ended. A new binary that it has started may go on.
+    pub(crate) fn wait_for_master(&mut self) {
+        // Without reaping: `drop` still uses its number.
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.pid()), ended).unwrap();
     }
 
     pub(crate) fn signal_master(&self, signal: Signal) {

@@ -18,6 +18,7 @@ use crate::server_process::{MAIN_FLAG, Server};
 
 tests! {
     a_new_binary_inherits_the_listener_and_serves
+    a_worker_that_stops_has_a_successor_if_another_serves
     a_second_usr2_starts_no_second_binary
     a_new_binary_that_cannot_be_started_changes_nothing
     a_new_binary_that_fails_changes_nothing
@@ -37,11 +38,12 @@ fn address(server: &mut Server) -> SocketAddr {
 /// Its lines and the old master's come in any order.
 fn upgrade(server: &mut Server) -> Pid {
     server.expect_in_all("ready 0", 1);
+    let ready = count(server.seen(), "ready 0");
     server.signal_master(Signal::USR2);
     let started = "upgrade the new binary is process ";
     server.expect_in_all(started, 1);
     server.expect_in_all("inherits", 1);
-    server.expect_in_all("ready 0", 2);
+    server.expect_in_all("ready 0", ready + 1);
     server.pid_in_all(started)
 }
 
@@ -59,6 +61,42 @@ fn a_new_binary_inherits_the_listener_and_serves() {
     kill_process(new_master, Signal::QUIT).unwrap();
     assert_last(server.expect_end(), "outcome Stopped(Graceful)");
     assert!(TcpStream::connect(old).is_err());
+}
+
+fn a_worker_that_stops_has_a_successor_if_another_serves() {
+    const WITH: &str = "stops 0 Some(Graceful) for a successor";
+    const ANY: &str = "stops 0 Some(Graceful)";
+    let mut server = Server::start("upgrade");
+    server.expect("ready 0");
+    server.signal_master(Signal::HUP);
+    server.expect(WITH);
+    server.expect("ended 0");
+    let new_master = upgrade(&mut server);
+    server.signal_master(Signal::QUIT);
+    server.expect(WITH);
+    server.expect("outcome Stopped(Graceful)");
+    server.wait_for_master();
+    kill_process(new_master, Signal::QUIT).unwrap();
+    let lines = server.expect_end();
+    assert_eq!(
+        (count(lines, WITH), count(lines, ANY)),
+        (2, 3),
+        "{lines:#?}"
+    );
+
+    // Back to the old binary.
+    let mut server = Server::start("upgrade");
+    let new_master = upgrade(&mut server);
+    kill_process(new_master, Signal::QUIT).unwrap();
+    server.expect(WITH);
+    server.expect("upgrade the new binary has ended");
+    server.signal_master(Signal::QUIT);
+    let lines = server.expect_end();
+    assert_eq!(
+        (count(lines, WITH), count(lines, ANY)),
+        (1, 2),
+        "{lines:#?}"
+    );
 }
 
 fn a_second_usr2_starts_no_second_binary() {

@@ -1,0 +1,112 @@
+//! Connections that come from other workers: the mailboxes, and the channels of their senders.
+
+use evcore::{EdgeStream, EventLoop, Interest, Mode, Stream, Token};
+use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
+
+/// A connection that another worker has handed over, or that has come back because no worker took it.
+///
+/// The loop watches it already, and reports in the next turn what has arrived meanwhile. Keep it:
+/// dropping it closes the connection, but its token stays in use until the loop ends.
+#[derive(Debug)]
+#[must_use = "its token stays in use until it is removed"]
+pub struct Arrival {
+    /// The stream, for [`Connections::insert`](evcore::Connections::insert).
+    pub stream: EdgeStream,
+    /// The bytes that [`Worker::hand_over`](crate::Worker::hand_over) got.
+    pub state: Vec<u8>,
+    /// This worker has handed it over before, and nobody has taken it.
+    pub is_back: bool,
+}
+
+/// The receivers that one turn takes out of a mailbox at most.
+const RECEIVERS_MAX: usize = 16;
+
+/// The batches of one sender that a turn takes at most. Other connections wait meanwhile.
+const BATCHES_MAX: usize = 4;
+
+/// Takes the new senders out of a mailbox. What does not fit into this turn is reported again.
+pub(crate) fn open_channels(
+    mailbox: &mut Mailbox,
+    mut report: impl FnMut(&Error),
+) -> Vec<Receiver> {
+    let mut receivers = Vec::new();
+    for _ in 0..RECEIVERS_MAX {
+        match mailbox.next_receiver() {
+            Ok(Some(receiver)) => receivers.push(receiver),
+            Ok(None) => break,
+            // It is about one sender.
+            Err(error) => report(&error),
+        }
+    }
+    receivers
+}
+
+/// Receives what a sender has sent, and appends it to `arrived`.
+///
+/// # Errors
+///
+/// The channel has ended.
+pub(crate) fn receive(
+    ev: &mut EventLoop,
+    receiver: &mut Receiver,
+    arrived: &mut Vec<Arrival>,
+) -> Result<(), Error> {
+    for _ in 0..BATCHES_MAX {
+        match receiver.receive()? {
+            Some(batch) => arrived.extend(accept(ev, batch)),
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// Registers the connections of a batch, and then acknowledges it: what is acknowledged can be served.
+/// If they do not all fit, the batch goes back.
+fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
+    let mut tokens = Vec::new();
+    for connection in batch.connections() {
+        match ev.add(connection, Interest::BOTH, Mode::Edge) {
+            Ok(token) => tokens.push(token),
+            // Full, or the kernel refuses it.
+            Err(_) => {
+                end(ev, &tokens);
+                batch.refuse();
+                return Vec::new();
+            }
+        }
+    }
+    match batch.accept() {
+        Ok(connections) => {
+            let both = connections.into_iter().zip(tokens);
+            both.map(|(connection, token)| arrival(connection, token, false))
+                .collect()
+        }
+        // No step has carried these tokens.
+        Err(taken_back) => {
+            end(ev, &tokens);
+            drop(taken_back);
+            Vec::new()
+        }
+    }
+}
+
+fn end(ev: &mut EventLoop, tokens: &[Token]) {
+    for &token in tokens {
+        ev.remove(token);
+    }
+}
+
+/// Watches a connection again that nobody has taken.
+pub(crate) fn take_back(ev: &mut EventLoop, connection: Connection) -> evcore::Result<Arrival> {
+    let token = ev.add(&connection, Interest::BOTH, Mode::Edge)?;
+    Ok(arrival(connection, token, true))
+}
+
+fn arrival(connection: Connection, token: Token, is_back: bool) -> Arrival {
+    let stream = Stream::from(connection.descriptor);
+    Arrival {
+        stream: EdgeStream::new(stream, token),
+        state: connection.state,
+        is_back,
+    }
+}

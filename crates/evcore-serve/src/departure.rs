@@ -1,0 +1,188 @@
+//! Connections that leave this worker for its successor.
+//!
+//! They go over one channel. If its receiver dies, they wait for the next one. If nobody takes them,
+//! they come back.
+
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use evcore_handover::{Answer, BATCH_CONNECTIONS_MAX, Connection, Error, Result, Sender};
+
+/// A departure is given up if nothing is heard of the successor for this time.
+///
+/// Until the successor greets, all connections are served here. Those that are sent and not
+/// acknowledged wait.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The connections that wait to be sent at most. More of them in a turn would delay the others.
+const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
+
+/// The time after which a send is tried again that the kernel has no room for.
+const ROOM_AFTER: Duration = Duration::from_millis(10);
+
+/// The departure of a worker's connections.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    sender: Sender,
+    /// Connections that have left the loop, and are not in the channel.
+    waiting: Vec<Connection>,
+    /// A successor has greeted, perhaps one that has died since.
+    has_begun: bool,
+    /// The time of giving up, if nothing is heard before.
+    patient_until: Instant,
+    /// The time at which to send again.
+    retry_at: Option<Instant>,
+}
+
+/// What the answers of the successor say.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    /// Connections that are no longer here.
+    pub(crate) acknowledged: usize,
+    /// Connections that the successor has refused.
+    pub(crate) refused: Vec<Connection>,
+}
+
+impl Departure {
+    /// Opens a channel to the process that reads a mailbox.
+    pub(crate) fn open(mailbox: BorrowedFd<'_>, version: u32, now: Instant) -> Result<Self> {
+        Ok(Self {
+            sender: Sender::open(mailbox, version)?,
+            waiting: Vec::new(),
+            has_begun: false,
+            patient_until: now + PATIENCE,
+            retry_at: None,
+        })
+    }
+
+    /// Opens another channel, because the channel has ended. What its receiver has not acknowledged is
+    /// sent again. Returns the number of connections that it has acknowledged at last.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Sender::open`]. Then nothing has changed.
+    pub(crate) fn reopen(
+        &mut self,
+        mailbox: BorrowedFd<'_>,
+        version: u32,
+        now: Instant,
+    ) -> Result<usize> {
+        let sender = Sender::open(mailbox, version)?;
+        let before = self.under_way();
+        let ended = mem::replace(&mut self.sender, sender);
+        let mut first = ended.take_back();
+        first.append(&mut self.waiting);
+        self.waiting = first;
+        self.patient_until = now + PATIENCE;
+        Ok(before - self.under_way())
+    }
+
+    /// Returns whether connections may leave: a successor has greeted.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// The number of connections that may leave in this turn. Those that stay are served meanwhile.
+    pub(crate) fn room(&self) -> usize {
+        if self.sender.is_claimed() {
+            LEAVING_MAX.saturating_sub(self.waiting.len())
+        } else {
+            0
+        }
+    }
+
+    /// Number of connections that have left the loop and belong to this worker.
+    pub(crate) fn under_way(&self) -> usize {
+        self.waiting.len() + self.sender.unacknowledged()
+    }
+
+    /// A connection has left the loop.
+    pub(crate) fn push(&mut self, connection: Connection) {
+        self.waiting.push(connection);
+    }
+
+    /// Sends what waits, as far as there is room.
+    ///
+    /// # Errors
+    ///
+    /// The channel has ended.
+    pub(crate) fn send(&mut self, now: Instant) -> Result<()> {
+        self.retry_at = None;
+        if self.waiting.is_empty() || !self.sender.is_claimed() {
+            return Ok(());
+        }
+        let before = self.sender.unacknowledged();
+        let sent = self.sender.send(&mut self.waiting);
+        if before == 0 {
+            // Nothing was awaited until now.
+            self.patient_until = now + PATIENCE;
+        }
+        match sent {
+            Ok(_) => Ok(()),
+            Err(Error::KernelFull) => {
+                self.retry_at = Some(now + ROOM_AFTER);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the answers of the successor.
+    ///
+    /// # Errors
+    ///
+    /// The channel has ended. `answers` has those that came before.
+    pub(crate) fn read(&mut self, now: Instant, answers: &mut Answers) -> Result<()> {
+        let was_claimed = self.sender.is_claimed();
+        let mut any = false;
+        let result = loop {
+            match self.sender.next_answer() {
+                Ok(Some(Answer::Acknowledged { connections, .. })) => {
+                    answers.acknowledged += connections;
+                }
+                Ok(Some(Answer::Refused { connections, .. })) => {
+                    answers.refused.extend(connections);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            any = true;
+        };
+        if any || self.sender.is_claimed() != was_claimed {
+            self.patient_until = now + PATIENCE;
+        }
+        self.has_begun |= self.sender.is_claimed();
+        result
+    }
+
+    /// Returns whether the successor has let this worker wait for too long.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.patient_until <= now && self.awaits()
+    }
+
+    /// The next time at which there is something to do although nothing is reported.
+    pub(crate) fn due_at(&self) -> Option<Instant> {
+        let patience = self.awaits().then_some(self.patient_until);
+        patience.into_iter().chain(self.retry_at).min()
+    }
+
+    fn awaits(&self) -> bool {
+        !self.sender.is_claimed() || self.under_way() > 0
+    }
+
+    /// Ends the departure. Returns the connections that nobody has taken.
+    pub(crate) fn take_back(self) -> Vec<Connection> {
+        let mut back = self.sender.take_back();
+        back.extend(self.waiting);
+        back
+    }
+}
+
+/// Readable if there are answers.
+impl AsFd for Departure {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sender.as_fd()
+    }
+}

@@ -1,0 +1,421 @@
+//! Connections that move from worker to worker: what a worker's loop watches for them, and what a
+//! worker does that is replaced.
+//!
+//! A worker that gets a graceful stop while another serves in its place asks the successor first, and
+//! serves on until that greets. Then every idle connection leaves, and the others when they are idle.
+//! When none is left the loop shuts down. If no successor takes them, the loop shuts down as it does
+//! without a handover, with the connections that have come back.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use evcore::{Connections, EventLoop, Ready, Step, Timer, Token, TokenMap};
+use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
+use evcore_prefork::{Mailboxes, Stop, Worker, WorkerIndex};
+
+use crate::arrival::{self, Arrival};
+use crate::departure::{Answers, Departure};
+use crate::event::{Event, OnEvent};
+
+/// The timer of the handover's own token.
+const DUE: Timer = Timer::new(0);
+
+/// The connections that have moved to and from a worker so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moves {
+    /// Connections that another worker has taken.
+    pub handed_over: u64,
+    /// Connections that this worker has taken.
+    pub arrived: u64,
+    /// Connections that have come back, because no worker took them.
+    pub taken_back: u64,
+    /// Connections that have left the loop and that no worker has taken yet. They still belong to this
+    /// worker.
+    pub under_way: usize,
+}
+
+/// What a worker needs to hand connections over.
+pub(crate) struct Handover {
+    version: u32,
+    index: WorkerIndex,
+    on_event: OnEvent,
+    /// The mailbox of the successor.
+    successor: OwnedFd,
+    /// What the loop watches for the handover, and the token of its timer.
+    sources: TokenMap<Source>,
+    own: Token,
+    /// Connections that the loop watches, and the program does not have yet.
+    arrived: VecDeque<Arrival>,
+    /// Connections that nobody has taken. They are watched when the program takes them: an event of theirs
+    /// may come in the very turn.
+    back: Vec<Connection>,
+    phase: Phase,
+    moves: Moves,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// No descriptor: the timer, and the post that makes a turn which does not wait.
+    Own,
+    Mailbox(Mailbox),
+    Receiver(Receiver),
+    /// The sender of the departure.
+    Sender,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Serving,
+    Leaving {
+        departure: Departure,
+        sender: Token,
+        stop_by: Instant,
+    },
+    /// The loop shuts down.
+    Over {
+        stop_by: Instant,
+    },
+}
+
+impl Handover {
+    /// Watches the mailboxes of this worker.
+    pub(crate) fn new(
+        ev: &mut EventLoop,
+        version: u32,
+        (index, mailboxes): (WorkerIndex, &Mailboxes),
+        on_event: OnEvent,
+    ) -> io::Result<Self> {
+        let own = ev.add_unwatched()?;
+        ev.timers().set_background(own);
+        let mut sources = TokenMap::new();
+        sources.insert(own, Source::Own);
+        let ends = [mailboxes.of_slot()].into_iter();
+        for end in ends.chain(mailboxes.of_predecessors()) {
+            let mailbox = Mailbox::from_fd(end.try_clone_to_owned()?, version);
+            sources.insert(ev.add_background(&mailbox)?, Source::Mailbox(mailbox));
+        }
+        Ok(Self {
+            version,
+            index,
+            on_event,
+            successor: mailboxes.to_successor().try_clone_to_owned()?,
+            sources,
+            own,
+            arrived: VecDeque::new(),
+            back: Vec::new(),
+            phase: Phase::Serving,
+            moves: Moves::default(),
+        })
+    }
+
+    /// Before a wait: sends what has left, and begins or ends the departure. Returns the time that the
+    /// loop may take to shut down, once it has to.
+    pub(crate) fn begin_turn(
+        &mut self,
+        ev: &mut EventLoop,
+        supervised: &Worker,
+        timeout: Duration,
+    ) -> Option<Duration> {
+        assert!(
+            self.arrived.is_empty() && self.back.is_empty(),
+            "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
+        );
+        let stop = supervised.stop()?;
+        let now = Instant::now();
+        if stop == Stop::Fast {
+            // What was sent belongs to the successor.
+            self.end(ev, now);
+        } else if matches!(self.phase, Phase::Serving) {
+            self.begin_stop(ev, supervised.has_successor(), now, timeout);
+        } else {
+            self.go_on(ev, now);
+        }
+        match self.phase {
+            // Those that have come back are idle before the shutdown, and so have its grace.
+            _ if !self.back.is_empty() => None,
+            Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
+            Phase::Serving | Phase::Leaving { .. } => None,
+        }
+    }
+
+    fn begin_stop(
+        &mut self,
+        ev: &mut EventLoop,
+        has_successor: bool,
+        now: Instant,
+        timeout: Duration,
+    ) {
+        let stop_by = now.checked_add(timeout).unwrap_or(now + FOREVER);
+        self.phase = Phase::Over { stop_by };
+        // Otherwise this worker would be its own successor.
+        self.close_mailboxes(ev);
+        if !has_successor || ev.stats().active == 0 {
+            return;
+        }
+        let departure = match Departure::open(self.successor.as_fd(), self.version, now) {
+            Ok(departure) => departure,
+            Err(error) => return self.report(&error),
+        };
+        match ev.add_background(&departure) {
+            Ok(sender) => {
+                self.sources.insert(sender, Source::Sender);
+                self.phase = Phase::Leaving {
+                    departure,
+                    sender,
+                    stop_by,
+                };
+                // Its later events are dropped if the poller refuses.
+                let _ = ev.listeners().close();
+                self.arm(ev);
+            }
+            Err(error) => self.report(&error),
+        }
+    }
+
+    fn go_on(&mut self, ev: &mut EventLoop, now: Instant) {
+        let Phase::Leaving {
+            departure, stop_by, ..
+        } = &mut self.phase
+        else {
+            return;
+        };
+        let stop_by = *stop_by;
+        if stop_by <= now {
+            return self.end(ev, now);
+        }
+        match departure.send(now) {
+            Ok(()) => {}
+            Err(error) => return self.on_channel_end(ev, &error, now),
+        }
+        if departure.is_overdue(now) {
+            return self.give_up(ev, &"the successor does not answer");
+        }
+        if departure.under_way() == 0 && ev.stats().active == 0 {
+            return self.end(ev, stop_by);
+        }
+        self.arm(ev);
+    }
+
+    /// Arms the timer for the next thing to do that no descriptor reports.
+    fn arm(&self, ev: &mut EventLoop) {
+        if let Phase::Leaving {
+            departure, stop_by, ..
+        } = &self.phase
+        {
+            let due = departure.due_at().map_or(*stop_by, |due| due.min(*stop_by));
+            ev.timers().arm_at(self.own, DUE, due);
+        }
+    }
+
+    /// Returns whether a step is the handover's own.
+    #[inline]
+    pub(crate) fn owns(&self, step: &Step) -> bool {
+        match step {
+            Step::Ready(token, _) | Step::Expired(token, _) => self.sources.contains(*token),
+            _ => false,
+        }
+    }
+
+    /// Handles a step of its own.
+    pub(crate) fn handle(&mut self, ev: &mut EventLoop, step: &Step) {
+        let (Step::Ready(token, _) | Step::Expired(token, _)) = *step else {
+            return;
+        };
+        match self.sources.get_mut(token) {
+            Some(Source::Mailbox(mailbox)) => {
+                let report = |error: &Error| report(&self.on_event, self.index, error);
+                for receiver in arrival::open_channels(mailbox, report) {
+                    self.watch(ev, receiver);
+                }
+            }
+            Some(Source::Receiver(receiver)) => {
+                let mut arrived = Vec::new();
+                let received = arrival::receive(ev, receiver, &mut arrived);
+                self.moves.arrived += arrived.len() as u64;
+                self.arrived.extend(arrived);
+                if let Err(error) = received {
+                    self.sources.remove(ev, token);
+                    if !matches!(error, Error::Ended) {
+                        self.report(&error);
+                    }
+                }
+            }
+            Some(Source::Sender) => self.read_answers(ev),
+            // The next turn does what is due.
+            Some(Source::Own) | None => {}
+        }
+    }
+
+    /// If the loop cannot watch a receiver, it is dropped, and its sender tries again.
+    fn watch(&mut self, ev: &mut EventLoop, receiver: Receiver) {
+        match ev.add_background(&receiver) {
+            Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
+            Err(error) => self.report(&error),
+        }
+    }
+
+    fn read_answers(&mut self, ev: &mut EventLoop) {
+        let Phase::Leaving { departure, .. } = &mut self.phase else {
+            return;
+        };
+        let now = Instant::now();
+        let mut answers = Answers::default();
+        let read = departure.read(now, &mut answers);
+        self.moves.handed_over += answers.acknowledged as u64;
+        let is_refused = !answers.refused.is_empty();
+        self.back.extend(answers.refused);
+        if is_refused {
+            self.give_up(ev, &"the successor has no room for them");
+        } else if let Err(error) = read {
+            self.on_channel_end(ev, &error, now);
+        }
+    }
+
+    /// If the successor has died, another one takes its place.
+    fn on_channel_end(&mut self, ev: &mut EventLoop, error: &Error, now: Instant) {
+        let Phase::Leaving {
+            departure, sender, ..
+        } = &mut self.phase
+        else {
+            return;
+        };
+        if !matches!(error, Error::Ended) {
+            return self.give_up(ev, error);
+        }
+        self.sources.remove(ev, *sender);
+        let reopened = departure.reopen(self.successor.as_fd(), self.version, now);
+        let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
+            self.moves.handed_over += acknowledged as u64;
+            *sender = ev.add_background(departure)?;
+            Ok(*sender)
+        });
+        match watched {
+            Ok(token) => {
+                self.sources.insert(token, Source::Sender);
+                self.arm(ev);
+            }
+            Err(error) => self.give_up(ev, &error),
+        }
+    }
+
+    /// Ends the departure, because no successor takes the connections.
+    fn give_up(&mut self, ev: &mut EventLoop, why: &dyn fmt::Display) {
+        let Phase::Leaving { stop_by, .. } = self.phase else {
+            return;
+        };
+        self.report(why);
+        let over = Phase::Over { stop_by };
+        if let Phase::Leaving {
+            departure, sender, ..
+        } = std::mem::replace(&mut self.phase, over)
+        {
+            self.sources.remove(ev, sender);
+            let under_way = departure.under_way();
+            let back = departure.take_back();
+            self.moves.handed_over += (under_way - back.len()) as u64;
+            self.back.extend(back);
+        }
+        // The shutdown begins in the next turn.
+        ev.post_next(self.own, Ready::NONE);
+    }
+
+    /// Ends the departure without taking anything back, and lets the loop shut down by then.
+    fn end(&mut self, ev: &mut EventLoop, stop_by: Instant) {
+        self.close_mailboxes(ev);
+        if let Phase::Leaving { sender, .. } = self.phase {
+            self.sources.remove(ev, sender);
+        }
+        ev.disarm(self.own, DUE);
+        self.phase = Phase::Over { stop_by };
+    }
+
+    fn close_mailboxes(&mut self, ev: &mut EventLoop) {
+        let mailboxes = self
+            .sources
+            .iter()
+            .filter_map(|(token, source)| matches!(source, Source::Mailbox(_)).then_some(token));
+        for token in mailboxes.collect::<Vec<_>>() {
+            // Not `close`: other processes have it open.
+            self.sources.remove(ev, token);
+        }
+    }
+
+    /// Returns whether connections may leave: a successor takes them.
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(&self.phase, Phase::Leaving { departure, .. } if departure.has_begun())
+    }
+
+    /// Lets the connections leave for which `state` returns bytes, if a successor takes them.
+    pub(crate) fn hand_over<T>(
+        &mut self,
+        ev: &mut EventLoop,
+        connections: &mut Connections<T>,
+        mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+    ) {
+        let Phase::Leaving { departure, .. } = &mut self.phase else {
+            return;
+        };
+        let room = departure.room();
+        let mut leaving = Vec::new();
+        for (stream, value) in connections.iter_mut() {
+            if leaving.len() == room {
+                break;
+            }
+            let token = stream.token();
+            leaving.extend(state(token, value).map(|state| (token, state)));
+        }
+        if leaving.len() == room && room > 0 {
+            // There may be more. The next turn does not wait.
+            ev.post_next(self.own, Ready::NONE);
+        }
+        for (token, state) in leaving {
+            let length = state.len();
+            assert!(
+                length <= STATE_BYTES_MAX,
+                "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
+            );
+            let removed = connections.remove(ev, token);
+            let (stream, _) = removed.expect("it was there just now");
+            departure.push(Connection::new(stream, state));
+        }
+    }
+
+    pub(crate) fn next_arrival(&mut self, ev: &mut EventLoop) -> Option<Arrival> {
+        while let Some(connection) = self.back.pop() {
+            match arrival::take_back(ev, connection) {
+                Ok(arrival) => {
+                    self.moves.taken_back += 1;
+                    return Some(arrival);
+                }
+                // It is closed.
+                Err(error) => self.report(&error),
+            }
+        }
+        self.arrived.pop_front()
+    }
+
+    pub(crate) fn moves(&self) -> Moves {
+        let under_way = match &self.phase {
+            Phase::Leaving { departure, .. } => departure.under_way(),
+            Phase::Serving | Phase::Over { .. } => 0,
+        };
+        Moves {
+            under_way: under_way + self.back.len(),
+            ..self.moves
+        }
+    }
+
+    fn report(&self, why: &dyn fmt::Display) {
+        report(&self.on_event, self.index, why);
+    }
+}
+
+/// A year: a stop timeout that no clock can hold.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+fn report(on_event: &OnEvent, index: WorkerIndex, why: &dyn fmt::Display) {
+    on_event(Event::Handover(index, why.to_string()));
+}

@@ -1,0 +1,31 @@
+//! Connections that move to the successor of a worker, with `evcore-serve` in real processes.
+//!
+//! Without arguments this program is the tests. They start it again as the server, in a process with a
+//! single thread.
+
+#[cfg(target_os = "linux")]
+mod lines;
+#[cfg(target_os = "linux")]
+mod tests;
+
+use std::process::ExitCode;
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    evcore_tests::not_run("connections move on Linux only");
+    ExitCode::SUCCESS
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((flag, arguments)) = arguments.split_first() {
+        if flag == lines::FLAG {
+            lines::serve(arguments).expect("it serves");
+            return ExitCode::SUCCESS;
+        }
+    }
+    // As with the usual harness: a word selects the tests whose names contain it.
+    let word = arguments.iter().find(|argument| !argument.starts_with('-'));
+    tests::run(word.map_or("", String::as_str))
+}
