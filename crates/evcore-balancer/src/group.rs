@@ -34,6 +34,7 @@ use crate::{
     notify_fd::NotifyFd,
     policy::Policy,
     shared_memory::SharedSlice,
+    spread::{Mean, Place, Spread},
     sync::{AtomicU32, Ordering, fence},
     worker_id::WorkerId,
 };
@@ -300,6 +301,21 @@ impl<N: Notify> GroupMember for Member<N> {
         self.shared().rouse(self.id());
     }
 
+    fn publish_open(&self, open: Option<u32>) {
+        let word = open.map_or(0, |open| open.saturating_add(1));
+        let words = self.shared().words(self.id());
+        words.open.store(word, Ordering::Relaxed);
+    }
+
+    fn spread(&self) -> Spread {
+        let shared = self.shared();
+        Spread::of(self.id(), || shared.places(self.id()))
+    }
+
+    fn rouse_loaded(&self) {
+        self.shared().rouse_loaded(self.id());
+    }
+
     fn lead(&self) {
         self.shared().lead(self.id());
     }
@@ -339,6 +355,7 @@ impl<N: Notify> Shared<N> {
         words.load.store(0, Ordering::Relaxed);
         words.late.store(0, Ordering::Relaxed);
         words.rest.store(AWAKE, Ordering::Relaxed);
+        words.open.store(0, Ordering::Relaxed);
         if let Some(notifier) = self.notifiers.get(me.slot()) {
             notifier.clear();
         }
@@ -359,6 +376,7 @@ impl<N: Notify> Shared<N> {
         self.step_down(id);
         words.load.store(0, Ordering::Relaxed);
         words.rest.store(AWAKE, Ordering::Relaxed);
+        words.open.store(0, Ordering::Relaxed);
         let notified = words.answer();
         let was_member = replace(&words.joined, 1, 0, Ordering::Relaxed);
         // As in `sync`: the caller looks for a member to notify, and one that has just got room looks
@@ -416,6 +434,28 @@ impl<N: Notify> Shared<N> {
     fn rouse(&self, me: WorkerId) {
         for id in self.others(me).filter(|id| self.words(*id).rouse()) {
             self.notifiers[id.slot()].notify();
+        }
+    }
+
+    /// The members that take part in evening out, in the order of their slots.
+    fn places(&self, me: WorkerId) -> impl Iterator<Item = Place> {
+        self.ids().filter_map(move |id| {
+            let words = self.words(id);
+            let open = words.open.load(Ordering::Relaxed).checked_sub(1)?;
+            // This worker may not have published its load yet.
+            let has_room = id == me || matches!(words.available_load(), Some((_, false)));
+            let takes = has_room && !self.is_late(id);
+            Some(Place { id, open, takes })
+        })
+    }
+
+    fn rouse_loaded(&self, me: WorkerId) {
+        let Some(mean) = Mean::of(self.places(me)) else {
+            return;
+        };
+        let loaded = |place: &Place| place.id != me && place.open > mean.most;
+        for place in self.places(me).filter(loaded) {
+            self.notifiers[place.id.slot()].notify();
         }
     }
 

@@ -7,6 +7,7 @@ use crate::{
     inputs::{GroupView, Load},
     notify::Notifier,
     policy::Policy,
+    spread::Spread,
     worker_id::WorkerId,
 };
 
@@ -92,6 +93,22 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Wakes the other members that rest, so that they plan, and see that they are
     /// [roused](GroupView::roused).
     fn rouse(&self) {}
+
+    /// Publishes the number of this worker's open connections; `None` if it takes no part in evening
+    /// out.
+    fn publish_open(&self, open: Option<u32>) {
+        let _ = open;
+    }
+
+    /// Returns how the open connections of the group are spread. A [`Member`](crate::Member) reads a cache
+    /// line for each slot, a few times.
+    #[must_use]
+    fn spread(&self) -> Spread {
+        Spread::default()
+    }
+
+    /// Wakes the other members that have more connections than the mean, so that they plan.
+    fn rouse_loaded(&self) {}
 
     /// Makes this worker the leader, also if another member leads now.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::worker_id::WorkerId;
+use crate::{spread::Spread, worker_id::WorkerId};
 
 /// The state of a worker when it plans a turn.
 ///
@@ -38,6 +38,52 @@ pub struct Inputs {
     /// This worker is late, as its group sees it; see
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
+    /// How the open connections of the group are spread; `None` if nothing has changed since the last
+    /// plan, or if this worker gives no connections away.
+    pub spread: Option<Spread>,
+    /// The connections of this worker that move.
+    pub moves: MoveCounts,
+}
+
+/// Connections that move from one member of a group to another.
+///
+/// ```
+/// assert_eq!(evcore_balancer::MoveCounts::default().leaving, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MoveCounts {
+    /// Number of connections that are idle, so that they can leave.
+    pub idle: u32,
+    /// Number of connections that have left, and have no answer yet.
+    pub leaving: u32,
+    /// Number of connections that have left since the last plan.
+    pub left: u32,
+    /// Number of connections that have come back since the last plan.
+    pub came_back: u32,
+    /// Number of connections that have arrived from other members since the last plan.
+    pub arrived: u32,
+}
+
+/// Connections that have moved, as a worker reports them to its
+/// [`Coordinator`](crate::Coordinator::on_moved).
+///
+/// ```
+/// use evcore_balancer::Moved;
+///
+/// // A worker gives three connections away, and gets one of them back.
+/// let reports = [Moved::Left(3), Moved::Taken(2), Moved::CameBack(1)];
+/// assert_eq!(reports[0], Moved::Left(3));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// This many connections have left for another worker. They count here until it has answered.
+    Left(u32),
+    /// The other worker has taken this many of those.
+    Taken(u32),
+    /// This many of those have come back.
+    CameBack(u32),
+    /// This many connections have arrived from another worker.
+    Arrived(u32),
 }
 
 impl Inputs {

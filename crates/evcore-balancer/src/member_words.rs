@@ -19,6 +19,9 @@ pub(crate) struct MemberWords {
     pub(crate) late: AtomicU32,
     /// Number of clients that the members in this slot have accepted. It wraps.
     pub(crate) clients: Count,
+    /// 0 if the member takes no part in evening out; otherwise the number of its open connections plus
+    /// one.
+    pub(crate) open: Count,
     /// One of [`AWAKE`], [`RESTS`] and [`ROUSED`].
     pub(crate) rest: Count,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::worker_id::WorkerId;
+use crate::{spread::Give, worker_id::WorkerId};
 
 /// The actions of a worker in this turn.
 ///
@@ -18,7 +18,8 @@ use crate::worker_id::WorkerId;
 /// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
 ///    [`GroupMember::notify`](crate::GroupMember::notify) with it. If [`rests`](Plan::rests) is not what
 ///    it was, call [`GroupMember::set_resting`](crate::GroupMember::set_resting). If
-///    [`rouses`](Plan::rouses) is set, call [`GroupMember::rouse`](crate::GroupMember::rouse).
+///    [`rouses`](Plan::rouses) is set, call [`GroupMember::rouse`](crate::GroupMember::rouse), and if
+///    [`calls`](Plan::calls) is, [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
 ///    [`Coordinator::publish`](crate::Coordinator::publish) does steps 3 and 4.
 /// 5. Wait, for [`wait_at_most`](Plan::wait_at_most) at most, and accept at most
 ///    [`accepts_at_most`](Plan::accepts_at_most) clients.
@@ -81,7 +82,8 @@ pub struct Plan {
     /// The longest time that this turn may wait; `None` if the balancer sets no limit.
     ///
     /// [`Duration::ZERO`] makes the turn poll the listeners once. Two plans in a row have it only if
-    /// the first one found clients, so the loop does not spin.
+    /// the first one found clients, so the loop does not spin. It is zero too if the plan has
+    /// connections to [give](Self::give).
     pub wait_at_most: Option<Duration>,
 
     /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
@@ -111,6 +113,15 @@ pub struct Plan {
     /// Clients connect again. Members that rest wake up too, because the kernel would wake all of them
     /// for each client.
     pub rouses: bool,
+
+    /// The idle connections that this worker gives to another one in this turn, which does not wait. Give
+    /// fewer if some cannot leave. Report them by
+    /// [`Coordinator::on_moved`](crate::Coordinator::on_moved).
+    pub give: Option<Give>,
+
+    /// This worker has fewer connections than the mean for some time. Wake the members that have more, by
+    /// [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+    pub calls: bool,
 }
 
 /// The change of leadership in a plan; see [`Leader`](crate::Leader).
@@ -146,6 +157,8 @@ impl Plan {
             notify: None,
             rests: false,
             rouses: false,
+            give: None,
+            calls: false,
         }
     }
 

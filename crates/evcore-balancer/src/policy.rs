@@ -189,7 +189,7 @@ impl Policy {
     }
 }
 
-const NS_PER_MS: u64 = 1_000_000;
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
 /// A delay in whole milliseconds, as nanoseconds. It rounds up, so that no delay is cut short, and
 /// to at least 1 ms, so that no worker spins.
@@ -200,7 +200,7 @@ fn whole_ms(delay: Duration) -> u64 {
 
 /// A time as nanoseconds. Policies count in nanoseconds, because adding two [`Duration`]s costs ten
 /// times as much as adding two integers, and a policy calculates in each turn.
-fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     const NS_PER_SECOND: u64 = 1_000_000_000;
     let whole = time.as_secs().saturating_mul(NS_PER_SECOND);
     whole.saturating_add(u64::from(time.subsec_nanos()))

@@ -51,8 +51,13 @@ mod plan;
 #[path = "../src/policy.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod policy;
+#[path = "../src/rebalance.rs"]
+mod rebalance;
 #[path = "loom/shared_memory.rs"]
 mod shared_memory;
+#[path = "../src/spread.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
+mod spread;
 #[path = "loom/sync.rs"]
 mod sync;
 #[path = "loom/worker.rs"]

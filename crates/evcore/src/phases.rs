@@ -30,6 +30,8 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(never)]
     pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> u64 {
         let load = self.load_to_offer();
+        let (open, idle) = (self.load().active, self.evictions.len());
+        self.accepting.coordinator.plan_moves(open, idle);
         let clock = &self.clock;
         let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
         let (poller, stats) = (&mut self.poller, &mut self.stats);
