@@ -7,14 +7,22 @@ use serde_json::Value;
 use crate::page::{Page, uneven_clients};
 
 /// The fields of a row, by their names in `/status.json`.
-const COUNTS: [&str; 3] = ["active", "accepted", "handled"];
+const COUNTS: [&str; 4] = ["active", "accepted", "handled", "arrived"];
 
 /// Returns whether the paused page shows `status`, which was fetched after the page's last request.
 fn shows(page: &mut Page, status: &Value) -> bool {
     let number = |value: &Value, name: &str| value[name].as_u64().expect("a number");
     let sum = |page: &mut Page, name: &str| page.number(&format!("tfoot [data-field={name}]"));
     let are_sums = [
-        "active", "reading", "writing", "waiting", "accepted", "handled",
+        "active",
+        "reading",
+        "writing",
+        "waiting",
+        "accepted",
+        "handled",
+        "arrived",
+        "handed_over",
+        "taken_back",
     ]
     .iter()
     .all(|name| sum(page, name) == number(status, name));

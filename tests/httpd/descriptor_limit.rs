@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::command_line::assert_refusal;
 
 /// Setups that differ in the descriptors that they need.
-const SETUPS: [&[&str]; 9] = [
+const SETUPS: [&[&str]; 10] = [
     &["--workers", "0"],
     &[
         "--workers",
@@ -20,6 +20,7 @@ const SETUPS: [&[&str]; 9] = [
     ],
     &["--workers", "1"],
     &["--workers", "2"],
+    &["--workers", "2", "--handover", "off"],
     &["--workers", "2", "--root", "."],
     &["--workers", "10"],
     &["--workers", "3", "--accept", "reuseport"],
@@ -76,7 +77,8 @@ fn enough_descriptors_to_start_are_enough_to_reload() {
 
 #[test]
 fn a_worker_that_cannot_be_started_is_logged_and_retried() {
-    let setup = ["--workers", "1"];
+    // With a handover the workers need more than the master.
+    let setup = ["--workers", "1", "--handover", "off"];
     let options = [&["--listen", "127.0.0.1:0"], &setup[..]].concat();
     let server = Server::start_limited(3 + minimum(&options), &setup);
     let says = |what: &str, times: usize| {
@@ -126,4 +128,22 @@ fn connect_to_new_worker(server: &Server, replaced: &[(Client, u32)]) -> (Client
 fn limited(descriptors: u32, options: &[&str]) -> Output {
     let mut command = httpd_limited(descriptors);
     command.args(options).output().expect("it runs")
+}
+
+#[test]
+fn the_least_that_the_server_needs_lets_a_client_move() {
+    for workers in ["1", "4"] {
+        let setup = ["--workers", workers];
+        let options = [&["--listen", "127.0.0.1:0"], &setup[..]].concat();
+        let server = Server::start_limited(3 + minimum(&options), &setup);
+        let mut client = server.connect();
+        let old = client.get("/worker").text().to_owned();
+        for reloads in 1..=3 {
+            server.signal(Signal::HUP);
+            eventually("the client has moved", || {
+                server.log().matches("reload: Done").count() == reloads
+                    && client.get("/worker").text() != old
+            });
+        }
+    }
 }

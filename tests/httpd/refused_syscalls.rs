@@ -57,7 +57,7 @@ fn a_refused_system_call_is_named_with_a_remedy() {
         (
             libc::SYS_socketpair,
             libc::ENFILE,
-            &["self-pipe (socketpair)", "Too many open files", "file-max"],
+            &["a mailbox (socketpair)", "Too many open files", "file-max"],
         ),
     ];
     for (call, errno, named) in cases {

@@ -100,7 +100,16 @@ fn status_json_lists_counters_and_metrics_of_each_worker() {
             is_settled && workers(&page).len() == 2 && workers(&page).iter().all(armed)
         });
         for name in [
-            "active", "accepted", "handled", "requests", "reading", "writing", "waiting",
+            "active",
+            "accepted",
+            "handled",
+            "arrived",
+            "handed_over",
+            "taken_back",
+            "requests",
+            "reading",
+            "writing",
+            "waiting",
         ] {
             assert_eq!(number(&page, name), sum(&page, name), "{name}: {page}");
         }
@@ -137,7 +146,16 @@ fn status_json_has_its_fields_in_a_stable_order() {
     let server = Server::start(&["--workers", "0"]);
     let answer = server.connect().get("/status.json");
     let sums = [
-        "active", "accepted", "handled", "requests", "reading", "writing", "waiting",
+        "active",
+        "accepted",
+        "handled",
+        "arrived",
+        "handed_over",
+        "taken_back",
+        "requests",
+        "reading",
+        "writing",
+        "waiting",
     ];
     let times = ["mean", "p50", "p99", "max"];
     let expected = [

@@ -35,7 +35,7 @@ pub(crate) fn visit(address: SocketAddr, stop: &Stop) -> u32 {
 }
 
 /// Waits until no worker is in `old`, and returns all workers.
-fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
+pub(crate) fn all_new(server: &Server, old: &[u32], count: usize) -> Vec<u32> {
     let mut pids = Vec::new();
     eventually("the new workers have taken over", || {
         pids = server.worker_pids();
@@ -102,8 +102,14 @@ fn reloads_lose_no_request_of_a_busy_client() {
     const RELOADS: usize = 20;
     const CLIENTS: usize = 8;
     for accept in ["off", "mutex", "exclusive", "least-loaded", "reuseport"] {
-        for workers in ["--workers", "--threads"] {
-            let mut server = Server::start(&[workers, "2", "--accept", accept]);
+        for (workers, handover) in [
+            ("--workers", "on"),
+            ("--workers", "off"),
+            ("--threads", "on"),
+        ] {
+            let options = [workers, "2", "--accept", accept, "--handover", handover];
+            let mut server = Server::start(&options);
+            let moves = (workers, handover) == ("--workers", "on");
             let stop = Stop::default();
             thread::scope(|scope| {
                 let raised_at_the_end = RaiseOnDrop(&stop);
@@ -122,6 +128,11 @@ fn reloads_lose_no_request_of_a_busy_client() {
                 let (connections, late) = counts.fold((0, 0), |(connections, late), it| {
                     (connections + it.0, late + it.1)
                 });
+                if moves {
+                    let all = u32::try_from(CLIENTS).expect("few");
+                    assert_eq!((connections, late), (all, 0), "{accept}: all have moved");
+                    return;
+                }
                 if late > 0 {
                     not_run(&format!(
                         "{late} requests came more than {LAST_REQUEST:?} after the last ones, and were lost"

@@ -10,7 +10,10 @@ use std::{
 use evcore_tests::{Client, Scratch, Server, httpd, in_time};
 use rustix::process::Signal;
 
-use crate::stops::{LAST_REQUEST, last_answer};
+use crate::{
+    reloads::all_new,
+    stops::{LAST_REQUEST, last_answer},
+};
 
 /// More than a small receive buffer holds, and less than a server's send buffer, so that the server has
 /// written it at once.
@@ -32,6 +35,8 @@ const STOPS: [(Signal, u32); 4] = [
 fn start(listen: &str, accept: &str) -> Server {
     let mut command = Command::new(httpd());
     command.args(["--listen", listen, "--workers", "1", "--accept", accept]);
+    // Otherwise HUP closes no connection.
+    command.args(["--handover", "off"]);
     Server::from_command(command, 1)
 }
 
@@ -133,4 +138,18 @@ fn a_client_that_never_reads_is_closed_at_the_end_of_the_shutdown() {
     // The kernel still has the response.
     assert_eq!(slow.body(RESPONSE).expect("the rest").len(), RESPONSE);
     assert!(slow.is_closed());
+}
+
+#[test]
+fn a_slow_reader_moves_with_what_it_has_not_read() {
+    let server = Server::start(&["--workers", "1"]);
+    let old = server.worker_pids();
+    let slow: Vec<_> = (0..CLIENTS).map(|_| slow_reader(&server)).collect();
+    server.signal(Signal::HUP);
+    all_new(&server, &old, 1);
+    for mut client in slow {
+        let body = client.body(RESPONSE).expect("the kernel has the rest");
+        assert_eq!(body.len(), RESPONSE);
+        assert_eq!(client.get("/").status, 200);
+    }
 }

@@ -8,7 +8,6 @@
 //! lost:
 //!
 //! - a session whose worker was killed;
-//! - a request on a connection that was idle for more than half a second when its worker was replaced;
 //! - lines of the access log that a killed worker had buffered.
 //!
 //! Memory: in the last quarter of the rounds, no process of the server without kills may use a quarter
@@ -236,14 +235,12 @@ impl Soak {
         for ((site, checks), Target { ledger, .. }) in sites.iter().zip(targets) {
             let [master, worker] = checks.memory.last().expect("just measured");
             line += &format!(
-                "; {}: {} requests, {} connections, {} kills cost {} sessions, {} found closed, \
-                 {}, memory {master} and {worker} KiB",
+                "; {}: {} requests, {} connections, {} kills cost {} sessions, {}, memory {master} and {worker} KiB",
                 site.name,
                 ledger.requests.get(),
                 ledger.connections.get(),
                 ledger.kills.count(),
                 ledger.killed_sessions.get(),
-                ledger.closed_idle.get(),
                 site.done
             );
         }

@@ -4,6 +4,7 @@
 //! the connection returns to `session`, which moves the bytes.
 
 mod input;
+mod moving;
 mod output;
 mod payload;
 mod task;
@@ -30,6 +31,7 @@ use input::Input;
 use output::Output;
 use payload::{Payload, Piece};
 
+pub use moving::STATE_VERSION;
 pub use task::{Abort, Changes, Expiry, Task};
 
 /// The most bytes to discard after the last response; a client that sends more is closed.
@@ -377,6 +379,11 @@ impl Connection {
     /// Gives back what the connection holds: responses in the shared buffer, body memory, a disk read, and
     /// its part of the counters.
     pub fn release(&mut self, token: Token, shared: &mut Shared) {
+        self.free(token, shared);
+        shared.counts.connection_closed(self.phase);
+    }
+
+    fn free(&mut self, token: Token, shared: &mut Shared) {
         // Its contents must never reach another connection.
         shared.output.clear();
         self.leave_body(token, shared);
@@ -384,7 +391,6 @@ impl Connection {
             shared.cancel_disk_read(token);
         }
         self.output.release(shared);
-        shared.counts.connection_closed(self.phase);
     }
 
     /// Returns whether it is between two requests.

@@ -53,6 +53,28 @@ impl Counts {
         self.publish_connections();
     }
 
+    /// Counts a connection that another worker has handed over.
+    pub fn connection_arrived(&mut self) {
+        self.own.counters[Counter::Arrived] += 1;
+        self.own.active += 1;
+        self.own.waiting += 1;
+        self.publish_connections();
+    }
+
+    /// Counts connections that another worker has taken over. Until then they wait here.
+    pub fn connections_handed_over(&mut self, count: u64) {
+        self.own.counters[Counter::HandedOver] += count;
+        self.own.active -= count;
+        self.own.waiting -= count;
+        self.publish_connections();
+    }
+
+    /// Counts a connection that no worker has taken over.
+    pub fn connection_taken_back(&mut self) {
+        self.own.counters[Counter::TakenBack] += 1;
+        self.publish_connections();
+    }
+
     /// Counts an accepted connection that could not be served.
     pub fn connection_refused(&mut self) {
         self.own.counters[Counter::Accepted] += 1;
@@ -134,6 +156,9 @@ impl Counts {
             (WorkerStats::WAITING, own.waiting),
             own.counter(Counter::Accepted),
             own.counter(Counter::Handled),
+            own.counter(Counter::Arrived),
+            own.counter(Counter::HandedOver),
+            own.counter(Counter::TakenBack),
         ];
         self.scoreboard.update(self.id, numbers);
     }

@@ -135,10 +135,30 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
         _ if options.threads => MASTER + workers * (worker + options.listen.len() as u64) + clients,
         // The master has a copy of the listeners to pass on, and the liveness pipe of each worker, of
         // which both ends are open while the worker starts.
-        _ => (LIVENESS_PIPE + worker + clients)
-            .max(MASTER + listeners(options) + LIVENESS_PIPE * workers + 1),
+        _ => (LIVENESS_PIPE + worker + clients + mailboxes_of_worker(options))
+            .max(MASTER + listeners(options) + LIVENESS_PIPE * workers + 1 + mailboxes(options)),
     };
     shared(options) + of_its_own
+}
+
+/// Both ends of the mailbox of each slot, and of the one for the successors of each index.
+fn mailboxes(options: &Options) -> u64 {
+    match options.moves_connections() {
+        true => 2 * (slots(options) + options.workers) as u64,
+        false => 0,
+    }
+}
+
+/// The sending ends of all mailboxes, the receiving ends of its own, and its channels to other workers.
+fn mailboxes_of_worker(options: &Options) -> u64 {
+    /// The two mailboxes of a worker, each twice, and a copy of its successor's.
+    const OWN: u64 = 2 * 2 + 1;
+    /// A sender, until its receiver greets; two receivers take one more.
+    const CHANNELS: u64 = 4;
+    match mailboxes(options) {
+        0 => 0,
+        ends => ends / 2 + OWN + CHANNELS,
+    }
 }
 
 /// A worker's own descriptors.

@@ -59,6 +59,9 @@ Usage: httpd [OPTIONS]
                            sockets                         [default: the system's]
   --shutdown-timeout MS    time for open connections after QUIT, in milliseconds
                                                                   [default: 30000]
+  --handover on|off        whether open connections move to the new workers after
+                           HUP, and after USR2 and QUIT; not with --workers 0
+                           or --threads           [default: on; off without Linux]
   --bodies BYTES           memory of one worker for all unfinished request
                            bodies; more bodies wait            [default: 67108864]
   --access-log PATH        write a line for each response; -: to standard output;
@@ -94,7 +97,8 @@ Signals, to the master:
   TERM, INT  stop now
   QUIT       finish open requests, then stop; idle connections are closed, those
              that received a response within the last second a second later
-  HUP        start new workers, then send QUIT to the old ones
+  HUP        start new workers, which take over the connections of the old ones;
+             those then finish open requests and stop
   USR1       reopen the access log
   USR2       start a new binary with the same listeners (not with --threads)
   WINCH      send QUIT to the workers; HUP starts new ones
@@ -165,6 +169,8 @@ pub struct Options {
     pub send_buffer: Option<u32>,
     /// The time for open connections in a graceful shutdown.
     pub shutdown_timeout: Duration,
+    /// True if connections move to the successor of a worker process.
+    pub handover: bool,
     /// The memory of one worker for all unfinished request bodies, in bytes.
     pub bodies: usize,
     /// `-` is standard output; `None`: no access log.
@@ -269,6 +275,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             "shutdown-timeout" => {
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
+            "handover" => options.handover = on_or_off(&name, &value(&mut parser)?)?,
             "bodies" => {
                 options.bodies = number(&name, &value(&mut parser)?, MAX_BODY_BYTES, MAX_BODIES)?;
             }
@@ -316,6 +323,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
 }
 
 impl Options {
+    /// Returns whether connections move from worker to worker.
+    pub(crate) fn moves_connections(&self) -> bool {
+        self.handover && self.workers > 0 && !self.threads
+    }
+
     /// Checks whether a listener at this address can have the [send buffer](Self::send_buffer).
     ///
     /// # Errors
@@ -351,6 +363,7 @@ impl Default for Options {
             send_timeout: Duration::from_secs(60),
             send_buffer: None,
             shutdown_timeout: Duration::from_secs(30),
+            handover: cfg!(any(target_os = "linux", target_os = "android")),
             bodies: 64 * 1024 * 1024,
             access_log: None,
             access_log_format: LogFormat::Common,
@@ -536,6 +549,14 @@ fn poller(value: &str) -> Result<Option<BackendKind>, OptionError> {
             Ok(kind) => Ok(Some(kind)),
             Err(error) => Err(OptionError(format!("--poller: {error}, or auto"))),
         },
+    }
+}
+
+fn on_or_off(name: &str, value: &str) -> Result<bool, OptionError> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(OptionError(format!("--{name} is on or off, not {value:?}"))),
     }
 }
 

@@ -1,15 +1,16 @@
 //! A worker's server: its connections, and what they share.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use evcore::{
     Accepted, Acceptor, Connections, EventLoop, Listener, Ready, Step, Token, Transport,
     clock::Clock,
 };
+use evcore_serve::{Arrival, Worker};
 
 use crate::{
     access_log::AccessLog,
-    connection::Connection,
+    connection::{Abort, Connection},
     counts::Counts,
     files::{DiskRead, Files},
     log::log,
@@ -34,6 +35,8 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     exhausted: Overload,
     full: Overload,
     short: Overload,
+    /// The connections that other workers have taken over, as far as they are counted.
+    handed_over: u64,
 }
 
 /// The log of one kind of overload.
@@ -72,6 +75,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             exhausted: Overload::NONE,
             full: Overload::NONE,
             short: Overload::NONE,
+            handed_over: 0,
             options,
         }
     }
@@ -112,6 +116,11 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         while let Some(step) = ev.next_step() {
             self.handle(ev, step);
         }
+        self.end_turn(ev);
+    }
+
+    /// After the steps of a turn.
+    pub fn end_turn(&mut self, ev: &mut EventLoop<L>) {
         self.log_overload(ev);
         self.arm_flush(ev);
         self.arm_sweep(ev);
@@ -324,6 +333,40 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
                 self.options.connections
             ));
         }
+    }
+}
+
+impl Server {
+    /// Hands over what can move, and takes in what has arrived.
+    pub fn move_connections(&mut self, worker: &mut Worker) {
+        let shared = &mut self.shared;
+        worker.hand_over(&mut self.connections, |token, connection| {
+            connection.leave(token, shared)
+        });
+        while let Some(arrival) = worker.next_arrival() {
+            self.on_arrival(&mut worker.ev, arrival);
+        }
+        let handed_over = worker.moves().handed_over;
+        let news = handed_over - mem::replace(&mut self.handed_over, handed_over);
+        if news > 0 {
+            self.shared.counts.connections_handed_over(news);
+        }
+    }
+
+    fn on_arrival(&mut self, ev: &mut EventLoop, arrival: Arrival) {
+        if arrival.is_back {
+            self.shared.counts.connection_taken_back();
+        } else {
+            self.shared.counts.connection_arrived();
+        }
+        let connection = Connection::arrived(&arrival.state, &mut self.shared);
+        let is_known = connection.is_ok();
+        let connection = connection.unwrap_or_else(|Abort| Connection::new(None, &self.shared));
+        let token = self.connections.insert(arrival.stream, connection);
+        self.dispatch(ev, token, Ready::NONE, |session| match is_known {
+            true => session.on_arrived(),
+            false => Disposition::Close,
+        });
     }
 }
 

@@ -50,6 +50,12 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.apply(changes);
     }
 
+    /// The connection has arrived from another worker, or has come back, and the loop watches the
+    /// stream. What has arrived on it meanwhile is reported next.
+    pub fn on_arrived(&mut self) -> Disposition {
+        self.end_step()
+    }
+
     /// The stream is ready, or the connection was posted. The stream has taken note.
     pub fn on_ready(&mut self, ready: Ready) -> Disposition {
         if ready.is_error() || ready.is_write_closed() {
@@ -110,6 +116,12 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
                 Ok(Progress::Done) | Err(_) => return Disposition::Close,
             }
         }
+        self.end_step()
+    }
+
+    /// Updates timers and counters.
+    #[inline]
+    fn end_step(&mut self) -> Disposition {
         match self.connection.poll_changes(self.shared) {
             Ok(changes) => {
                 self.apply(changes);

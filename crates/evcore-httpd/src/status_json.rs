@@ -178,7 +178,7 @@ mod tests {
             };
             let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
-                counters: Counters::from_array([5, 15, 25, 9, 19, 29, 39]),
+                counters: Counters::from_array([5, 15, 35, 45, 55, 25, 9, 19, 29, 39]),
                 metrics: Metrics {
                     pid,
                     started_ms: 120,
@@ -190,7 +190,7 @@ mod tests {
                     ..Totals::default()
                 },
                 // An earlier worker of the slot has counted this.
-                at_start: Counters::from_array([1, 2, 3, 4, 5, 6, 7]),
+                at_start: Counters::from_array([1, 2, 8, 9, 10, 3, 4, 5, 6, 7]),
                 ..WorkerStats::default()
             };
             scoreboard.publish(WorkerId::from_slot(slot), &stats);
@@ -198,10 +198,19 @@ mod tests {
         time.advance(Duration::from_millis(50));
         clock.update();
         let page = StatusJson::new(&scoreboard, &clock).to_text();
-        let counts = |active, [accepted, handled, requests]: [u64; 3]| {
+        let counts = |active, counts: [u64; 6]| {
+            let [
+                accepted,
+                handled,
+                arrived,
+                handed_over,
+                taken_back,
+                requests,
+            ] = counts;
             format!(
                 "\"active\":{active},\"accepted\":{accepted},\"handled\":{handled},\
-                 \"requests\":{requests},\
+                 \"arrived\":{arrived},\"handed_over\":{handed_over},\
+                 \"taken_back\":{taken_back},\"requests\":{requests},\
                  \"reading\":0,\"writing\":0,\"waiting\":0"
             )
         };
@@ -212,13 +221,13 @@ mod tests {
                  \"timer_lateness_us\":{{\"mean\":1.002,\"p50\":0.000,\"p99\":30.040,\"max\":0.999}},\
                  \"turn_us\":{{\"mean\":0.000,\"p50\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
                 100 + index,
-                counts(3, [4, 13, 22])
+                counts(3, [4, 13, 27, 36, 45, 22])
             )
         };
         let expected = format!(
             "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,{},\
              \"jain\":1.0000,\"workers\":[{},{}]}}\n",
-            counts(6, [15, 45, 75]),
+            counts(6, [15, 45, 105, 135, 165, 75]),
             worker(1),
             worker(0)
         );

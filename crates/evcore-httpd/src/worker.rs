@@ -13,6 +13,7 @@ use evcore_serve::Worker;
 
 use crate::{
     access_log::AccessLog,
+    connection::STATE_VERSION,
     counts::Counts,
     files::Files,
     flight_log::{SlowTurnLog, log_records},
@@ -46,6 +47,9 @@ impl Setup {
             .group(group)
             .stop_timeout(options.shutdown_timeout)
             .event_loop(move |builder| configured(builder, &loops));
+        if options.moves_connections() {
+            workers = workers.handover(STATE_VERSION);
+        }
         if let Some(affinity) = options.affinity.clone() {
             workers = workers.affinity(affinity);
         }
@@ -113,10 +117,14 @@ impl Serving {
                 return Ok(());
             }
             // After the turn has begun: if the loop shuts down in it, this is true as well.
-            if self.worker.supervised().stop().is_some() {
+            if self.worker.is_stopping() {
                 self.server.on_stop();
             }
-            self.server.on_turn(&mut self.worker.ev);
+            while let Some(step) = self.worker.next_step() {
+                self.server.handle(&mut self.worker.ev, step);
+            }
+            self.server.move_connections(&mut self.worker);
+            self.server.end_turn(&mut self.worker.ev);
         }
     }
 }

@@ -343,6 +343,11 @@ impl Handover {
         }
     }
 
+    /// Returns whether the worker stops, and no connection leaves any more.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over { .. })
+    }
+
     /// Returns whether connections may leave: a successor takes them.
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(&self.phase, Phase::Leaving { departure, .. } if departure.has_begun())

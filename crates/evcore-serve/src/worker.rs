@@ -175,6 +175,16 @@ impl Worker {
         self.handover.as_mut()?.next_arrival(&mut self.ev)
     }
 
+    /// Returns whether this worker stops, and its connections end here. False while they
+    /// [leave](Self::is_leaving), or may still do so: then the program serves as always.
+    ///
+    /// If it is true, announce in each answer that it is the last one of its connection.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        let moves = |handover: &Handover| !handover.is_over();
+        self.supervised.stop().is_some() && !self.handover.as_deref().is_some_and(moves)
+    }
+
     /// Returns whether another worker takes the connections of this one, because it replaces it.
     ///
     /// Busy connections may stay until they are idle. What cannot move ends as usual, at the latest with the

@@ -22,8 +22,6 @@ pub(super) struct Ledger {
     pub(super) uncounted_requests: Counter,
     /// Sessions that ended by a kill.
     pub(super) killed_sessions: Counter,
-    /// Idle connections that a stopping worker closed before the next request.
-    pub(super) closed_idle: Counter,
     pub(super) kills: Spans,
     /// Reloads and upgrades.
     pub(super) turnovers: Spans,

@@ -24,10 +24,6 @@ pub(super) struct Target {
     pub(super) ledger: Ledger,
 }
 
-/// A stopping worker waits for a second for the next request of a connection. A client that pauses for
-/// longer than this may find the connection closed.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
-
 /// The longest of the requests that are pipelined, in bytes.
 const PIPELINED_MAX: usize = 8 * 1024;
 
@@ -36,8 +32,6 @@ const PIPELINED_MAX: usize = 8 * 1024;
 enum End {
     /// The connection failed, before or within a response.
     Io(io::Error),
-    /// The server has announced the end.
-    Announced,
     /// Never allowed.
     Wrong(String),
 }
@@ -63,7 +57,6 @@ struct Session<'a> {
     turnovers: u64,
     /// The last response, or the connect.
     answered: Instant,
-    turnovers_when_answered: u64,
     /// From the last response to the next request.
     paused: Duration,
     begun: Instant,
@@ -105,14 +98,12 @@ fn session(target: &Target, random: &mut Random) -> Result<(), String> {
         kills,
         turnovers,
         answered: Instant::now(),
-        turnovers_when_answered: turnovers,
         paused: Duration::ZERO,
         begun: Instant::now(),
         doing: "",
     };
     match session.run() {
         Ok(()) => Ok(()),
-        Err(End::Announced) => session.end_announced(),
         Err(End::Io(error)) => session.lost(&error),
         Err(End::Wrong(what)) => Err(session.report(&what)),
     }
@@ -168,7 +159,7 @@ impl Session<'_> {
             .map(|exchange| &exchange.request[..])
             .collect();
         self.begin_requests(exchanges.len() as u64);
-        // If a stopping worker has closed the connection, one of the responses announces it.
+        // If the worker was killed, the responses show it.
         let _ = self.wire.send(&requests.concat());
         exchanges
             .iter()
@@ -273,45 +264,32 @@ impl Session<'_> {
         let worker = exchange.body.check(body).map_err(wrong)?;
         self.worker = worker.or(self.worker);
         self.answered = Instant::now();
-        self.turnovers_when_answered = self.target.ledger.turnovers.now();
         // Pipelined requests are sent already.
         self.paused = Duration::ZERO;
         if closes && exchange.asks_for_close() {
             return Ok(self.wire.end()?);
         }
         if closes {
-            return Err(End::Announced);
+            return Err(End::Wrong("the end was announced".to_owned()));
         }
         Ok(())
     }
 
-    /// A stopping worker has announced the end. Pipelined requests after that are not served.
-    fn end_announced(&mut self) -> Result<(), String> {
-        if !self.target.ledger.turnovers.overlap_since(self.turnovers) {
-            return Err(self.report("an end was announced without a reload or an upgrade"));
-        }
-        self.open = 0;
-        self.wire.end().or_else(|error| self.lost(&error))
-    }
-
-    /// The connection failed: right if its worker was killed, or had stopped while the client paused.
+    /// The connection failed: right if its worker was killed. It may have moved since the last
+    /// response, to a worker that no response has named.
     fn lost(&mut self, error: &io::Error) -> Result<(), String> {
         let ledger = &self.target.ledger;
         if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
             return Err(self.report("no response"));
         }
-        let was_killed = self.worker.is_none_or(|pid| ledger.was_killed(pid));
+        let may_have_moved = ledger.turnovers.overlap_since(self.turnovers);
+        let was_killed = may_have_moved || self.worker.is_none_or(|pid| ledger.was_killed(pid));
         if was_killed && ledger.kills.overlap_since(self.kills) {
             ledger.killed_sessions.add(1);
             ledger.uncounted_requests.add(self.open);
             ledger
                 .uncounted_connections
                 .add(u64::from(self.responses == 0));
-            return Ok(());
-        }
-        let has_stopped = ledger.turnovers.overlap_since(self.turnovers_when_answered);
-        if has_stopped && self.paused > PAUSE_MAX && self.open == 1 && self.wire.has_nothing() {
-            ledger.closed_idle.add(1);
             return Ok(());
         }
         Err(self.report(&error.to_string()))

@@ -483,7 +483,8 @@ function drawFigures(sample) {
   for (const plot of charts) plot.writeValues(sample);
 }
 
-const COUNTS = ["active", "reading", "writing", "waiting", "accepted", "handled", "requests"];
+const MOVES = ["arrived", "handed_over", "taken_back"];
+const COUNTS = ["active", "reading", "writing", "waiting", "accepted", "handled", ...MOVES, "requests"];
 const LOOP = ["turns", "events", "stale_events", "timers_armed", "timers_fired"];
 
 function drawTable(sample) {

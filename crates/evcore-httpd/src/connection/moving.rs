@@ -1,0 +1,100 @@
+//! A connection as bytes, which moves to another worker.
+//!
+//! Between two requests there is nothing but the client's address, which only the access log needs, and
+//! what has arrived of the next request. In the middle of a body or of a response a connection stays.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use evcore::Token;
+use evcore_serve::STATE_BYTES_MAX;
+
+use super::{Abort, Connection};
+use crate::{counts::Phase, files::DiskRead, shared::Shared};
+
+/// The version of these bytes.
+pub const STATE_VERSION: u32 = 1;
+
+/// The longest address, with the byte before it.
+const PEER_BYTES_MAX: usize = 1 + 16;
+
+impl Connection {
+    /// Returns its state if it can move, and gives back what it holds. It still counts as open here, and as
+    /// idle, until another worker has it.
+    pub fn leave(&mut self, token: Token, shared: &mut Shared) -> Option<Vec<u8>> {
+        if !self.can_move() {
+            return None;
+        }
+        let mut state = peer_bytes(self.logged.as_ref().and_then(|logged| logged.peer));
+        state.append(&mut self.input.take());
+        self.free(token, shared);
+        shared.counts.change(&mut self.phase, Phase::Waiting);
+        Some(state)
+    }
+
+    /// A connection of this state, which counts as open and idle.
+    pub fn arrived(state: &[u8], shared: &mut Shared) -> Result<Self, Abort> {
+        let (peer, input) = parse_peer(state).ok_or(Abort)?;
+        let mut connection = Self::new(peer, shared);
+        connection.input.keep(input, shared)?;
+        // Its timers begin anew.
+        connection.timers.has_responded = true;
+        Ok(connection)
+    }
+
+    fn can_move(&self) -> bool {
+        self.state.is_none()
+            && !self.has_output()
+            && !self.is_last_response
+            && !self.lingers
+            && self.payload.disk_read == DiskRead::None
+            && self.input.len() <= STATE_BYTES_MAX - PEER_BYTES_MAX
+    }
+}
+
+/// The length of the address, and the address.
+fn peer_bytes(peer: Option<IpAddr>) -> Vec<u8> {
+    match peer {
+        None => vec![0],
+        Some(IpAddr::V4(peer)) => [&[4], &peer.octets()[..]].concat(),
+        Some(IpAddr::V6(peer)) => [&[16], &peer.octets()[..]].concat(),
+    }
+}
+
+/// The address, and the rest.
+fn parse_peer(bytes: &[u8]) -> Option<(Option<IpAddr>, &[u8])> {
+    let (&length, rest) = bytes.split_first()?;
+    match length {
+        0 => Some((None, rest)),
+        4 => {
+            let (octets, rest) = rest.split_first_chunk()?;
+            Some((Some(Ipv4Addr::from(*octets).into()), rest))
+        }
+        16 => {
+            let (octets, rest) = rest.split_first_chunk::<16>()?;
+            Some((Some(Ipv6Addr::from(*octets).into()), rest))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_it_was_written() {
+        for peer in [None, Some([127, 0, 0, 1].into()), Some([7; 16].into())] {
+            let mut bytes = peer_bytes(peer);
+            assert!(bytes.len() <= PEER_BYTES_MAX);
+            bytes.extend(b"GET /");
+            assert_eq!(parse_peer(&bytes), Some((peer, &b"GET /"[..])));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_refused() {
+        for bytes in [&b""[..], &[4, 1, 2, 3], &[16], &[5, 1, 2, 3, 4, 5]] {
+            assert_eq!(parse_peer(bytes), None);
+        }
+    }
+}
