@@ -62,6 +62,10 @@ Usage: httpd [OPTIONS]
   --handover on|off        whether open connections move to the new workers after
                            HUP, and after USR2 and QUIT; not with --workers 0
                            or --threads           [default: on; off without Linux]
+  --rebalance on|off       whether idle connections move from workers that have
+                           more to those that have fewer; only where connections
+                           can move (--handover), and not with --accept off or
+                           reuseport                              [default: on]
   --bodies BYTES           memory of one worker for all unfinished request
                            bodies; more bodies wait            [default: 67108864]
   --access-log PATH        write a line for each response; -: to standard output;
@@ -171,6 +175,8 @@ pub struct Options {
     pub shutdown_timeout: Duration,
     /// True if connections move to the successor of a worker process.
     pub handover: bool,
+    /// True if idle connections move to workers that have fewer.
+    pub rebalance: bool,
     /// The memory of one worker for all unfinished request bodies, in bytes.
     pub bodies: usize,
     /// `-` is standard output; `None`: no access log.
@@ -276,6 +282,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
             "handover" => options.handover = on_or_off(&name, &value(&mut parser)?)?,
+            "rebalance" => options.rebalance = on_or_off(&name, &value(&mut parser)?)?,
             "bodies" => {
                 options.bodies = number(&name, &value(&mut parser)?, MAX_BODY_BYTES, MAX_BODIES)?;
             }
@@ -364,6 +371,7 @@ impl Default for Options {
             send_buffer: None,
             shutdown_timeout: Duration::from_secs(30),
             handover: cfg!(any(target_os = "linux", target_os = "android")),
+            rebalance: true,
             bodies: 64 * 1024 * 1024,
             access_log: None,
             access_log_format: LogFormat::Common,

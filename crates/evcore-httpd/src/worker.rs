@@ -48,7 +48,7 @@ impl Setup {
             .stop_timeout(options.shutdown_timeout)
             .event_loop(move |builder| configured(builder, &loops));
         if options.moves_connections() {
-            workers = workers.handover(STATE_VERSION);
+            workers = workers.handover(STATE_VERSION).rebalance(options.rebalance);
         }
         if let Some(affinity) = options.affinity.clone() {
             workers = workers.affinity(affinity);

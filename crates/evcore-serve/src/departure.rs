@@ -1,4 +1,4 @@
-//! Connections that leave this worker for its successor.
+//! Connections that leave this worker for its successor, or for another one.
 //!
 //! They go over one channel. If its receiver dies, they wait for the next one. If nobody takes them,
 //! they come back.
@@ -8,12 +8,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use evcore_handover::{Answer, BATCH_CONNECTIONS_MAX, Connection, Error, Result, Sender};
-
-/// A departure is given up if nothing is heard of the successor for this time.
-///
-/// Until the successor greets, all connections are served here. Those that are sent and not
-/// acknowledged wait.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections that wait to be sent at most. More of them in a turn would delay the others.
 const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
@@ -27,6 +21,8 @@ pub(crate) struct Departure {
     sender: Sender,
     /// Connections that have left the loop, and are not in the channel.
     waiting: Vec<Connection>,
+    /// It is given up if nothing is heard of the other worker for this time.
+    patience: Duration,
     /// A successor has greeted, perhaps one that has died since.
     has_begun: bool,
     /// The time of giving up, if nothing is heard before.
@@ -46,12 +42,18 @@ pub(crate) struct Answers {
 
 impl Departure {
     /// Opens a channel to the process that reads a mailbox.
-    pub(crate) fn open(mailbox: BorrowedFd<'_>, version: u32, now: Instant) -> Result<Self> {
+    pub(crate) fn open(
+        mailbox: BorrowedFd<'_>,
+        version: u32,
+        patience: Duration,
+        now: Instant,
+    ) -> Result<Self> {
         Ok(Self {
             sender: Sender::open(mailbox, version)?,
             waiting: Vec::new(),
+            patience,
             has_begun: false,
-            patient_until: now + PATIENCE,
+            patient_until: now + patience,
             retry_at: None,
         })
     }
@@ -74,7 +76,7 @@ impl Departure {
         let mut first = ended.take_back();
         first.append(&mut self.waiting);
         self.waiting = first;
-        self.patient_until = now + PATIENCE;
+        self.patient_until = now + self.patience;
         Ok(before - self.under_way())
     }
 
@@ -116,7 +118,7 @@ impl Departure {
         let sent = self.sender.send(&mut self.waiting);
         if before == 0 {
             // Nothing was awaited until now.
-            self.patient_until = now + PATIENCE;
+            self.patient_until = now + self.patience;
         }
         match sent {
             Ok(_) => Ok(()),
@@ -151,7 +153,7 @@ impl Departure {
             any = true;
         };
         if any || self.sender.is_claimed() != was_claimed {
-            self.patient_until = now + PATIENCE;
+            self.patient_until = now + self.patience;
         }
         self.has_begun |= self.sender.is_claimed();
         result
