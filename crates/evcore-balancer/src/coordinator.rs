@@ -185,10 +185,11 @@ impl Coordinator {
     pub fn set_rebalancing(&mut self, rebalances: bool) {
         self.rebalances = rebalances && self.in_group;
         self.reports |= Reports::MOVED;
-        if !self.rebalances
-            && let Some(member) = self.group()
-        {
-            member.publish_open(None);
+        if !self.rebalances {
+            let group = self.group();
+            group
+                .into_iter()
+                .for_each(|member| member.publish_open(None));
         }
     }
 

@@ -363,7 +363,10 @@ fn a_burst_into_one_worker_is_even_within_100_ms() {
         server.connect(0, 400, u64::MAX);
         let took_ms = server.ms_until_even(0.995);
         println!("{workers} workers: 0.995 after {took_ms} ms");
-        assert!(took_ms <= 100, "{workers} workers are even after {took_ms} ms");
+        assert!(
+            took_ms <= 100,
+            "{workers} workers are even after {took_ms} ms"
+        );
     }
 }
 

@@ -62,10 +62,8 @@ Usage: httpd [OPTIONS]
   --handover on|off        whether open connections move to the new workers after
                            HUP, and after USR2 and QUIT; not with --workers 0
                            or --threads           [default: on; off without Linux]
-  --rebalance on|off       whether idle connections move from workers that have
-                           more to those that have fewer; only where connections
-                           can move (--handover), and not with --accept off or
-                           reuseport                              [default: on]
+  --rebalance on|off       whether idle ones move to workers that have fewer; not
+                           with --accept off or reuseport         [default: on]
   --bodies BYTES           memory of one worker for all unfinished request
                            bodies; more bodies wait            [default: 67108864]
   --access-log PATH        write a line for each response; -: to standard output;

@@ -56,11 +56,10 @@ impl Exclusive {
     fn listen(&mut self, now: &Inputs, view: &GroupView, is_quiet: bool, now_ns: u64) -> Plan {
         if now.load.is_full() {
             self.registration = None;
+            // Another worker looks for the clients that this one was notified of.
+            let leaves_clients = now.may_have_left_clients || now.notified || view.notified;
             return Plan {
-                // This worker does not look for the clients that it was notified of.
-                notify: view
-                    .least_loaded_id()
-                    .filter(|_| now.notified || view.notified),
+                notify: view.least_loaded_id().filter(|_| leaves_clients),
                 ..Plan::away(None)
             };
         }
