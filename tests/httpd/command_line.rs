@@ -83,6 +83,10 @@ fn a_bad_option_is_named_with_the_allowed_values() {
         (&["--access-log-format"], &["--access-log-format"]),
         (&["--quiet=1"], &["--quiet"]),
         (
+            &["--proxy-protocol", "10.0.0.0/8,localhost"],
+            &["--proxy-protocol", "localhost", "ADDRESS/BITS"],
+        ),
+        (
             &["--flight-recorder", "-1"],
             &["--flight-recorder", "1048576"],
         ),

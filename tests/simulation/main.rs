@@ -63,8 +63,8 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
     });
     let mut stops_worker = false;
     let mut clients = Vec::new();
-    for _ in 0..10 + rng.below(30) {
-        clients.push(TestClient::start(sim, &mut rng, behaviour));
+    for mut choices in sim.clients(10..=39) {
+        clients.push(TestClient::start(sim, &mut choices, behaviour));
         // Some start together, so that batches have several events and backlogs several clients.
         if rng.below(3) == 0 {
             let pause = rng.duration(&(Duration::ZERO..=Duration::from_secs(6)));

@@ -61,6 +61,24 @@ pub enum Scheme {
     Dark,
 }
 
+/// The elements among `checks` whose colour has too little contrast.
+const FAINT: &str = "
+    const channel = (it) => (it /= 255) <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4;
+    const luminance = (colour) => {
+        const [red, green, blue] = colour.match(/[0-9.]+/g).map(Number).map(channel);
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const paper = luminance(getComputedStyle(document.body).backgroundColor);
+    const contrast = (colour) => {
+        const [high, low] = [luminance(colour), paper].sort((a, b) => b - a);
+        return (high + 0.05) / (low + 0.05);
+    };
+    return checks.flatMap(([selector, property, least]) =>
+        [...document.querySelectorAll(selector)]
+            .map((element) => getComputedStyle(element)[property])
+            .filter((colour) => contrast(colour) < least)
+            .map((colour) => `${selector} ${colour}`));";
+
 impl Browser {
     /// Starts the browser. If it is not installed, it reports the calling test as not run.
     ///
@@ -150,6 +168,23 @@ impl Browser {
         let actions = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
         let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
         self.post("/actions", &json!({"actions": [keyboard]}));
+    }
+
+    /// The elements whose colour has too little contrast with the page's, by their selector: less than
+    /// 4.5 for text, and less than 3 for shapes (WCAG 2.2), which have the property that colours them.
+    ///
+    /// # Panics
+    ///
+    /// If no page is open.
+    pub fn faint(&mut self, texts: &[&str], shapes: &[(&str, &str)]) -> Vec<String> {
+        let checks = texts.iter().map(|selector| json!([selector, "color", 4.5]));
+        let of_shape = |(selector, property): &(&str, &str)| json!([selector, property, 3]);
+        let checks: Vec<_> = checks.chain(shapes.iter().map(of_shape)).collect();
+        let found = self.run(&format!("const checks = {};{FAINT}", Value::from(checks)));
+        let found = found.as_array().expect("a list").iter();
+        found
+            .map(|it| it.as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// Takes the errors that the console has shown since the last call.

@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read, Write},
     mem,
-    net::{Shutdown, SocketAddr, TcpStream},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
     time::Duration,
@@ -96,10 +96,29 @@ impl Client {
     #[must_use]
     pub fn connect_with_receive_buffer(address: SocketAddr, bytes: usize) -> Self {
         // The buffer must be set before the connection is made, because its size is announced then.
+        Self::connect_with(address, |socket| set_socket_recv_buffer_size(socket, bytes))
+    }
+
+    /// Connects from another loopback address.
+    ///
+    /// # Panics
+    ///
+    /// If the connection is refused.
+    #[must_use]
+    pub fn connect_from(from: Ipv4Addr, address: SocketAddr) -> Self {
+        Self::connect_with(address, |socket| {
+            net::bind(socket, &SocketAddr::from((from, 0)))
+        })
+    }
+
+    fn connect_with(
+        address: SocketAddr,
+        prepare: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
+    ) -> Self {
         let family = AddressFamily::INET;
         let socket = net::socket(family, SocketType::STREAM, None).expect("a descriptor");
         fcntl_setfd(&socket, FdFlags::CLOEXEC).expect("an open descriptor");
-        set_socket_recv_buffer_size(&socket, bytes).expect("a buffer of that size");
+        prepare(&socket).expect("a socket that was just made");
         net::connect(&socket, &address).expect("the server listens");
         Self::patient(socket.into()).expect("a socket")
     }

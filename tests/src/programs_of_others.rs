@@ -5,7 +5,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::{eventually, not_run};
+use rustix::process::Signal;
+
+use crate::{eventually, httpd_process::try_signal_to, not_run};
 
 /// Returns whether a program is installed. If it is not, the calling test is reported as not run.
 #[must_use]
@@ -20,7 +22,7 @@ pub fn is_installed(program: &str) -> bool {
     is_installed
 }
 
-/// A running program. Dropping it kills the program.
+/// A running program, which ends at SIGTERM. Dropping it sends that, and waits.
 #[derive(Debug)]
 pub struct Running(Child);
 
@@ -55,7 +57,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // Not KILL: a program with processes of its own ends them first.
+        let _ = try_signal_to(self.0.id(), Signal::TERM);
         let _ = self.0.wait();
     }
 }

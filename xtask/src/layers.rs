@@ -27,7 +27,8 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                 evcore-pool evcore-posted evcore-timer evcore-token thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
-    ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix"),
+    ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
+                      sd-notify"),
     ("evcore-sim", "evcore"),
     // Not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \

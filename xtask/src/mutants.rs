@@ -110,7 +110,7 @@ pub(crate) fn check(workspace: &Workspace, name: &str) -> Result {
     // another.
     let (output, passed) = run(&format!(
         "CARGO_TARGET_DIR=../target CARGO_INCREMENTAL=1 EVCORE_SIM_SEEDS=100 \
-         cargo test --locked {test}"
+         EVCORE_SIM_SHRINK=0 cargo test --locked {test}"
     ))?;
     if output.contains("error: could not compile") {
         return Err(format!("{patch} does not compile:\n{output}").into());

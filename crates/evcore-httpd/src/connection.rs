@@ -3,6 +3,7 @@
 //! [`input`] has what is received and not served, [`output`] and [`payload`] what is not sent. [`task`] is what
 //! the connection returns to `session`, which moves the bytes.
 
+mod client;
 mod input;
 mod moving;
 mod output;
@@ -16,7 +17,6 @@ use std::{net::IpAddr, time::Duration};
 use evcore::{Timer, Token, clock::Clock};
 
 use crate::{
-    access_log::copy_request_line,
     body::BodyReader,
     counts::Phase,
     files::DiskRead,
@@ -27,6 +27,7 @@ use crate::{
     timers::{Change, RECEIVE, Timeout, Timers},
 };
 
+use client::Client;
 use input::Input;
 use output::Output;
 use payload::{Payload, Piece};
@@ -72,8 +73,8 @@ pub struct Connection {
     payload: Payload,
     /// The progress of the current request. `None` before a head, and within one.
     state: Option<Box<State>>,
-    /// `None` if there is no access log.
-    logged: Option<Box<Logged>>,
+    /// `None` if nothing shows it.
+    client: Option<Box<Client>>,
     timers: Timers,
     /// The phase that `/status` counts it under.
     phase: Phase,
@@ -86,15 +87,6 @@ pub struct Connection {
 }
 
 const _: () = assert!(size_of::<(evcore::EdgeStream, Connection)>() == 128);
-
-/// The part of a connection that the access log records.
-#[derive(Debug)]
-struct Logged {
-    /// The client's address; `None` for a Unix socket.
-    peer: Option<IpAddr>,
-    /// The request line of the current request.
-    request_line: Vec<u8>,
-}
 
 /// The state of a request whose head was read, or of a connection that ends.
 #[derive(Debug)]
@@ -122,18 +114,12 @@ pub struct Cx<'a> {
 impl Connection {
     /// A connection from this address, if it has one.
     pub fn new(peer: Option<IpAddr>, shared: &Shared) -> Self {
-        let logged = || {
-            Box::new(Logged {
-                peer,
-                request_line: Vec::new(),
-            })
-        };
         Self {
             input: Input::default(),
             output: Output::default(),
             payload: Payload::default(),
             state: None,
-            logged: shared.log.is_some().then(logged),
+            client: Client::new(peer, shared),
             timers: Timers::default(),
             phase: Phase::Waiting,
             is_blocked: false,
@@ -461,8 +447,8 @@ impl Connection {
 
     /// Copies the request line for the access log.
     fn record_request_line(&mut self, head: &[u8]) {
-        if let Some(logged) = &mut self.logged {
-            copy_request_line(&mut logged.request_line, head);
+        if let Some(client) = &mut self.client {
+            client.record_request_line(head);
         }
     }
 
@@ -557,6 +543,7 @@ impl Connection {
                 return;
             }
             Rest::Payload(length) => self.payload = Payload::repeated(length),
+            Rest::Worker => shared.respond_with_worker(request, self.client_address(), cx.clock),
             Rest::File => {
                 if let Some(part) = shared.respond_with_file(request, head, cx.clock) {
                     self.payload = Payload::of(part);
@@ -596,11 +583,14 @@ impl Connection {
         self.lingers = true;
     }
 
+    /// The client's address, if it is kept and there is one.
+    fn client_address(&self) -> Option<IpAddr> {
+        self.client.as_ref()?.address
+    }
+
     fn log_response(&mut self, cx: &mut Cx<'_>) {
-        if let Some(logged) = &mut self.logged {
-            let line = &logged.request_line;
-            cx.shared.log_response(logged.peer, line, cx.clock);
-            logged.request_line.clear();
+        if let Some(client) = &mut self.client {
+            client.log_response(cx.shared, cx.clock);
         }
     }
 }

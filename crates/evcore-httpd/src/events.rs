@@ -90,6 +90,8 @@ impl Events {
                 log(format_args!("httpd: worker cannot start: {error}"));
             }
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
+            // The one who stops it knows.
+            Event::Stopping(_) => {}
             event => log(format_args!("httpd: {event}")),
         }
     }

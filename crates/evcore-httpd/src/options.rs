@@ -6,7 +6,10 @@ use std::{
 };
 
 use evcore::{balancer::Policy, net::Address, poller::BackendKind};
-use evcore_serve::prefork::{Affinity, Cpus};
+use evcore_serve::{
+    ProxyProtocol, ProxyProtocolError,
+    prefork::{Affinity, Cpus},
+};
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::{body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
@@ -64,6 +67,12 @@ Usage: httpd [OPTIONS]
                            or --threads           [default: on; off without Linux]
   --rebalance on|off       whether idle ones move to workers that have fewer; not
                            with --accept off or reuseport         [default: on]
+  --proxy-protocol NETWORKS
+                           load balancers whose connections begin with a header
+                           of the PROXY protocol (1 or 2), which has the
+                           client's address: networks such as 10.0.0.0/8,
+                           addresses, and unix: for Unix sockets; others are
+                           served without it                      [default: none]
   --bodies BYTES           memory of one worker for all unfinished request
                            bodies; more bodies wait            [default: 67108864]
   --access-log PATH        write a line for each response; -: to standard output;
@@ -175,6 +184,8 @@ pub struct Options {
     pub handover: bool,
     /// True if idle connections move to workers that have fewer.
     pub rebalance: bool,
+    /// The load balancers that report the addresses of clients.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// The memory of one worker for all unfinished request bodies, in bytes.
     pub bodies: usize,
     /// `-` is standard output; `None`: no access log.
@@ -281,6 +292,10 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             }
             "handover" => options.handover = on_or_off(&name, &value(&mut parser)?)?,
             "rebalance" => options.rebalance = on_or_off(&name, &value(&mut parser)?)?,
+            "proxy-protocol" => {
+                let senders = value(&mut parser)?.parse();
+                options.proxy_protocol = Some(senders.map_err(bad_networks)?);
+            }
             "bodies" => {
                 options.bodies = number(&name, &value(&mut parser)?, MAX_BODY_BYTES, MAX_BODIES)?;
             }
@@ -368,6 +383,7 @@ impl Default for Options {
             send_timeout: Duration::from_secs(60),
             send_buffer: None,
             shutdown_timeout: Duration::from_secs(30),
+            proxy_protocol: None,
             handover: cfg!(any(target_os = "linux", target_os = "android")),
             rebalance: true,
             bodies: 64 * 1024 * 1024,
@@ -556,6 +572,10 @@ fn poller(value: &str) -> Result<Option<BackendKind>, OptionError> {
             Err(error) => Err(OptionError(format!("--poller: {error}, or auto"))),
         },
     }
+}
+
+fn bad_networks(error: ProxyProtocolError) -> OptionError {
+    OptionError(format!("--proxy-protocol: {error}"))
 }
 
 fn on_or_off(name: &str, value: &str) -> Result<bool, OptionError> {

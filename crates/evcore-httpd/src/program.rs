@@ -85,7 +85,9 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let board = setup.scoreboard.clone();
     let events = Arc::new(Events::new(board, &sets[0], pid_file, files));
     let hook = Arc::clone(&events);
-    let workers = workers.on_event(move |event| hook.on_event(&event));
+    let workers = workers
+        .on_event(move |event| hook.on_event(&event))
+        .notify_service_manager();
     let workers = if options.own_listeners {
         workers.own_listeners(sets)
     } else {

@@ -59,6 +59,8 @@ pub struct Shared {
     last_response: (Status, u64),
     text_head: TextHead,
     delay_endpoints: bool,
+    /// Load balancers report the addresses of clients.
+    has_proxies: bool,
     index: usize,
 }
 
@@ -80,6 +82,8 @@ pub enum Rest {
     Nothing,
     /// Send this many payload bytes.
     Payload(u64),
+    /// Nothing is written yet: respond with what `/worker` shows.
+    Worker,
     /// Nothing is written yet: respond with a file.
     File,
     /// Nothing is written yet: respond after this time.
@@ -105,6 +109,7 @@ impl Shared {
             last_response: (Status::Ok, 0),
             text_head: TextHead::default(),
             delay_endpoints: options.delay_endpoints,
+            has_proxies: options.proxy_protocol.is_some(),
             index,
         }
     }
@@ -144,6 +149,25 @@ impl Shared {
         });
     }
 
+    /// Returns whether the access log or `/worker` show the clients.
+    pub fn shows_clients(&self) -> bool {
+        self.log.is_some() || self.has_proxies
+    }
+
+    /// Responds to a request for `/worker`.
+    pub fn respond_with_worker(
+        &mut self,
+        request: &Request,
+        client: Option<IpAddr>,
+        clock: &Clock,
+    ) {
+        let (index, pid) = (self.index, std::process::id());
+        let client = client.filter(|_| self.has_proxies);
+        let client = client.map_or(String::new(), |client| format!(",\"client\":\"{client}\""));
+        let body = format!("{{\"worker\":{index},\"pid\":{pid}{client}}}\n");
+        self.reply_as(request, clock, "application/json", body.as_bytes());
+    }
+
     /// Returns whether the connection stays open after the response to `request`.
     pub fn keeps(&self, request: &Request) -> bool {
         request.keep_alive && !self.stopping
@@ -172,11 +196,7 @@ impl Shared {
                 std::thread::sleep(time);
                 self.reply(request, clock, b"blocked\n");
             }
-            Action::Route(Route::Worker) => {
-                let pid = std::process::id();
-                let body = format!("{{\"worker\":{},\"pid\":{pid}}}\n", self.index);
-                self.reply_as(request, clock, "application/json", body.as_bytes());
-            }
+            Action::Route(Route::Worker) => return Rest::Worker,
             Action::Route(Route::Status) => {
                 // The connection of this request counts as writing.
                 self.counts.change(phase, Phase::Writing);

@@ -50,6 +50,9 @@ impl Setup {
         if options.moves_connections() {
             workers = workers.handover(STATE_VERSION).rebalance(options.rebalance);
         }
+        if let Some(senders) = options.proxy_protocol.clone() {
+            workers = workers.proxy_protocol(senders);
+        }
         if let Some(affinity) = options.affinity.clone() {
             workers = workers.affinity(affinity);
         }

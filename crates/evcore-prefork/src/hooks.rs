@@ -4,7 +4,9 @@ use std::io;
 
 use crate::{
     exit::{WorkerExit, WorkerInfo},
+    interval::Interval,
     reload::Reload,
+    stop::Stop,
     upgrade::Upgrade,
 };
 
@@ -20,6 +22,8 @@ pub(crate) struct Hooks<'a> {
     pub(crate) on_reload: Box<dyn FnMut(Reload) + 'a>,
     pub(crate) on_reopen: Box<dyn FnMut() + 'a>,
     pub(crate) on_upgrade: Box<dyn FnMut(&Upgrade) + 'a>,
+    pub(crate) on_stop: Box<dyn FnMut(Stop) + 'a>,
+    pub(crate) interval: Option<Interval<'a>>,
 }
 
 type StartErrorHook<'a> = Box<dyn FnMut(&WorkerInfo, &io::Error) + 'a>;
@@ -35,6 +39,8 @@ impl Default for Hooks<'_> {
             on_reload: Box::new(|_| {}),
             on_reopen: Box::new(|| {}),
             on_upgrade: Box::new(|_| {}),
+            on_stop: Box::new(|_| {}),
+            interval: None,
         }
     }
 }

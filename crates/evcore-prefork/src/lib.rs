@@ -97,6 +97,7 @@ mod upgrade;
 
 mod children;
 mod hooks;
+mod interval;
 mod lifecycle;
 mod master;
 

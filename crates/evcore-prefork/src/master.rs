@@ -8,6 +8,7 @@ use crate::{
     exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo},
     foreground,
     hooks::Hooks,
+    interval::Interval,
     lifecycle::{Action, Config, Lifecycle},
     self_pipe::SelfPipe,
     signals::{self, Command, Handlers},
@@ -31,6 +32,8 @@ pub(crate) struct Master<'a, S: Spawn> {
     binary: Option<Binary>,
     /// Number of reopen signals that were handled.
     reopen_count: u32,
+    /// The stop that was handled.
+    stop: Option<Stop>,
     started_any: bool,
 }
 
@@ -55,6 +58,7 @@ impl<'a, S: Spawn> Master<'a, S> {
             hooks,
             binary,
             reopen_count: 0,
+            stop: None,
             started_any: false,
         })
     }
@@ -78,6 +82,8 @@ impl<'a, S: Spawn> Master<'a, S> {
                 Action::Abandon(row) => self.abandon(row),
                 Action::Report(reload) => (self.hooks.on_reload)(reload),
                 Action::Wait(until) => {
+                    let interval = self.hooks.interval.as_ref().map(Interval::due);
+                    let until = until.into_iter().chain(interval).min();
                     self.self_pipe.wait(until, self.children.ready_fds())?;
                     self.handle_events();
                 }
@@ -117,6 +123,9 @@ impl<'a, S: Spawn> Master<'a, S> {
         self.handle_reopen();
         self.handle_commands();
         self.handle_stop();
+        if let Some(interval) = &mut self.hooks.interval {
+            interval.call_if_due(Instant::now());
+        }
     }
 
     fn handle_ready(&mut self) {
@@ -236,6 +245,9 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     fn handle_stop(&mut self) {
         if let Some(stop) = Stop::from_severity(signals::state().severity()) {
+            if self.stop.replace(stop) != Some(stop) {
+                (self.hooks.on_stop)(stop);
+            }
             self.lifecycle.stop(stop, Instant::now());
             // With it goes what it has captured, above all listeners: otherwise they would accept
             // clients that no worker will serve.

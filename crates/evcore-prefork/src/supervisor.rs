@@ -4,7 +4,7 @@ use std::{
     fmt, io,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -13,11 +13,13 @@ use crate::{
     exit::{Outcome, WorkerExit, WorkerInfo},
     fork,
     hooks::Hooks,
+    interval::Interval,
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
     mailboxes::Table,
     master::Master,
     processes::Processes,
     reload::Reload,
+    stop::Stop,
     threads::Threads,
     upgrade::{self, Binary, Upgrade},
     worker::Worker,
@@ -234,6 +236,29 @@ impl<'a> Supervisor<'a> {
     /// [`Upgrade::Unsupported`].
     pub fn on_upgrade(mut self, hook: impl FnMut(&Upgrade) + 'a) -> Self {
         self.hooks.on_upgrade = Box::new(hook);
+        self
+    }
+
+    /// Called when a stop of the server begins, and again when a graceful one becomes fast. The workers
+    /// get it afterwards.
+    pub fn on_stop(mut self, hook: impl FnMut(Stop) + 'a) -> Self {
+        self.hooks.on_stop = Box::new(hook);
+        self
+    }
+
+    /// Called when this much time has passed since this call, and since the hook was called. It wakes the
+    /// master, which otherwise sleeps until something happens. The next call of this method replaces the
+    /// hook. More than a year counts as a year.
+    ///
+    /// # Panics
+    ///
+    /// If the interval is 0.
+    pub fn on_interval(mut self, interval: Duration, hook: impl FnMut() + 'a) -> Self {
+        assert!(
+            !interval.is_zero(),
+            "an interval of 0 would never let the master sleep"
+        );
+        self.hooks.interval = Some(Interval::new(interval, Instant::now(), hook));
         self
     }
 

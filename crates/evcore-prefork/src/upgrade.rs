@@ -272,6 +272,9 @@ impl Binary {
             false => command.env(MAILBOXES, list(&mailboxes)),
         };
         numbers.extend(mailboxes);
+        // It names this process, whose place the new binary takes: without it, the variables of a
+        // service manager's watchdog are for any process of the service.
+        command.env_remove("WATCHDOG_PID");
         command.env(PARENT, getpid().as_raw_nonzero().to_string());
         // The first binary decides; a newer one has the variables only if it left them.
         if env::var_os(INHERITED).is_none() && !activation::is_for_this_process() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use evcore::ListenerError;
 use evcore::net::Address;
-use evcore_prefork::{self as prefork, Reload, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
+use evcore_prefork::{self as prefork, Reload, Stop, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
 
 /// The hook of [`Server::on_event`](crate::Server::on_event).
 pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
@@ -28,6 +28,10 @@ pub enum Event<'a> {
     Reload(Reload),
     /// An upgrade has begun or ended.
     Upgrade(&'a Upgrade),
+    /// A stop of the server has begun, or a graceful one has become fast.
+    Stopping(Stop),
+    /// A report to the [service manager](crate::Server::notify_service_manager) has failed.
+    NotNotified(&'a io::Error),
     /// In the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
     /// In the worker: a connection of a load balancer, from this address, was closed, because it did not
@@ -59,6 +63,9 @@ impl fmt::Display for Event<'_> {
             Self::Stuck(worker) => write!(f, "{worker} does not stop"),
             Self::Reload(reload) => write!(f, "reload: {reload}"),
             Self::Upgrade(upgrade) => write!(f, "{upgrade}"),
+            Self::Stopping(Stop::Graceful) => f.write_str("the server finishes, and stops"),
+            Self::Stopping(Stop::Fast) => f.write_str("the server stops"),
+            Self::NotNotified(error) => write!(f, "the service manager gets no report: {error}"),
             Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
             Self::NoProxyHeader(worker, peer, error) => {
                 write!(f, "worker {worker}: no PROXY header from {peer}: {error}")

@@ -30,6 +30,7 @@ mod listeners;
 mod proxy_header;
 mod proxy_protocol;
 mod server;
+mod service_manager;
 mod worker;
 
 pub use arrival::Arrival;

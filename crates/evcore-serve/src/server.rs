@@ -15,6 +15,7 @@ use crate::event::{Event, OnEvent};
 use crate::handover::Handover;
 use crate::listeners::{Listeners, add_all};
 use crate::proxy_protocol::ProxyProtocol;
+use crate::service_manager::ServiceManager;
 use crate::worker::Worker;
 
 type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
@@ -55,6 +56,8 @@ pub struct Server {
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
+    /// `None` if none expects reports.
+    service_manager: Option<ServiceManager>,
 }
 
 impl Server {
@@ -73,6 +76,7 @@ impl Server {
             proxy_protocol: None,
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
+            service_manager: None,
         }
     }
 
@@ -229,6 +233,21 @@ impl Server {
         self
     }
 
+    /// Reports to the service manager that has started the server, by the protocol of systemd
+    /// (`sd_notify`): that it serves, that it reloads and has reloaded, that it stops, the process id of
+    /// a new binary, and signs of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is
+    /// not set.
+    ///
+    /// In the unit: `Type=notify-reload`, and `NotifyAccess=all`, because a new binary (USR2) reports,
+    /// too. The signs of life are the master's; a worker that hangs does not end them. The worker of
+    /// [`run_here`](Self::run_here) reports only that it serves: leave out `WatchdogSec=` for it.
+    ///
+    /// A report that fails is an [event](Event::NotNotified).
+    pub fn notify_service_manager(mut self) -> Self {
+        self.service_manager = ServiceManager::find();
+        self
+    }
+
     /// Runs the workers as processes, until a signal stops the server. Call it while the process has
     /// one thread.
     ///
@@ -325,7 +344,17 @@ impl Server {
         if let Some(affinity) = &self.affinity {
             supervisor = supervisor.affinity(affinity.clone());
         }
+        let watchdog = self
+            .service_manager
+            .as_ref()
+            .and(ServiceManager::watchdog());
         let setup = self.setup(supervisor.slots())?;
+        if let Some(interval) = watchdog {
+            let on_event = Arc::clone(&setup.loops.on_event);
+            supervisor = supervisor.on_interval(interval, move || {
+                ServiceManager::report_life(&on_event);
+            });
+        }
         Ok((setup.loops.clone().watch(supervisor), setup))
     }
 
@@ -343,7 +372,10 @@ impl Server {
                 proxy_protocol: self.proxy_protocol,
                 configure: self.configure,
                 stop_timeout: self.stop_timeout,
-                on_event: self.on_event,
+                on_event: match self.service_manager {
+                    Some(manager) => manager.before(self.on_event),
+                    None => self.on_event,
+                },
             },
         })
     }
@@ -372,7 +404,7 @@ impl Loops {
     fn watch(self, supervisor: Supervisor<'static>) -> Supervisor<'static> {
         let report = || Arc::clone(&self.on_event);
         let (start_error, ready, stuck) = (report(), report(), report());
-        let (exit, reload, upgrade) = (report(), report(), report());
+        let (exit, reload, upgrade, stop) = (report(), report(), report(), report());
         let group = self.group;
         supervisor
             .on_start_error(move |worker, error| start_error(Event::StartFailed(worker, error)))
@@ -384,6 +416,7 @@ impl Loops {
             })
             .on_reload(move |state| reload(Event::Reload(state)))
             .on_upgrade(move |state| upgrade(Event::Upgrade(state)))
+            .on_stop(move |kind| stop(Event::Stopping(kind)))
     }
 
     /// Runs a worker, and returns its exit code.

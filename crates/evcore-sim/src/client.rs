@@ -8,10 +8,11 @@ use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use crate::{
     client_event::ClientEvent,
+    client_outcome::ClientOutcome,
     rng::{Rng, whole_ns},
     sim::Sim,
     state::{Callback, State},
-    trace::TraceKind,
+    trace::{ClientWait, Detail},
 };
 
 /// A client of the simulated network, with at most one connection and one timer.
@@ -145,11 +146,26 @@ impl ClientCx<'_> {
         self.state.remove_client(self.id);
     }
 
+    /// Adds to the trace what the client waits for.
+    pub(crate) fn waits(&mut self, wait: impl FnOnce() -> ClientWait) {
+        let client = self.id;
+        let wait = || Detail::Waits {
+            client,
+            wait: wait(),
+        };
+        self.state.detail(wait);
+    }
+
+    /// Adds to the trace how the client ends.
+    pub(crate) fn ends(&mut self, outcome: ClientOutcome) {
+        let client = self.id;
+        self.state.detail(|| Detail::Ended { client, outcome });
+    }
+
     /// Adds a line to the trace, which also changes its [hash](crate::Sim::trace_hash).
     pub fn note(&mut self, text: &str) {
         let now_ns = self.state.now_ns();
-        self.state.note(TraceKind::Client, u64::from(self.id), 1);
-        self.state.trace.text(now_ns, text);
+        self.state.trace.text(now_ns, Some(self.id), text);
     }
 }
 

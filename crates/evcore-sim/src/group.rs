@@ -4,7 +4,7 @@ use std::{fmt, mem, os::fd::RawFd};
 
 use evcore::balancer::{GroupMember, GroupView, Load, Notifier, Policy, Spread, WorkerId};
 
-use crate::{fd_table, process::Process, role::Role, sim::Sim, state::State, trace::TraceKind};
+use crate::{fd_table, process::Process, role::Role, sim::Sim, state::State, trace::Event};
 
 /// The accept lock and the worker group of one simulated server.
 ///
@@ -107,13 +107,8 @@ impl SimMember {
         self.group.sim.state()
     }
 
-    fn note(&self, kind: TraceKind, amount: u64) {
-        let process = u64::from(self.process);
-        self.state().note(kind, process, amount);
-    }
-
-    fn slot(&self) -> u64 {
-        self.id.slot() as u64
+    fn note(&self, event: Event) {
+        self.state().note(event);
     }
 
     fn role(&self) -> &dyn GroupMember {
@@ -128,13 +123,15 @@ impl GroupMember for SimMember {
 
     fn try_lock(&self) -> bool {
         let is_mine = self.role().try_lock();
-        self.note(TraceKind::Lock, u64::from(is_mine));
+        let (process, taken) = (self.process, is_mine);
+        self.note(Event::LockTried { process, taken });
         is_mine
     }
 
     fn unlock(&self) {
         if self.group.lock_owner() == Some(self.id) {
-            self.note(TraceKind::Unlock, 0);
+            let process = self.process;
+            self.note(Event::Unlocked { process });
         }
         self.role().unlock();
     }
@@ -160,7 +157,8 @@ impl GroupMember for SimMember {
     }
 
     fn set_resting(&self, rests: bool) {
-        self.note(TraceKind::Rest, u64::from(rests));
+        let process = self.process;
+        self.note(Event::Rests { process, rests });
         self.role().set_resting(rests);
     }
 
@@ -183,12 +181,14 @@ impl GroupMember for SimMember {
     }
 
     fn lead(&self) {
-        self.note(TraceKind::Lead, self.slot());
+        let (process, slot) = (self.process, self.id.slot());
+        self.note(Event::Leads { process, slot });
         self.role().lead();
     }
 
     fn step_down(&self) {
-        self.note(TraceKind::StepDown, self.slot());
+        let (process, slot) = (self.process, self.id.slot());
+        self.note(Event::SteppedDown { process, slot });
         self.role().step_down();
     }
 

@@ -50,6 +50,14 @@ struct Watch {
     spurious: Ready,
 }
 
+/// An event that a wait reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) key: u64,
+    pub(crate) object: Object,
+    pub(crate) ready: Ready,
+}
+
 /// The kernel's side of one poller.
 #[derive(Debug)]
 pub(crate) struct KernelPoller {
@@ -174,6 +182,12 @@ impl KernelPoller {
         true
     }
 
+    /// The object of a registration.
+    pub(crate) fn object(&self, id: usize) -> Option<Object> {
+        let watch = self.watches.get(id)?.as_ref()?;
+        Some(watch.object)
+    }
+
     /// The number of ids, in use or not.
     pub(crate) fn id_count(&self) -> usize {
         self.watches.len()
@@ -207,12 +221,12 @@ impl KernelPoller {
         self.woken.swap(false, Ordering::AcqRel)
     }
 
-    /// Takes what is ready, at most `limit` events, as keys and readiness.
+    /// Takes what is ready, at most `limit` events.
     pub(crate) fn collect(
         &mut self,
         limit: usize,
         readiness: impl Fn(Object) -> Ready,
-    ) -> Vec<(u64, Ready)> {
+    ) -> Vec<Report> {
         let mut events = Vec::new();
         for _ in 0..self.ready_list.len() {
             if events.len() == limit {
@@ -230,7 +244,11 @@ impl KernelPoller {
                 continue;
             }
             watch.spurious = Ready::NONE;
-            events.push((watch.key, ready));
+            events.push(Report {
+                key: watch.key,
+                object: watch.object,
+                ready,
+            });
             match watch.mode {
                 Mode::Level | Mode::Exclusive => self.mark_ready(id),
                 Mode::Oneshot => watch.armed = false,

@@ -56,7 +56,7 @@ impl Sim {
     /// Starts a process, which owns a loop, its clock and its sockets.
     #[must_use]
     pub fn process(&self) -> Process {
-        let id = self.state().spawn_process(false);
+        let id = self.state().spawn_process(None);
         Process::new(self.clone(), id)
     }
 

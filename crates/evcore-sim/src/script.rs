@@ -11,7 +11,9 @@ use std::{
 use crate::{
     client::{Client, ClientCx},
     client_event::ClientEvent,
+    client_outcome::ClientOutcome,
     sim::Sim,
+    trace::ClientWait,
 };
 
 /// The operations of a client, in their order. The client connects first, and closes at the end.
@@ -161,21 +163,6 @@ impl Script {
     }
 }
 
-/// The outcome of a client with a [`Script`]. [`ScriptHandle`] has an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ClientOutcome {
-    /// All operations are done.
-    Completed,
-    /// The client could not connect.
-    Refused,
-    /// The server or the network reset the connection.
-    Reset,
-    /// The server closed before it had sent what the client waits for, or had taken all that the
-    /// client sends.
-    ClosedEarly,
-}
-
 /// A handle to a client with a [`Script`], from [`Sim::client`](crate::Sim::client).
 ///
 /// ```
@@ -292,10 +279,11 @@ impl Client for ScriptedClient {
         while !self.is_pausing {
             match self.run_op(cx) {
                 Flow::Continue => {}
-                Flow::Wait => return,
+                Flow::Wait => return cx.waits(|| self.wait()),
                 Flow::Finish(outcome) => return self.finish(outcome, cx),
             }
         }
+        cx.waits(|| ClientWait::Pause);
     }
 }
 
@@ -407,6 +395,18 @@ impl ScriptedClient {
         }
     }
 
+    /// What the current operation waits for, for the trace.
+    fn wait(&self) -> ClientWait {
+        let progress = lock(&self.progress);
+        let unread = progress.received.len() - self.consumed;
+        match self.ops.get(self.position) {
+            Some(Op::Send { bytes, .. }) => ClientWait::Room(bytes.len() - self.sent),
+            Some(Op::Recv(count)) => ClientWait::Bytes(count.saturating_sub(unread)),
+            Some(Op::RecvUntil(bytes)) => ClientWait::Text(bytes.len(), unread),
+            _ => ClientWait::End,
+        }
+    }
+
     fn pause(&mut self, time: Duration, cx: &mut ClientCx<'_>) {
         self.is_pausing = true;
         cx.arm(time);
@@ -416,6 +416,7 @@ impl ScriptedClient {
         // The fault may have occurred in this event.
         self.update_progress(cx);
         lock(&self.progress).outcome = Some(outcome);
+        cx.ends(outcome);
         cx.exit();
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     fmt, io,
     net::SocketAddr,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard, TryLockError},
     time::Duration,
 };
@@ -10,9 +11,11 @@ use std::{
 use crate::{
     config::SimConfig,
     faults::{Fault, Faults},
+    restriction::Restriction,
     rng::{Rng, whole_ns},
     state::State,
-    trace::TraceKind,
+    timeline::Timeline,
+    trace::lines,
 };
 
 /// A simulated machine and its network. A seed decides everything in it that is random.
@@ -75,6 +78,13 @@ impl Sim {
         }
     }
 
+    /// A simulation that leaves something out.
+    pub(crate) fn restricted(seed: u64, restriction: Restriction) -> Self {
+        let sim = Self::new(seed);
+        sim.state().restriction = restriction;
+        sim
+    }
+
     /// The seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
@@ -117,6 +127,34 @@ impl Sim {
         self.state().rng.fork()
     }
 
+    /// Decides how many clients a test starts. Yields a generator for the choices of each of them.
+    ///
+    /// A seed that fails has more clients than the failure needs. [`check`](crate::check) looks for
+    /// the fewest with which the test still fails, and can leave out only those of this call.
+    ///
+    /// ```
+    /// use evcore_sim::{Script, Sim};
+    ///
+    /// let sim = Sim::new(7);
+    /// for mut rng in sim.clients(10..=40) {
+    ///     let bytes = vec![b'a'; rng.index(2_000)];
+    ///     sim.client("10.0.0.1:80".parse()?, Script::new().send(bytes).recv_eof());
+    /// }
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    pub fn clients(&self, count: RangeInclusive<usize>) -> impl Iterator<Item = Rng> + use<> {
+        let mut state = self.state();
+        let mut rng = state.rng.fork();
+        let (least, most) = count.into_inner();
+        let wanted = least + rng.index(most.saturating_sub(least) + 1);
+        state.clients_wanted += wanted;
+        let count = state
+            .restriction
+            .clients
+            .map_or(wanted, |most| most.min(wanted));
+        (0..count).map(move |_| rng.fork())
+    }
+
     /// Number of connections that wait to be accepted at an address.
     #[must_use]
     pub fn backlog_len(&self, address: SocketAddr) -> usize {
@@ -154,15 +192,39 @@ impl Sim {
     /// The lines of the trace since [`record_trace`](Self::record_trace).
     #[must_use]
     pub fn trace_lines(&self) -> Vec<String> {
-        self.state().trace.lines().to_vec()
+        let state = self.state();
+        state.trace.recording().map_or_else(Vec::new, lines)
+    }
+
+    /// Draws the trace since [`record_trace`](Self::record_trace).
+    ///
+    /// ```
+    /// use evcore_sim::{Script, Sim};
+    /// use std::time::Duration;
+    ///
+    /// let sim = Sim::new(7);
+    /// sim.record_trace();
+    /// sim.client("10.0.0.1:80".parse()?, Script::new().send("hello"));
+    /// sim.run_for(Duration::from_secs(1));
+    /// let page = sim.timeline("one client and no server").to_html();
+    /// assert!(page.contains("client 0 gets Refused"));
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
+    #[must_use]
+    pub fn timeline(&self, title: &str) -> Timeline {
+        let state = self.state();
+        let end_ns = state.now_ns();
+        let recording = state.trace.recording();
+        recording.map_or_else(Timeline::default, |recording| {
+            Timeline::of_recording(title, recording, end_ns)
+        })
     }
 
     /// Adds a line to the trace, which also changes its hash.
     pub fn note(&self, text: &str) {
         let mut state = self.state();
         let now_ns = state.now_ns();
-        state.note(TraceKind::Client, u64::MAX, 0);
-        state.trace.text(now_ns, text);
+        state.trace.text(now_ns, None, text);
     }
 
     /// Locks the state. It is never locked while application code runs.

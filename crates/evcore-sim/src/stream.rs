@@ -50,6 +50,10 @@ impl SimStream {
         }
     }
 
+    pub(crate) fn id(&self) -> EndpointId {
+        self.id
+    }
+
     /// Receives what has arrived, up to the length of `buffer`, and returns how much it was. 0 is
     /// the end of the stream.
     ///

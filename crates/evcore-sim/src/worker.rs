@@ -2,8 +2,16 @@
 
 use std::{fmt, time::Duration};
 
+use evcore::Step;
+
 use crate::{
-    app::App, faults::Fault, process::Process, rng::whole_ns, state::State, trace::TraceKind,
+    app::App,
+    faults::Fault,
+    process::Process,
+    rng::whole_ns,
+    state::State,
+    stream::SimStream,
+    trace::{Detail, Event, StepName, Subject},
 };
 
 /// The longest additional time of a slow step.
@@ -22,6 +30,8 @@ pub(crate) struct Worker<A> {
     due_ns: u64,
     /// The worker does not run before this, even if it is due.
     paused_until_ns: u64,
+    /// The trace is recorded. Looked up when the state is locked anyway.
+    is_recorded: bool,
 }
 
 /// Where a worker is in its turn.
@@ -63,6 +73,7 @@ impl<A: App> Worker<A> {
             phase: Phase::Ready,
             due_ns,
             paused_until_ns: 0,
+            is_recorded: false,
         }
     }
 
@@ -88,6 +99,9 @@ impl<A: App> Worker<A> {
 
     pub(crate) fn pause_until(&mut self, until_ns: u64) {
         self.paused_until_ns = self.paused_until_ns.max(until_ns);
+        let (process, until_ns) = (self.process.id(), self.paused_until_ns);
+        let paused = || Detail::Paused { process, until_ns };
+        self.process.sim().state().detail(paused);
     }
 
     /// Ends its wait, if it is in one.
@@ -156,6 +170,9 @@ impl<A: App> Worker<A> {
                     until_ns,
                     is_woken: has_events,
                 };
+                let process = self.process.id();
+                let until_ns = timeout.map_or(u64::MAX, |_| until_ns);
+                state.detail(|| Detail::Sleeps { process, until_ns });
             }
             Err(error) => {
                 drop(state);
@@ -202,6 +219,11 @@ impl<A: App> Worker<A> {
                 app.on_turn_end();
                 return self.end_turn();
             };
+            if self.is_recorded {
+                let (process, step) = (self.process.id(), name_of(&step));
+                let began = || Detail::StepBegan { process, step };
+                self.process.sim().state().detail(began);
+            }
             app.on_step(step);
             interference = self.interfere(1);
         }
@@ -220,25 +242,28 @@ impl<A: App> Worker<A> {
 
     /// Draws what happens after `steps` steps, 0 or 1. A step takes its time first. The faults
     /// follow when that time is over.
-    fn interfere(&self, steps: u64) -> Interference {
+    fn interfere(&mut self, steps: u64) -> Interference {
         let mut state = self.process.sim().state();
+        self.is_recorded = state.trace.recording().is_some();
+        let process = self.process.id();
+        let subject = Subject::Process(process);
         if steps > 0 {
-            state.note(TraceKind::Step, u64::from(self.process.id()), 0);
+            state.note(Event::StepEnded { process });
             let mut step_ns = state.step_ns();
-            if state.draw_fault(Fault::SlowStep) {
+            if state.draw_fault(Fault::SlowStep, subject) {
                 step_ns += state.random_up_to(SLOW_STEP_MAX);
             }
             if step_ns > 0 {
                 return Interference::Work(state.now_ns() + step_ns);
             }
         }
-        if state.draw_fault(Fault::Kill) {
+        if state.draw_fault(Fault::Kill, subject) {
             return Interference::Kill;
         }
-        if state.draw_fault(Fault::Pause) {
+        if state.draw_fault(Fault::Pause, subject) {
             return Interference::Pause(state.now_ns() + state.random_up_to(PAUSE_MAX));
         }
-        if state.draw_fault(Fault::AbandonedTurn) {
+        if state.draw_fault(Fault::AbandonedTurn, subject) {
             return Interference::AbandonTurn;
         }
         Interference::None
@@ -252,6 +277,18 @@ impl<A: App> Worker<A> {
         } else {
             self.begin_wait();
         }
+    }
+}
+
+/// The step, as the trace shows it.
+fn name_of(step: &Step<SimStream>) -> StepName {
+    match step {
+        Step::Accepted(new) => StepName::Accepted(new.stream.id()),
+        Step::Ready(token, ready) => StepName::Ready(*token, *ready),
+        Step::Expired(token, timer) => StepName::Expired(*token, *timer),
+        Step::Woken => StepName::Woken,
+        Step::ShuttingDown => StepName::ShuttingDown,
+        Step::Evict(token) => StepName::Evict(*token),
     }
 }
 

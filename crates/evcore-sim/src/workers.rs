@@ -40,6 +40,8 @@ use crate::{app::App, process::Process, rng::whole_ns, sim::Sim, worker::Worker}
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 pub struct Workers<A> {
+    // The first field is dropped first.
+    _end: EndOfRun,
     sim: Sim,
     workers: Vec<Worker<A>>,
     start: Box<Start<A>>,
@@ -57,6 +59,7 @@ impl<A: App> Workers<A> {
     /// index.
     pub fn new(sim: &Sim, count: usize, start: impl FnMut(&Process, usize) -> A + 'static) -> Self {
         let mut workers = Self {
+            _end: EndOfRun(sim.clone()),
             sim: sim.clone(),
             workers: Vec::with_capacity(count),
             start: Box::new(start),
@@ -186,10 +189,24 @@ impl<A: App> Workers<A> {
     }
 
     fn spawn(&mut self, index: usize) -> Worker<A> {
-        let id = self.sim.state().spawn_process(true);
+        let id = self.sim.state().spawn_process(Some(index));
         let process = Process::new(self.sim.clone(), id);
         let app = (self.start)(&process, index);
         Worker::new(process, app)
+    }
+}
+
+/// Marks in the trace that the workers are dropped, which then close what they have.
+struct EndOfRun(Sim);
+
+impl Drop for EndOfRun {
+    fn drop(&mut self) {
+        if let Some(mut state) = self.0.try_state() {
+            let now_ns = state.now_ns();
+            if let Some(recording) = state.trace.recording_mut() {
+                recording.mark_end(now_ns);
+            }
+        }
     }
 }
 

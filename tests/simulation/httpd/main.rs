@@ -114,8 +114,8 @@ fn run(sim: &Sim, options: Options) -> Vec<Browser> {
     let scoreboard = WorkerStats::scoreboard(workers).expect("a page");
     let mut server = serve(sim, workers, options, &scoreboard);
     let mut browsers = Vec::new();
-    for _ in 0..5 + rng.below(20) {
-        browsers.push(Browser::start(sim, &mut rng));
+    for mut choices in sim.clients(5..=24) {
+        browsers.push(Browser::start(sim, &mut choices));
         server.run_for(rng.duration(&(Duration::ZERO..=Duration::from_secs(2))));
     }
     while !browsers.iter().all(Browser::is_done) {
@@ -168,8 +168,8 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
         let mut rng = sim.rng();
         let scoreboard = WorkerStats::scoreboard(3).expect("a page");
         let mut server = serve(sim, 3, options(1000), &scoreboard);
-        let clients = 3 + rng.below(10);
-        let clients: Vec<_> = (0..clients)
+        let clients: Vec<_> = sim
+            .clients(3..=12)
             .map(|_| Account::of_new_client(sim, REQUESTS))
             .collect();
         for index in [0, 1] {
@@ -198,7 +198,6 @@ fn a_busy_client_loses_no_request_when_its_worker_stops() {
 fn bodies_that_wait_for_room_are_all_answered() {
     let name = "bodies_that_wait_for_room_are_all_answered";
     check(name, 0..50, |sim| {
-        let mut rng = sim.rng();
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
         let options = Options {
             bodies: uploads::ROOM_FOR_ONE,
@@ -206,9 +205,9 @@ fn bodies_that_wait_for_room_are_all_answered() {
             ..options(1000)
         };
         let mut server = serve(sim, 1, options, &scoreboard);
-        let clients = 2 + rng.below(20);
-        let clients: Vec<_> = (0..clients)
-            .map(|_| uploads::Upload::start(sim, &mut rng))
+        let clients: Vec<_> = sim
+            .clients(2..=21)
+            .map(|mut choices| uploads::Upload::start(sim, &mut choices))
             .collect();
         let all_done = |_: &_| clients.iter().all(uploads::Upload::is_done);
         assert!(server.run_until(TIME_LIMIT, all_done));

@@ -24,7 +24,7 @@ impl Connection {
         if !self.can_move() {
             return None;
         }
-        let mut state = peer_bytes(self.logged.as_ref().and_then(|logged| logged.peer));
+        let mut state = peer_bytes(self.client_address());
         state.append(&mut self.input.take());
         self.free(token, shared);
         shared.counts.change(&mut self.phase, Phase::Waiting);

@@ -7,7 +7,7 @@ use crate::{
     client_event::ClientEvent,
     event_queue::SimEvent,
     net::{EndpointId, Owner},
-    trace::TraceKind,
+    trace::{Detail, Event},
 };
 
 /// A client, as the state calls it.
@@ -47,7 +47,7 @@ impl State {
                 u32::try_from(self.clients.len() - 1).expect("there are fewer clients")
             }
         };
-        self.note(TraceKind::Client, u64::from(id), 0);
+        self.note(Event::ClientAdded(id));
         let timer = self.clients[id as usize].timer;
         self.schedule_after(0, SimEvent::ClientTimer(id, timer));
         id
@@ -112,6 +112,7 @@ impl State {
         let Some(mut client) = self.clients[id as usize].client.take() else {
             return;
         };
+        self.detail(|| Detail::Called { client: id, event });
         client.call(event, self, id);
         if self.clients[id as usize].has_exited {
             self.free_clients.push(id);
@@ -187,6 +188,7 @@ impl State {
         let slot = &mut self.clients[client as usize];
         slot.timer = slot.timer.wrapping_add(1);
         slot.has_exited = true;
+        self.detail(|| Detail::Left { client });
     }
 }
 

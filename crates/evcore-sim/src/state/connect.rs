@@ -11,7 +11,7 @@ use crate::{
     kernel_poller::Object,
     net::{EndpointId, Family, ListenerId, Owner},
     rng::whole_ns,
-    trace::TraceKind,
+    trace::{Detail, Event, Subject},
 };
 
 /// Number of times that a client tries to connect to a full backlog (Linux: `tcp_syn_retries`, 6).
@@ -33,7 +33,12 @@ impl State {
             listeners.shared(address)
         };
         listeners.socket_mut(id).descriptors += 1;
-        self.note(TraceKind::Listen, u64::from(process), u64::from(id.0));
+        if let Some(recording) = self.trace.recording_mut() {
+            let (listener, address) = (id, recording.add_address(address));
+            self.detail(|| Detail::Bound { listener, address });
+        }
+        let listener = id;
+        self.note(Event::Listened { process, listener });
         let descriptors = &mut self.processes[process as usize].descriptors;
         descriptors.insert(Object::Listener(id))
     }
@@ -41,7 +46,7 @@ impl State {
     /// Sends the connection request of a client.
     pub(crate) fn connect(&mut self, client: u32, to: SocketAddr) -> EndpointId {
         let id = self.new_connection(to);
-        self.net.endpoint_mut(id).owner = Owner::Client(client);
+        self.set_owner(id, Owner::Client(client));
         self.net.endpoint_mut(id).begin_connecting();
         let after_ns = self.latency_ns(id);
         self.schedule_after(after_ns, SimEvent::Connect(id.other(), 1));
@@ -56,11 +61,11 @@ impl State {
     ) -> Result<(EndpointId, i32), (&'static str, io::Error)> {
         let has_room = self.check_free_descriptor(process);
         has_room.map_err(|error| ("socket", error))?;
-        if self.draw_fault(Fault::NoLocalPort) {
+        if self.draw_fault(Fault::NoLocalPort, Subject::Process(process)) {
             return Err(("connect", io::ErrorKind::AddrNotAvailable.into()));
         }
-        let failure = self.draw_connect_failure();
-        if self.draw_fault(Fault::ImmediateConnect) {
+        let failure = self.draw_connect_failure(process);
+        if self.draw_fault(Fault::ImmediateConnect, Subject::Process(process)) {
             let connected = match failure {
                 Some(ConnectFailure::TimedOut) => Ok(None),
                 Some(failure) => Err(failure.kind().into()),
@@ -87,11 +92,11 @@ impl State {
         Ok(())
     }
 
-    fn draw_connect_failure(&mut self) -> Option<ConnectFailure> {
-        if self.draw_fault(Fault::ConnectTimeout) {
+    fn draw_connect_failure(&mut self, process: u32) -> Option<ConnectFailure> {
+        if self.draw_fault(Fault::ConnectTimeout, Subject::Process(process)) {
             return Some(ConnectFailure::TimedOut);
         }
-        if !self.draw_fault(Fault::ConnectRefused) {
+        if !self.draw_fault(Fault::ConnectRefused, Subject::Process(process)) {
             return None;
         }
         let failures = [ConnectFailure::Refused, ConnectFailure::Unreachable];
@@ -102,7 +107,7 @@ impl State {
     fn request_connection(&mut self, id: EndpointId, failure: Option<ConnectFailure>) {
         let server = id.other();
         let mut after_ns = self.latency_ns(server);
-        if self.draw_fault(Fault::Delay) {
+        if self.draw_fault(Fault::Delay, Subject::End(id)) {
             after_ns += self.random_up_to(DELAY_MAX);
         }
         match failure {
@@ -143,15 +148,29 @@ impl State {
 
     fn new_connection(&mut self, to: SocketAddr) -> EndpointId {
         let capacity = self.config.socket_buffer;
-        let connection = self.net.connect(Family::Tcp, capacity, to);
+        let connection = self.open(Family::Tcp, capacity, to);
         // With an owner at both ends, the index is not reused.
-        self.net.endpoint_mut(EndpointId::server(connection)).owner = Owner::Backlog;
+        self.set_owner(EndpointId::server(connection), Owner::Backlog);
         EndpointId::client(connection)
+    }
+
+    fn open(&mut self, family: Family, capacity: usize, to: SocketAddr) -> u32 {
+        let connection = self.net.connect(family, capacity, to);
+        if let Some(recording) = self.trace.recording_mut() {
+            let from = self.net.route(EndpointId::client(connection)).from;
+            let route = recording.add_route(from, to);
+            self.detail(|| Detail::Opened {
+                connection,
+                route,
+                capacity,
+            });
+        }
+        connection
     }
 
     /// A connection request has arrived at the server.
     pub(crate) fn attempt_connect(&mut self, server: EndpointId, attempt: u8) {
-        self.note(TraceKind::Connect, server.number(), u64::from(attempt));
+        self.note(Event::ConnectArrived { server, attempt });
         let to = self.net.route(server).to;
         let client = server.other();
         match self.choose_listener(to) {
@@ -209,7 +228,7 @@ impl State {
 
     /// Connecting fails. The server endpoint was kept until now, so that the index is not reused.
     pub(crate) fn fail_connect(&mut self, server: EndpointId, failure: ConnectFailure) {
-        self.note(TraceKind::Refuse, server.number(), failure as u64);
+        self.note(Event::ConnectFailed { server, failure });
         let client = server.other();
         match self.net.endpoint(client).owner {
             Owner::Client(slot) => {
@@ -244,17 +263,17 @@ impl State {
         if open >= self.config.max_descriptors {
             return Accept::Exhausted(Resource::Process);
         }
-        if self.draw_fault(Fault::Exhausted) {
+        if self.draw_fault(Fault::Exhausted, Subject::Process(process)) {
             return Accept::Exhausted(Resource::System);
         }
         self.net.listeners.socket_mut(listener).queue.pop_front();
-        if self.draw_fault(Fault::Abort) {
+        if self.draw_fault(Fault::Abort, Subject::End(server.other())) {
             self.blame_fault(server);
             self.reset(server);
             return Accept::Aborted;
         }
         let fd = self.hold(server, process);
-        self.note(TraceKind::Accept, u64::from(process), server.number());
+        self.note(Event::Accepted { process, server });
         Accept::Connection((server, fd), self.net.route(server).from.into())
     }
 
@@ -275,7 +294,7 @@ impl State {
     pub(crate) fn pair(&mut self, process: u32, family: Family) -> [(EndpointId, i32); 2] {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         let capacity = self.config.socket_buffer;
-        let connection = self.net.connect(family, capacity, nowhere);
+        let connection = self.open(family, capacity, nowhere);
         let ids = [
             EndpointId::client(connection),
             EndpointId::server(connection),

@@ -9,7 +9,7 @@ use crate::{
     kernel_poller::Object,
     net::{Datagram, UdpId},
     rng::whole_ns,
-    trace::TraceKind,
+    trace::{Event, Subject},
 };
 
 /// The longest datagram over IPv4.
@@ -40,9 +40,10 @@ impl State {
         if bytes.len() > LONGEST {
             return Err(io::Error::from_raw_os_error(EMSGSIZE));
         }
-        self.note(TraceKind::SendTo, u64::from(from.0), bytes.len() as u64);
+        let count = bytes.len();
+        self.note(Event::SentDatagram { from, count });
         self.trace.bytes(bytes);
-        if self.draw_fault(Fault::DatagramLoss) {
+        if self.draw_fault(Fault::DatagramLoss, Subject::Udp(from)) {
             return Ok(bytes.len());
         }
         let datagram = Datagram {
@@ -50,7 +51,7 @@ impl State {
             to,
             bytes: bytes.to_vec(),
         };
-        if self.draw_fault(Fault::DatagramDuplicate) {
+        if self.draw_fault(Fault::DatagramDuplicate, Subject::Udp(from)) {
             self.transmit_datagram(from, datagram.clone());
         }
         self.transmit_datagram(from, datagram);
@@ -61,7 +62,7 @@ impl State {
     fn transmit_datagram(&mut self, from: UdpId, datagram: Datagram) {
         let latency_ns = whole_ns(self.rng.duration(&self.config.latency));
         let mut at_ns = self.now_ns().saturating_add(latency_ns);
-        if self.draw_fault(Fault::DatagramDelay) {
+        if self.draw_fault(Fault::DatagramDelay, Subject::Udp(from)) {
             at_ns += self.random_up_to(DELAY_MAX);
         } else {
             let socket = self.net.udp.socket_mut(from);
@@ -98,7 +99,7 @@ impl State {
         let datagram = received.ok_or(io::ErrorKind::WouldBlock)?;
         let count = datagram.bytes.len().min(buffer.len());
         buffer[..count].copy_from_slice(&datagram.bytes[..count]);
-        self.note(TraceKind::ReceiveFrom, u64::from(at.0), count as u64);
+        self.note(Event::ReceivedDatagram { at, count });
         Ok((count, datagram.from))
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     faults::Fault,
     kernel_poller::Object,
     net::{CloseNotice, EndpointId, Owner},
-    trace::TraceKind,
+    trace::{Detail, Event, Subject},
 };
 
 /// The longest delay of a delayed piece.
@@ -28,20 +28,26 @@ impl State {
         let space = self.net.endpoint(to).free_space().min(u32::MAX as usize);
         let mut count = bytes.len().min(space);
         if count == 0 {
+            self.detail(|| Detail::WouldBlock {
+                end: from,
+                sends: true,
+                of: bytes.len(),
+            });
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        if count > 1 && self.draw_fault(Fault::ShortWrite) {
+        if count > 1 && self.draw_fault(Fault::ShortWrite, Subject::End(from)) {
             count = 1 + self.rng.index(count - 1);
             // The sender takes that for a full buffer, so an edge must follow.
             let after_ns = self.random_up_to(REST_MAX);
             self.transmit(from, Segment::WindowUpdate, after_ns);
         }
         let sent = &bytes[..count];
-        self.note(TraceKind::Send, from.number(), count as u64);
+        let of = bytes.len();
+        self.note(Event::Sent { from, count, of });
         self.trace.bytes(sent);
         self.net.endpoint_mut(to).in_flight.extend(sent);
         self.transmit_data(to, count);
-        if self.draw_fault(Fault::Reset) {
+        if self.draw_fault(Fault::Reset, Subject::End(from)) {
             self.blame_fault(from);
             self.transmit(from, Segment::Reset, 0);
             self.transmit(to, Segment::Reset, 0);
@@ -51,7 +57,7 @@ impl State {
 
     fn transmit_data(&mut self, to: EndpointId, count: usize) {
         let mut left = count;
-        if count > 1 && self.draw_fault(Fault::Fragment) {
+        if count > 1 && self.draw_fault(Fault::Fragment, Subject::End(to)) {
             let first = 1 + self.rng.index(count - 1);
             self.transmit_segment(to, first);
             left -= first;
@@ -61,7 +67,7 @@ impl State {
 
     fn transmit_segment(&mut self, to: EndpointId, count: usize) {
         let mut after_ns = self.latency_ns(to);
-        if self.draw_fault(Fault::Delay) {
+        if self.draw_fault(Fault::Delay, Subject::End(to)) {
             after_ns += self.random_up_to(DELAY_MAX);
         }
         let count = u32::try_from(count).expect("bounded by the free space");
@@ -74,17 +80,20 @@ impl State {
         let available = endpoint.unread().min(buffer.len());
         // A short read puts the rest back in flight, where it must not overtake anything.
         let nothing_follows = endpoint.segments_in_flight == 0 && !endpoint.is_read_side_done();
-        let limit = if available > 1 && nothing_follows && self.draw_fault(Fault::ShortRead) {
+        let may_be_short = available > 1 && nothing_follows;
+        let is_short = may_be_short && self.draw_fault(Fault::ShortRead, Subject::End(at));
+        let limit = if is_short {
             1 + self.rng.index(available - 1)
         } else {
             available
         };
         let was_writable = self.net.endpoint(at).is_writable();
-        let count = self.net.endpoint_mut(at).read(buffer, limit)?;
+        let count = self.net.endpoint_mut(at).read(buffer, limit);
+        let count = count.inspect_err(|error| self.note_blocked(at, error))?;
         if limit < available {
             self.unreceive(at);
         }
-        self.note(TraceKind::Receive, at.number(), count as u64);
+        self.note(Event::Received { at, count });
         if !was_writable && self.net.endpoint(at).is_writable() {
             let after_ns = self.latency_ns(at.other());
             self.transmit(at.other(), Segment::WindowUpdate, after_ns);
@@ -112,7 +121,7 @@ impl State {
             return Ok(());
         }
         if self.net.endpoint_mut(from).shutdown_write()? {
-            self.note(TraceKind::ShutdownWrite, from.number(), 0);
+            self.note(Event::ShutDownWrite(from));
             let after_ns = self.latency_ns(from.other());
             self.transmit(from.other(), Segment::Fin, after_ns);
             self.notify_watchers(from);
@@ -122,7 +131,7 @@ impl State {
 
     /// Closes an endpoint.
     pub(crate) fn close(&mut self, id: EndpointId) {
-        self.note(TraceKind::Close, id.number(), 0);
+        self.note(Event::Closed(id));
         let notice = self.detach(id);
         let segment = match notice {
             CloseNotice::None => None,
@@ -139,7 +148,7 @@ impl State {
 
     /// Resets a connection (closes it with `SO_LINGER` of 0).
     pub(crate) fn reset(&mut self, id: EndpointId) {
-        self.note(TraceKind::Reset, id.number(), 0);
+        self.note(Event::ResetBy(id));
         let was_connected = self.net.endpoint(id).is_connected();
         self.detach(id);
         if was_connected {
@@ -158,7 +167,7 @@ impl State {
 
     /// A segment has arrived at an endpoint.
     pub(crate) fn arrive(&mut self, id: EndpointId, segment: Segment) {
-        self.note(TraceKind::Arrive, id.number(), segment.number());
+        self.note(Event::Arrived { at: id, segment });
         let endpoint = self.net.endpoint_mut(id);
         endpoint.segments_in_flight -= 1;
         let (is_open, was_disconnected) = (endpoint.is_open(), endpoint.is_disconnected());
@@ -210,21 +219,23 @@ impl State {
     pub(crate) fn hold(&mut self, id: EndpointId, process: u32) -> i32 {
         let descriptors = &mut self.processes[process as usize].descriptors;
         let fd = descriptors.insert(Object::Endpoint(id));
-        self.net.endpoint_mut(id).owner = Owner::Process(process, fd);
+        self.set_owner(id, Owner::Process(process, fd));
         fd
     }
-}
 
-impl Segment {
-    /// For the trace.
-    fn number(self) -> u64 {
-        match self {
-            Self::Data(count) => u64::from(count) << 8,
-            Self::Fin => 1,
-            Self::Reset => 2,
-            Self::HangUp(had_unread) => 3 + u64::from(had_unread),
-            Self::WindowUpdate => 5,
-            Self::Connected => 6,
+    /// Sets the holder of an endpoint.
+    pub(super) fn set_owner(&mut self, id: EndpointId, owner: Owner) {
+        self.net.endpoint_mut(id).owner = owner;
+        self.detail(|| Detail::Held { end: id, by: owner });
+    }
+
+    fn note_blocked(&mut self, at: EndpointId, error: &io::Error) {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            self.detail(|| Detail::WouldBlock {
+                end: at,
+                sends: false,
+                of: 0,
+            });
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     kernel_poller::Object,
     notifier::{Group, Notifier, NotifierId},
     role::Role,
-    trace::TraceKind,
+    trace::Event,
 };
 
 impl State {
@@ -27,7 +27,7 @@ impl State {
         id: WorkerId,
     ) -> (Member<Notifier>, i32) {
         let slot = id.slot();
-        self.note(TraceKind::Join, u64::from(process), slot as u64);
+        self.note(Event::Joined { process, slot });
         let member = self.group(group).shared.join(id);
         let process = &mut self.processes[process as usize];
         process.memberships.push((group, id));
@@ -62,7 +62,7 @@ impl State {
     /// Wakes the members that the call before has notified.
     pub(crate) fn wake_notified(&mut self, group: u32) {
         for (slot, watches) in self.group(group).take_new() {
-            self.note(TraceKind::Notify, u64::from(group), slot as u64);
+            self.note(Event::Notified { group, slot });
             for watch in watches {
                 self.mark_ready(watch);
                 self.wake_sleeper(watch.poller);

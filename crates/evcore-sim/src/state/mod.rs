@@ -30,10 +30,11 @@ use crate::{
     kernel_poller::{KernelPoller, Object},
     net::{EndpointId, Family, Net},
     notifier::Group,
+    restriction::Restriction,
     rng::{Rng, whole_ns},
     role::Role,
     thread_pool::ThreadPools,
-    trace::{Trace, TraceKind},
+    trace::{Detail, Event, Subject, Trace},
 };
 
 pub(crate) use client_callbacks::{Callback, ClientSlot};
@@ -45,6 +46,10 @@ pub(crate) struct State {
     pub(crate) event_queue: EventQueue,
     pub(crate) rng: Rng,
     pub(crate) faults: Faults,
+    /// What this run leaves out.
+    pub(crate) restriction: Restriction,
+    /// Number of clients that the test wanted, with those that the restriction leaves out.
+    pub(crate) clients_wanted: usize,
     /// Number of occurrences of each fault, by its index.
     counts: [u64; Fault::ALL.len()],
     pub(crate) config: SimConfig,
@@ -78,6 +83,8 @@ impl State {
             event_queue: EventQueue::default(),
             rng: Rng::new(seed),
             faults: Faults::none(),
+            restriction: Restriction::NONE,
+            clients_wanted: 0,
             counts: [0; Fault::ALL.len()],
             config: SimConfig::default(),
             trace: Trace::new(),
@@ -101,9 +108,15 @@ impl State {
         self.event_queue.now_ns()
     }
 
-    pub(crate) fn note(&mut self, kind: TraceKind, subject: u64, amount: u64) {
-        self.trace
-            .note(self.event_queue.now_ns(), kind, subject, amount);
+    #[inline]
+    pub(crate) fn note(&mut self, event: Event) {
+        self.trace.note(self.event_queue.now_ns(), event);
+    }
+
+    /// Adds to the trace what only people read.
+    #[inline]
+    pub(crate) fn detail(&mut self, detail: impl FnOnce() -> Detail) {
+        self.trace.detail(self.event_queue.now_ns(), detail);
     }
 
     pub(crate) fn fault_count(&self, fault: Fault) -> u64 {
@@ -112,18 +125,24 @@ impl State {
 
     /// Draws whether a fault occurs now, and counts it.
     #[inline]
-    pub(crate) fn draw_fault(&mut self, fault: Fault) -> bool {
-        let happens = self.rng.happens(self.faults.probability(fault));
+    pub(crate) fn draw_fault(&mut self, fault: Fault, subject: Subject) -> bool {
+        let is_drawn = self.rng.happens(self.faults.probability(fault));
+        let happens = is_drawn && self.permits(fault);
         if happens {
-            self.count_fault(fault);
+            self.count_fault(fault, subject);
         }
         happens
     }
 
+    /// Returns whether this run leaves a fault in that was drawn.
+    pub(crate) fn permits(&self, fault: Fault) -> bool {
+        self.restriction.permits(fault, self.now_ns())
+    }
+
     /// Counts a fault that has occurred.
-    pub(crate) fn count_fault(&mut self, fault: Fault) {
+    pub(crate) fn count_fault(&mut self, fault: Fault, subject: Subject) {
         self.counts[fault as usize] += 1;
-        self.note(TraceKind::Fault, fault as u64, 0);
+        self.note(Event::FaultOccurred(fault, subject));
     }
 
     /// A random time from 1 ns to `max`.
@@ -154,11 +173,11 @@ impl State {
     /// Injects the faults of clocks, at the end of a wait.
     pub(crate) fn inject_clock_faults(&mut self) {
         const DAY: u64 = 86_400;
-        if self.draw_fault(Fault::ClockJump) {
+        if self.draw_fault(Fault::ClockJump, Subject::Machine) {
             let jump_ns = self.random_up_to(Duration::from_secs(10));
             self.clock_ahead_ns = self.clock_ahead_ns.saturating_add(jump_ns);
         }
-        if self.draw_fault(Fault::WallClockStep) {
+        if self.draw_fault(Fault::WallClockStep, Subject::Machine) {
             let step = self.rng.below(2 * DAY + 1);
             self.step_wall_clock(i64::try_from(step).expect("two days") - DAY as i64);
         }
@@ -220,6 +239,7 @@ impl State {
 
     /// Sends a segment to an endpoint, behind what is in flight to it already.
     pub(crate) fn transmit(&mut self, to: EndpointId, segment: Segment, after_ns: u64) {
+        self.detail(|| Detail::Departed { to, segment });
         let now_ns = self.now_ns();
         let end = self.net.endpoint_mut(to);
         let at_ns = end.last_arrival_ns.max(now_ns.saturating_add(after_ns));

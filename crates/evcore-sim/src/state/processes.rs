@@ -4,8 +4,12 @@ use evcore::balancer::WorkerId;
 
 use super::State;
 use crate::{
-    event_queue::SimEvent, fd_table::FdTable, kernel_poller::Object, net::EndpointId,
-    rng::whole_ns, trace::TraceKind,
+    event_queue::SimEvent,
+    fd_table::FdTable,
+    kernel_poller::Object,
+    net::EndpointId,
+    rng::whole_ns,
+    trace::{Detail, Event},
 };
 
 /// A process.
@@ -25,14 +29,18 @@ pub(crate) struct Process {
 }
 
 impl State {
-    /// Starts a process.
-    pub(crate) fn spawn_process(&mut self, driven_by_workers: bool) -> u32 {
+    /// Starts a process. With an index it is one of `Workers`, which drive it.
+    pub(crate) fn spawn_process(&mut self, worker: Option<usize>) -> u32 {
         let id = u32::try_from(self.processes.len()).expect("there are fewer processes");
         self.processes.push(Process {
-            driven_by_workers,
+            driven_by_workers: worker.is_some(),
             ..Process::default()
         });
-        self.note(TraceKind::Begin, u64::from(id), 0);
+        if let Some(index) = worker {
+            let process = id;
+            self.detail(|| Detail::IsWorker { process, index });
+        }
+        self.note(Event::ProcessBegan(id));
         id
     }
 
@@ -104,7 +112,7 @@ impl State {
     /// Kills a process. The kernel closes its descriptors. It keeps the lock and its membership
     /// until the parent notices.
     pub(crate) fn kill(&mut self, process: u32) {
-        self.note(TraceKind::Die, u64::from(process), 0);
+        self.note(Event::Killed(process));
         self.blame_kill(process);
         self.close_all(process);
         let after_ns = whole_ns(self.rng.duration(&self.config.reap_delay));
@@ -131,7 +139,7 @@ impl State {
 
     /// A process exits by itself, and releases at once all that it holds.
     pub(crate) fn exit(&mut self, process: u32) {
-        self.note(TraceKind::Exit, u64::from(process), 0);
+        self.note(Event::Exited(process));
         self.close_all(process);
         self.release_dead(process);
     }
@@ -146,7 +154,7 @@ impl State {
 
     /// The parent notices a death and releases what the process held.
     pub(crate) fn reap(&mut self, process: u32) {
-        self.note(TraceKind::Reap, u64::from(process), 0);
+        self.note(Event::Reaped(process));
         self.release_dead(process);
         self.processes[process as usize].is_reaped = true;
     }

@@ -7,10 +7,10 @@ use evcore::poller::{Capabilities, Error, EventSink, Registration, Result};
 use super::State;
 use crate::{
     faults::Fault,
-    kernel_poller::{KernelPoller, Object},
+    kernel_poller::{KernelPoller, Object, Report},
     net::ListenerId,
     rng::whole_ns,
-    trace::TraceKind,
+    trace::{Detail, Event, Subject},
     watch_id::WatchId,
 };
 
@@ -43,6 +43,13 @@ impl State {
             id: u32::try_from(new.id()).expect("the low half of a key"),
         };
         self.watches_of(object).push(watch);
+        self.detail(|| Detail::Watched {
+            process,
+            key: new.key,
+            object,
+            interest: new.interest,
+            mode: new.mode,
+        });
         self.pollers[poller as usize].add(new, object);
         self.mark_ready(watch);
         Ok(())
@@ -54,6 +61,15 @@ impl State {
         if !self.pollers[poller as usize].modify(new) {
             return Err(bad_descriptor());
         }
+        let kernel_poller = &self.pollers[poller as usize];
+        let (process, object) = (kernel_poller.process, kernel_poller.object(new.id()));
+        if let Some(object) = object {
+            self.detail(|| Detail::Rewatched {
+                process,
+                object,
+                interest: new.interest,
+            });
+        }
         self.mark_ready(WatchId { poller, id });
         Ok(())
     }
@@ -62,6 +78,8 @@ impl State {
     pub(crate) fn unwatch(&mut self, poller: u32, id: usize) -> Result<()> {
         let removed = self.pollers[poller as usize].remove(id);
         let object = removed.ok_or_else(bad_descriptor)?;
+        let process = self.pollers[poller as usize].process;
+        self.detail(|| Detail::Unwatched { process, object });
         let is_removed = |watch: &WatchId| watch.poller == poller && watch.id as usize == id;
         self.watches_of(object).retain(|watch| !is_removed(watch));
         Ok(())
@@ -147,11 +165,15 @@ impl State {
         can_sleep: bool,
     ) -> Result<()> {
         self.inject_clock_faults();
+        let process = self.pollers[poller as usize].process;
         // A signal may come before an event, and the next wait reports the event. But a wait that
         // was chosen to report an exclusive listener does report it: otherwise the kernel would
         // have woken another. And a wait that cannot sleep is not interrupted.
         let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
-        if can_sleep && !has_exclusive_ready && self.draw_fault(Fault::InterruptedWait) {
+        if can_sleep
+            && !has_exclusive_ready
+            && self.draw_fault(Fault::InterruptedWait, Subject::Process(process))
+        {
             return Err(Error::Interrupted);
         }
         self.inject_readiness_faults(poller);
@@ -163,13 +185,19 @@ impl State {
         let reported = kernel_poller.collect(events.remaining(), |object| {
             Self::readiness(net, groups, object)
         });
-        let (now_ns, count) = (self.event_queue.now_ns(), reported.len() as u64);
-        self.trace
-            .note(now_ns, TraceKind::Wait, u64::from(poller), count);
-        for (key, ready) in reported {
+        self.note(Event::WaitEnded {
+            poller,
+            process,
+            events: reported.len(),
+        });
+        for Report { key, object, ready } in reported {
             events.push(key, ready);
-            let ready = ready_number(ready);
-            self.trace.note(now_ns, TraceKind::Report, key, ready);
+            self.note(Event::Reported {
+                process,
+                key,
+                object,
+                ready,
+            });
         }
         Ok(())
     }
@@ -203,6 +231,7 @@ impl State {
 
     /// Injects the faults of readiness.
     fn inject_readiness_faults(&mut self, poller: u32) {
+        let process = self.pollers[poller as usize].process;
         for fault in [Fault::SpuriousReadiness, Fault::RepeatedReadiness] {
             if !self.rng.happens(self.faults.probability(fault)) {
                 continue;
@@ -210,31 +239,19 @@ impl State {
             let ids = self.pollers[poller as usize].id_count();
             let id = if ids > 0 { self.rng.index(ids) } else { 0 };
             let spurious = fault == Fault::SpuriousReadiness;
-            if self.pollers[poller as usize].inject(id, spurious) {
-                self.count_fault(fault);
+            // Permitted or not, the same numbers are drawn.
+            if self.permits(fault) && self.pollers[poller as usize].inject(id, spurious) {
+                let object = self.pollers[poller as usize].object(id);
+                self.count_fault(fault, Subject::of(object, process));
             }
         }
         if self.pollers[poller as usize].ready_list_mut().len() > 1
-            && self.draw_fault(Fault::ReorderedEvents)
+            && self.draw_fault(Fault::ReorderedEvents, Subject::Process(process))
         {
             let list = self.pollers[poller as usize].ready_list_mut();
             self.rng.shuffle(list);
         }
     }
-}
-
-/// For the trace.
-fn ready_number(ready: evcore::Ready) -> u64 {
-    [
-        ready.is_readable(),
-        ready.is_writable(),
-        ready.is_priority(),
-        ready.is_read_closed(),
-        ready.is_write_closed(),
-        ready.is_error(),
-    ]
-    .into_iter()
-    .fold(0, |number, bit| 2 * number + u64::from(bit))
 }
 
 /// EBADF, which is 9 on every Unix.

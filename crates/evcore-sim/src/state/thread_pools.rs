@@ -8,7 +8,7 @@ use crate::{
     faults::Fault,
     rng::whole_ns,
     thread_pool::{JobId, SimulatedJob},
-    trace::TraceKind,
+    trace::{Event, Subject},
 };
 
 /// The longest additional time of a slow job.
@@ -29,7 +29,8 @@ impl State {
     /// Draws when a job ends that a thread runs now.
     fn run_job(&mut self, job: JobId) {
         let mut job_ns = whole_ns(self.rng.duration(&self.config.job_time));
-        if self.draw_fault(Fault::SlowJob) {
+        let process = self.thread_pools.process(job.pool);
+        if self.draw_fault(Fault::SlowJob, Subject::Process(process)) {
             job_ns += self.random_up_to(SLOW_JOB_MAX);
         }
         self.schedule_after(job_ns, SimEvent::JobEnds(job));
@@ -44,8 +45,9 @@ impl State {
             // Its threads are dead.
             return drop(job);
         }
-        self.note(TraceKind::Job, u64::from(process), u64::from(id.pool));
-        let panic = self.draw_fault(Fault::JobPanic);
+        let pool = id.pool;
+        self.note(Event::JobEnded { process, pool });
+        let panic = self.draw_fault(Fault::JobPanic, Subject::Process(process));
         job(panic.then(|| Box::new("an injected panic") as _));
     }
 }

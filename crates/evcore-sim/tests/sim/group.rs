@@ -79,7 +79,8 @@ fn a_dead_member_leads_until_its_parent_notices() {
     // The death is noticed first. Then the replacement joins in the same slot, and leads.
     let lines = sim.trace_lines();
     let at = |word: &str| lines.iter().position(|line| line.contains(word));
-    assert!(at("Reap").is_some() && at("Reap") < at("Join") && at("Join") < at("Lead"));
+    let (notices, joins) = (at("the parent notices"), at("joins the group"));
+    assert!(notices.is_some() && notices < joins && joins < at("is leader"));
     assert_eq!(leader(), Leader::Other);
 }
 

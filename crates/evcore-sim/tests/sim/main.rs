@@ -10,6 +10,7 @@ mod group;
 mod planted_bugs;
 mod proxied;
 mod proxy;
+mod reports;
 mod simulated_time;
 mod thread_pool;
 mod udp;

@@ -1,0 +1,85 @@
+//! The reports to a service manager, by the protocol of systemd (`sd_notify`).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use evcore_prefork::{Reload, Upgrade, parent_binary_alive};
+use sd_notify::NotifyState;
+
+use crate::event::{Event, OnEvent};
+
+/// A service manager that waits for reports.
+#[derive(Debug, Default)]
+pub(crate) struct ServiceManager {
+    /// The first worker serves. Others come with a reload, which has an end of its own.
+    is_ready: AtomicBool,
+    /// A new binary has taken the place of this one.
+    is_replaced: AtomicBool,
+}
+
+impl ServiceManager {
+    /// The service manager that has started this process; `None` if it expects no reports.
+    pub(crate) fn find() -> Option<Self> {
+        std::env::var_os("NOTIFY_SOCKET").map(|_| Self::default())
+    }
+
+    /// The time between two signs of life; `None` if the service manager does not wait for them.
+    pub(crate) fn watchdog() -> Option<Duration> {
+        // Half of the time after which it ends the service, as its manual recommends.
+        sd_notify::watchdog_enabled().map(|limit| limit / 2)
+    }
+
+    /// Reports that the master lives.
+    pub(crate) fn report_life(on_event: &OnEvent) {
+        if let Err(error) = sd_notify::notify(&[NotifyState::Watchdog]) {
+            on_event(Event::NotNotified(&error));
+        }
+    }
+
+    /// A hook that reports each event here, and then passes it on.
+    pub(crate) fn before(self, next: OnEvent) -> OnEvent {
+        Arc::new(move |event| {
+            if let Err(error) = self.report(&event) {
+                next(Event::NotNotified(&error));
+            }
+            next(event);
+        })
+    }
+
+    /// Reports an event if the protocol has a message for it.
+    fn report(&self, event: &Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Ready(_) if !self.is_ready.swap(true, Ordering::Relaxed) => {
+                sd_notify::notify(&[NotifyState::Ready])
+            }
+            Event::Reload(reload) => match reload {
+                Reload::Started => {
+                    let now = NotifyState::monotonic_usec_now()?;
+                    sd_notify::notify(&[NotifyState::Reloading, now])
+                }
+                // Whether the new workers serve or the old ones go on.
+                Reload::Done | Reload::Refused | Reload::Stuck => {
+                    sd_notify::notify(&[NotifyState::Ready])
+                }
+                _ => Ok(()), // it waits
+            },
+            Event::Upgrade(Upgrade::Started(process)) => {
+                self.is_replaced.store(true, Ordering::Relaxed);
+                sd_notify::notify(&[NotifyState::MainPid(process.get())])
+            }
+            Event::Upgrade(Upgrade::Ended(_)) => {
+                self.is_replaced.store(false, Ordering::Relaxed);
+                sd_notify::notify(&[NotifyState::MainPid(std::process::id())])
+            }
+            // The service goes on if the other binary serves.
+            Event::Stopping(_)
+                if !self.is_replaced.load(Ordering::Relaxed) && !parent_binary_alive() =>
+            {
+                sd_notify::notify(&[NotifyState::Stopping])
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! How a client with a script ends.
+
+/// The outcome of a client with a [`Script`](crate::Script). [`ScriptHandle`](crate::ScriptHandle) has an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClientOutcome {
+    /// All operations are done.
+    Completed,
+    /// The client could not connect.
+    Refused,
+    /// The server or the network reset the connection.
+    Reset,
+    /// The server closed before it had sent what the client waits for, or had taken all that the
+    /// client sends.
+    ClosedEarly,
+}

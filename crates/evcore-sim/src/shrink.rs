@@ -1,0 +1,216 @@
+//! Looks for a smaller run that fails in the same way.
+//!
+//! A candidate is a seed and what is left out of its run. The search asks a function whether a
+//! candidate fails, and knows nothing else about runs.
+
+use crate::{faults::Fault, restriction::Restriction};
+
+/// A run that may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) seed: u64,
+    pub(crate) restriction: Restriction,
+}
+
+/// The facts about a run that has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Number of clients that the test wanted to start, whatever the restriction.
+    pub(crate) clients: usize,
+    /// The faults that have occurred.
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) end_ns: u64,
+}
+
+/// The most runs of a search.
+const RUNS_MAX: u32 = 120;
+
+/// Number of seeds with which each number of clients is tried.
+const SEEDS: u64 = 8;
+
+/// Number of halvings of the time with faults.
+const HALVINGS: u32 = 16;
+
+/// The smallest candidate that was found, and the number of runs that it took.
+pub(crate) fn shrink(
+    first: Candidate,
+    failure: Failure,
+    fails: impl FnMut(&Candidate) -> Option<Failure>,
+) -> (Candidate, u32) {
+    let mut search = Search {
+        best: first,
+        failure,
+        fails,
+        runs: 0,
+    };
+    search.fewer_clients();
+    search.fewer_faults();
+    search.shorter_faults();
+    search.fewer_faults();
+    search.only_what_occurred();
+    (search.best, search.runs)
+}
+
+struct Search<F> {
+    best: Candidate,
+    /// The failure of the best.
+    failure: Failure,
+    fails: F,
+    runs: u32,
+}
+
+impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
+    /// Tries a candidate, and keeps it if it fails.
+    fn keeps(&mut self, candidate: Candidate) -> bool {
+        if self.runs == RUNS_MAX {
+            return false;
+        }
+        self.runs += 1;
+        let Some(failure) = (self.fails)(&candidate) else {
+            return false;
+        };
+        (self.best, self.failure) = (candidate, failure);
+        true
+    }
+
+    /// Takes the fewest clients with which one of several seeds fails. With so few, a run has other
+    /// random numbers, so that one seed alone would seldom do.
+    fn fewer_clients(&mut self) {
+        let most = self.best.restriction.clients.unwrap_or(usize::MAX);
+        let most = most.min(self.failure.clients);
+        let first = self.best;
+        let counts = std::iter::successors(Some((1, 2)), |(a, b)| Some((*b, a + b)));
+        for (count, _) in counts.take_while(|(count, _)| *count < most) {
+            for offset in 0..SEEDS {
+                let candidate = Candidate {
+                    seed: first.seed.wrapping_add(offset),
+                    restriction: Restriction {
+                        clients: Some(count),
+                        ..first.restriction
+                    },
+                };
+                if self.keeps(candidate) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Leaves out all faults, or else one after the other.
+    fn fewer_faults(&mut self) {
+        if self.failure.faults.is_empty() || self.keeps(self.without(&self.failure.faults.clone()))
+        {
+            return;
+        }
+        for fault in self.failure.faults.clone() {
+            let candidate = self.without(&[fault]);
+            self.keeps(candidate);
+        }
+    }
+
+    /// Ends the faults early.
+    fn shorter_faults(&mut self) {
+        if self.failure.faults.is_empty() {
+            return;
+        }
+        let (mut passes_ns, mut fails_ns) = (0, self.failure.end_ns);
+        for _ in 0..HALVINGS {
+            let middle_ns = passes_ns + (fails_ns - passes_ns) / 2;
+            let candidate = Candidate {
+                restriction: Restriction {
+                    faults_until_ns: Some(middle_ns),
+                    ..self.best.restriction
+                },
+                ..self.best
+            };
+            if self.keeps(candidate) {
+                fails_ns = middle_ns;
+            } else {
+                passes_ns = middle_ns;
+            }
+        }
+    }
+
+    /// Names the faults that are left in place of those that are left out. It should be the same run.
+    fn only_what_occurred(&mut self) {
+        let occurred = &self.failure.faults;
+        let restriction = self.best.restriction.only(occurred);
+        let until_ns = restriction.faults_until_ns;
+        let candidate = Candidate {
+            restriction: Restriction {
+                faults_until_ns: until_ns.filter(|_| !occurred.is_empty()),
+                ..restriction
+            },
+            ..self.best
+        };
+        if candidate != self.best {
+            self.runs = self.runs.min(RUNS_MAX - 1);
+            self.keeps(candidate);
+        }
+    }
+
+    fn without(&self, faults: &[Fault]) -> Candidate {
+        let restriction = self.best.restriction;
+        let without = |restriction: Restriction, fault: &Fault| restriction.without(*fault);
+        Candidate {
+            restriction: faults.iter().fold(restriction, without),
+            ..self.best
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Candidate = Candidate {
+        seed: 40,
+        restriction: Restriction::NONE,
+    };
+
+    /// Each run has these faults at this time, if they may occur then.
+    fn run(candidate: &Candidate, at_ns: u64) -> Failure {
+        let faults = [Fault::Pause, Fault::ShortWrite, Fault::Kill];
+        let occurs = |fault: &Fault| candidate.restriction.permits(*fault, at_ns);
+        Failure {
+            clients: 30,
+            faults: faults.into_iter().filter(occurs).collect(),
+            end_ns: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn what_the_failure_does_not_need_is_left_out() {
+        // Three clients are needed with an odd seed, and a short write at 1,000 ns.
+        let fails = |candidate: &Candidate| {
+            let failure = run(candidate, 1_000);
+            let clients = candidate.restriction.clients.unwrap_or(30);
+            let has_all = clients >= 3 && failure.faults.contains(&Fault::ShortWrite);
+            (has_all && (clients == 30 || candidate.seed % 2 == 1)).then_some(failure)
+        };
+        let (best, runs) = shrink(FIRST, run(&FIRST, 1_000), fails);
+        assert_eq!((best.seed, best.restriction.clients), (41, Some(3)));
+        assert_eq!(best.restriction.fault_names(","), "ShortWrite");
+        let until_ns = best.restriction.faults_until_ns.expect("it is shortened");
+        assert!((1_000..=1_016).contains(&until_ns), "{until_ns}");
+        assert!(runs < 60, "{runs}");
+    }
+
+    #[test]
+    fn a_failure_without_faults_needs_none() {
+        let fails = |candidate: &Candidate| Some(run(candidate, 0));
+        let (best, _) = shrink(FIRST, run(&FIRST, 0), fails);
+        let expected = Restriction {
+            clients: Some(1),
+            ..Restriction::NONE.only(&[])
+        };
+        assert_eq!((best.seed, best.restriction), (40, expected));
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_smaller_stays_as_it_is() {
+        let (best, runs) = shrink(FIRST, run(&FIRST, 0), |_| None);
+        assert_eq!(best, FIRST);
+        assert!(runs <= RUNS_MAX, "{runs}");
+    }
+}

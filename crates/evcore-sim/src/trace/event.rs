@@ -1,0 +1,314 @@
+//! The typed entries of a trace.
+
+use evcore::{Interest, Mode, Ready, Timer, Token};
+
+use crate::{
+    client_event::ClientEvent,
+    client_outcome::ClientOutcome,
+    event_queue::{ConnectFailure, Segment},
+    faults::Fault,
+    kernel_poller::Object,
+    net::{EndpointId, ListenerId, Owner, UdpId},
+};
+
+/// Something that happened, and that is part of the hash.
+///
+/// A field that [`words`](Self::words) leaves out is there for people, and can be changed without
+/// another hash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Event {
+    Listened {
+        process: u32,
+        listener: ListenerId,
+    },
+    /// A connection request has arrived.
+    ConnectArrived {
+        server: EndpointId,
+        attempt: u8,
+    },
+    Accepted {
+        process: u32,
+        server: EndpointId,
+    },
+    ConnectFailed {
+        server: EndpointId,
+        failure: ConnectFailure,
+    },
+    Sent {
+        from: EndpointId,
+        count: usize,
+        /// Number of bytes that the caller offered.
+        of: usize,
+    },
+    Received {
+        at: EndpointId,
+        count: usize,
+    },
+    ShutDownWrite(EndpointId),
+    Closed(EndpointId),
+    ResetBy(EndpointId),
+    Arrived {
+        at: EndpointId,
+        segment: Segment,
+    },
+    /// A wait has ended.
+    WaitEnded {
+        poller: u32,
+        process: u32,
+        events: usize,
+    },
+    Reported {
+        process: u32,
+        key: u64,
+        object: Object,
+        ready: Ready,
+    },
+    FaultOccurred(Fault, Subject),
+    /// The program has handled a step.
+    StepEnded {
+        process: u32,
+    },
+    LockTried {
+        process: u32,
+        taken: bool,
+    },
+    Unlocked {
+        process: u32,
+    },
+    ProcessBegan(u32),
+    Killed(u32),
+    Reaped(u32),
+    ClientAdded(u32),
+    /// A text of a client follows, or of the test itself.
+    Noted(Option<u32>),
+    Joined {
+        process: u32,
+        slot: usize,
+    },
+    Leads {
+        process: u32,
+        slot: usize,
+    },
+    SteppedDown {
+        process: u32,
+        slot: usize,
+    },
+    /// A worker of a group without clients begins or ends its rest.
+    Rests {
+        process: u32,
+        rests: bool,
+    },
+    Notified {
+        group: u32,
+        slot: usize,
+    },
+    Exited(u32),
+    JobEnded {
+        process: u32,
+        pool: u32,
+    },
+    SentDatagram {
+        from: UdpId,
+        count: usize,
+    },
+    ReceivedDatagram {
+        at: UdpId,
+        count: usize,
+    },
+}
+
+/// What a fault has hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Machine,
+    End(EndpointId),
+    Process(u32),
+    Udp(UdpId),
+}
+
+impl Subject {
+    /// The subject of a fault of an object, or of the process that watches it.
+    pub(crate) fn of(object: Option<Object>, process: u32) -> Self {
+        match object {
+            Some(Object::Endpoint(id)) => Self::End(id),
+            Some(Object::Udp(id)) => Self::Udp(id),
+            _ => Self::Process(process),
+        }
+    }
+}
+
+impl Event {
+    /// The words of the hash: a kind in the highest byte, over what the entry is about, and an
+    /// amount. A new kind gets the next number.
+    #[inline]
+    pub(crate) fn words(self) -> [u64; 2] {
+        let (kind, subject, amount) = match self {
+            Self::Listened { process, listener } => (0, process.into(), listener.0.into()),
+            Self::ConnectArrived { server, attempt } => (1, server.number(), attempt.into()),
+            Self::Accepted { process, server } => (2, process.into(), server.number()),
+            Self::ConnectFailed { server, failure } => (3, server.number(), failure as u64),
+            Self::Sent { from, count, .. } => (4, from.number(), count as u64),
+            Self::Received { at, count } => (5, at.number(), count as u64),
+            Self::ShutDownWrite(from) => (6, from.number(), 0),
+            Self::Closed(id) => (7, id.number(), 0),
+            Self::ResetBy(id) => (8, id.number(), 0),
+            Self::Arrived { at, segment } => (9, at.number(), segment_number(segment)),
+            Self::WaitEnded { poller, events, .. } => (10, poller.into(), events as u64),
+            Self::Reported { key, ready, .. } => (11, key, ready_number(ready)),
+            Self::FaultOccurred(fault, _) => (12, fault as u64, 0),
+            Self::StepEnded { process } => (13, process.into(), 0),
+            Self::LockTried { process, taken } => (14, process.into(), taken.into()),
+            Self::Unlocked { process } => (15, process.into(), 0),
+            Self::ProcessBegan(process) => (16, process.into(), 0),
+            Self::Killed(process) => (17, process.into(), 0),
+            Self::Reaped(process) => (18, process.into(), 0),
+            Self::ClientAdded(client) => (19, client.into(), 0),
+            Self::Noted(None) => (19, u64::MAX, 0),
+            Self::Noted(Some(client)) => (19, client.into(), 1),
+            Self::Joined { process, slot } => (20, process.into(), slot as u64),
+            Self::Leads { process, slot } => (21, process.into(), slot as u64),
+            Self::SteppedDown { process, slot } => (22, process.into(), slot as u64),
+            Self::Notified { group, slot } => (23, group.into(), slot as u64),
+            Self::Exited(process) => (24, process.into(), 0),
+            Self::JobEnded { process, pool } => (25, process.into(), pool.into()),
+            Self::SentDatagram { from, count } => (26, from.0.into(), count as u64),
+            Self::ReceivedDatagram { at, count } => (27, at.0.into(), count as u64),
+            Self::Rests { process, rests } => (28, process.into(), rests.into()),
+        };
+        [(kind << 56) ^ subject, amount]
+    }
+}
+
+fn segment_number(segment: Segment) -> u64 {
+    match segment {
+        Segment::Data(count) => u64::from(count) << 8,
+        Segment::Fin => 1,
+        Segment::Reset => 2,
+        Segment::HangUp(had_unread) => 3 + u64::from(had_unread),
+        Segment::WindowUpdate => 5,
+        Segment::Connected => 6,
+    }
+}
+
+fn ready_number(ready: Ready) -> u64 {
+    [
+        ready.is_readable(),
+        ready.is_writable(),
+        ready.is_priority(),
+        ready.is_read_closed(),
+        ready.is_write_closed(),
+        ready.is_error(),
+    ]
+    .into_iter()
+    .fold(0, |number, bit| 2 * number + u64::from(bit))
+}
+
+/// Something that people want to know, and that follows from the rest. It is recorded only if
+/// somebody reads the trace, and is not part of the hash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Detail {
+    /// A connection exists from now on, under an index that may have been another one's. Its
+    /// addresses are in the recording.
+    Opened {
+        connection: u32,
+        route: u32,
+        capacity: usize,
+    },
+    Held {
+        end: EndpointId,
+        by: Owner,
+    },
+    /// The address of a listener is in the recording.
+    Bound {
+        listener: ListenerId,
+        address: u32,
+    },
+    /// A process is this worker of [`Workers`](crate::Workers).
+    IsWorker {
+        process: u32,
+        index: usize,
+    },
+    Watched {
+        process: u32,
+        key: u64,
+        object: Object,
+        interest: Interest,
+        mode: Mode,
+    },
+    Rewatched {
+        process: u32,
+        object: Object,
+        interest: Interest,
+    },
+    Unwatched {
+        process: u32,
+        object: Object,
+    },
+    /// The program gets a step.
+    StepBegan {
+        process: u32,
+        step: StepName,
+    },
+    /// The process waits in the kernel.
+    Sleeps {
+        process: u32,
+        until_ns: u64,
+    },
+    /// The process does not run until then.
+    Paused {
+        process: u32,
+        until_ns: u64,
+    },
+    /// A send or a receive would block.
+    WouldBlock {
+        end: EndpointId,
+        sends: bool,
+        /// Number of bytes that the caller offered.
+        of: usize,
+    },
+    /// A segment is on its way to this endpoint.
+    Departed {
+        to: EndpointId,
+        segment: Segment,
+    },
+    Called {
+        client: u32,
+        event: ClientEvent,
+    },
+    Waits {
+        client: u32,
+        wait: ClientWait,
+    },
+    /// A client with a script has ended.
+    Ended {
+        client: u32,
+        outcome: ClientOutcome,
+    },
+    Left {
+        client: u32,
+    },
+}
+
+/// What a client with a script waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientWait {
+    Pause,
+    /// Number of bytes that are not sent yet.
+    Room(usize),
+    /// Number of bytes that have not come yet.
+    Bytes(usize),
+    /// A text of this many bytes, with this many that may be a part of it.
+    Text(usize, usize),
+    End,
+}
+
+/// A step without what belongs to the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepName {
+    Accepted(EndpointId),
+    Ready(Token, Ready),
+    Expired(Token, Timer),
+    Woken,
+    ShuttingDown,
+    Evict(Token),
+}

@@ -1,0 +1,137 @@
+//! What the server reports to a service manager (`sd_notify`). This test plays systemd.
+
+use std::{
+    collections::HashMap,
+    os::unix::net::UnixDatagram,
+    process::{self, Command},
+};
+
+use evcore_tests::{PATIENCE, Scratch, Server, httpd};
+use rustix::process::Signal;
+
+/// A socket as systemd opens it, in a directory of its own.
+struct Manager {
+    socket: UnixDatagram,
+    directory: Scratch,
+}
+
+impl Manager {
+    fn new(name: &str) -> Self {
+        let directory = Scratch::new(name);
+        let socket = UnixDatagram::bind(directory.path().join("notify")).expect("a new file");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time");
+        Self { socket, directory }
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(httpd());
+        command.env("NOTIFY_SOCKET", self.directory.path().join("notify"));
+        command.args(["--listen", "127.0.0.1:0"]).args(options);
+        command
+    }
+
+    /// The next report, as its fields.
+    fn next(&self) -> HashMap<String, String> {
+        let mut buffer = [0; 1024];
+        let length = self.socket.recv(&mut buffer).expect("a report");
+        let text = std::str::from_utf8(&buffer[..length]).expect("text");
+        let fields = text.lines().filter_map(|line| line.split_once('='));
+        fields
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    /// Asserts that the next report has this field alone.
+    fn expect(&self, name: &str, value: &str) {
+        let expected = HashMap::from([(name.to_owned(), value.to_owned())]);
+        assert_eq!(self.next(), expected);
+    }
+}
+
+#[test]
+fn a_start_a_reload_and_a_stop_are_reported() {
+    let manager = Manager::new("service-manager");
+    let mut server = Server::from_command(manager.command(&["--workers", "2"]), 1);
+    manager.expect("READY", "1");
+    for _ in 0..2 {
+        server.signal(Signal::HUP);
+        let reloading = manager.next();
+        assert_eq!(reloading["RELOADING"], "1");
+        let microseconds: u64 = reloading["MONOTONIC_USEC"].parse().expect("a number");
+        assert!(microseconds > 0, "{reloading:?}");
+        manager.expect("READY", "1");
+    }
+    server.signal(Signal::QUIT);
+    manager.expect("STOPPING", "1");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn the_only_worker_reports_that_it_serves() {
+    let manager = Manager::new("service-manager-solo");
+    let server = Server::from_command(manager.command(&["--workers", "0"]), 1);
+    manager.expect("READY", "1");
+    drop(server);
+}
+
+#[test]
+fn an_upgrade_changes_the_main_process_and_back() {
+    let manager = Manager::new("service-manager-upgrade");
+    let mut server = Server::from_command(manager.command(&["--workers", "1"]), 1);
+    manager.expect("READY", "1");
+    let old = server.pid().to_string();
+
+    server.signal(Signal::USR2);
+    let new = manager.next()["MAINPID"].clone();
+    assert_ne!(new, old);
+    manager.expect("READY", "1"); // by the new binary
+    evcore_tests::signal_to(new.parse().expect("a process"), Signal::QUIT);
+    manager.expect("MAINPID", &old); // and the service does not stop
+
+    server.signal(Signal::QUIT);
+    manager.expect("STOPPING", "1");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_watchdog_gets_signs_of_life_until_the_end() {
+    let manager = Manager::new("service-manager-watchdog");
+    let mut command = manager.command(&["--workers", "1"]);
+    command.env("WATCHDOG_USEC", "20000");
+    let mut server = Server::from_command(command, 1);
+    let mut reports: Vec<_> = (0..5).map(|_| manager.next()).collect();
+    reports.retain(|report| !report.contains_key("READY"));
+    assert!(
+        reports.iter().all(|report| report["WATCHDOG"] == "1"),
+        "{reports:?}"
+    );
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    while !manager.next().contains_key("STOPPING") {}
+}
+
+#[test]
+fn a_watchdog_of_another_process_gets_none() {
+    let manager = Manager::new("service-manager-other");
+    let mut command = manager.command(&["--workers", "1"]);
+    command.env("WATCHDOG_USEC", "1000");
+    command.env("WATCHDOG_PID", process::id().to_string());
+    let mut server = Server::from_command(command, 1);
+    manager.expect("READY", "1");
+    server.signal(Signal::QUIT);
+    manager.expect("STOPPING", "1");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_report_that_fails_is_logged() {
+    let manager = Manager::new("service-manager-gone");
+    let command = manager.command(&["--workers", "1"]);
+    drop(manager.socket);
+    let server = Server::from_command(command, 1);
+    let log = server.log();
+    assert!(
+        log.contains("the service manager gets no report: "),
+        "{log}"
+    );
+}

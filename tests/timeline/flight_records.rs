@@ -1,0 +1,47 @@
+//! The page of the flight records that `httpd` logs.
+
+use evcore_sim::Timeline;
+use evcore_tests::{Server, eventually};
+
+use crate::page::Page;
+
+#[test]
+fn a_slow_turn_of_httpd_is_drawn_from_its_log() {
+    let options = [
+        "--workers",
+        "1",
+        "--watchdog",
+        "20",
+        "--flight-recorder",
+        "50",
+    ];
+    let server = Server::start(&options);
+    let mut client = server.connect();
+    assert_eq!(client.get("/block/40").text(), "blocked\n");
+    eventually("the report", || server.log().contains("Accepted(0)"));
+    let timeline = Timeline::of_flight_log(&server.log()).expect("it has records");
+    let timeline = timeline.with_summary(&server.log());
+    let Some(mut page) = Page::open(&timeline.to_html()) else {
+        return;
+    };
+    let lanes = page.lanes();
+    assert!(lanes[0].starts_with("worker "), "{lanes:?}");
+    let token = lanes[1].rsplit_once(", ").expect("a token").1;
+    assert!(token.ends_with("v1"), "{lanes:?}");
+    assert!(page.at().contains("TurnEnded { took_ns: "), "{}", page.at());
+    let find = "document.getElementById('find').value = 'Ready(';
+        go(0);
+        document.getElementById('find').dispatchEvent(new Event('change'))";
+    page.browser.run(find);
+    assert!(
+        page.at().contains(&format!("Ready({token}, {{")),
+        "{}",
+        page.at()
+    );
+    let state = page.text("#state");
+    assert!(
+        state.contains("Registered { token: ") && state.contains("Armed { token: "),
+        "{state}"
+    );
+    page.assert_no_error();
+}
