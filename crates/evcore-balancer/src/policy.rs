@@ -66,10 +66,12 @@ pub enum Policy {
     /// since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
     /// The kernel wakes the worker that registered first. So each worker registers again after some
-    /// connections, and is then woken last. Workers do not notify each other. If a full or stopped
-    /// worker leaves clients waiting, another worker finds them when it registers again, at most
-    /// `delay` later. For that reason an idle worker wakes once in each `delay`. If the poller has
-    /// no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).
+    /// connections, and is then woken last. If a stopped worker leaves clients waiting, another worker
+    /// finds them when it registers again, at most `delay` later. For that reason a worker wakes once in
+    /// each `delay`, until its [`WorkerGroup`](crate::WorkerGroup) has met no client for four delays. Then
+    /// all members listen without exclusive wake-ups, and sleep until the kernel wakes them for the next
+    /// client. Workers without a group do not find out that the others meet no client. If the poller
+    /// has no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).
     Exclusive {
         /// After how many accepted connections a worker registers again.
         readd_every: NonZeroU32,
@@ -90,9 +92,10 @@ pub enum Policy {
     ///
     /// If the leader blocks in a handler, new clients wait until another worker probes the
     /// listeners, at most `delay` later. If a worker is stopped after the kernel has woken it for a
-    /// client, only a probe finds that client. For that reason an idle worker wakes once in each
-    /// `delay`. A worker that is alone in its group registers without exclusive wake-ups, and
-    /// sleeps until a client connects.
+    /// client, only a probe finds that client. For that reason a worker wakes once in each `delay`,
+    /// until its group has met no client for four delays. Then all members listen without exclusive
+    /// wake-ups, and sleep until the kernel wakes them for the next client. So does a worker that is alone
+    /// in its group.
     ///
     /// If the poller has no exclusive wake-ups, the workers near the least load share the accept
     /// lock.

@@ -26,6 +26,8 @@
 //! - A worker that has not listened for the delay probes: it listens for one turn without waiting,
 //!   and keeps listening if it found a client.
 //!
+//! A group that meets no client needs none of these: its workers rest ([`Quiet`]).
+//!
 //! A worker that is alone in its group needs none of this. It registers without exclusive wake-ups,
 //! so the kernel wakes it for each client even if a worker of another group listens too. It waits
 //! without a limit.
