@@ -32,6 +32,7 @@
     reason = "only tests use the library: most of its `pub` items are for its other modules"
 )]
 
+mod accept_option;
 mod access_log;
 mod body;
 mod body_memory;

@@ -12,7 +12,7 @@ use evcore_serve::{
 };
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
+use crate::{accept_option::AcceptOption, body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
 
 /// The text of `--help`.
 pub const HELP: &str = "\
@@ -214,7 +214,7 @@ pub struct Options {
 
 /// A bad command line: one line that names the option and the allowed values.
 #[derive(Debug)]
-pub struct OptionError(String);
+pub struct OptionError(pub(crate) String);
 
 impl fmt::Display for OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -398,48 +398,6 @@ impl Default for Options {
             open_files: 1000,
             delay_endpoints: true,
             pid_file: None,
-        }
-    }
-}
-
-/// A value of `--accept`.
-#[derive(Clone, Copy)]
-enum AcceptOption {
-    Off,
-    Mutex,
-    Exclusive,
-    ReusePort,
-    LeastLoaded,
-}
-
-impl AcceptOption {
-    /// A single worker shares its listeners with no other, so it needs no policy (as in nginx).
-    fn policy(self, delay: Duration, workers: usize) -> Policy {
-        let policy = match self {
-            _ if workers <= 1 => Policy::Off,
-            // With `reuseport`, no listener is shared.
-            Self::Off | Self::ReusePort => Policy::Off,
-            Self::Mutex => Policy::mutex(),
-            Self::Exclusive => Policy::exclusive(),
-            Self::LeastLoaded => Policy::least_loaded(),
-        };
-        policy.with_delay(delay)
-    }
-}
-
-impl FromStr for AcceptOption {
-    type Err = OptionError;
-
-    fn from_str(value: &str) -> Result<Self, OptionError> {
-        match value {
-            "off" => Ok(Self::Off),
-            "mutex" => Ok(Self::Mutex),
-            "exclusive" => Ok(Self::Exclusive),
-            "reuseport" => Ok(Self::ReusePort),
-            "least-loaded" => Ok(Self::LeastLoaded),
-            _ => Err(OptionError(format!(
-                "--accept {value:?}: expected off, mutex, exclusive, reuseport or least-loaded"
-            ))),
         }
     }
 }
