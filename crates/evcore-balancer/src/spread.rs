@@ -131,7 +131,7 @@ fn give<I: Iterator<Item = Place>>(
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(evcore_loom)))]
 mod tests {
     use proptest::prelude::*;
 
