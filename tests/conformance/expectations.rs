@@ -8,7 +8,7 @@
 //! backend. **Not run:** the
 //! expectations of kqueue, of event ports, of `/dev/poll`, and of poll and select on systems other than
 //! Linux. They come from the manual pages and the kernels' sources, as do the models of the first three
-//! (`crates/evcore-poller/src/sys/{kqueue,port,devpoll}/fake_kernel.rs`). Those of poll on macOS are
+//! (`crates/evcore-poller/src/sys/fake_kernel/`). Those of poll on macOS are
 //! incomplete: there, `POLLHUP` is reported for the end of either side, even the user's own.
 
 use evcore_poller::{BackendKind, Interest, Ready};

@@ -1,5 +1,7 @@
 //! The README's program, as a process: it sends back everything, to clients of any manners.
 
+#[cfg(target_os = "linux")]
+mod chat;
 mod client;
 #[cfg(target_os = "linux")]
 mod network;

@@ -6,81 +6,30 @@ use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
     os::unix::net::UnixStream,
-    panic,
-    process::{Command, ExitCode},
+    process::Command,
 };
 
 use evcore_poller::BackendKind;
-use evcore_tests::{PATIENCE, Scratch, Server, eventually, is_permitted, signal_to};
+use evcore_tests::{
+    NamedTest, PATIENCE, Scratch, Server, eventually, is_permitted, named_tests, signal_to,
+};
 use rustix::process::Signal;
 
 use super::lines::FLAG;
 
-const ALL: [(&str, fn()); 11] = [
-    (
-        "clients_stay_connected_through_reloads_on_each_poller",
-        clients_stay_connected_through_reloads_on_each_poller,
-    ),
-    (
-        "clients_of_a_unix_socket_move_too",
-        clients_of_a_unix_socket_move_too,
-    ),
-    (
-        "an_upgrade_and_the_way_back_keep_all_clients",
-        an_upgrade_and_the_way_back_keep_all_clients,
-    ),
-    (
-        "clients_of_another_state_version_stay_where_they_are",
-        clients_of_another_state_version_stay_where_they_are,
-    ),
-    (
-        "a_successor_without_room_refuses_and_the_clients_come_back",
-        a_successor_without_room_refuses_and_the_clients_come_back,
-    ),
-    (
-        "a_successor_that_does_not_answer_gets_no_client",
-        a_successor_that_does_not_answer_gets_no_client,
-    ),
-    (
-        "the_replacement_of_a_killed_successor_takes_the_clients",
-        the_replacement_of_a_killed_successor_takes_the_clients,
-    ),
-    (
-        "a_client_on_its_way_to_a_killed_successor_goes_to_the_next",
-        a_client_on_its_way_to_a_killed_successor_goes_to_the_next,
-    ),
-    (
-        "a_client_on_its_way_to_a_hung_successor_comes_back",
-        a_client_on_its_way_to_a_hung_successor_comes_back,
-    ),
-    (
-        "a_connection_that_stays_is_served_until_it_ends",
-        a_connection_that_stays_is_served_until_it_ends,
-    ),
-    (
-        "a_stop_without_a_successor_moves_nothing",
-        a_stop_without_a_successor_moves_nothing,
-    ),
-];
-
-pub(super) fn run(word: &str) -> ExitCode {
-    let (mut passed, mut failed) = (0, 0);
-    for (name, test) in ALL.into_iter().filter(|(name, _)| name.contains(word)) {
-        match panic::catch_unwind(test) {
-            Ok(()) => {
-                println!("test {name} ... ok");
-                passed += 1;
-            }
-            Err(_) => {
-                println!("test {name} ... FAILED");
-                failed += 1;
-            }
-        }
-    }
-    let result = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {failed} failed");
-    ExitCode::from(u8::from(failed > 0 || passed == 0))
-}
+pub(super) const ALL: &[NamedTest] = named_tests! {
+    clients_stay_connected_through_reloads_on_each_poller
+    clients_of_a_unix_socket_move_too
+    an_upgrade_and_the_way_back_keep_all_clients
+    clients_of_another_state_version_stay_where_they_are
+    a_successor_without_room_refuses_and_the_clients_come_back
+    a_successor_that_does_not_answer_gets_no_client
+    the_replacement_of_a_killed_successor_takes_the_clients
+    a_client_on_its_way_to_a_killed_successor_goes_to_the_next
+    a_client_on_its_way_to_a_hung_successor_comes_back
+    a_connection_that_stays_is_served_until_it_ends
+    a_stop_without_a_successor_moves_nothing
+};
 
 const CLIENTS: usize = 100;
 

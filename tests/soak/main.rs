@@ -9,6 +9,8 @@
 
 #[cfg(target_os = "linux")]
 mod mixed;
+#[cfg(target_os = "linux")]
+mod moves;
 mod streams;
 mod tools;
 mod victim;

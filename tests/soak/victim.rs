@@ -62,25 +62,34 @@ impl Killed {
 }
 
 /// The letter behind the name, which is in brackets and may contain anything.
-fn state(pid: u32) -> Option<char> {
+pub(super) fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// The number of connections that a worker has accepted at a port and not closed.
 fn sessions(pid: u32, port: u16) -> u64 {
-    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+    clients_of(pid, port).len() as u64
+}
+
+/// The ports of the clients whose connections to a port a worker has open.
+pub(super) fn clients_of(pid: u32, port: u16) -> HashSet<u16> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
     let links: HashSet<String> = links
         .map(|link| link.to_string_lossy().into_owned())
         .collect();
     let sockets = fs::read_to_string("/proc/net/tcp").expect("the system has IPv4");
-    let accepted = sockets.lines().filter(|line| {
+    let clients = sockets.lines().filter_map(|line| {
         // Number, local address, remote address, state (0A listens); the inode is the tenth.
         let fields: Vec<&str> = line.split_whitespace().collect();
-        fields[1].ends_with(&format!(":{port:04X}"))
+        let is_open = fields[1].ends_with(&format!(":{port:04X}"))
             && fields[3] != "0A"
-            && links.contains(&format!("socket:[{}]", fields[9]))
+            && links.contains(&format!("socket:[{}]", fields[9]));
+        let (_, client) = fields[2].rsplit_once(':').filter(|_| is_open)?;
+        u16::from_str_radix(client, 16).ok()
     });
-    accepted.count() as u64
+    clients.collect()
 }

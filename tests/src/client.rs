@@ -143,6 +143,16 @@ impl Client {
         })
     }
 
+    /// The port of this side of a TCP connection.
+    ///
+    /// # Panics
+    ///
+    /// If it is the connection of a Unix socket.
+    #[must_use]
+    pub fn local_port(&self) -> u16 {
+        self.stream.local_addr().expect("a TCP socket").port()
+    }
+
     /// Sets the size of the send buffer, about as many bytes as the kernel keeps unsent.
     ///
     /// # Panics

@@ -27,9 +27,12 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                 evcore-pool evcore-posted evcore-timer evcore-token thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
+    ("evcore-async", "evcore futures-io hyper pin-project-lite scoped-tls-hkt send_wrapper \
+                      thiserror tokio"),
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
     ("evcore-sim", "evcore"),
+    ("evcore-recording", "crc32fast evcore memmap2 rustix thiserror"),
     // Not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
                       serde_json signal-hook tracing"),
@@ -39,7 +42,9 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
 /// before the crate that it tests.
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
+    ("evcore-async", "evcore-serve"),
     ("evcore-prefork", "evcore-handover"),
+    ("evcore-recording", "evcore-sim"),
 ];
 
 pub(crate) fn check(workspace: &Workspace) -> Result {

@@ -284,14 +284,13 @@ impl Coordinator {
         plan
     }
 
-    /// Publishes what a plan decided, once the listeners are as planned. Returns whether it has
-    /// notified another worker.
+    /// Publishes what a plan decided, once the listeners are as planned: leads, and notifies the worker
+    /// that the plan names. Does nothing without a group.
     #[inline]
-    #[allow(clippy::must_use_candidate, reason = "only statistics need the answer")]
-    pub fn publish(&mut self, plan: &Plan) -> bool {
+    pub fn publish(&mut self, plan: &Plan) {
         let has_changed = mem::replace(&mut self.rests, plan.rests) != plan.rests;
         let Some(member) = self.group() else {
-            return false;
+            return;
         };
         if has_changed {
             member.set_resting(plan.rests);
@@ -305,8 +304,9 @@ impl Coordinator {
         if plan.leadership == Leadership::Acquire {
             member.lead();
         }
-
-        plan.notify.map(|peer| member.notify(peer)).is_some()
+        if let Some(peer) = plan.notify {
+            member.notify(peer);
+        }
     }
 
     /// The worker follows this plan, made at this time for this load, until the plan ends or
@@ -394,10 +394,6 @@ impl Coordinator {
 
     /// The poller has reported the [notifier](Self::notifier). If `is_lost`, it may report it no
     /// more, so each turn looks for a notification. Returns false if there is no group.
-    #[allow(
-        clippy::must_use_candidate,
-        reason = "a foreign loop knows its notifier"
-    )]
     pub fn on_notified(&mut self, is_lost: bool) -> bool {
         self.reports |= Reports::NOTIFIED;
         if is_lost {
@@ -432,16 +428,13 @@ impl Coordinator {
         view
     }
 
-    /// Notifies another worker in place of this one, if there is any, and returns whether there is.
-    #[allow(clippy::must_use_candidate, reason = "only statistics need the answer")]
-    pub fn notify_instead(&mut self, peer: Option<Peer>) -> bool {
-        let (Some(member), Some(peer)) = (self.group(), peer) else {
-            return false;
-        };
-        member.notify(peer.id);
+    /// Notifies another worker of the group in place of this one.
+    pub fn notify_instead(&mut self, peer: Peer) {
+        self.group()
+            .into_iter()
+            .for_each(|member| member.notify(peer.id));
         // That follows the notification that this worker has answered, if any.
         self.reports = self.reports.without(Reports::ANSWERED);
-        true
     }
 
     /// Returns whether the accept lock is held.

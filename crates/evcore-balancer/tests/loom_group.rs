@@ -20,20 +20,17 @@
 #![cfg(evcore_loom)]
 
 #[path = "../src/accept_mutex.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod accept_mutex;
+#[allow(dead_code, reason = "the crate uses the rest")]
+pub mod accept_mutex;
 #[path = "../src/balancer.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod balancer;
+pub mod balancer;
 #[path = "../src/group.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
 mod group;
 #[path = "../src/group_member.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod group_member;
+pub mod group_member;
 #[path = "../src/inputs.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod inputs;
+pub mod inputs;
 #[path = "loom/kernel.rs"]
 mod kernel;
 #[path = "../src/member_words.rs"]
@@ -41,45 +38,35 @@ mod member_words;
 #[path = "loom/model.rs"]
 mod model;
 #[path = "../src/notify.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod notify;
+pub mod notify;
 #[path = "loom/notify_fd.rs"]
 mod notify_fd;
 #[path = "../src/plan.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod plan;
+pub mod plan;
 #[path = "../src/policy.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod policy;
+pub mod policy;
 #[path = "../src/rebalance.rs"]
 mod rebalance;
 #[path = "loom/shared_memory.rs"]
 mod shared_memory;
 #[path = "../src/spread.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod spread;
+pub mod spread;
 #[path = "loom/sync.rs"]
 mod sync;
 #[path = "loom/worker.rs"]
 mod worker;
 #[path = "../src/worker_id.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod worker_id;
+#[allow(dead_code, reason = "the crate uses the rest")]
+pub mod worker_id;
 
-use accept_mutex::{AcceptMutex, MutexHandle};
-use group_member::GroupMember;
-use inputs::{GroupView, Inputs, Leader, Load, Peer};
 use model::{
     ABSENT, AWAY,
     Act::{self, Has, Joins, Later, Leaves, Sleeps},
     FULL, LISTENS, Model,
 };
-use notify::{Notifier, Notify};
-use plan::{Leadership, Plan};
-use policy::Policy;
+use notify::Notify;
 use sync::{Fault, inject};
 use worker::CAPACITY;
-use worker_id::WorkerId;
 
 /// The interleavings of two workers, with this many turns of each. The first one leads and does
 /// this. The second one begins and acts as given. (CI bounds their preemptions.)

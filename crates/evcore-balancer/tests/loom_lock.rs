@@ -8,15 +8,15 @@
 #![allow(unsafe_code, reason = "the test shares a cell between threads")]
 
 #[path = "../src/accept_mutex.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod accept_mutex;
+#[allow(dead_code, reason = "the crate uses the rest")]
+pub mod accept_mutex;
 #[path = "loom/shared_memory.rs"]
 mod shared_memory;
 #[path = "loom/sync.rs"]
 mod sync;
 #[path = "../src/worker_id.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod worker_id;
+#[allow(dead_code, reason = "the crate uses the rest")]
+pub mod worker_id;
 
 use accept_mutex::AcceptMutex;
 use loom::{cell::UnsafeCell, sync::Arc, thread};

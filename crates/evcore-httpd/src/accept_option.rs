@@ -1,13 +1,13 @@
-//! The option `--accept`: which policy it stands for.
+//! The values of `--accept`.
 
 use std::{str::FromStr, time::Duration};
 
 use evcore::balancer::Policy;
 
-use crate::options::OptionError;
+use crate::option_error::OptionError;
 
 /// A value of `--accept`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AcceptOption {
     Off,
     Mutex,

@@ -90,7 +90,9 @@ impl Events {
                 log(format_args!("httpd: worker cannot start: {error}"));
             }
             Event::Failed(_, error) => log(format_args!("httpd: worker failed: {error}")),
-            // The one who stops it knows.
+            // The server logs these itself, with its numbers and the time.
+            Event::Shortage(..) => {}
+            // A stop was requested, so it needs no line.
             Event::Stopping(_) => {}
             event => log(format_args!("httpd: {event}")),
         }

@@ -5,7 +5,11 @@
 
 use evcore::{Acceptor, EventLoop, Histogram, clock::Clock};
 
-use crate::{buckets::Buckets, counters::Counters};
+use crate::{
+    buckets::Buckets,
+    counters::Counters,
+    measures::{GAUGES, TIMES},
+};
 
 /// The least time between two reads of the histograms, which are slow to read.
 const HISTOGRAM_INTERVAL_MS: u64 = 1000;
@@ -17,10 +21,10 @@ pub struct Metrics {
     pub pid: u64,
     /// When the worker started, in milliseconds of monotonic time.
     pub started_ms: u64,
-    /// The number of timers that are armed now.
-    pub timers_armed: u64,
-    pub lateness: Distribution,
-    pub turn: Distribution,
+    /// In the order of [`GAUGES`].
+    pub gauges: [u64; GAUGES.len()],
+    /// In the order of [`TIMES`].
+    pub times: [Distribution; TIMES.len()],
 }
 
 /// The histograms of the event loops of a slot, one after the other. A replacement continues them.
@@ -28,8 +32,8 @@ pub struct Metrics {
 pub struct Totals {
     /// The worker's index, which all workers of a slot have.
     pub index: u64,
-    pub lateness: Buckets,
-    pub turn: Buckets,
+    /// In the order of [`TIMES`].
+    pub times: [Buckets; TIMES.len()],
 }
 
 /// The distribution of a time, in nanoseconds. All but the maximum are updated once a second.
@@ -52,7 +56,11 @@ pub struct MetricsCollector {
 
 impl Metrics {
     /// The number of values.
-    pub const LEN: usize = 11;
+    pub const LEN: usize = Self::TIMES + TIMES.len() * Distribution::LEN;
+
+    /// The places of the gauges and of the times.
+    const GAUGES: usize = 2;
+    const TIMES: usize = Self::GAUGES + GAUGES.len();
 
     /// The metrics of a worker that starts now, in this process.
     pub fn new(clock: &Clock) -> Self {
@@ -70,78 +78,68 @@ impl Metrics {
     }
 
     pub fn to_array(self) -> [u64; Self::LEN] {
-        let (lateness, turn) = (self.lateness, self.turn);
-        [
-            self.pid,
-            self.started_ms,
-            self.timers_armed,
-            lateness.mean_ns,
-            lateness.p50_ns,
-            lateness.p99_ns,
-            lateness.max_ns,
-            turn.mean_ns,
-            turn.p50_ns,
-            turn.p99_ns,
-            turn.max_ns,
-        ]
+        let times = self.times.into_iter().flat_map(Distribution::to_array);
+        let numbers = [self.pid, self.started_ms].into_iter().chain(self.gauges);
+        array(numbers.chain(times))
     }
 
     /// The values that a turn may change, with their places in the array. The others change once a
     /// second.
     #[inline]
-    pub fn of_turn(&self) -> [(usize, u64); 3] {
-        [
-            (2, self.timers_armed),
-            (6, self.lateness.max_ns),
-            (10, self.turn.max_ns),
-        ]
+    pub fn of_turn(&self) -> [(usize, u64); GAUGES.len() + TIMES.len()] {
+        std::array::from_fn(|at| match at.checked_sub(GAUGES.len()) {
+            None => (Self::GAUGES + at, self.gauges[at]),
+            Some(time) => {
+                let start = Self::TIMES + time * Distribution::LEN;
+                (start + Distribution::MAX, self.times[time].max_ns)
+            }
+        })
     }
 
     pub fn from_array(values: [u64; Self::LEN]) -> Self {
-        let distribution = |at: usize| Distribution {
-            mean_ns: values[at],
-            p50_ns: values[at + 1],
-            p99_ns: values[at + 2],
-            max_ns: values[at + 3],
-        };
+        let mut values = values.into_iter();
         Self {
-            pid: values[0],
-            started_ms: values[1],
-            timers_armed: values[2],
-            lateness: distribution(3),
-            turn: distribution(7),
+            pid: next(&mut values),
+            started_ms: next(&mut values),
+            gauges: array(&mut values),
+            times: std::array::from_fn(|_| Distribution::from_array(array(&mut values))),
         }
     }
 }
 
 impl Totals {
     /// The number of values.
-    pub const LEN: usize = 1 + 2 * Buckets::LEN;
+    pub const LEN: usize = 1 + TIMES.len() * Buckets::LEN;
 
     /// Adds the counts of another slot.
     pub fn add(&mut self, other: &Self) {
-        self.lateness.add(&other.lateness);
-        self.turn.add(&other.turn);
+        for (time, more) in self.times.iter_mut().zip(&other.times) {
+            time.add(more);
+        }
     }
 
     pub fn to_array(self) -> [u64; Self::LEN] {
-        let mut values = [0; Self::LEN];
-        values[0] = self.index;
-        let (lateness, turn) = values[1..].split_at_mut(Buckets::LEN);
-        lateness.copy_from_slice(&self.lateness.to_array());
-        turn.copy_from_slice(&self.turn.to_array());
-        values
+        let times = self.times.into_iter().flat_map(Buckets::to_array);
+        array([self.index].into_iter().chain(times))
     }
 
     pub fn from_array(values: [u64; Self::LEN]) -> Self {
-        let buckets =
-            |from: usize| Buckets::from_array(std::array::from_fn(|at| values[1 + from + at]));
+        let mut values = values.into_iter();
         Self {
-            index: values[0],
-            lateness: buckets(0),
-            turn: buckets(Buckets::LEN),
+            index: next(&mut values),
+            times: std::array::from_fn(|_| Buckets::from_array(array(&mut values))),
         }
     }
+}
+
+/// The next numbers. There are as many as the array is long, because its length is the sum of theirs.
+fn array<const N: usize>(numbers: impl IntoIterator<Item = u64>) -> [u64; N] {
+    let mut numbers = numbers.into_iter();
+    std::array::from_fn(|_| next(&mut numbers))
+}
+
+fn next(numbers: &mut impl Iterator<Item = u64>) -> u64 {
+    numbers.next().expect("as many numbers as places")
 }
 
 impl MetricsCollector {
@@ -162,33 +160,22 @@ impl MetricsCollector {
     ) -> bool {
         let stats = ev.stats();
         counters.collect(&self.earlier.0, &stats);
-        metrics.timers_armed = stats.timers_armed as u64;
+        metrics.gauges = GAUGES.map(|gauge| (gauge.source)(&stats));
         let now_ms = ev.clock().monotonic_ms();
         let Some(histograms) = ev.instruments().histograms() else {
             return false;
         };
         let is_time = self.is_time_to_read(now_ms);
         let mut has_read = false;
-        for (distribution, buckets, earlier, histogram) in [
-            (
-                &mut metrics.lateness,
-                &mut totals.lateness,
-                &self.earlier.1.lateness,
-                histograms.timer_lateness_ns(),
-            ),
-            (
-                &mut metrics.turn,
-                &mut totals.turn,
-                &self.earlier.1.turn,
-                histograms.turn_ns(),
-            ),
-        ] {
+        for (at, time) in TIMES.iter().enumerate() {
+            let histogram = (time.source)(histograms);
+            let distribution = &mut metrics.times[at];
             distribution.max_ns = histogram.max();
             // The first values are shown at once.
             let has_first = distribution.mean_ns == 0 && distribution.max_ns > 0;
             if is_time || has_first {
                 let mean = distribution.read(histogram);
-                buckets.read(histogram, mean, earlier);
+                totals.times[at].read(histogram, mean, &self.earlier.1.times[at]);
                 has_read = true;
             }
         }
@@ -210,6 +197,25 @@ impl MetricsCollector {
 }
 
 impl Distribution {
+    /// The number of values.
+    const LEN: usize = 4;
+
+    /// The place of the maximum.
+    const MAX: usize = 3;
+
+    fn to_array(self) -> [u64; Self::LEN] {
+        [self.mean_ns, self.p50_ns, self.p99_ns, self.max_ns]
+    }
+
+    fn from_array([mean_ns, p50_ns, p99_ns, max_ns]: [u64; Self::LEN]) -> Self {
+        Self {
+            mean_ns,
+            p50_ns,
+            p99_ns,
+            max_ns,
+        }
+    }
+
     /// Updates what requires reading every bucket of the histogram. Returns the mean.
     fn read(&mut self, histogram: &Histogram) -> f64 {
         let mean = histogram.mean();
@@ -235,6 +241,9 @@ mod tests {
 
     use super::*;
     use crate::counters::{Counter, Group, ROWS};
+
+    /// The row of the length of a turn.
+    const TURN: usize = 1;
 
     #[test]
     fn metrics_survive_a_round_trip_through_an_array() {
@@ -271,16 +280,16 @@ mod tests {
         let mut metrics = Metrics::new(ev.clock());
         let (mut counters, mut totals) = Default::default();
         collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
-        let none = (metrics.turn.mean_ns, metrics.turn.max_ns);
+        let none = (metrics.times[TURN].mean_ns, metrics.times[TURN].max_ns);
         assert_eq!(none, (0, 0), "no turn yet");
         turn_of(Duration::from_millis(5), &mut ev);
         collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
-        let first = metrics.turn;
+        let first = metrics.times[TURN];
         assert!(first.mean_ns > 0 && first.p99_ns > 0, "{first:?}");
         // The next read is a second later.
         turn_of(Duration::from_millis(50), &mut ev);
         collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals));
-        let second = metrics.turn;
+        let second = metrics.times[TURN];
         assert_eq!(
             (second.mean_ns, second.p50_ns, second.p99_ns),
             (first.mean_ns, first.p50_ns, first.p99_ns)
@@ -310,15 +319,19 @@ mod tests {
                 assert!(seen.0[Counter::Turns] < counters[Counter::Turns]);
                 seen = now;
             }
-            assert_eq!(metrics.turn.max_ns / 100_000_000, 11, "the worker's own");
+            assert_eq!(
+                metrics.times[TURN].max_ns / 100_000_000,
+                11,
+                "the worker's own"
+            );
         }
-        let long = totals.turn.to_array();
+        let long = totals.times[TURN].to_array();
         assert_eq!(
             long[Buckets::LEN - 2],
             3,
             "one turn above a second each: {long:?}"
         );
-        assert!(totals.turn.sum_ns >= 3 * 1_100_000_000);
+        assert!(totals.times[TURN].sum_ns >= 3 * 1_100_000_000);
     }
 
     #[test]
@@ -391,13 +404,13 @@ mod tests {
         let (mut counters, mut totals) = (Counters::default(), Totals::default());
         turn_of(Duration::from_millis(5), &mut ev);
         assert!(collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals)));
-        let first = totals.turn;
+        let first = totals.times[TURN];
         turn_of(Duration::from_millis(7), &mut ev);
         assert!(!collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals)));
-        assert_eq!(totals.turn, first);
+        assert_eq!(totals.times[TURN], first);
         collector.read_next();
         assert!(collector.collect(&mut ev, (&mut metrics, &mut counters, &mut totals)));
-        assert!(totals.turn.sum_ns >= first.sum_ns + 6_900_000);
+        assert!(totals.times[TURN].sum_ns >= first.sum_ns + 6_900_000);
     }
 
     #[test]

@@ -12,7 +12,10 @@ use evcore_serve::{
 };
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::{accept_option::AcceptOption, body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat};
+use crate::{
+    accept_option::AcceptOption, body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat,
+    option_error::OptionError,
+};
 
 /// The text of `--help`.
 pub const HELP: &str = "\
@@ -210,22 +213,6 @@ pub struct Options {
     pub delay_endpoints: bool,
     /// The path of the pid file.
     pub pid_file: Option<PathBuf>,
-}
-
-/// A bad command line: one line that names the option and the allowed values.
-#[derive(Debug)]
-pub struct OptionError(pub(crate) String);
-
-impl fmt::Display for OptionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl From<lexopt::Error> for OptionError {
-    fn from(error: lexopt::Error) -> Self {
-        Self(format!("{error}; --help lists the options"))
-    }
 }
 
 /// Parses the arguments, without the name of the program.

@@ -15,6 +15,7 @@ use evcore::clock::Clock;
 use crate::{
     buckets::{BOUNDS, Buckets},
     counters::ROWS,
+    measures::{GAUGES, TIMES},
     scoreboard::{Scoreboard, WorkerStats},
 };
 
@@ -35,22 +36,14 @@ pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
         let value = |stats: &WorkerStats| stats.counters[row.counter];
         page.per_worker((row.metric, "counter"), row.help, &workers, value);
     }
-    page.per_worker(
-        ("evcore_timers_armed", "gauge"),
-        "Timers that are armed now.",
-        &workers,
-        |stats| stats.metrics.timers_armed,
-    );
-    page.histogram(
-        "evcore_turn_duration_seconds",
-        "Time between two waits of the event loop.",
-        workers.iter().map(|stats| &stats.totals.turn),
-    );
-    page.histogram(
-        "evcore_timer_lateness_seconds",
-        "Time from the deadline of a timer to its expiry.",
-        workers.iter().map(|stats| &stats.totals.lateness),
-    );
+    for (at, row) in GAUGES.iter().enumerate() {
+        let value = |stats: &WorkerStats| stats.metrics.gauges[at];
+        page.per_worker((row.metric, "gauge"), row.help, &workers, value);
+    }
+    for (at, row) in TIMES.iter().enumerate() {
+        let buckets = workers.iter().map(|stats| &stats.totals.times[at]);
+        page.histogram(row.metric, row.help, buckets);
+    }
     page.0
 }
 
@@ -197,7 +190,7 @@ mod tests {
         for (slot, index) in [(0, 0), (1, 1), (2, 0)] {
             let mut stats = WorkerStats::from_array([1; WorkerStats::LEN]);
             stats.totals.index = index;
-            stats.totals.turn.sum_ns = 1_500_000_000;
+            stats.totals.times[1].sum_ns = 1_500_000_000;
             scoreboard.publish(WorkerId::from_slot(slot), &stats);
         }
         scoreboard.release_dead(WorkerId::from_slot(0));

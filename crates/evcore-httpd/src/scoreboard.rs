@@ -201,7 +201,9 @@ impl WorkerStats {
             }
             let sum = &mut sums[index];
             *sum = sum.plus(&stats);
-            sum.metrics.timers_armed += stats.metrics.timers_armed;
+            for (gauge, more) in sum.metrics.gauges.iter_mut().zip(stats.metrics.gauges) {
+                *gauge += more;
+            }
             sum.totals.add(&stats.totals);
         }
         sums
@@ -324,7 +326,10 @@ mod tests {
         let twice = once.counters.to_array().map(|count| 2 * count);
         assert_eq!(before[1].counters, once.counters);
         assert_eq!(before[0].counters.to_array(), twice);
-        assert_eq!(before[0].totals.turn.sum_ns, 2 * once.totals.turn.sum_ns);
+        assert_eq!(
+            before[0].totals.times[1].sum_ns,
+            2 * once.totals.times[1].sum_ns
+        );
         assert_eq!(before[0].active, 2 * once.active);
         scoreboard.release_dead(WorkerId::from_slot(0));
         let after = WorkerStats::by_index(&scoreboard);

@@ -492,7 +492,7 @@ mod tests {
         assert!(!ev.wait().expect("it is over"));
         server.on_end(&mut ev);
         // The first turn is read at once. The wait after a turn ends it.
-        let turn = scoreboard.read(WorkerId::from_slot(0)).totals.turn;
+        let turn = scoreboard.read(WorkerId::from_slot(0)).totals.times[1];
         assert!(turn.sum_ns >= 2 * 6_900_000, "{turn:?}");
     }
 

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     counters::{Counters, Group, ROWS},
+    measures::{GAUGES, TIMES},
     metrics::Distribution,
     scoreboard::{Scoreboard, WorkerStats, jain},
 };
@@ -50,12 +51,19 @@ struct Worker {
     counts: Counts,
     #[serde(flatten)]
     counters: Fields,
-    timers_armed: u64,
+    #[serde(flatten)]
+    gauges: Gauges,
     #[serde(flatten)]
     timers: Fields,
-    timer_lateness_us: Microseconds,
-    turn_us: Microseconds,
+    #[serde(flatten)]
+    times: Times,
 }
+
+#[derive(Debug)]
+struct Gauges([u64; GAUGES.len()]);
+
+#[derive(Debug)]
+struct Times([Distribution; TIMES.len()]);
 
 /// A distribution in microseconds, with three decimals.
 #[derive(Debug, Serialize)]
@@ -117,10 +125,9 @@ impl Worker {
             uptime_ms,
             counts: Counts::new(stats, own),
             counters: Fields(own, Group::EventLoop),
-            timers_armed: metrics.timers_armed,
+            gauges: Gauges(metrics.gauges),
             timers: Fields(own, Group::Timers),
-            timer_lateness_us: Microseconds::new(metrics.lateness),
-            turn_us: Microseconds::new(metrics.turn),
+            times: Times(metrics.times),
         }
     }
 }
@@ -130,6 +137,19 @@ impl Serialize for Fields {
         let Self(counters, group) = self;
         let rows = ROWS.iter().filter(|row| row.group == *group);
         serializer.collect_map(rows.map(|row| (row.field, counters[row.counter])))
+    }
+}
+
+impl Serialize for Gauges {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(GAUGES.iter().map(|row| row.field).zip(self.0))
+    }
+}
+
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let times = self.0.map(Microseconds::new);
+        serializer.collect_map(TIMES.iter().map(|row| row.field).zip(times))
     }
 }
 
@@ -182,7 +202,7 @@ mod tests {
                 metrics: Metrics {
                     pid,
                     started_ms: 120,
-                    lateness,
+                    times: [lateness, Distribution::default()],
                     ..Metrics::default()
                 },
                 totals: Totals {

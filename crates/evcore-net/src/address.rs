@@ -207,11 +207,19 @@ impl ToSocketAddrs for Address {
 ///      write ADDRESS:PORT, [V6-ADDRESS]:PORT or unix:PATH",
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an address: {reason}; write ADDRESS:PORT, [V6-ADDRESS]:PORT or unix:PATH")]
 pub struct AddressError {
     text: String,
     reason: Reason,
+}
+
+/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
+/// a line that names the remedy.
+impl fmt::Debug for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Why a text is not an address.

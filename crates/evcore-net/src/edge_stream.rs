@@ -200,6 +200,49 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         Ok(sent)
     }
 
+    /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 is the end, and remains readable.
+    ///
+    /// A short read drains the stream, as in [`recv`](Self::recv).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
+    /// without a system call if the stream is drained.
+    ///
+    /// # Panics
+    ///
+    /// If the pipe still holds bytes.
+    pub fn fill<E: EdgeLoop<Token = T>>(
+        &mut self,
+        ev: &mut E,
+        pipe: &mut SplicePipe,
+    ) -> io::Result<usize>
+    where
+        S: AsFd,
+    {
+        let received = self.read_with(ev, |stream| pipe.fill_from(stream))?;
+        if received > 0 && pipe.was_short_read() && !self.ending {
+            self.on_drained(ev);
+        }
+        Ok(received)
+    }
+}
+
+impl<S, T: Copy> EdgeStream<S, T> {
+    /// A stream that a loop watches under `token`, edge-triggered and for both sides.
+    #[must_use]
+    pub const fn new(stream: S, token: T) -> Self {
+        Self {
+            stream,
+            token,
+            readable: false,
+            writable: false,
+            ending: false,
+            calls: 0,
+            turn: 0,
+        }
+    }
+
     /// Calls `read`, which receives from the stream in its own way, unless the stream is drained. It is
     /// drained when `read` fails with [`WouldBlock`](ErrorKind::WouldBlock), and not by a short read.
     ///
@@ -263,59 +306,6 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         false
     }
 
-    /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 is the end, and remains readable.
-    ///
-    /// A short read drains the stream, as in [`recv`](Self::recv).
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Stream::recv`](crate::Stream::recv); [`WouldBlock`](ErrorKind::WouldBlock)
-    /// without a system call if the stream is drained.
-    ///
-    /// # Panics
-    ///
-    /// If the pipe still holds bytes.
-    pub fn fill<E: EdgeLoop<Token = T>>(
-        &mut self,
-        ev: &mut E,
-        pipe: &mut SplicePipe,
-    ) -> io::Result<usize>
-    where
-        S: AsFd,
-    {
-        let received = self.read_with(ev, |stream| pipe.fill_from(stream))?;
-        if received > 0 && pipe.was_short_read() && !self.ending {
-            self.on_drained(ev);
-        }
-        Ok(received)
-    }
-
-    fn on_drained<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) {
-        self.readable = false;
-        ev.rearm(self.token, Side::Read);
-    }
-
-    fn on_full<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) {
-        self.writable = false;
-        ev.rearm(self.token, Side::Write);
-    }
-}
-
-impl<S, T: Copy> EdgeStream<S, T> {
-    /// A stream that a loop watches under `token`, edge-triggered and for both sides.
-    #[must_use]
-    pub const fn new(stream: S, token: T) -> Self {
-        Self {
-            stream,
-            token,
-            readable: false,
-            writable: false,
-            ending: false,
-            calls: 0,
-            turn: 0,
-        }
-    }
-
     /// Takes note of what the poller reports.
     ///
     /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So a
@@ -359,6 +349,16 @@ impl<S, T: Copy> EdgeStream<S, T> {
     #[must_use]
     pub fn into_inner(self) -> S {
         self.stream
+    }
+
+    fn on_drained<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) {
+        self.readable = false;
+        ev.rearm(self.token, Side::Read);
+    }
+
+    fn on_full<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) {
+        self.writable = false;
+        ev.rearm(self.token, Side::Write);
     }
 }
 

@@ -1,10 +1,10 @@
 //! The errors of listening and connecting, each with the advice that its message gives.
 
 use std::convert::Infallible;
-use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::{fmt, io};
 
 use rustix::io::Errno;
 
@@ -24,11 +24,12 @@ use crate::{
 /// use evcore_net::{Error, Listener};
 ///
 /// let listener = Listener::bind("127.0.0.1:0")?;
-/// let second = Listener::bind(listener.local_addr());
-/// assert!(matches!(second, Err(Error::AddressInUse { .. })));
+/// let second = Listener::bind(listener.local_addr()).unwrap_err();
+/// assert!(matches!(second, Error::AddressInUse { .. }));
+/// assert!(format!("{second:?}").ends_with("or choose another port"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The text is not an address.
@@ -178,6 +179,14 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+}
+
+/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
+/// a line that names the remedy.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::{
+    backend::Backend,
     backend_kind::{BackendKind, names},
     error::Result,
     poller::Poller,
@@ -10,6 +11,25 @@ use crate::{
 };
 
 impl BackendKind {
+    /// Opens the backend of this kind, for a backend of your own that wraps it.
+    ///
+    /// A [`Poller`](crate::Poller) calls epoll more directly than through the trait.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Poller::with`](crate::Poller::with).
+    ///
+    /// ```
+    /// use evcore_poller::{BackendKind, Poller};
+    ///
+    /// let backend = BackendKind::Poll.open()?;
+    /// assert_eq!(Poller::from(backend).backend().name(), "poll");
+    /// # Ok::<(), evcore_poller::Error>(())
+    /// ```
+    pub fn open(self) -> Result<Box<dyn Backend>> {
+        Ok(sys::open(self)?.into_boxed())
+    }
+
     /// Returns the backends of this system, best first: the order in which
     /// [`Poller::new`](crate::Poller::new) tries them. [`EpollMasked`](Self::EpollMasked) and
     /// [`IoUring`](Self::IoUring) are the last, behind those that every kernel permits: only a program

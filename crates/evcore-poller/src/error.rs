@@ -1,6 +1,6 @@
 //! The errors of a poller, with a variant for each case that a caller would handle differently.
 
-use std::{io, os::fd::RawFd};
+use std::{fmt, io, os::fd::RawFd};
 
 use crate::{
     backend_kind::{BackendKind, names},
@@ -26,11 +26,11 @@ pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK,
 ///
 /// let error = Poller::new()?.remove(0x1_0000_0007).unwrap_err();
 /// assert!(matches!(error, Error::NotRegistered { .. }));
-/// assert_eq!(error.to_string(), "key 0x100000007 (id 7) is not registered");
+/// assert_eq!(format!("{error:?}"), "key 0x100000007 (id 7) is not registered");
 /// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::NotFound);
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The id (the low half of the key) belongs to a present registration.
@@ -174,6 +174,14 @@ pub enum Error {
     },
 }
 
+/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
+/// a line that names the remedy.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// Turns the kernel's "bad descriptor" into the error that names `fd`.
     pub(crate) fn or_not_open(self, fd: RawFd) -> Self {
@@ -203,6 +211,16 @@ impl Error {
         move |errno| Self::Os {
             call,
             source: errno.into(),
+        }
+    }
+
+    /// The error of a call that waits, by its name.
+    #[cold]
+    pub(crate) fn of_wait(call: &'static str, errno: rustix::io::Errno) -> Self {
+        match errno {
+            // A signal's handler has run.
+            rustix::io::Errno::INTR => Self::Interrupted,
+            other => Self::os(call)(other),
         }
     }
 }

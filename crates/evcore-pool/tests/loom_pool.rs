@@ -7,8 +7,8 @@
 #![cfg(evcore_loom)]
 
 #[path = "../src/shared.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the crate uses and exports it")]
-mod shared;
+#[allow(dead_code, reason = "the crate uses the rest")]
+pub mod shared;
 #[path = "../src/sync.rs"]
 #[allow(unused_imports, reason = "the crate starts threads by it")]
 mod sync;

@@ -8,13 +8,14 @@ mod links;
 
 mod channel;
 mod inbox;
-mod merging_inbox;
+mod merging;
+mod requests;
 mod send_error;
 mod sync;
 
 pub use inbox::{Drain, Inbox, Sender};
-pub use merging_inbox::{MergingInbox, Posted};
 pub use posted_queue::PostedQueue;
+pub use requests::{Requester, Requests};
 pub use send_error::SendError;
 pub use turn_queue::TurnQueue;
 
@@ -25,5 +26,6 @@ const _: () = {
     is_send::<TurnQueue>();
     is_send::<Inbox<u8>>();
     is_send::<Sender<u8>>();
-    is_send::<MergingInbox<u8>>();
+    is_send::<Requests<u8>>();
+    is_send::<Requester<u8>>();
 };

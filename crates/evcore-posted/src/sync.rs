@@ -1,7 +1,7 @@
-//! The lock, the condition and the atomics of an inbox: from `parking_lot` and the standard
+//! The lock, the condition and the atomics of an inbox and of requests: from `parking_lot` and the standard
 //! library, or loom's in the loom tests.
 
-pub(crate) use self::imp::{AtomicBool, AtomicUsize, Condvar, Mutex, fence};
+pub(crate) use self::imp::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, fence};
 
 #[cfg(not(evcore_loom))]
 mod imp {
@@ -10,7 +10,7 @@ mod imp {
     use parking_lot::MutexGuard;
 
     pub(crate) use parking_lot::Mutex;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 
     #[derive(Debug)]
     pub(crate) struct Condvar(parking_lot::Condvar);
@@ -49,7 +49,7 @@ mod imp {
 
     use loom::sync::MutexGuard;
 
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);

@@ -10,9 +10,9 @@
 #[path = "../src/channel.rs"]
 mod channel;
 #[path = "../src/send_error.rs"]
-#[allow(unreachable_pub, reason = "public in the crate")]
-mod send_error;
+pub mod send_error;
 #[path = "../src/sync.rs"]
+#[allow(dead_code, unused_imports, reason = "the crate uses the rest")]
 mod sync;
 
 // The standard library's `Arc`: loom's panics in its `drop` after a deadlock, which aborts.

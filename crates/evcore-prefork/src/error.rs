@@ -1,6 +1,6 @@
 //! The errors, with a variant for each that a caller would act on.
 
-use std::{io, os::fd::RawFd};
+use std::{fmt, io, os::fd::RawFd};
 
 use rustix::io::Errno;
 
@@ -8,15 +8,13 @@ use rustix::io::Errno;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call of this crate failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The supervisor has no workers.
-    #[error("a supervisor of 0 workers has nothing to do; serve in this process by Worker::solo")]
-    NoWorkers,
-    /// The supervisor has more workers than the limit.
-    #[error("a supervisor of {workers} workers is a mistake; the limit is {most}")]
-    TooManyWorkers {
+    /// The supervisor has no workers, or more than the limit. A process serves without a supervisor by
+    /// [`Worker::solo`](crate::Worker::solo).
+    #[error("cannot supervise {workers} workers: from 1 to {most} are possible")]
+    Workers {
         /// The number of workers.
         workers: usize,
         /// The limit.
@@ -79,6 +77,14 @@ pub enum Error {
     },
 }
 
+/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
+/// a line that names the remedy.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// Adds what was being done to the system's error.
     pub(crate) fn os<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
@@ -106,8 +112,7 @@ fn advice(error: &io::Error) -> &'static str {
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
-            Error::NoWorkers
-            | Error::TooManyWorkers { .. }
+            Error::Workers { .. }
             | Error::BadInheritance { .. }
             | Error::BadActivation { .. }
             | Error::Blocking { .. }
@@ -130,6 +135,7 @@ mod tests {
     fn an_os_error_keeps_its_kind() {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = Error::os("forking a worker")(refused);
+        assert_eq!(format!("{error:?}"), error.to_string());
         assert_eq!(
             io::Error::from(error).kind(),
             io::ErrorKind::PermissionDenied

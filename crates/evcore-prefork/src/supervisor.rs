@@ -283,7 +283,7 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoWorkers`], [`Error::TooManyWorkers`], [`Error::Threads`] if the process has other
+    /// [`Error::Workers`], [`Error::Threads`] if the process has other
     /// threads (where this can be read), [`Error::InUse`] within a worker or a hook, and
     /// [`Error::Os`] if the handlers or the first worker are refused. When this returns, and also
     /// when a hook panics, no worker is left.
@@ -375,15 +375,20 @@ impl<'a> Supervisor<'a> {
         Ok(Some(Arc::new(table)))
     }
 
-    fn check(&self) -> Result<()> {
-        match self.config.workers {
-            0 => Err(Error::NoWorkers),
-            1..=WORKERS_MAX => Ok(()),
-            workers => Err(Error::TooManyWorkers {
-                workers,
-                most: WORKERS_MAX,
-            }),
+    /// Checks the number of workers, as [`run`](Self::run) does, before anything is made for them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Workers`].
+    pub fn check(&self) -> Result<()> {
+        let workers = self.config.workers;
+        if (1..=WORKERS_MAX).contains(&workers) {
+            return Ok(());
         }
+        Err(Error::Workers {
+            workers,
+            most: WORKERS_MAX,
+        })
     }
 }
 

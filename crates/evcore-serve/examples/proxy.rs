@@ -24,14 +24,10 @@ struct Side {
     has_ended: bool,
 }
 
-type End<'a> = (&'a mut EdgeStream, &'a mut Side);
+type End = (EdgeStream, Side);
 
 /// Moves bytes from one side to the other until that would block, or until the end is passed on.
-fn forward(
-    (from, side): &mut End<'_>,
-    (to, other): &mut End<'_>,
-    ev: &mut EventLoop,
-) -> io::Result<()> {
+fn forward((from, side): &mut End, (to, other): &mut End, ev: &mut EventLoop) -> io::Result<()> {
     while !side.header.is_empty() {
         side.header.drain(..to.send(ev, &side.header)?);
     }
@@ -123,13 +119,13 @@ impl Proxy {
         side.is_connected = true; // or it has failed to connect, which a call below returns
         let ends = side.ends.expect("it was opened with both");
         let both = self.sides.get_disjoint_mut(ends);
-        let [mut client, mut upstream] = both.expect("they end together");
+        let [client, upstream] = both.expect("they end together");
         if !upstream.1.is_connected {
             return Ok(true);
         }
         ev.arm(ends[0], TIMEOUT, self.idle_timeout);
-        let up = forward(&mut client, &mut upstream, ev);
-        let down = forward(&mut upstream, &mut client, ev);
+        let up = forward(client, upstream, ev);
+        let down = forward(upstream, client, ev);
         let mut errors = [up, down].into_iter().filter_map(Result::err);
         match errors.find(|error| error.kind() != ErrorKind::WouldBlock) {
             Some(error) => Err(error),

@@ -8,6 +8,8 @@ use evcore::ListenerError;
 use evcore::net::Address;
 use evcore_prefork::{self as prefork, Reload, Stop, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
 
+use crate::shortages::Shortage;
+
 /// The hook of [`Server::on_event`](crate::Server::on_event).
 pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
@@ -34,6 +36,8 @@ pub enum Event<'a> {
     NotNotified(&'a io::Error),
     /// In the worker: a listener has failed. The loop tries it again later.
     Listener(WorkerIndex, &'a ListenerError),
+    /// In the worker: it lacks what another client needs, or does no more.
+    Shortage(WorkerIndex, Shortage),
     /// In the worker: a connection of a load balancer, from this address, was closed, because it did not
     /// begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). This is the reason.
     /// A connection that ended without a byte is not reported: load balancers make such ones to see
@@ -67,6 +71,7 @@ impl fmt::Display for Event<'_> {
             Self::Stopping(Stop::Fast) => f.write_str("the server stops"),
             Self::NotNotified(error) => write!(f, "the service manager gets no report: {error}"),
             Self::Listener(worker, error) => write!(f, "worker {worker}: {error}"),
+            Self::Shortage(worker, shortage) => write!(f, "worker {worker}: {shortage}"),
             Self::NoProxyHeader(worker, peer, error) => {
                 write!(f, "worker {worker}: no PROXY header from {peer}: {error}")
             }

@@ -532,11 +532,10 @@ fn take<T>(
     mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
 ) -> Vec<Connection> {
     let mut leaving = Vec::new();
-    for (stream, value) in connections.iter_mut() {
+    for (token, (_, value)) in connections.iter_mut() {
         if leaving.len() == room {
             break;
         }
-        let token = stream.token();
         leaving.extend(state(token, value).map(|state| (token, state)));
     }
     let removed = leaving.into_iter().map(|(token, state)| {

@@ -31,6 +31,7 @@ mod proxy_header;
 mod proxy_protocol;
 mod server;
 mod service_manager;
+mod shortages;
 mod worker;
 
 pub use arrival::Arrival;
@@ -38,6 +39,7 @@ pub use event::Event;
 pub use handover::Moves;
 pub use proxy_protocol::{ProxyProtocol, ProxyProtocolError};
 pub use server::Server;
+pub use shortages::Shortage;
 pub use worker::Worker;
 
 pub use evcore_handover::STATE_BYTES_MAX;

@@ -344,6 +344,7 @@ impl Server {
         if let Some(affinity) = &self.affinity {
             supervisor = supervisor.affinity(affinity.clone());
         }
+        supervisor.check()?;
         let watchdog = self
             .service_manager
             .as_ref()
@@ -521,6 +522,16 @@ mod tests {
             .event_loop(|builder| builder.connections(7))
             .on_event(move |event| log.lock().unwrap().push(event.to_string()));
         (server, lines)
+    }
+
+    #[test]
+    fn a_number_of_workers_out_of_range_is_named_with_the_range() {
+        for workers in [0, 1025, 2000, usize::MAX] {
+            let refused = server(workers).0.run_threads(|_| Ok::<_, String>(()));
+            let expected =
+                format!("cannot supervise {workers} workers: from 1 to 1024 are possible");
+            assert_eq!(refused.unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

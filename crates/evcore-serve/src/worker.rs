@@ -12,6 +12,7 @@ use crate::awaited_headers::AwaitedHeaders;
 use crate::event::{Event, OnEvent};
 use crate::handover::{Handover, Moves};
 use crate::proxy_protocol::ProxyProtocol;
+use crate::shortages::Shortages;
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
@@ -20,6 +21,7 @@ pub struct Worker {
     supervised: evcore_prefork::Worker,
     stop_timeout: Duration,
     on_event: OnEvent,
+    shortages: Shortages,
     /// `None` if connections do not move.
     handover: Option<Box<Handover>>,
     /// `None` if no load balancer sends headers.
@@ -40,6 +42,7 @@ impl Worker {
             supervised,
             stop_timeout,
             on_event,
+            shortages: Shortages::default(),
             handover: None,
             awaited_headers: None,
             on_ready: Some(Box::new(|| {})),
@@ -109,6 +112,10 @@ impl Worker {
     fn begin_turn(&mut self) {
         while let Some(error) = self.ev.listeners().take_error() {
             (self.on_event)(Event::Listener(self.index(), &error));
+        }
+        let (stats, now_ms) = (self.ev.stats(), self.ev.clock().monotonic_ms());
+        for shortage in self.shortages.after_turn(&stats, now_ms) {
+            (self.on_event)(Event::Shortage(self.index(), shortage));
         }
         if let Some(on_ready) = self.on_ready.take() {
             self.supervised.ready();

@@ -2,6 +2,7 @@
 
 mod counting;
 mod eventually;
+mod named_tests;
 mod not_run;
 mod promised_time;
 mod refusal;
@@ -15,6 +16,7 @@ pub use counting::{
     CountingAllocator, allocations, bytes_in_use, watch_this_thread, watched_allocations,
 };
 pub use eventually::{PATIENCE, eventually};
+pub use named_tests::{NamedTest, run_named_tests};
 pub use not_run::not_run;
 pub use promised_time::{SLICE, SLICES_MAX, assert_within, in_time};
 pub use refusal::unless_refused;

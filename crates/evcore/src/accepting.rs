@@ -18,7 +18,7 @@ use crate::{
     listeners::Listeners,
     stats::Stats,
     step::Accepted,
-    time::{NEVER, NS_PER_MS, now_ms, whole_ns},
+    time::{NEVER, NS_PER_MS, now, whole_ns},
 };
 
 /// The listeners of one worker, and the coordinator that decides whether they are registered.
@@ -91,7 +91,7 @@ impl<L: Acceptor> Accepting<L> {
         stats: &mut Stats,
     ) -> Plan {
         loop {
-            let plan = self.plan(now_ns / NS_PER_MS, load, stats);
+            let plan = self.plan(now_ns, load, stats);
             self.coordinator.keep_plan(&plan, now_ns, load);
             let is_followed = self.follow(&plan, clock, poller, stats);
             self.coordinator.end_plan_at(self.resumes_at_ns());
@@ -104,9 +104,10 @@ impl<L: Acceptor> Accepting<L> {
     }
 
     /// The balancer's plan for this turn. The lock may be held from here on.
-    fn plan(&mut self, now_ms: u64, load: Load, stats: &mut Stats) -> Plan {
-        self.backoff.expire(Duration::from_millis(now_ms));
-        self.listeners.resume(now_ms);
+    fn plan(&mut self, now_ns: u64, load: Load, stats: &mut Stats) -> Plan {
+        let now = Duration::from_nanos(now_ns);
+        self.backoff.expire(now);
+        self.listeners.resume(now);
         if load.is_full() && !self.listeners.is_empty() {
             self.count_full(stats);
         } else {
@@ -114,12 +115,13 @@ impl<L: Acceptor> Accepting<L> {
         }
         // Without a listener, or out of descriptors, no client can be accepted either.
         let accepts = self.backoff.resumes_at().is_none() && self.listeners.any_accepts();
-        let load = if accepts { load } else { full(load) };
+        let active = if accepts { load.active } else { load.capacity };
+        let load = Load { active, ..load };
         // The kernel has woken no other worker for an event that this one has not taken.
         if self.has_queued() {
             self.coordinator.on_clients_left();
         }
-        let plan = self.coordinator.plan(now_ms, load);
+        let plan = self.coordinator.plan(now_ns / NS_PER_MS, load);
         if self.has_queued() {
             self.coordinator.on_listener_event();
         }
@@ -160,7 +162,8 @@ impl<L: Acceptor> Accepting<L> {
         }
         let followed = self.is_listening() == plan.listening;
         if followed {
-            stats.notifications += u64::from(self.coordinator.publish(plan));
+            self.coordinator.publish(plan);
+            stats.notifications += u64::from(plan.notify.is_some());
         } else {
             self.queue.clear();
             self.coordinator.release_lock();
@@ -193,9 +196,9 @@ impl<L: Acceptor> Accepting<L> {
 
     /// The end of the next pause, of all listeners or of a suspended one.
     fn resumes_at_ns(&self) -> u64 {
-        let paused_ns = self.backoff.resumes_at().map_or(NEVER, whole_ns);
-        let suspended_ms = self.listeners.resumes_at_ms().unwrap_or(NEVER);
-        paused_ns.min(suspended_ms.saturating_mul(NS_PER_MS))
+        let ends = [self.backoff.resumes_at(), self.listeners.resumes_at()];
+        let first = ends.into_iter().flatten().min();
+        first.map_or(NEVER, whole_ns)
     }
 
     /// Queues a listener that the poller reported. Returns false if it is closed or suspended.
@@ -246,7 +249,7 @@ impl<L: Acceptor> Accepting<L> {
                 Ok(Accept::Exhausted(resource)) => {
                     // A client still waits there, so the next plan notifies another worker.
                     self.queue.post(id);
-                    self.on_exhausted(resource, now_ms(clock), stats);
+                    self.on_exhausted(resource, now(clock), stats);
                     return None;
                 }
                 Err(error) => {
@@ -308,7 +311,7 @@ impl<L: Acceptor> Accepting<L> {
     pub(crate) fn pause(&mut self, clock: &Clock) {
         self.queue.clear();
         self.coordinator.on_clients_left();
-        self.begin_pause(now_ms(clock));
+        self.begin_pause(now(clock));
     }
 
     /// Closes the listeners for good, and notifies another worker in place of this one.
@@ -322,9 +325,10 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.release_lock();
         let others = self.coordinator.mark_full();
         // Also if this worker did not lead: the kernel may have woken no other worker for a client.
-        if listened || others.notified {
-            let has_notified = self.coordinator.notify_instead(others.least_loaded);
-            stats.notifications += u64::from(has_notified);
+        let other = others.least_loaded.filter(|_| listened || others.notified);
+        if let Some(other) = other {
+            self.coordinator.notify_instead(other);
+            stats.notifications += 1;
         }
         closed
     }
@@ -333,8 +337,8 @@ impl<L: Acceptor> Accepting<L> {
         self.listeners.are_registered()
     }
 
-    fn begin_pause(&mut self, now_ms: u64) {
-        self.backoff.pause(Duration::from_millis(now_ms));
+    fn begin_pause(&mut self, now: Duration) {
+        self.backoff.pause(now);
         self.coordinator.on_listeners_changed();
     }
 
@@ -349,19 +353,11 @@ impl<L: Acceptor> Accepting<L> {
     /// process, a closed connection makes room for a client. So idle ones are evicted, unless another
     /// worker has a free slot. Any process may take the other resources.
     #[cold]
-    fn on_exhausted(&mut self, resource: Resource, now_ms: u64, stats: &mut Stats) {
+    fn on_exhausted(&mut self, resource: Resource, now: Duration, stats: &mut Stats) {
         let has_others = self.coordinator.mark_full().least_loaded.is_some();
         self.needs_evictions = resource == Resource::Process && !has_others;
         self.last_exhausted = Some(resource);
         stats.accept_pauses += 1;
-        self.begin_pause(now_ms);
-    }
-}
-
-/// The same worker without a free slot.
-fn full(load: Load) -> Load {
-    Load {
-        active: load.capacity,
-        ..load
+        self.begin_pause(now);
     }
 }

@@ -7,6 +7,7 @@ use evcore_clock::{Clock, ClockUpdates};
 use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Interest, MAX_ID, Mode, Poller};
+use evcore_posted::Requests;
 use evcore_timer::{Lazy, TimerQueue, TimerWheel};
 
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     instruments::{Instruments, TRACES},
     keys::{self, TICKER_KEY},
     phase::Phase,
-    remote::Remote,
     shutdown_times::ShutdownTimes,
     slots::Slots,
     stats::Stats,
@@ -282,23 +282,18 @@ impl<L: Acceptor> Builder<L> {
     /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group,
     /// [`Error::Ticker`](crate::Error::Ticker) if the [resolution](Self::timer_resolution) is zero or
     /// longer than a day, or if the system refuses a ticker, and the errors of the poller.
-    pub fn build(mut self) -> Result<EventLoop<L>> {
+    pub fn build(self) -> Result<EventLoop<L>> {
         // A simulated backend does not use the kernel's time.
         let updates = match (self.resolution, &self.polling) {
             (None, _) => ClockUpdates::every_wait(),
             (Some(resolution), Polling::Backend(_)) => ClockUpdates::by_source(resolution)?,
             (Some(resolution), _) => ClockUpdates::every(resolution)?,
         };
-        let poller = match std::mem::replace(&mut self.polling, Polling::Best) {
+        let mut poller = match self.polling {
             Polling::Best => Poller::new()?,
             Polling::BackendKind(kind) => Poller::with(kind)?,
             Polling::Backend(backend) => Poller::from(backend),
         };
-        self.build_from(poller, updates)
-    }
-
-    /// Builds the loop over its poller.
-    fn build_from(self, mut poller: Poller, updates: ClockUpdates) -> Result<EventLoop<L>> {
         let (policy, member) = (self.policy, self.member);
         let first_index = keys::first_index(self.listeners.len());
         let expected = first_index.saturating_add(self.connections);
@@ -325,8 +320,9 @@ impl<L: Acceptor> Builder<L> {
         if TRACES || instruments.keeps_records() {
             timers.record();
         }
+        let waker = poller.waker();
         Ok(EventLoop {
-            remote: Remote::new(),
+            requests: Requests::new(move || waker.wake()),
             poller,
             slots: Slots::new(first_index, expected, MAX_ID),
             timers,

@@ -1,6 +1,6 @@
 //! The connections of a program: each stream with its readiness, and the program's value for it.
 
-use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use evcore_net::{Stream, Transport};
 use evcore_poller::{Ready, Source};
@@ -21,8 +21,8 @@ use crate::token_map::TokenMap;
 /// that it was added to. A connection takes 4 bytes in addition to its stream and its value. All calls
 /// that take a token are O(1).
 ///
-/// [`TokenMap`] is the map underneath, for descriptors that are not streams, and for values without
-/// one.
+/// [`TokenMap`] is the map underneath, whose calls it has, too: `get`, `close`, `retain`, `iter` and
+/// others. Its values are pairs of a stream and a value. It is also for descriptors that are not streams.
 ///
 /// ```
 /// use evcore::{Connections, EventLoop, Step, Stream};
@@ -43,6 +43,7 @@ use crate::token_map::TokenMap;
 /// assert!(clients.is_empty() && ev.stats().active == 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct Connections<T, S = Stream> {
     map: TokenMap<(EdgeStream<S>, T)>,
 }
@@ -80,48 +81,10 @@ impl<T, S> Connections<T, S> {
     /// Takes note of what a [`Step::Ready`](crate::Step::Ready) reports, as
     /// [`EdgeStream::on_ready`] does, and lends the connection. `None` if the token has none here.
     #[inline]
-    pub fn ready(&mut self, token: Token, ready: Ready) -> Option<(&mut EdgeStream<S>, &mut T)>
-    where
-        S: Transport,
-    {
+    pub fn ready(&mut self, token: Token, ready: Ready) -> Option<(&mut EdgeStream<S>, &mut T)> {
         let (stream, value) = self.map.get_mut(token)?;
         stream.on_ready(ready);
         Some((stream, value))
-    }
-
-    /// The stream and the value of a token; `None` if it has none here or is stale.
-    #[inline]
-    #[must_use]
-    pub fn get(&self, token: Token) -> Option<(&EdgeStream<S>, &T)> {
-        let (stream, value) = self.map.get(token)?;
-        Some((stream, value))
-    }
-
-    /// The stream and the value of a token, mutable; `None` if it has none here or is stale.
-    #[inline]
-    #[must_use]
-    pub fn get_mut(&mut self, token: Token) -> Option<(&mut EdgeStream<S>, &mut T)> {
-        let (stream, value) = self.map.get_mut(token)?;
-        Some((stream, value))
-    }
-
-    /// Two connections at once, mutable, for a program that moves bytes from one to the other. `None`
-    /// if one of them is not here, or if both are the same.
-    #[inline]
-    #[must_use]
-    pub fn get_disjoint_mut(
-        &mut self,
-        tokens: [Token; 2],
-    ) -> Option<[(&mut EdgeStream<S>, &mut T); 2]> {
-        let both = self.map.get_disjoint_mut(tokens)?;
-        Some(both.map(|(stream, value)| (stream, value)))
-    }
-
-    /// Closes a connection: removes its token, as [`EventLoop::remove`] does, and drops stream and value,
-    /// which closes the descriptor. On epoll that is one system call in all. Returns false if the token
-    /// has no connection here.
-    pub fn close<L: Acceptor>(&mut self, ev: &mut EventLoop<L>, token: Token) -> bool {
-        self.map.close(ev, token)
     }
 
     /// Removes the token of a connection, and returns its stream, which stays open, with its value. `None`
@@ -130,59 +93,29 @@ impl<T, S> Connections<T, S> {
         let (stream, value) = self.map.remove(ev, token)?;
         Some((stream.into_inner(), value))
     }
+}
 
-    /// Closes every connection for which `keep` returns false, in the order of indices. O(indices that
-    /// the loop has used).
-    pub fn retain<L: Acceptor>(
-        &mut self,
-        ev: &mut EventLoop<L>,
-        mut keep: impl FnMut(&mut EdgeStream<S>, &mut T) -> bool,
-    ) {
-        self.map
-            .retain(ev, |_, (stream, value)| keep(stream, value));
-    }
+/// Each connection as a pair of its stream and its value: [`get`](evcore_token::SecondaryMap::get),
+/// [`get_disjoint_mut`](evcore_token::SecondaryMap::get_disjoint_mut), [`close`](TokenMap::close),
+/// [`retain`](TokenMap::retain), `len`, `iter` and others.
+impl<T, S> Deref for Connections<T, S> {
+    type Target = TokenMap<(EdgeStream<S>, T)>;
 
-    /// Returns whether a token has a connection here.
     #[inline]
-    #[must_use]
-    pub fn contains(&self, token: Token) -> bool {
-        self.map.contains(token)
+    fn deref(&self) -> &Self::Target {
+        &self.map
     }
+}
 
-    /// The number of connections.
+impl<T, S> DerefMut for Connections<T, S> {
     #[inline]
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.map.len()
-    }
-
-    /// Returns whether there is no connection.
-    #[inline]
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
-    }
-
-    /// The streams and values, in the order of indices. O(indices that the loop has used).
-    pub fn iter(&self) -> impl Iterator<Item = (&EdgeStream<S>, &T)> {
-        self.map.iter().map(|(_, (stream, value))| (stream, value))
-    }
-
-    /// The mutable streams and values, in the order of indices. O(indices that the loop has used).
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&mut EdgeStream<S>, &mut T)> {
-        let all = self.map.iter_mut();
-        all.map(|(_, (stream, value))| (stream, value))
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.map
     }
 }
 
 impl<T, S> Default for Connections<T, S> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T: fmt::Debug, S: fmt::Debug> fmt::Debug for Connections<T, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.map.fmt(f)
     }
 }

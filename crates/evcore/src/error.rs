@@ -1,6 +1,6 @@
 //! The errors of the loop.
 
-use std::io;
+use std::{fmt, io};
 
 use evcore_balancer::Policy;
 use evcore_token::Token;
@@ -17,9 +17,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// let token = ev.add_unwatched()?;
 /// let refused = ev.modify(token, Interest::READ).unwrap_err();
 /// assert!(matches!(refused, Error::Stale { .. }));
+/// assert_eq!(format!("{refused:?}"), refused.to_string());
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The limit of watched descriptors is reached, or every token is in use.
@@ -68,6 +69,14 @@ pub enum Error {
         /// Number of lost connections.
         connections: u32,
     },
+}
+
+/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
+/// a line that names the remedy.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A listener failed and is suspended for half a second; then the loop tries it again.

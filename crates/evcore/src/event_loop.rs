@@ -5,7 +5,8 @@ use std::{fmt, os::fd::AsRawFd, time::Duration};
 use evcore_balancer::Load;
 use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
-use evcore_poller::{Interest, MAX_ID, Mode, Poller, Source, Target};
+use evcore_poller::{Interest, MAX_ID, Mode, Poller, Ready, Source, Target};
+use evcore_posted::Requests;
 use evcore_token::Token;
 
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
     instruments::Instruments,
     phase::Phase,
     record::Record,
-    remote::Remote,
     shutdown_times::ShutdownTimes,
     slots::{Kind, Slots},
     stats::Stats,
@@ -62,7 +62,8 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
     pub(crate) shutdown: ShutdownTimes,
-    pub(crate) remote: Remote,
+    /// The requests of other threads, which handles make.
+    pub(crate) requests: Requests<Ready>,
 
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
@@ -308,7 +309,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Returns a handle to this loop, for other threads and signal handlers.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(self.poller.waker(), self.remote.requests())
+        Handle::new(self.poller.waker(), self.requests.requester())
     }
 
     /// The loop's clock, which shows the time of this turn. [`Clock::instant`] returns it as an

@@ -1,12 +1,10 @@
 //! The handle by which other threads and signal handlers reach the loop.
 
-use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
+use std::{os::fd::BorrowedFd, time::Duration};
 
 use evcore_poller::{Ready, Waker};
-use evcore_posted::Posted;
+use evcore_posted::Requester;
 use evcore_token::Token;
-
-use crate::remote::RemoteRequests;
 
 /// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
 /// wake it and shut it down. Cheap to clone.
@@ -26,12 +24,12 @@ use crate::remote::RemoteRequests;
 #[derive(Clone, Debug)]
 pub struct Handle {
     waker: Waker,
-    requests: Arc<RemoteRequests>,
+    requester: Requester<Ready>,
 }
 
 impl Handle {
-    pub(crate) fn new(waker: Waker, requests: Arc<RemoteRequests>) -> Self {
-        Self { waker, requests }
+    pub(crate) fn new(waker: Waker, requester: Requester<Ready>) -> Self {
+        Self { waker, requester }
     }
 
     /// Makes the loop yield [`Step::Woken`](crate::Step::Woken), in this turn or the next.
@@ -66,8 +64,7 @@ impl Handle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wake(&self) {
-        self.requests.request_wake();
-        self.waker.wake();
+        self.requester.wake();
     }
 
     /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn,
@@ -94,8 +91,7 @@ impl Handle {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn shutdown(&self, timeout: Duration) {
-        self.requests.request_shutdown(timeout);
-        self.waker.wake();
+        self.requester.shutdown(timeout);
     }
 
     /// Queues a [`Step::Ready`](crate::Step::Ready) for a token, among the posted steps of the next
@@ -140,11 +136,7 @@ impl Handle {
     )]
     pub fn post(&self, token: Token, ready: Ready) -> bool {
         let (index, generation) = (token.index(), token.generation());
-        let posted = self.requests.posts.post(index, generation, ready);
-        if posted == Posted::First {
-            self.waker.wake();
-        }
-        posted != Posted::Closed
+        self.requester.post(index, generation, ready)
     }
 
     /// Borrows the descriptor for wake-ups: eight bytes written to it, the number 1 in native byte
@@ -156,7 +148,7 @@ impl Handle {
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let fd = self.waker.descriptor()?;
-        self.requests.expose_fd();
+        self.requester.expose_waker();
         Some(fd)
     }
 }
@@ -164,93 +156,28 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use evcore_poller::WakeChannel;
+    use evcore_posted::Requests;
 
     use super::*;
-    use crate::remote::Remote;
 
-    fn remote() -> (Remote, Handle) {
+    #[test]
+    fn a_write_to_the_descriptor_is_a_wake_once_it_is_lent() {
         let channel = WakeChannel::new().unwrap();
-        let remote = Remote::new();
-        let handle = Handle::new(channel.waker(), remote.requests());
-        (remote, handle)
-    }
-
-    #[test]
-    fn a_wake_is_delivered_once_whatever_ended_the_wait() {
-        let (mut remote, handle) = remote();
-        handle.wake();
-        remote.on_woken();
-        assert!(remote.pending() != 0 && remote.take_wake());
-        remote.on_woken();
-        assert!(!remote.take_wake());
-    }
-
-    #[test]
-    fn with_the_descriptor_exposed_every_wake_up_is_a_wake() {
-        let (mut remote, handle) = remote();
-        remote.on_woken();
-        assert!(!remote.take_wake());
-        let _ = handle.descriptor().expect("a channel has one");
-        remote.on_woken();
-        assert!(remote.take_wake());
+        let mut requests = Requests::new(|| {});
+        let handle = Handle::new(channel.waker(), requests.requester());
+        requests.on_woken();
+        assert!(!requests.take_wake());
+        assert!(handle.descriptor().is_some());
+        requests.on_woken();
+        assert!(requests.take_wake());
     }
 
     #[test]
     fn without_a_kernel_there_is_no_descriptor() {
-        let (mut remote, _) = remote();
-        let handle = Handle::new(Waker::from_fn(|| {}), remote.requests());
+        let mut requests = Requests::new(|| {});
+        let handle = Handle::new(Waker::from_fn(|| {}), requests.requester());
         assert!(handle.descriptor().is_none());
-        remote.on_woken();
-        assert!(!remote.take_wake(), "nobody can write to it");
-    }
-
-    #[test]
-    fn posts_are_taken_from_a_wake_up_until_none_waits() {
-        let (mut remote, handle) = remote();
-        for index in 0..3 {
-            let token = Token::new(index, std::num::NonZeroU32::MIN);
-            assert!(handle.post(token, Ready::READABLE));
-        }
-        assert!(!remote.has_pending(), "the poller was not woken");
-        remote.on_woken();
-        let mut taken = remote.take_posts(2);
-        assert!(remote.has_pending() && remote.pending() != 0);
-        taken.extend(remote.take_posts(2));
-        assert!(!remote.has_pending() && remote.pending() == 0);
-        assert!(taken.iter().map(|(token, _)| token.index()).eq(0..3));
-    }
-
-    #[test]
-    fn a_loop_that_is_gone_refuses_posts() {
-        let (remote, handle) = remote();
-        drop(remote);
-        let token = Token::new(0, std::num::NonZeroU32::MIN);
-        assert!(!handle.post(token, Ready::READABLE));
-    }
-
-    #[test]
-    fn the_shortest_shutdown_begins_even_after_a_failed_wait() {
-        let (mut remote, handle) = remote();
-        let timeouts = [7_000_001, 5_000_001, 6_000_000].map(Duration::from_nanos);
-        handle.shutdown(timeouts[0]);
-        handle.shutdown(timeouts[1]);
-        remote.on_woken();
-        handle.shutdown(timeouts[2]);
-        remote.on_woken();
-        let shortest = Duration::from_millis(6);
-        assert_eq!(
-            remote.take_shutdown(),
-            Some(shortest),
-            "5.000001 ms, rounded up"
-        );
-        assert_eq!(remote.take_shutdown(), None);
-    }
-
-    #[test]
-    fn the_longest_timeout_of_a_shutdown_is_accepted() {
-        let (mut remote, handle) = remote();
-        handle.shutdown(Duration::MAX);
-        remote.on_woken();
-        assert!(remote.take_shutdown() >= Some(Duration::from_secs(u64::MAX / 1001)));
+        requests.on_woken();
+        assert!(!requests.take_wake(), "nobody can write to it");
     }
 }

@@ -1,6 +1,5 @@
 //! Idle connections: the calls that mark them, and the phases that evict them.
 
-use evcore_balancer::Load;
 use evcore_token::Token;
 
 use crate::{acceptor::Acceptor, event_loop::EventLoop, step::Step};
@@ -23,8 +22,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// A shortage of the whole system evicts no connection, because another process may take a
     /// descriptor that is freed.
     ///
-    /// Mark a connection when its client has its answer, and no part of another request has arrived. If
-    /// the protocol has no message ends, mark it only after it has been quiet for a while.
+    /// Mark a connection when its client has its answer, and no part of another request has arrived (the
+    /// second example). If the protocol has no message ends, mark it only after it has been quiet for a
+    /// while.
     ///
     /// The next request of a client that has just been answered may be on its way, and closing would
     /// lose it. So a shutdown does not evict a connection at once that was marked within the
@@ -64,6 +64,40 @@ impl<L: Acceptor> EventLoop<L> {
     /// assert_eq!((ev.stats().evictions, ev.stats().idle), (1, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// In a protocol whose messages are lines, a connection is idle after a step that leaves neither a part
+    /// of a line in its input nor a part of an answer in its output (here there are no answers):
+    ///
+    /// ```
+    /// use evcore::{Connections, EventLoop, Step, Stream};
+    /// use std::{io::Write, os::{fd::OwnedFd, unix::net::UnixStream}};
+    ///
+    /// let (mut client, stream) = UnixStream::pair()?;
+    /// let mut ev = EventLoop::builder().build()?;
+    /// let mut conns = Connections::new();
+    /// let token = conns.add(&mut ev, Stream::from(OwnedFd::from(stream)), Vec::new())?;
+    /// for (sent, is_idle) in [("one\ntw", false), ("o\n", true)] {
+    ///     client.write_all(sent.as_bytes())?;
+    ///     ev.wait()?;
+    ///     while let Some(Step::Ready(token, ready)) = ev.next_step() {
+    ///         let (stream, input) = conns.ready(token, ready).expect("it is open");
+    ///         let mut buffer = [0; 1024];
+    ///         while let Ok(n @ 1..) = stream.recv(&mut ev, &mut buffer) {
+    ///             input.extend_from_slice(&buffer[..n]); // a server closes at the end, or at an error
+    ///         }
+    ///         while let Some(end) = input.iter().position(|byte| *byte == b'\n') {
+    ///             input.drain(..=end); // a server answers the line
+    ///         }
+    ///         if input.is_empty() {
+    ///             ev.set_idle(token);
+    ///         } else {
+    ///             ev.set_busy(token);
+    ///         }
+    ///     }
+    ///     assert_eq!(ev.is_idle(token), is_idle);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn set_idle(&mut self, token: Token) -> bool {
         let watched = self.slots.watches(token);
@@ -89,11 +123,6 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub fn is_idle(&self, token: Token) -> bool {
         self.slots.has(token) && self.evictions.idle.contains(token.index())
-    }
-
-    /// The load that the balancer sees: a slot that an eviction can free counts as free.
-    pub(crate) fn load_to_offer(&self) -> Load {
-        self.evictions.load_to_offer(self.load())
     }
 
     /// A phase without steps: chooses the connections whose slots are needed, before clients are
@@ -137,15 +166,8 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Returns whether the loop shuts down and has connections to evict now.
-    #[inline]
-    pub(crate) fn shutdown_evicts(&self) -> bool {
-        self.is_shutting_down() && self.shutdown_has_idle()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn shutdown_has_idle(&self) -> bool {
+    /// Returns whether a shutdown, if there is one, has connections to evict now.
+    pub(crate) fn has_idle_of_shutdown(&self) -> bool {
         self.evictions.idle.next_of_shutdown().is_some() || self.grace_is_over()
     }
 

@@ -11,6 +11,34 @@
 //!
 //! Each part of the loop is a crate of its own, re-exported here under its last name.
 //!
+//! # TLS
+//!
+//! A library over `Read` and `Write` runs over [`EdgeStream::io`](net::EdgeStream::io). With rustls, the
+//! value of a connection is its session, `Connections<ServerConnection>`, and the echo server becomes:
+//!
+//! ```
+//! use evcore::{EdgeStream, EventLoop};
+//! use rustls::ServerConnection;
+//! use std::io::{self, ErrorKind, Read, Write};
+//!
+//! /// Sends back what arrives, until that would block. The end is an error, too.
+//! fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
+//!     let mut buffer = [0; 16 * 1024];
+//!     loop {
+//!         while tls.wants_write() { // while the client does not read, it is not read from
+//!             tls.write_tls(&mut stream.io(ev))?;
+//!         }
+//!         match rustls::Stream::new(tls, &mut stream.io(ev)).read(&mut buffer)? {
+//!             0 => return Err(ErrorKind::UnexpectedEof.into()),
+//!             n => tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! The example `tls` is the whole server, with timeouts for the handshake and for silent clients, and an
+//! orderly end of the session.
+//!
 //! # Tracing
 //!
 //! With the feature `tracing`, which is off by default, each [`Record`] is an event of the crate
@@ -70,10 +98,6 @@ mod accepting;
 mod eviction;
 mod listeners;
 mod shutdown_times;
-
-// Other threads.
-mod remote;
-mod sync;
 
 // Instruments.
 mod instruments;

@@ -7,7 +7,7 @@
 //!
 //! A turn looks at the single listeners only if one is suspended, which is rare.
 
-use std::{collections::VecDeque, mem, ops::Range};
+use std::{collections::VecDeque, mem, ops::Range, time::Duration};
 
 use evcore_balancer::Plan;
 use evcore_clock::Clock;
@@ -19,12 +19,8 @@ use crate::{
     error::{Error, ListenerError, Result},
     keys::listener_key,
     stats::Stats,
-    time::now_ms,
+    time::now,
 };
-
-/// Length of a suspension: the same as of a pause for lack of descriptors.
-const SUSPENSION_MS: u64 = 500;
-const _: () = assert!(Backoff::PAUSE.as_millis() == SUSPENSION_MS as u128);
 
 /// After this many lost connections in a row the listener counts as failed, because a sandbox that
 /// forbids accepting would make the loop spin. A backlog holds fewer (Linux: 4,096), so clients
@@ -39,7 +35,7 @@ pub(crate) struct Listeners<L> {
     registered: bool,
     /// The end of the next suspension.
     // Invariant: the least of their times; `None` if none is suspended.
-    resumes_at_ms: Option<u64>,
+    resumes_at: Option<Duration>,
     /// Set if the registrations differ from what they should be.
     changed: bool,
     /// Failures that the application has not taken.
@@ -56,8 +52,8 @@ struct Entry<L> {
     doubted: bool,
     /// Connections lost in a row, before they were accepted.
     aborted: u32,
-    /// The end of its suspension.
-    resumes_at_ms: Option<u64>,
+    /// Its suspension, which is as long as a pause for lack of descriptors.
+    suspension: Backoff,
 }
 
 impl<L: Acceptor> Listeners<L> {
@@ -67,12 +63,12 @@ impl<L: Acceptor> Listeners<L> {
             registered: false,
             doubted: false,
             aborted: 0,
-            resumes_at_ms: None,
+            suspension: Backoff::new(),
         });
         Self {
             all: entries.collect(),
             registered: false,
-            resumes_at_ms: None,
+            resumes_at: None,
             changed: false,
             errors: VecDeque::new(),
         }
@@ -113,7 +109,7 @@ impl<L: Acceptor> Listeners<L> {
             first = first.and(self.entry(id).deregister(listener_key(id), poller));
         }
         self.all.clear();
-        self.resumes_at_ms = None;
+        self.resumes_at = None;
         first
     }
 
@@ -136,8 +132,7 @@ impl<L: Acceptor> Listeners<L> {
     /// Suspends a listener that has failed.
     pub(crate) fn suspend(&mut self, id: u32, source: Error, clock: &Clock, stats: &mut Stats) {
         let listener = id as usize;
-        let resumes_at_ms = now_ms(clock).saturating_add(SUSPENSION_MS);
-        self.all[listener].resumes_at_ms = Some(resumes_at_ms);
+        self.all[listener].suspension.pause(now(clock));
         self.suspensions_have_changed();
         stats.listener_errors += 1;
         self.errors.retain(|error| error.listener != listener);
@@ -146,10 +141,10 @@ impl<L: Acceptor> Listeners<L> {
 
     /// Ends the suspensions that are over.
     #[inline]
-    pub(crate) fn resume(&mut self, now_ms: u64) {
-        if self.resumes_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+    pub(crate) fn resume(&mut self, now: Duration) {
+        if self.resumes_at.is_some_and(|resumes_at| resumes_at <= now) {
             for entry in &mut self.all {
-                entry.resumes_at_ms = entry.resumes_at_ms.filter(|at_ms| now_ms < *at_ms);
+                entry.suspension.expire(now);
             }
             self.suspensions_have_changed();
         }
@@ -157,8 +152,8 @@ impl<L: Acceptor> Listeners<L> {
 
     /// The end of the next suspension.
     #[inline]
-    pub(crate) fn resumes_at_ms(&self) -> Option<u64> {
-        self.resumes_at_ms
+    pub(crate) fn resumes_at(&self) -> Option<Duration> {
+        self.resumes_at
     }
 
     /// The kernel may have dropped the registration of this listener, so it is made anew.
@@ -186,7 +181,7 @@ impl<L: Acceptor> Listeners<L> {
     /// Returns whether any listener is not suspended.
     #[inline]
     pub(crate) fn any_accepts(&self) -> bool {
-        if self.resumes_at_ms.is_none() {
+        if self.resumes_at.is_none() {
             return !self.all.is_empty();
         }
         self.all.iter().any(|entry| !entry.is_suspended())
@@ -210,11 +205,8 @@ impl<L: Acceptor> Listeners<L> {
     }
 
     fn suspensions_have_changed(&mut self) {
-        self.resumes_at_ms = self
-            .all
-            .iter()
-            .filter_map(|entry| entry.resumes_at_ms)
-            .min();
+        let suspensions = self.all.iter().map(|entry| &entry.suspension);
+        self.resumes_at = suspensions.filter_map(Backoff::resumes_at).min();
         self.changed = true;
     }
 
@@ -230,7 +222,7 @@ impl<L: Acceptor> Listeners<L> {
 
 impl<L> Entry<L> {
     fn is_suspended(&self) -> bool {
-        self.resumes_at_ms.is_some()
+        self.suspension.resumes_at().is_some()
     }
 }
 

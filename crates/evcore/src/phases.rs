@@ -29,9 +29,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// Makes the listeners follow the balancer's plan for the present time, and returns that time.
     #[inline(never)]
     pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> u64 {
-        let load = self.load_to_offer();
-        let (open, idle) = (self.load().active, self.evictions.len());
-        self.accepting.coordinator.plan_moves(open, idle);
+        let load = self.load();
+        let idle = self.evictions.len();
+        self.accepting.coordinator.plan_moves(load.active, idle);
+        let load = self.evictions.load_to_offer(load);
         let clock = &self.clock;
         let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
         let (poller, stats) = (&mut self.poller, &mut self.stats);
@@ -97,16 +98,16 @@ impl<L: Acceptor> EventLoop<L> {
 
     /// Queues what other threads have posted, and begins a shutdown that they have requested.
     #[inline(never)]
-    pub(crate) fn take_remote_requests(&mut self) {
-        let mut posts = self.remote.take_posts(self.budgets.posted);
-        for (token, ready) in posts.drain(..) {
+    pub(crate) fn take_requests(&mut self) {
+        self.requests.take_posts(self.budgets.posted);
+        while let Some((index, generation, ready)) = self.requests.next_post() {
+            let token = Token::new(index, generation);
             let known = self.slots.post(token, ready);
             self.stats.received += 1;
             self.stats.stale += u64::from(!known);
             self.record(Record::of_post(token, ready, known));
         }
-        self.remote.keep(posts);
-        if let Some(timeout) = self.remote.take_shutdown() {
+        if let Some(timeout) = self.requests.take_shutdown() {
             self.shutdown(timeout);
         }
     }
@@ -145,10 +146,10 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     pub(crate) fn next_wake(&mut self) -> Option<Step<L::Stream>> {
-        if self.remote.take_announcement() {
+        if self.shutdown.take_announcement() {
             return Some(Step::ShuttingDown);
         }
-        self.remote.take_wake().then_some(Step::Woken)
+        self.requests.take_wake().then_some(Step::Woken)
     }
 
     pub(crate) fn next_expired(&mut self) -> Option<Step<L::Stream>> {

@@ -14,7 +14,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// After this no step carries the token, in this turn or a later one, also if the kernel has
     /// already reported an event for it. Returns false if the token is stale.
     ///
-    /// The descriptor stays open. [`Connections::close`](crate::Connections::close) also closes it,
+    /// The descriptor stays open. [`TokenMap::close`](crate::TokenMap::close), which `Connections` has too, also closes it,
     /// with one system call in all. Either call ends a pause for lack of descriptors, because one is
     /// about to be free.
     pub fn remove(&mut self, token: Token) -> bool {

@@ -59,7 +59,6 @@ impl<L: Acceptor> EventLoop<L> {
             let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
-            self.remote.announce_shutdown();
             // Only once, because it ends the plan. A worker calls this in each turn of a stop. If
             // the poller refuses, its later events of the listeners are dropped.
             let _ = self.listeners().close();
@@ -70,6 +69,18 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.shutdown.has_begun()
+    }
+
+    /// Returns whether the loop shuts down and has steps for that: the announcement, or evictions.
+    #[inline]
+    pub(crate) fn shutdown_has_steps(&self) -> bool {
+        self.is_shutting_down() && self.has_steps_of_shutdown()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has_steps_of_shutdown(&self) -> bool {
+        !self.shutdown.is_announced() || self.has_idle_of_shutdown()
     }
 
     /// Returns whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is
@@ -106,7 +117,7 @@ impl<L: Acceptor> EventLoop<L> {
 
     fn has_nothing_left(&self) -> bool {
         // The step that announces the shutdown does not keep an otherwise finished loop alive.
-        let has_work = self.queued() > 0 || self.remote.has_requests() || self.shutdown_evicts();
+        let has_work = self.has_work() || self.has_idle_of_shutdown();
         self.slots.connections() == 0 && !has_work && self.only_background_timers_are_left()
     }
 

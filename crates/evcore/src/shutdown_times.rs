@@ -1,4 +1,6 @@
-//! The times of a graceful shutdown.
+//! The times of a graceful shutdown, and its announcement.
+
+use std::mem;
 
 use crate::time::NEVER;
 
@@ -13,6 +15,8 @@ pub(crate) struct ShutdownTimes {
     grace_ends_ns: u64,
     // Invariant: the earlier of both.
     next_ns: u64,
+    /// The step that announces the shutdown was taken.
+    is_announced: bool,
 }
 
 impl ShutdownTimes {
@@ -30,6 +34,16 @@ impl ShutdownTimes {
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.over_ns != NEVER
+    }
+
+    #[inline]
+    pub(crate) fn is_announced(&self) -> bool {
+        self.is_announced
+    }
+
+    /// Takes the announcement of a shutdown that has begun. Returns false if it was taken before.
+    pub(crate) fn take_announcement(&mut self) -> bool {
+        self.has_begun() && !mem::replace(&mut self.is_announced, true)
     }
 
     /// Returns whether the timeout has passed.
@@ -56,6 +70,7 @@ impl Default for ShutdownTimes {
             over_ns: NEVER,
             grace_ends_ns: NEVER,
             next_ns: NEVER,
+            is_announced: false,
         }
     }
 }

@@ -9,9 +9,9 @@ pub(crate) const NS_PER_MS: u64 = 1_000_000;
 /// A deadline that never arrives, in any unit.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The present in milliseconds, from the clock's source. During a turn the clock stands still.
-pub(crate) fn now_ms(clock: &Clock) -> u64 {
-    clock.monotonic_ns_now() / NS_PER_MS
+/// The present, from the clock's source. During a turn the clock stands still.
+pub(crate) fn now(clock: &Clock) -> Duration {
+    Duration::from_nanos(clock.monotonic_ns_now())
 }
 
 /// The nanoseconds since a tick began; 0 if it has not begun.

@@ -1,9 +1,6 @@
 //! Values by the tokens of a loop, with the calls that begin and end both.
 
-use std::{
-    fmt,
-    ops::{Deref, DerefMut},
-};
+use std::ops::{Deref, DerefMut};
 
 use evcore_poller::{Interest, Mode, Source};
 use evcore_token::{SecondaryMap, Token};
@@ -41,7 +38,7 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// assert!(conns.is_empty() && ev.stats().active == 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct TokenMap<T> {
     map: SecondaryMap<T>,
 }
@@ -123,12 +120,14 @@ impl<T> TokenMap<T> {
 impl<T> Deref for TokenMap<T> {
     type Target = SecondaryMap<T>;
 
+    #[inline]
     fn deref(&self) -> &SecondaryMap<T> {
         &self.map
     }
 }
 
 impl<T> DerefMut for TokenMap<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut SecondaryMap<T> {
         &mut self.map
     }
@@ -137,11 +136,5 @@ impl<T> DerefMut for TokenMap<T> {
 impl<T> Default for TokenMap<T> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for TokenMap<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.map.fmt(f)
     }
 }

@@ -74,7 +74,7 @@ impl<L: Acceptor> EventLoop<L> {
             now_ns = Some(self.make_plan(now_ns));
             ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         }
-        if self.has_work() || self.shutdown_evicts() {
+        if self.has_work() || self.shutdown_has_steps() {
             self.slots.begin_turn();
             return Some(Duration::ZERO);
         }
@@ -131,8 +131,8 @@ impl<L: Acceptor> EventLoop<L> {
             self.accepting.on_full_batch();
         }
         self.take_wake();
-        if self.remote.has_pending() {
-            self.take_remote_requests();
+        if self.requests.may_have_posts() {
+            self.take_requests();
         }
         if self.accepting.coordinator.holds_lock() {
             if self.accepting.has_queued() || self.batch.has(is_listener) {
@@ -147,7 +147,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline]
     fn take_wake(&mut self) {
         if self.batch.was_woken() {
-            self.remote.on_woken();
+            self.requests.on_woken();
         }
     }
 
@@ -173,7 +173,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// Returns whether work was left over for this turn, which then does not wait.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.queued() | self.remote.pending() != 0
+        self.queued() | self.requests.pending() != 0
     }
 
     /// Number of posted steps and of listeners to try: 0 if the loop itself has left nothing over.
@@ -201,6 +201,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.has_work()
             || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ns())
-            || self.shutdown_evicts()
+            || self.shutdown_has_steps()
     }
 }

@@ -151,7 +151,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// How long the wait may still last after its first half: the caller may have posted, armed a timer or
     /// slept since.
     fn rest_of_wait(&mut self) -> Option<Duration> {
-        if self.has_work() || self.shutdown_evicts() {
+        if self.has_work() || self.shutdown_has_steps() {
             self.slots.begin_turn();
             return Some(Duration::ZERO);
         }

@@ -84,8 +84,8 @@ fn those_that_are_not_kept_are_closed() {
     for (number, far) in fars.into_iter().enumerate() {
         conns.add(&mut ev, far, number).unwrap();
     }
-    conns.retain(&mut ev, |_, number| *number == 1);
-    let left: Vec<usize> = conns.iter().map(|(_, number)| *number).collect();
+    conns.retain(&mut ev, |_, (_, number)| *number == 1);
+    let left: Vec<usize> = conns.iter().map(|(_, (_, number))| *number).collect();
     assert_eq!(left, [1]);
     for (number, mut near) in nears.into_iter().enumerate() {
         near.set_nonblocking(true).unwrap();
@@ -97,7 +97,7 @@ fn those_that_are_not_kept_are_closed() {
         };
         assert_eq!(read, expected);
     }
-    for (stream, number) in conns.iter_mut() {
+    for (_, (stream, number)) in conns.iter_mut() {
         assert!(!stream.is_readable());
         *number += 1;
     }

@@ -22,9 +22,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    // As with the usual harness: a word selects the tests whose names contain it.
-    let word = arguments.iter().find(|argument| !argument.starts_with('-'));
-    tests::run(word.map_or("", String::as_str))
+    evcore_testing::run_named_tests(tests::ALL.iter().copied(), &arguments)
 }
 
 #[cfg(not(target_os = "linux"))]

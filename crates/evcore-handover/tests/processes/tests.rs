@@ -5,64 +5,23 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::TcpStream,
     os::fd::{AsFd, OwnedFd},
-    panic,
-    process::ExitCode,
     time::Duration,
 };
 
 use evcore_handover::Mailbox;
+use evcore_testing::{NamedTest, named_tests};
 
 use crate::child::Process;
 
-const ALL: &[(&str, fn())] = &[
-    (
-        "all_clients_move_to_another_process",
-        all_clients_move_to_another_process,
-    ),
-    (
-        "a_receiver_killed_at_any_step_loses_only_what_it_had_accepted",
-        a_receiver_killed_at_any_step_loses_only_what_it_had_accepted,
-    ),
-    (
-        "a_receiver_killed_at_a_random_moment_loses_only_what_it_had_accepted",
-        a_receiver_killed_at_a_random_moment_loses_only_what_it_had_accepted,
-    ),
-    (
-        "a_sender_killed_at_any_step_loses_only_what_it_had_not_sent",
-        a_sender_killed_at_any_step_loses_only_what_it_had_not_sent,
-    ),
-    (
-        "a_sender_killed_at_a_random_moment_loses_only_what_it_had_not_sent",
-        a_sender_killed_at_a_random_moment_loses_only_what_it_had_not_sent,
-    ),
-    (
-        "a_sender_that_died_before_anybody_read_the_mailbox_loses_nothing_sent",
-        a_sender_that_died_before_anybody_read_the_mailbox_loses_nothing_sent,
-    ),
-    (
-        "when_both_are_killed_every_client_sees_the_end",
-        when_both_are_killed_every_client_sees_the_end,
-    ),
-];
-
-pub(crate) fn run(word: &str) -> ExitCode {
-    let (mut passed, mut failed) = (0, 0);
-    for (name, test) in ALL.iter().filter(|(name, _)| name.contains(word)) {
-        match panic::catch_unwind(test) {
-            Ok(()) => {
-                println!("test {name} ... ok");
-                passed += 1;
-            }
-            Err(_) => {
-                println!("test {name} ... FAILED");
-                failed += 1;
-            }
-        }
-    }
-    let result = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {failed} failed");
-    ExitCode::from(u8::from(failed > 0 || passed == 0))
-}
+pub(crate) const ALL: &[NamedTest] = named_tests! {
+    all_clients_move_to_another_process
+    a_receiver_killed_at_any_step_loses_only_what_it_had_accepted
+    a_receiver_killed_at_a_random_moment_loses_only_what_it_had_accepted
+    a_sender_killed_at_any_step_loses_only_what_it_had_not_sent
+    a_sender_killed_at_a_random_moment_loses_only_what_it_had_not_sent
+    a_sender_that_died_before_anybody_read_the_mailbox_loses_nothing_sent
+    when_both_are_killed_every_client_sees_the_end
+};
 
 /// Connections of a batch. Sixteen batches are unacknowledged at most, so the sender has to wait.
 const SIZE: usize = 5;

@@ -23,6 +23,14 @@ pub(crate) enum AnyBackend {
 }
 
 impl AnyBackend {
+    pub(crate) fn into_boxed(self) -> Box<dyn Backend> {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(epoll) => Box::new(epoll),
+            Self::Boxed(backend) => backend,
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn add(&mut self, new: &Registration) -> Result<()> {
         match self {

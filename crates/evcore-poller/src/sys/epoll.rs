@@ -25,7 +25,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
+use super::{
+    chunked_wait::{LONGEST_IN_MS, chunked_wait},
+    errno,
+};
 use crate::{
     backend::{Backend, Capabilities, Registration},
     backend_kind::BackendKind,
@@ -190,7 +193,7 @@ impl Epoll {
                 0usize,
             )
         };
-        let n = usize::try_from(n).map_err(|_| last_errno())?;
+        let n = usize::try_from(n).map_err(|_| errno::last())?;
         // SAFETY: the kernel wrote the first `n` places behind the entries that were there; `n` is
         // what its call returned, and at most the number of places.
         unsafe { entries.set_len(entries.len() + n) };
@@ -390,16 +393,7 @@ fn is_wake(keys: u64) -> bool {
 /// The error of a wait whose call has failed.
 #[cold]
 pub(crate) fn failed(errno: Errno) -> Error {
-    match errno {
-        // A signal's handler has run.
-        Errno::INTR => Error::Interrupted,
-        other => Error::os("epoll_wait")(other),
-    }
-}
-
-#[cold]
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+    Error::of_wait("epoll_wait", errno)
 }
 
 #[cfg(test)]

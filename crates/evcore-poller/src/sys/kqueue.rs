@@ -1,5 +1,5 @@
 //! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. Not run there: no such kernel was at hand. Everything
-//! above the call itself was run on Linux, over a model of the call (`kqueue/fake_kernel.rs`).
+//! above the call itself was run on Linux, over a model of the call (`sys/fake_kernel/kqueue.rs`).
 //!
 //! A registration has one knote per filter: one for reading and one for writing, whose events are
 //! merged into one. The backend relies on these facts, from the manual pages and the kernels'
@@ -61,7 +61,7 @@ use crate::{
     waker::{WakeChannel, Waker},
 };
 
-mod kernel;
+pub(super) mod kernel;
 mod registrations;
 
 #[cfg(any(
@@ -72,9 +72,7 @@ mod registrations;
 ))]
 mod system;
 
-#[cfg(test)]
-mod fake_kernel;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use kernel::{Change, Kernel, flag};
@@ -106,7 +104,7 @@ impl Kqueue<system::System> {
 }
 
 impl<K: Kernel> Kqueue<K> {
-    fn over(kernel: K) -> Result<Self> {
+    pub(super) fn over(kernel: K) -> Result<Self> {
         let mut kqueue = Self {
             kernel,
             wake: WakeChannel::new()?,
@@ -171,11 +169,7 @@ impl<K: Kernel> Kqueue<K> {
             }
             result
         });
-        let count = count.map_err(|errno| match errno {
-            // A signal's handler has run.
-            Errno::INTR => Error::Interrupted,
-            other => Error::os("kevent")(other),
-        })?;
+        let count = count.map_err(|errno| Error::of_wait("kevent", errno))?;
         let mut collected = Collected::default();
         for index in 0..count {
             let mut event = self.kernel.event(index);

@@ -7,42 +7,32 @@ use crate::{
 };
 
 mod any_backend;
+mod chunked_wait;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
+mod errno;
+// On Linux: the BSDs lack one of the ports' errors.
+#[cfg(all(test, target_os = "linux"))]
+mod fake_kernel;
 mod fork_guard;
 #[cfg(target_os = "linux")]
 mod io_uring;
-// Its tests run on every system, over a model of the kernel.
-mod chunked_wait;
-// Its tests run on Linux, as those of event ports.
-#[cfg(any(
-    target_os = "illumos",
-    target_os = "solaris",
-    all(test, target_os = "linux")
-))]
-mod devpoll;
+// Its tests run on Linux, over a model of the kernel; as those of event ports and `/dev/poll`.
 #[cfg(any(
     target_vendor = "apple",
     target_os = "freebsd",
     target_os = "netbsd",
     target_os = "openbsd",
-    test,
+    all(test, target_os = "linux"),
 ))]
 mod kqueue;
-#[cfg(test)]
-mod model_support;
-mod poll;
-mod poll_flags;
-// Its tests run on Linux: the BSDs lack one of its errors.
-#[cfg(any(
-    target_os = "illumos",
-    target_os = "solaris",
-    all(test, target_os = "linux")
-))]
-mod port;
+mod poll_call;
+mod poll_like;
 mod raw_fd;
 #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
 mod select;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 
 pub(crate) use any_backend::AnyBackend;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -78,10 +68,10 @@ backends! {
     ))]
     Kqueue => boxed(kqueue::Kqueue::<_>::new()),
     #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-    EventPorts => boxed(port::EventPorts::<_>::new()),
+    EventPorts => boxed(poll_like::port::open()),
     #[cfg(any(target_os = "illumos", target_os = "solaris"))]
-    DevPoll => boxed(devpoll::DevPoll::<_>::new()),
-    Poll => boxed(poll::Poll::new()),
+    DevPoll => boxed(poll_like::devpoll::open()),
+    Poll => boxed(poll_like::poll::open()),
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     Select => boxed(select::Select::new()),
     #[cfg(any(target_os = "linux", target_os = "android"))]

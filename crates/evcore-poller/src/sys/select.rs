@@ -236,8 +236,6 @@ impl Backend for Select {
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         match self.call(&mut events, timeout) {
             Ok(()) => self.report(&mut events),
-            // A signal's handler has run.
-            Err(Errno::INTR) => return Err(Error::Interrupted),
             Err(Errno::BADF) => {
                 self.report_beside_closed(&mut events);
                 if events.events().is_empty() && !events.events().was_woken() {
@@ -246,7 +244,7 @@ impl Backend for Select {
                     return Err(Error::os("select")(Errno::BADF));
                 }
             }
-            Err(errno) => return Err(Error::os("select")(errno)),
+            Err(errno) => return Err(Error::of_wait("select", errno)),
         }
         Ok(())
     }

@@ -48,10 +48,31 @@ impl Fixture {
     /// A generation serves in row 0, another has been started in row 1.
     fn reloading(workers: usize) -> Self {
         let mut server = Self::serving(workers);
-        server.lifecycle.reload();
-        assert_eq!(server.next(), Action::Report(Reload::Started));
-        server.start(1, workers);
+        server.begin_reload(1, workers);
         server
+    }
+
+    /// A reload starts workers in this row.
+    #[track_caller]
+    fn begin_reload(&mut self, row: usize, workers: usize) {
+        self.lifecycle.reload();
+        assert_eq!(self.next(), Action::Report(Reload::Started));
+        self.start(row, workers);
+    }
+
+    /// The reload ends, and the workers of the old row get their stop.
+    #[track_caller]
+    fn ends_reload(&mut self, old: usize) {
+        assert_eq!(self.next(), Action::Report(Reload::Done));
+        assert_eq!(self.next(), Action::Stop(old, Stop::Graceful));
+    }
+
+    /// A whole reload of the one worker, from the old row to this one.
+    #[track_caller]
+    fn reload(&mut self, row: usize, old: usize) {
+        self.begin_reload(row, 1);
+        self.ready(row, 1);
+        self.ends_reload(old);
     }
 
     fn next(&mut self) -> Action {
@@ -232,9 +253,7 @@ fn a_reload_ends_the_drain() {
     server.drain();
     assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
     // Workers that finish do not delay it.
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(1, 2);
+    server.begin_reload(1, 2);
     assert!(!server.lifecycle.is_drained());
     server.end_all(0, 2);
     assert_eq!(server.next(), Action::Wait(None));
@@ -292,8 +311,7 @@ fn a_stop_during_a_reload_stops_both_generations() {
 fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
     let mut server = Fixture::reloading(1);
     server.ready(1, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.ends_reload(0);
     server.now += Duration::from_secs(20);
     server.stop(Stop::Graceful);
     assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
@@ -314,12 +332,7 @@ fn stuck_thread() -> Fixture {
         ..config(1)
     });
     server.start(0, 1);
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(1, 1);
-    server.ready(1, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.reload(1, 0);
     server.waits_for(TIMEOUTS.stop);
     assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
     server.waits_for(Duration::from_secs(1));
@@ -331,13 +344,9 @@ fn stuck_thread() -> Fixture {
 fn a_stuck_thread_keeps_its_slot_until_it_ends() {
     let mut server = stuck_thread();
     assert_eq!(server.next(), Action::Wait(None));
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(2, 1);
+    server.begin_reload(2, 1);
     server.end(0, 0);
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(0, 1);
+    server.begin_reload(0, 1);
 }
 
 #[test]

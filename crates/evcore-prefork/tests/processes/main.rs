@@ -9,7 +9,7 @@ mod child_mains;
 mod server_process;
 mod tests;
 
-use std::{env, panic, process::ExitCode};
+use std::{env, process::ExitCode};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -19,27 +19,6 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    // As with the usual harness: a word selects the tests whose names contain it.
-    let word = arguments.iter().find(|argument| !argument.starts_with('-'));
-    run_tests(word.map_or("", String::as_str))
-}
-
-fn run_tests(word: &str) -> ExitCode {
-    let (mut passed, mut failed) = (0, 0);
     let all = tests::ALL.iter().copied().flatten();
-    for (name, test) in all.filter(|(name, _)| name.contains(word)) {
-        match panic::catch_unwind(test) {
-            Ok(()) => {
-                println!("test {name} ... ok");
-                passed += 1;
-            }
-            Err(_) => {
-                println!("test {name} ... FAILED");
-                failed += 1;
-            }
-        }
-    }
-    let result = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {failed} failed");
-    ExitCode::from(u8::from(failed > 0 || passed == 0))
+    evcore_testing::run_named_tests(all.copied(), &arguments)
 }

@@ -12,15 +12,13 @@ mod upgrade;
 
 #[cfg(target_os = "linux")]
 use evcore_prefork::Cpus;
+use evcore_testing::NamedTest;
 use rustix::process::{Signal, kill_process};
 
 use crate::server_process::Server;
 
-/// A test and its name.
-pub(crate) type Test = (&'static str, fn());
-
 /// All tests.
-pub(crate) const ALL: &[&[Test]] = &[
+pub(crate) const ALL: &[&[NamedTest]] = &[
     TESTS,
     blocked_signals::TESTS,
     #[cfg(target_os = "linux")]
@@ -34,8 +32,8 @@ pub(crate) const ALL: &[&[Test]] = &[
 
 macro_rules! tests {
     ($($(#[$cfg:meta])* $name:ident)*) => {
-        pub(super) const TESTS: &[crate::tests::Test] =
-            &[$($(#[$cfg])* (stringify!($name), $name),)*];
+        pub(super) const TESTS: &[evcore_testing::NamedTest] =
+            evcore_testing::named_tests!($($(#[$cfg])* $name)*);
     };
 }
 use tests;
@@ -293,8 +291,8 @@ fn a_second_supervisor_works_like_the_first() {
 fn mistakes_are_refused_with_a_reason() {
     let mut server = Server::start("wrong");
     for _ in ["as processes", "as threads"] {
-        server.expect("error a supervisor of 0 workers");
-        server.expect("error a supervisor of 10000 workers");
+        server.expect("error cannot supervise 0 workers: from 1 to 1024");
+        server.expect("error cannot supervise 10000 workers: from 1 to 1024");
     }
     server.expect("error only worker processes can pass descriptors on");
     server.expect("error a supervisor or a worker handles the stop signals");

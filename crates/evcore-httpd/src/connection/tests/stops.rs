@@ -5,11 +5,27 @@ use std::time::Duration;
 use super::{Fixture, get};
 use crate::timers::RECEIVE;
 
+/// A connection whose client takes what it is sent.
+fn open() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.receive(usize::MAX / 2);
+    fixture
+}
+
+/// The client has two responses. The second one ends the connection as soon as the client has no more
+/// to send.
+fn assert_second_response_is_the_last(mut fixture: Fixture) {
+    let taken = fixture.taken();
+    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
+    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
+    fixture.shut_down();
+    assert!(fixture.connection.is_none());
+}
+
 /// Its timer may expire before the loop has evicted it.
 #[test]
 fn an_idle_connection_of_a_stopping_worker_ends_with_its_timer() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
+    let mut fixture = open();
     fixture.send(&get("/"));
     fixture.shared.stopping = true;
     assert!(fixture.expire(RECEIVE));
@@ -18,8 +34,7 @@ fn an_idle_connection_of_a_stopping_worker_ends_with_its_timer() {
 
 #[test]
 fn a_request_that_arrives_before_the_shutdown_is_the_last() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
+    let mut fixture = open();
     fixture.client.sent.extend_from_slice(get("/").as_bytes());
     fixture.stop();
     fixture.advance(Duration::from_secs(1));
@@ -34,8 +49,7 @@ fn a_request_that_arrives_before_the_shutdown_is_the_last() {
 
 #[test]
 fn a_new_client_may_send_one_request_after_the_shutdown() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
+    let mut fixture = open();
     fixture.stop();
     fixture.send(&get("/"));
     assert!(
@@ -58,8 +72,7 @@ fn a_new_client_may_send_one_request_after_the_shutdown() {
 
 #[test]
 fn a_client_served_just_before_the_shutdown_may_send_one_more() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
+    let mut fixture = open();
     fixture.send(&get("/"));
     fixture.advance(Duration::from_millis(200));
     fixture.stop();
@@ -69,17 +82,12 @@ fn a_client_served_just_before_the_shutdown_may_send_one_more() {
         fixture.connection.is_some(),
         "the client may have sent more"
     );
-    let taken = fixture.taken();
-    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
-    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
-    fixture.shut_down();
-    assert!(fixture.connection.is_none());
+    assert_second_response_is_the_last(fixture);
 }
 
 #[test]
 fn a_silent_client_is_closed_a_second_after_the_shutdown() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
+    let mut fixture = open();
     fixture.send(&get("/"));
     fixture.advance(Duration::from_millis(900));
     fixture.stop();
@@ -92,8 +100,7 @@ fn a_silent_client_is_closed_a_second_after_the_shutdown() {
 #[test]
 fn a_client_idle_for_over_a_second_is_closed_at_once() {
     for request in ["", &get("/")] {
-        let mut fixture = Fixture::new();
-        fixture.receive(usize::MAX / 2);
+        let mut fixture = open();
         fixture.send(request);
         fixture.advance(Duration::from_millis(1125));
         fixture.stop();
@@ -104,8 +111,7 @@ fn a_client_idle_for_over_a_second_is_closed_at_once() {
 /// A connection whose client has not received its last response, and that was idle for this long before
 /// the worker stops.
 fn with_slow_client(idle_ms: u64) -> Fixture {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
+    let mut fixture = open();
     fixture.send(&get("/"));
     fixture.client.is_slow = true;
     fixture.advance(Duration::from_millis(idle_ms));
@@ -140,17 +146,12 @@ fn a_slow_client_of_a_stopping_worker_may_send_one_more() {
     fixture.client.is_slow = false;
     fixture.advance(Duration::from_millis(1500));
     fixture.send(&get("/"));
-    let taken = fixture.taken();
-    assert_eq!(taken.matches("200 OK").count(), 2, "{taken}");
-    assert_eq!(taken.matches("Connection: close").count(), 1, "{taken}");
-    fixture.shut_down();
-    assert!(fixture.connection.is_none());
+    assert_second_response_is_the_last(fixture);
 }
 
 #[test]
 fn a_slow_client_is_evicted_if_its_slot_is_needed() {
-    let mut fixture = Fixture::new();
-    fixture.receive(usize::MAX / 2);
+    let mut fixture = open();
     fixture.send(&get("/"));
     fixture.client.is_slow = true;
     fixture.evict();

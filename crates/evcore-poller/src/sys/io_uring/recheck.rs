@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::IoUring;
-use crate::{events::Events, interest::Mode, ready::Ready, sys::poll::call};
+use crate::{events::Events, interest::Mode, ready::Ready, sys::poll_call};
 
 impl IoUring {
     /// Reports the readiness that may be stale, if it still holds.
@@ -56,7 +56,7 @@ impl IoUring {
 /// Finds the readiness of `fds` now, without waiting.
 fn poll_now(fds: &mut [libc::pollfd]) -> Result<(), Errno> {
     loop {
-        match call::poll(fds, Some(Duration::ZERO)) {
+        match poll_call::poll(fds, Some(Duration::ZERO)) {
             Err(Errno::INTR) => {}
             found => return found.map(drop),
         }

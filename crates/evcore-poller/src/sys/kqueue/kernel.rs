@@ -1,7 +1,7 @@
 //! The kernel as the backend uses it, in types of our own.
 //!
 //! They need no header of a BSD. So everything above the call is compiled and tested on any system,
-//! over the real call (`system.rs`) or over a model of it (`fake_kernel.rs`).
+//! over the real call (`system.rs`) or over a model of it (`sys/fake_kernel/kqueue.rs`).
 
 use std::{
     fmt,
@@ -51,10 +51,10 @@ pub(in crate::sys) enum Filter {
 }
 
 impl Filter {
-    pub(super) const ALL: [Self; 2] = [Self::Read, Self::Write];
+    pub(in crate::sys) const ALL: [Self; 2] = [Self::Read, Self::Write];
 
     /// The interest that it serves.
-    pub(super) const fn side(self) -> Interest {
+    pub(in crate::sys) const fn side(self) -> Interest {
         match self {
             Self::Read => Interest::READ,
             Self::Write => Interest::WRITE,
@@ -63,7 +63,7 @@ impl Filter {
 }
 
 /// The filters that serve `interest`.
-pub(super) fn filters(interest: Interest) -> impl Iterator<Item = Filter> {
+pub(in crate::sys) fn filters(interest: Interest) -> impl Iterator<Item = Filter> {
     Filter::ALL
         .into_iter()
         .filter(move |filter| interest.contains(filter.side()))
@@ -75,10 +75,10 @@ pub(super) fn filters(interest: Interest) -> impl Iterator<Item = Filter> {
 /// The kernel refuses such a number like any other that is not open, and returns the identifier
 /// unchanged. The refusal finds its registration only if the number can be restored from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sys) struct Ident(pub(super) usize);
+pub(in crate::sys) struct Ident(pub(in crate::sys) usize);
 
 impl Ident {
-    pub(super) fn new(fd: RawFd) -> Self {
+    pub(in crate::sys) fn new(fd: RawFd) -> Self {
         Self(fd as usize)
     }
 
@@ -87,7 +87,7 @@ impl Ident {
         clippy::cast_possible_truncation,
         reason = "only the sign extension is cut off"
     )]
-    pub(super) fn fd(self) -> RawFd {
+    pub(in crate::sys) fn fd(self) -> RawFd {
         self.0 as RawFd
     }
 }
@@ -95,30 +95,30 @@ impl Ident {
 /// One entry of the list of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Change {
-    pub(super) ident: Ident,
-    pub(super) filter: Filter,
-    pub(super) flags: u16,
+    pub(in crate::sys) ident: Ident,
+    pub(in crate::sys) filter: Filter,
+    pub(in crate::sys) flags: u16,
     /// The id that the knote's events carry. (Not the key: on 32-bit systems this has 32 bits.)
-    pub(super) id: u32,
+    pub(in crate::sys) id: u32,
 }
 
 /// One entry of the list of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sys) struct Event {
     /// The identifier of the change.
-    pub(super) ident: Ident,
-    pub(super) filter: Filter,
-    pub(super) flags: u16,
+    pub(in crate::sys) ident: Ident,
+    pub(in crate::sys) filter: Filter,
+    pub(in crate::sys) flags: u16,
     /// With [`flag::EOF`]: the socket's error, or 0.
-    pub(super) fflags: u32,
+    pub(in crate::sys) fflags: u32,
     /// With [`flag::ERROR`]: the refusal, or 0. Otherwise bytes to read or to write, or connections.
-    pub(super) data: i64,
-    pub(super) id: u32,
+    pub(in crate::sys) data: i64,
+    pub(in crate::sys) id: u32,
 }
 
 impl Event {
     /// The content of a receipt: the change was applied, or refused. `None` if it is not a receipt.
-    pub(super) fn receipt(&self) -> Option<Result<(), Errno>> {
+    pub(in crate::sys) fn receipt(&self) -> Option<Result<(), Errno>> {
         if self.flags & flag::ERROR == 0 {
             return None;
         }
@@ -130,13 +130,13 @@ impl Event {
     }
 
     /// Returns whether it is the refusal to watch the writing end of a pipe that has no reader.
-    pub(super) fn is_broken_pipe(&self) -> bool {
+    pub(in crate::sys) fn is_broken_pipe(&self) -> bool {
         self.filter == Filter::Write && self.receipt() == Some(Err(Errno::PIPE))
     }
 
     /// Returns whether the writing side has ended without an error: the peer is gone, or the user's
     /// own side was shut.
-    pub(super) fn is_unexplained_end(&self) -> bool {
+    pub(in crate::sys) fn is_unexplained_end(&self) -> bool {
         let is_end = self.filter == Filter::Write && self.flags & flag::EOF != 0;
         is_end && self.fflags == 0 && self.receipt().is_none()
     }

@@ -153,12 +153,19 @@ impl Table {
         self.mark_dirty(id);
     }
 
-    /// Drops unreported readiness of a side that nobody watches any more. It must not be reported, nor
-    /// take the place of other events. The kernel reports the other side afresh.
+    /// Drops what was not reported and is out of date: readiness of a side that nobody watches any
+    /// more, and the refusal of a change that is made again. It must not be reported, nor take the
+    /// place of other events. The kernel reports the other side afresh.
     fn drop_unwanted_news(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
-        let is_wanted = !interest.is_empty() && interest.contains(row.found.answered());
-        if !is_wanted && !row.found.is_empty() {
+        if row.found.is_empty() {
+            return;
+        }
+        // A socket's error comes with an end; a refusal does not.
+        let is_end = row.found.is_read_closed() || row.found.is_write_closed();
+        let refusal = if is_end { Ready::NONE } else { Ready::ERROR };
+        row.found = Ready::from_bits_truncate(row.found.bits() & !refusal.bits());
+        if row.found.is_empty() || interest.is_empty() || !interest.contains(row.found.answered()) {
             row.found = Ready::NONE;
             self.news.retain(|news| *news != id);
         }

@@ -16,7 +16,10 @@ use rustix::{
 };
 
 use super::kernel::{Change, Event, Filter, Ident, Kernel, flag};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    sys::errno,
+};
 
 #[cfg(target_os = "netbsd")]
 type Count = libc::size_t;
@@ -76,7 +79,7 @@ impl Kernel for System {
                 timeout.as_ref().map_or(ptr::null(), ptr::from_ref),
             )
         };
-        usize::try_from(count).map_err(|_| last_errno())
+        usize::try_from(count).map_err(|_| errno::last())
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -153,10 +156,6 @@ fn timespec(timeout: Duration) -> libc::timespec {
 
 fn to_count(len: usize) -> Count {
     Count::try_from(len).unwrap_or(Count::MAX)
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }
 
 /// Here and there the flags have the same values.

@@ -8,8 +8,7 @@ fn a_reload_stops_the_old_once_all_new_workers_are_ready() {
     server.ready(1, 1);
     assert!(matches!(server.next(), Action::Wait(Some(_))));
     server.ready(1, 2);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.ends_reload(0);
     server.end_all(0, 2);
     assert_eq!(server.next(), Action::Wait(None));
 }
@@ -18,8 +17,7 @@ fn a_reload_stops_the_old_once_all_new_workers_are_ready() {
 fn silent_new_workers_take_over_at_the_ready_timeout() {
     let mut server = Fixture::reloading(2);
     server.waits_for(TIMEOUTS.ready);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.ends_reload(0);
 }
 
 #[test]
@@ -42,8 +40,7 @@ fn workers_of_both_generations_are_replaced_during_a_reload() {
 fn workers_of_a_retired_generation_are_not_replaced() {
     let mut server = Fixture::reloading(2);
     server.ready(1, 2);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.ends_reload(0);
     server.end(0, 0);
     assert!(matches!(server.next(), Action::Wait(Some(_))));
 }
@@ -75,8 +72,7 @@ fn the_new_generation_replaces_an_old_one_that_refuses() {
 fn a_refusal_is_not_the_end_while_older_workers_finish() {
     let mut server = Fixture::reloading(1);
     server.ready(1, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.ends_reload(0);
     server.refuse(1, 0);
     assert!(matches!(server.next(), Action::Wait(Some(_))));
     server.end(0, 0);
@@ -86,12 +82,7 @@ fn a_refusal_is_not_the_end_while_older_workers_finish() {
 #[test]
 fn a_second_reload_takes_over_from_both_generations() {
     let mut server = Fixture::reloading(1);
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(2, 1);
-    server.ready(2, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.reload(2, 0);
     assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
     server.end(0, 0);
     server.end(1, 0);
@@ -102,26 +93,18 @@ fn a_second_reload_takes_over_from_both_generations() {
 fn a_reload_during_the_start_stops_no_worker_too_early() {
     let mut server = Fixture::with_workers(1);
     server.start(0, 1);
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(1, 1);
+    server.begin_reload(1, 1);
     server.ready(0, 1);
     assert!(matches!(server.next(), Action::Wait(Some(_))));
     server.ready(1, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.ends_reload(0);
 }
 
 #[test]
 fn a_reload_without_a_free_row_waits_for_one() {
     let mut server = Fixture::serving(1);
     for row in 1..GENERATIONS_MAX {
-        server.lifecycle.reload();
-        assert_eq!(server.next(), Action::Report(Reload::Started));
-        server.start(row, 1);
-        server.ready(row, 1);
-        assert_eq!(server.next(), Action::Report(Reload::Done));
-        assert_eq!(server.next(), Action::Stop(row - 1, Stop::Graceful));
+        server.reload(row, row - 1);
     }
     // Several requests are one reload.
     server.lifecycle.reload();
@@ -134,8 +117,7 @@ fn a_reload_without_a_free_row_waits_for_one() {
     assert_eq!(server.next(), Action::Report(Reload::Started));
     server.start(1, 1);
     server.ready(1, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(3, Stop::Graceful));
+    server.ends_reload(3);
     assert!(matches!(server.next(), Action::Wait(Some(_))));
 }
 
@@ -143,12 +125,7 @@ fn a_reload_without_a_free_row_waits_for_one() {
 fn stuck() -> Fixture {
     let mut server = Fixture::serving(1);
     for row in 1..GENERATIONS_MAX {
-        server.lifecycle.reload();
-        assert_eq!(server.next(), Action::Report(Reload::Started));
-        server.start(row, 1);
-        server.ready(row, 1);
-        assert_eq!(server.next(), Action::Report(Reload::Done));
-        assert_eq!(server.next(), Action::Stop(row - 1, Stop::Graceful));
+        server.reload(row, row - 1);
     }
     for action in [|row| Action::Stop(row, Stop::Fast), Action::Kill] {
         let Action::Wait(Some(until)) = server.next() else {
@@ -177,9 +154,7 @@ fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
     // The reload is given up, and does not begin later by itself.
     server.end(1, 0);
     assert_eq!(server.next(), Action::Wait(None));
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(1, 1);
+    server.begin_reload(1, 1);
 }
 
 #[test]
@@ -221,15 +196,9 @@ fn a_reload_after_a_drain_is_stuck_if_no_worker_ends() {
 fn each_old_generation_has_its_own_stop_timeout() {
     let mut server = Fixture::reloading(1);
     server.ready(1, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.ends_reload(0);
     server.now += Duration::from_secs(10);
-    server.lifecycle.reload();
-    assert_eq!(server.next(), Action::Report(Reload::Started));
-    server.start(2, 1);
-    server.ready(2, 1);
-    assert_eq!(server.next(), Action::Report(Reload::Done));
-    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.reload(2, 1);
     server.waits_for(Duration::from_secs(20));
     assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
     server.waits_for(Duration::from_secs(1));

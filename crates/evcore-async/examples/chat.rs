@@ -1,0 +1,85 @@
+//! A chat over WebSocket: each client gets what the others send.
+//!
+//!     cargo run --example chat -- 127.0.0.1:7007
+//!
+//! A client that does not read while 100 messages wait for it is disconnected. Ctrl-C ends the server.
+use std::{cell::RefCell, collections::HashMap, env, error::Error, rc::Rc, time::Duration};
+
+use async_channel::Sender;
+use async_tungstenite::{accept_async, tungstenite::Message};
+use evcore_async::{Runtime, TcpListener, TcpStream, spawn_local, timeout};
+use futures_lite::StreamExt;
+
+const WAITING_MAX: usize = 100;
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// The clients by their numbers, each with the queue of what waits for it.
+#[derive(Default)]
+struct Room {
+    clients: RefCell<HashMap<u64, Sender<Message>>>,
+}
+
+impl Room {
+    /// Sends a message to all clients but one. A client that is too slow loses its queue, which ends it.
+    fn broadcast(&self, from: u64, message: &Message) {
+        let mut clients = self.clients.borrow_mut();
+        clients.retain(|client, queue| *client == from || queue.try_send(message.clone()).is_ok());
+    }
+}
+
+/// Leaves the room when the task of the client ends, for whatever reason.
+struct Member {
+    room: Rc<Room>,
+    number: u64,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.room.clients.borrow_mut().remove(&self.number);
+    }
+}
+
+async fn serve(stream: TcpStream, room: Rc<Room>, number: u64) -> Result<(), Box<dyn Error>> {
+    let socket = timeout(HANDSHAKE_MAX, accept_async(stream)).await??;
+    let (mut sender, mut receiver) = socket.split();
+    let (queue, waiting) = async_channel::bounded(WAITING_MAX);
+    room.clients.borrow_mut().insert(number, queue);
+    let member = Member { room, number };
+    // A second task, which ends with the queue.
+    let writer = spawn_local(async move {
+        while let Ok(message) = waiting.recv().await {
+            sender.send(message).await?;
+        }
+        sender.close(None).await
+    });
+    while let Some(message) = receiver.next().await {
+        match message? {
+            Message::Close(_) => break,
+            message if message.is_text() || message.is_binary() => {
+                member.room.broadcast(member.number, &message);
+            }
+            _ => {} // pings are answered by the library
+        }
+    }
+    drop(member);
+    Ok(writer.await??)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let address = env::args().nth(1).ok_or("listen where?")?;
+    Runtime::new()?.block_on(async {
+        let listener = TcpListener::bind(address.as_str())?;
+        eprintln!("listening on {}", listener.local_addr());
+        let room = Rc::new(Room::default());
+        for number in 0.. {
+            let (stream, peer) = listener.accept().await?;
+            let room = Rc::clone(&room);
+            drop(spawn_local(async move {
+                if let Err(error) = serve(stream, room, number).await {
+                    eprintln!("{peer}: {error}"); // of this client alone
+                }
+            }));
+        }
+        Ok(())
+    })?
+}

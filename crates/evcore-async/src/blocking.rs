@@ -1,0 +1,153 @@
+//! Blocking work, which threads do.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::{mem, thread};
+
+use evcore::Token;
+use evcore::pool::Pool;
+
+use crate::job::{Job, JobOutput};
+use crate::join_error::JoinError;
+use crate::registration::Registration;
+use crate::shared::{Announced, Shared};
+use crate::slot::Slot;
+
+/// Threads for work that blocks or computes for long: names, files, compression.
+///
+/// A job that comes while the pool is full waits for room. A job whose future is dropped runs to its end
+/// all the same, if it has begun to wait for a thread.
+///
+/// ```
+/// use evcore_async::{BlockingPool, Runtime};
+/// use std::net::ToSocketAddrs;
+///
+/// Runtime::new()?.block_on(async {
+///     let pool = BlockingPool::new(4, 1_000)?;
+///     let found = pool.run(|| "localhost:80".to_socket_addrs()).await;
+///     let addresses = found.expect("the job does not panic")?;
+///     println!("{:?}", addresses.collect::<Vec<_>>());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct BlockingPool {
+    jobs: Rc<Jobs>,
+}
+
+/// The pool, and the tasks that wait until it has room.
+struct Jobs {
+    pool: RefCell<Pool<Token, JobOutput>>,
+    awaiting_room: RefCell<Vec<Waker>>,
+}
+
+impl BlockingPool {
+    /// Starts `threads` threads, for at most `limit` jobs at once.
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no further thread.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime, and if `threads` or `limit` is 0.
+    pub fn new(threads: usize, limit: usize) -> io::Result<Self> {
+        let handle = Shared::current().handle().clone();
+        let pool = Pool::new(threads, limit, move || handle.wake())?;
+        Ok(Self::from_pool(pool))
+    }
+
+    /// Takes a pool that [wakes](evcore::Handle::wake) the loop of this runtime, such as that of a
+    /// simulator.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    #[must_use]
+    pub fn from_pool(pool: Pool<Token, JobOutput>) -> Self {
+        let jobs = Rc::new(Jobs {
+            pool: RefCell::new(pool),
+            awaiting_room: RefCell::default(),
+        });
+        let announced: Rc<dyn Announced> = Rc::<Jobs>::clone(&jobs);
+        Shared::current().keep_announced(&announced);
+        Self { jobs }
+    }
+
+    /// Runs a job in one of the threads, and waits for its output.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError::Panicked`] if the job panics.
+    pub async fn run<T, F>(&self, job: F) -> Result<T, JoinError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let registration = Registration::new(Slot::Job(Job::default()));
+        let mut job = Some(move || Box::new(job()) as JobOutput);
+        let result = poll_fn(|cx| {
+            if let Some(waiting) = job.take() {
+                let submitted = self
+                    .jobs
+                    .pool
+                    .borrow_mut()
+                    .submit(registration.token(), waiting);
+                if let Err(refused) = submitted {
+                    job = Some(refused);
+                    let waker = cx.waker().clone();
+                    self.jobs.awaiting_room.borrow_mut().push(waker);
+                    return Poll::Pending;
+                }
+            }
+            poll_result(&registration, cx)
+        });
+        let output = result.await.map_err(JoinError::Panicked)?;
+        Ok(*output.downcast().expect("it is the output of this job"))
+    }
+}
+
+fn poll_result(registration: &Registration, cx: &Context<'_>) -> Poll<thread::Result<JobOutput>> {
+    let waker = cx.waker().clone();
+    let (result, _replaced) = registration.with_slot(|slot| {
+        let Slot::Job(job) = slot else {
+            unreachable!("it is the token of a job");
+        };
+        (job.result.take(), job.waker.replace(waker))
+    });
+    result.map_or(Poll::Pending, Poll::Ready)
+}
+
+impl Announced for Jobs {
+    fn take_results(&self, shared: &Shared) {
+        loop {
+            let next = self.pool.borrow_mut().next_result();
+            let Some((token, result)) = next else { break };
+            let mut result = Some(result);
+            let waker = shared.with_slot(token, |slot| match slot {
+                Slot::Job(job) => {
+                    job.result = result.take();
+                    job.waker.take()
+                }
+                _ => None,
+            });
+            waker.flatten().into_iter().for_each(Waker::wake);
+        }
+        for waker in mem::take(&mut *self.awaiting_room.borrow_mut()) {
+            waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for BlockingPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockingPool")
+            .field("jobs", &self.jobs.pool.borrow().len())
+            .finish_non_exhaustive()
+    }
+}

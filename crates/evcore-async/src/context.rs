@@ -1,0 +1,165 @@
+//! The loop that is lent to a future while it is polled.
+//!
+//! A future has no argument for its loop. So the loop is lent through a variable of the thread, for as
+//! long as a poll lasts. A closure that is passed to [`with`] uses the loop alone: it calls no future, no
+//! waker and no destructor of the application, because each of these may need the loop, too.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use evcore::net::{EdgeLoop, Side};
+use evcore::poller::Source;
+use evcore::{Acceptor, EventLoop, Interest, Mode, Ready, Result, Timer, Token};
+use scoped_tls_hkt::scoped_thread_local;
+
+scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
+
+std::thread_local! {
+    /// The number of the executor that has lent its loop, or 0.
+    static ENTERED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The calls of a loop that futures make, whatever its listeners are.
+pub(crate) trait Lent {
+    /// The executor that lends it, as the module `shared` keeps it.
+    fn executor(&self) -> &dyn Any;
+    fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
+    fn add_unwatched(&mut self) -> Result<Token>;
+    fn remove(&mut self, token: Token);
+    fn post(&mut self, token: Token);
+    fn post_next(&mut self, token: Token);
+    fn rearm(&mut self, token: Token, side: Side);
+    fn arm(&mut self, token: Token, deadline: Instant);
+    fn turn(&self) -> u64;
+    fn now(&self) -> Instant;
+    fn is_full(&self) -> bool;
+    fn is_shutting_down(&self) -> bool;
+}
+
+/// A loop that is lent, and its executor.
+struct Loan<'a, L: Acceptor> {
+    ev: &'a mut EventLoop<L>,
+    executor: &'a dyn Any,
+}
+
+/// The timer of a sleep.
+const SLEEP: Timer = Timer::READ;
+
+impl<L: Acceptor> Lent for Loan<'_, L> {
+    fn executor(&self) -> &dyn Any {
+        self.executor
+    }
+
+    fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token> {
+        self.ev.add(source, interest, Mode::Edge)
+    }
+
+    fn add_unwatched(&mut self) -> Result<Token> {
+        self.ev.add_unwatched()
+    }
+
+    fn remove(&mut self, token: Token) {
+        self.ev.remove(token);
+    }
+
+    fn post(&mut self, token: Token) {
+        self.ev.post(token, Ready::NONE);
+    }
+
+    fn post_next(&mut self, token: Token) {
+        self.ev.post_next(token, Ready::NONE);
+    }
+
+    fn rearm(&mut self, token: Token, side: Side) {
+        EdgeLoop::rearm(self.ev, token, side);
+    }
+
+    fn arm(&mut self, token: Token, deadline: Instant) {
+        self.ev.timers().arm_at(token, SLEEP, deadline);
+    }
+
+    fn turn(&self) -> u64 {
+        EdgeLoop::turn(self.ev)
+    }
+
+    fn now(&self) -> Instant {
+        let clock = self.ev.clock();
+        // The turn may have taken long.
+        let lasted_ns = clock
+            .monotonic_ns_now()
+            .saturating_sub(clock.monotonic_ns());
+        clock.instant() + Duration::from_nanos(lasted_ns)
+    }
+
+    fn is_full(&self) -> bool {
+        let stats = self.ev.stats();
+        stats.active >= stats.limit
+    }
+
+    fn is_shutting_down(&self) -> bool {
+        self.ev.stats().shutting_down
+    }
+}
+
+/// Lends a loop to `call`, and to what it calls.
+pub(crate) fn enter<L: Acceptor, R>(
+    ev: &mut EventLoop<L>,
+    (id, executor): (u64, &dyn Any),
+    call: impl FnOnce() -> R,
+) -> R {
+    struct Leave(u64);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            ENTERED.set(self.0);
+        }
+    }
+    LENT.set(&mut Loan { ev, executor }, || {
+        let _leave = Leave(ENTERED.replace(id));
+        call()
+    })
+}
+
+/// Returns whether a loop is lent on this thread.
+pub(crate) fn is_entered() -> bool {
+    ENTERED.get() != 0
+}
+
+/// Returns whether this executor has lent its loop on this thread.
+#[inline]
+pub(crate) fn has_entered(id: u64) -> bool {
+    ENTERED.get() == id
+}
+
+/// Uses the loop that is lent.
+///
+/// # Panics
+///
+/// If none is lent.
+#[inline]
+pub(crate) fn with<R>(call: impl FnOnce(&mut dyn Lent) -> R) -> R {
+    assert!(
+        is_entered(),
+        "there is no runtime here: call this in a future that Runtime::block_on or an Executor polls"
+    );
+    LENT.with(|lent| call(lent))
+}
+
+/// The loop that is lent, as an edge stream needs it.
+pub(crate) struct LentLoop;
+
+impl EdgeLoop for LentLoop {
+    type Token = Token;
+
+    fn turn(&self) -> u64 {
+        with(|lent| lent.turn())
+    }
+
+    fn rearm(&mut self, token: Token, side: Side) {
+        with(|lent| lent.rearm(token, side));
+    }
+
+    fn resume(&mut self, token: Token) {
+        with(|lent| lent.post_next(token));
+    }
+}

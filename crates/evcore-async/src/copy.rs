@@ -1,0 +1,128 @@
+//! Copying between streams.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_io::{AsyncRead, AsyncWrite};
+
+/// The bytes that are kept for each direction.
+const BUFFER: usize = 16 * 1024;
+
+/// Copies in both directions until both have ended, and returns how many bytes each has copied, from `a`
+/// first.
+///
+/// When one stream ends, the other one is closed for writing, and the other direction goes on. A
+/// direction takes nothing from its stream while the other stream takes nothing.
+///
+/// # Errors
+///
+/// The first error of a stream.
+///
+/// ```
+/// use evcore_async::{Runtime, TcpListener, TcpStream, copy_bidirectional, spawn_local};
+///
+/// Runtime::new()?.block_on(async {
+///     let [near, far] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+///     let client = TcpStream::connect(&near.local_addr()).await?;
+///     let (mut downstream, _) = near.accept().await?;
+///     let mut upstream = TcpStream::connect(&far.local_addr()).await?;
+///     let (server, _) = far.accept().await?;
+///     let proxy = spawn_local(async move { copy_bidirectional(&mut downstream, &mut upstream).await });
+///
+///     client.write_all(b"hello").await?;
+///     drop(client);
+///     let mut buffer = [0; 16];
+///     assert_eq!(server.read(&mut buffer).await?, 5);
+///     drop(server);
+///     assert_eq!(proxy.await.unwrap()?, (5, 0));
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub async fn copy_bidirectional<A, B>(a: &mut A, b: &mut B) -> io::Result<(u64, u64)>
+where
+    A: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    B: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    let [mut there, mut back] = [Direction::new(), Direction::new()];
+    poll_fn(|cx| {
+        let there = there.poll(cx, a, b)?;
+        let back = back.poll(cx, b, a)?;
+        let copied = (ready!(there), ready!(back));
+        Poll::Ready(Ok(copied))
+    })
+    .await
+}
+
+/// The copying from one stream to the other.
+struct Direction {
+    buffer: Box<[u8]>,
+    /// The part of the buffer that is not written yet.
+    held: std::ops::Range<usize>,
+    copied: u64,
+    /// Written since the last flush.
+    is_dirty: bool,
+    stage: Stage,
+}
+
+#[derive(PartialEq)]
+enum Stage {
+    Copying,
+    /// The reader has ended.
+    Closing,
+    Closed,
+}
+
+impl Direction {
+    fn new() -> Self {
+        Self {
+            buffer: vec![0; BUFFER].into(),
+            held: 0..0,
+            copied: 0,
+            is_dirty: false,
+            stage: Stage::Copying,
+        }
+    }
+
+    fn poll<R, W>(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut R,
+        writer: &mut W,
+    ) -> Poll<io::Result<u64>>
+    where
+        R: AsyncRead + Unpin + ?Sized,
+        W: AsyncWrite + Unpin + ?Sized,
+    {
+        while self.stage == Stage::Copying {
+            while !self.held.is_empty() {
+                let bytes = &self.buffer[self.held.clone()];
+                let sent = ready!(Pin::new(&mut *writer).poll_write(cx, bytes))?;
+                if sent == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
+                self.held.start += sent;
+                self.copied += sent as u64;
+                self.is_dirty = true;
+            }
+            match Pin::new(&mut *reader).poll_read(cx, &mut self.buffer) {
+                Poll::Ready(Ok(0)) => self.stage = Stage::Closing,
+                Poll::Ready(received) => self.held = 0..received?,
+                // The peer may wait for what a writer has buffered.
+                Poll::Pending if self.is_dirty => {
+                    ready!(Pin::new(&mut *writer).poll_flush(cx))?;
+                    self.is_dirty = false;
+                    return Poll::Pending;
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        if self.stage == Stage::Closing {
+            ready!(Pin::new(writer).poll_close(cx))?;
+            self.stage = Stage::Closed;
+        }
+        Poll::Ready(Ok(self.copied))
+    }
+}

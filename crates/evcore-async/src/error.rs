@@ -1,0 +1,44 @@
+//! The errors of a runtime, and of what is used on the wrong one.
+
+use std::io;
+
+/// Why [`Runtime::block_on`](crate::Runtime::block_on) has no output.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It was called by a future that a runtime of this thread polls.
+    #[error(
+        "a runtime runs on this thread already: await the future in place of calling block_on, \
+         or call block_on on another thread"
+    )]
+    Nested,
+    /// The loop has shut down before the future has ended.
+    #[error("the loop has shut down, and the future has not ended by then")]
+    ShutDown,
+    /// The loop could not be built, or cannot go on.
+    #[error(transparent)]
+    Loop(#[from] evcore::Error),
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Loop(error) => error.into(),
+            error => Self::other(error),
+        }
+    }
+}
+
+/// A stream was used by a task of another executor than the one that watches it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this stream belongs to another runtime, whose loop watches it: use it in a task of that \
+     runtime, or move its descriptor (`into_inner`) to a new stream here"
+)]
+pub(crate) struct Foreign;
+
+impl From<Foreign> for io::Error {
+    fn from(error: Foreign) -> Self {
+        Self::other(error)
+    }
+}

@@ -1,0 +1,184 @@
+//! The tasks of a loop that somebody else drives.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::rc::Rc;
+
+use evcore::{Acceptor, EventLoop, Step, Token};
+
+use crate::join::JoinHandle;
+use crate::shared::Shared;
+use crate::spawn::Refused;
+
+/// Polls the tasks of a loop, which a program drives by steps.
+///
+/// Pass every step of the loop to [`on_step`](Self::on_step). The steps of tokens that are not the
+/// executor's come back. So a program of steps may use a library of futures, and a server of futures may
+/// run in the workers of `evcore-serve` or in a simulator. [`Runtime`](crate::Runtime) is an executor
+/// with its loop.
+///
+/// A loop may have several executors. Each takes the steps that the one before has handed back.
+///
+/// ```
+/// use evcore::{EventLoop, Ready, Step};
+/// use evcore_async::{Executor, sleep};
+/// use std::time::Duration;
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// let executor = Executor::new(&ev);
+/// let own = ev.add_unwatched()?; // a token of the program
+///
+/// let task = executor.spawn(&mut ev, async {
+///     sleep(Duration::from_millis(1)).await;
+///     "slept"
+/// })?;
+/// ev.post(own, Ready::READABLE);
+///
+/// while !task.is_finished() {
+///     ev.wait()?;
+///     while let Some(step) = ev.next_step() {
+///         match executor.on_step(&mut ev, step) {
+///             Some(Step::Ready(token, _)) => assert_eq!(token, own),
+///             _ => {}
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Executor {
+    shared: Rc<Shared>,
+}
+
+impl Executor {
+    /// An executor without tasks, for the tokens of this loop. Allocates a little.
+    #[must_use]
+    pub fn new<L: Acceptor>(ev: &EventLoop<L>) -> Self {
+        let shared = Rc::new(Shared::new(ev.handle()));
+        Self { shared }
+    }
+
+    /// Handles a step, if it concerns a task or what a task waits for. Otherwise returns it.
+    ///
+    /// [`Step::Woken`] and [`Step::ShuttingDown`] concern the executor and come back, too.
+    /// [`Step::Accepted`] always comes back: make a [`Stream`](crate::Stream) of it within
+    /// [`enter`](Self::enter).
+    ///
+    /// `ev` is the loop of [`new`](Self::new).
+    ///
+    /// # Panics
+    ///
+    /// If a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is on.
+    pub fn on_step<L: Acceptor>(
+        &self,
+        ev: &mut EventLoop<L>,
+        step: Step<L::Stream>,
+    ) -> Option<Step<L::Stream>> {
+        let shared = &self.shared;
+        let is_handled = match &step {
+            Step::Ready(token, ready) => shared.enter(ev, || shared.on_ready(*token, *ready)),
+            Step::Expired(token, _) => shared.enter(ev, || shared.on_expired(*token)),
+            Step::Woken => {
+                shared.enter(ev, || shared.take_results());
+                false
+            }
+            Step::ShuttingDown => {
+                shared.enter(ev, || shared.on_shutting_down());
+                false
+            }
+            Step::Accepted(_) | Step::Evict(_) => false,
+        };
+        if shared.has_orphans() {
+            shared.enter(ev, || shared.end_orphans());
+        }
+        (!is_handled).then_some(step)
+    }
+
+    /// Calls `call` as a future of this executor is polled: [`spawn_local`](crate::spawn_local), streams
+    /// and sleeps find the loop.
+    pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
+        self.shared.enter(ev, call)
+    }
+
+    /// Spawns a task. It is polled by a step of this turn or the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] with the future, if there are as many tasks as the [limit](Self::set_tasks_max).
+    #[track_caller]
+    pub fn spawn<L: Acceptor, F: Future<Output: 'static> + 'static>(
+        &self,
+        ev: &mut EventLoop<L>,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, Refused<F>> {
+        let at = Location::caller();
+        self.shared.enter(ev, || self.shared.spawn(future, at))
+    }
+
+    /// The most tasks at once. A task counts until it has ended and its [`JoinHandle`] is dropped or
+    /// polled. By default there is no limit but that of [tokens](EventLoop::add_unwatched).
+    pub fn set_tasks_max(&self, tasks: usize) {
+        self.shared.tasks_max.set(tasks);
+    }
+
+    /// With `true`, the panic of a task unwinds through [`on_step`](Self::on_step), and so ends the
+    /// worker. By default it ends only its task, and is the [error](crate::JoinError::Panicked) of its
+    /// handle.
+    pub fn set_resumes_panics(&self, resumes: bool) {
+        self.shared.resumes_panics.set(resumes);
+    }
+
+    /// The number of tasks.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.shared.tasks()
+    }
+
+    /// Where the task of a token was spawned, also after its end. `None` if the token is not that of a
+    /// task here, or has a later one.
+    ///
+    /// The [watchdog](evcore::InstrumentOptions::watchdog) reports a slow step by its token.
+    #[must_use]
+    pub fn spawned_at(&self, token: Token) -> Option<&'static Location<'static>> {
+        self.shared.location(token)
+    }
+
+    /// Drops all tasks, and ends their tokens. The program goes on without them.
+    ///
+    /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop.
+    pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
+        self.shared.enter(ev, || {
+            self.drop_tasks();
+            self.shared.end_orphans();
+        });
+    }
+
+    /// A task that is dropped may spawn another one.
+    fn drop_tasks(&self) {
+        let limit = self.shared.tasks_max.replace(0);
+        for (token, mut body) in self.shared.take_tasks() {
+            body.future.as_mut().abort();
+            self.shared.keep_body(token, body, true);
+        }
+        self.shared.tasks_max.set(limit);
+    }
+
+    pub(crate) fn shared(&self) -> &Rc<Shared> {
+        &self.shared
+    }
+}
+
+/// Tasks have streams, and streams have the executor's state.
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.drop_tasks();
+    }
+}
+
+impl fmt::Debug for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor")
+            .field("tasks", &self.tasks())
+            .finish_non_exhaustive()
+    }
+}

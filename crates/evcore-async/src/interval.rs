@@ -1,0 +1,66 @@
+//! Ticks at a fixed rate.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::sleep::{Sleep, deadline_after, now, sleep_until};
+
+/// Ticks once in a period. The first tick is a period from now.
+///
+/// # Panics
+///
+/// If the period is zero, and outside a runtime.
+///
+/// ```
+/// use evcore_async::{Runtime, interval};
+/// use std::time::{Duration, Instant};
+///
+/// Runtime::new()?.block_on(async {
+///     let began = Instant::now();
+///     let mut ticks = interval(Duration::from_millis(2));
+///     for _ in 0..3 {
+///         ticks.tick().await;
+///     }
+///     assert!(began.elapsed() >= Duration::from_millis(6));
+/// })?;
+/// # Ok::<(), evcore_async::Error>(())
+/// ```
+#[must_use]
+pub fn interval(period: Duration) -> Interval {
+    assert!(!period.is_zero(), "an interval needs a period");
+    let sleep = sleep_until(deadline_after(now(), period));
+    Interval { sleep, period }
+}
+
+/// Ticks at a fixed rate. [`interval`] returns it.
+#[derive(Debug)]
+pub struct Interval {
+    /// Until the next tick.
+    sleep: Sleep,
+    period: Duration,
+}
+
+impl Interval {
+    /// Waits for the next tick, and returns when it was due.
+    ///
+    /// A tick that comes while nobody waits is kept. If more than one has come by then, the others are
+    /// left out, and the rate is kept.
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls [`tick`](Self::tick).
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        let due = self.sleep.deadline();
+        Pin::new(&mut self.sleep).poll(cx).map(|()| {
+            let late = now().saturating_duration_since(due);
+            let periods = late.as_nanos() / self.period.as_nanos() + 1;
+            let step = u32::try_from(periods).map(|periods| self.period.saturating_mul(periods));
+            let next = step.map_or(now(), |step| deadline_after(due, step));
+            self.sleep.reset(next);
+            due
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! The result of blocking work.
+
+use std::any::Any;
+use std::task::Waker;
+use std::thread;
+
+/// The output of a job, whatever its type.
+pub type JobOutput = Box<dyn Any + Send>;
+
+/// The result of a job, and the task that waits for it.
+#[derive(Default)]
+pub(crate) struct Job {
+    pub(crate) result: Option<thread::Result<JobOutput>>,
+    pub(crate) waker: Option<Waker>,
+}

@@ -1,0 +1,76 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where to look
+//!
+//! - [`Runtime`] is a loop with its tasks; [`Executor`] has the tasks of a loop that you drive.
+//! - [`spawn_local`] spawns a task, and a [`JoinHandle`] waits for it.
+//! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors, [`sleep`],
+//!   [`timeout`] and [`interval`] for the time, [`shutting_down`] for the end.
+//! - [`BlockingPool`] runs what blocks.
+//!
+//! # How it works
+//!
+//! Everything that can wake is a token of the loop. A task is a token without a descriptor, and its waker
+//! posts that token. A sleep is a token with a timer. A stream is a token with a descriptor, and with the
+//! wakers of the tasks that read and write. The executor has a table of these, by token. Each step of the
+//! loop either polls a task or wakes one. To cancel is to end a token, and no step carries a token that
+//! has ended.
+//!
+//! # Panics
+//!
+//! What needs the loop panics outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`] and others. A
+//! `Drop` never does.
+#![forbid(unsafe_code)]
+
+// The executor.
+mod context;
+mod error;
+mod executor;
+mod join;
+mod join_error;
+mod runtime;
+mod shared;
+mod slot;
+mod spawn;
+mod task;
+mod waker;
+mod yield_now;
+
+// What futures wait for.
+mod blocking;
+mod interval;
+mod job;
+mod listener;
+mod registration;
+mod shutdown;
+mod sleep;
+mod stream;
+mod timeout;
+mod udp_socket;
+mod watched;
+
+// Streams of others.
+mod copy;
+#[cfg(feature = "hyper")]
+pub mod hyper;
+#[cfg(feature = "tokio")]
+mod tokio;
+
+pub use blocking::BlockingPool;
+pub use copy::copy_bidirectional;
+pub use error::Error;
+pub use executor::Executor;
+pub use interval::{Interval, interval};
+pub use job::JobOutput;
+pub use join::JoinHandle;
+pub use join_error::JoinError;
+pub use listener::{Listener, TcpListener, UnixListener};
+pub use runtime::Runtime;
+pub use shutdown::{ShuttingDown, handle, is_shutting_down, shutting_down};
+pub use sleep::{Sleep, now, sleep, sleep_until};
+pub use spawn::{Refused, spawn_local, try_spawn_local};
+pub use stream::{Stream, TcpStream, UnixStream};
+pub use timeout::{TimedOut, Timeout, timeout};
+pub use udp_socket::UdpSocket;
+pub use watched::Watched;
+pub use yield_now::{YieldNow, yield_now};

@@ -1,0 +1,123 @@
+//! Accepting, one client at a time.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+use evcore::net::{Accept, Backoff, Error};
+use evcore::{Acceptor, Address, Interest, Transport};
+
+use crate::context;
+use crate::shared::Shared;
+use crate::sleep::sleep;
+use crate::stream::Stream;
+use crate::watched::Watched;
+
+/// A TCP or Unix listener, or that of a simulator, which accepts a client when a task awaits one.
+///
+/// Nothing is accepted that nobody awaits, so clients that come too fast wait in the backlog: a server
+/// acquires a permit, and then accepts.
+///
+/// Workers that share a listener share it without a balance. For that, give the listener to the loop, as
+/// the workers of `evcore-serve` have it, and make a [`Stream`] of each [`evcore::Step::Accepted`].
+///
+/// ```no_run
+/// use evcore_async::{Runtime, TcpListener, spawn_local};
+///
+/// Runtime::new()?.block_on(async {
+///     let listener = TcpListener::bind("127.0.0.1:7007")?;
+///     loop {
+///         let (stream, peer) = listener.accept().await?;
+///         drop(spawn_local(async move { stream.write_all(b"good-bye").await }));
+///     }
+///     # #[expect(unreachable_code, reason = "for its type")]
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Listener<L: 'static = evcore::Listener> {
+    watched: Watched<L>,
+}
+
+/// A TCP listener. The type is the same as that of a Unix listener.
+pub type TcpListener = Listener;
+
+/// A Unix listener. The address is `unix:` and a path, and the type is the same as that of a TCP listener.
+pub type UnixListener = Listener;
+
+impl Listener {
+    /// Listens at an address: `127.0.0.1:80`, `[::1]:80`, `unix:/run/socket`; port 0 is any free one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`evcore::Listener::bind`] and of [`new`](Self::new).
+    pub fn bind(address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
+        Self::new(evcore::Listener::bind(address)?)
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn local_addr(&self) -> Address {
+        self.watched.with(|listener| listener.local_addr().clone())
+    }
+}
+
+impl<L: Acceptor<Stream: Transport>> Listener<L> {
+    /// Watches a listener until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Stream::new`].
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub fn new(listener: L) -> io::Result<Self> {
+        let watched = Watched::with_interest(listener, Interest::READ)?;
+        Ok(Self { watched })
+    }
+
+    /// Waits for a client.
+    ///
+    /// It waits on while the loop has as many [connections](evcore::Builder::connections) as its limit,
+    /// until one of them is dropped, and half a second if descriptors or memory run out.
+    ///
+    /// # Errors
+    ///
+    /// The listener itself is broken, or is used by a task of another runtime.
+    pub async fn accept(&self) -> io::Result<(Stream<L::Stream>, Address)> {
+        loop {
+            poll_fn(poll_room).await;
+            match self.watched.read_with(accept).await? {
+                Accept::Connection(stream, peer) => return Ok((Stream::new(stream)?, peer)),
+                Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
+                // The client has left before.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Waits until the loop has room for a connection.
+fn poll_room(cx: &mut Context<'_>) -> Poll<()> {
+    if context::with(|lent| lent.is_full()) {
+        Shared::current().await_room(cx.waker().clone());
+        return Poll::Pending;
+    }
+    Poll::Ready(())
+}
+
+/// Accepts a client, or would block.
+fn accept<L: Acceptor>(listener: &L) -> io::Result<Accept<L::Stream>> {
+    match listener.accept()? {
+        Accept::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),
+        accepted => Ok(accepted),
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for Listener<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.watched.fmt(f)
+    }
+}

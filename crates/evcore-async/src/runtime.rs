@@ -1,0 +1,158 @@
+//! An executor with its loop.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use evcore::{Acceptor, EventLoop, Listener, Step, Token};
+
+use crate::context;
+use crate::error::Error;
+use crate::executor::Executor;
+use crate::join::JoinHandle;
+use crate::spawn::Refused;
+
+/// Runs futures on an event loop of its own, on one thread.
+///
+/// ```
+/// use evcore_async::{Runtime, sleep};
+/// use std::time::Duration;
+///
+/// let output = Runtime::new()?.block_on(async {
+///     sleep(Duration::from_millis(1)).await;
+///     42
+/// })?;
+/// assert_eq!(output, 42);
+/// # Ok::<(), evcore_async::Error>(())
+/// ```
+///
+/// The loop may have any settings, and be that of a simulator:
+///
+/// ```
+/// use evcore::EventLoop;
+/// use evcore_async::Runtime;
+///
+/// let ev = EventLoop::builder().connections(10_000).build()?;
+/// let mut runtime = Runtime::from(ev);
+/// # Ok::<(), evcore::Error>(())
+/// ```
+pub struct Runtime<L: Acceptor = Listener> {
+    executor: Executor,
+    ev: EventLoop<L>,
+}
+
+impl Runtime {
+    /// A runtime whose loop has the default settings, for example at most 1,024
+    /// [connections](evcore::Builder::connections).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Loop`] if the system has no poller for it.
+    pub fn new() -> Result<Self, Error> {
+        Ok(Self::from(EventLoop::builder().build()?))
+    }
+}
+
+impl<L: Acceptor> Runtime<L> {
+    /// Runs a future to its end, and the tasks that it spawns meanwhile. A later call goes on with the
+    /// tasks that are left.
+    ///
+    /// Clients that listeners of the loop itself accept are closed. [`Executor`] is for these.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Nested`] within a future of a runtime. [`Error::ShutDown`] if the loop has
+    /// [shut down](EventLoop::shutdown). [`Error::Loop`] if it cannot go on.
+    ///
+    /// # Panics
+    ///
+    /// If the future panics.
+    pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
+        if context::is_entered() {
+            return Err(Error::Nested);
+        }
+        let main = self.ev.add_unwatched()?;
+        self.ev.post(main, evcore::Ready::NONE);
+        let waker = Waker::from(self.executor.shared().waker(main));
+        let mut future = pin!(Some(future));
+        let output = self.run(main, || {
+            let future = future.as_mut().as_pin_mut().expect("it is dropped below");
+            future.poll(&mut Context::from_waker(&waker))
+        });
+        self.executor.enter(&mut self.ev, || future.set(None));
+        self.ev.remove(main);
+        output
+    }
+
+    /// Turns the loop until `poll`, which the token of the main future asks for, is ready.
+    fn run<T>(&mut self, main: Token, mut poll: impl FnMut() -> Poll<T>) -> Result<T, Error> {
+        let shared = self.executor.shared();
+        loop {
+            if shared.has_orphans() {
+                self.executor.enter(&mut self.ev, || shared.end_orphans());
+            }
+            if !self.ev.wait()? {
+                return Err(Error::ShutDown);
+            }
+            while let Some(step) = self.ev.next_step() {
+                if !matches!(step, Step::Ready(token, _) if token == main) {
+                    self.executor.on_step(&mut self.ev, step);
+                    continue;
+                }
+                shared.begin_poll();
+                if let Poll::Ready(output) = self.executor.enter(&mut self.ev, &mut poll) {
+                    return Ok(output);
+                }
+            }
+        }
+    }
+
+    /// Spawns a task, which runs in the next [`block_on`](Self::block_on).
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] with the future, at the [limit](Executor::set_tasks_max) of tasks.
+    #[track_caller]
+    pub fn spawn_local<F: Future<Output: 'static> + 'static>(
+        &mut self,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>, Refused<F>> {
+        self.executor.spawn(&mut self.ev, future)
+    }
+
+    /// The executor: limits, panics, and where a task was spawned.
+    #[must_use]
+    pub fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    /// The loop, for its counters, its instruments, a handle or a shutdown.
+    #[must_use]
+    pub fn event_loop(&mut self) -> &mut EventLoop<L> {
+        &mut self.ev
+    }
+}
+
+impl<L: Acceptor> From<EventLoop<L>> for Runtime<L> {
+    fn from(ev: EventLoop<L>) -> Self {
+        let executor = Executor::new(&ev);
+        Self { executor, ev }
+    }
+}
+
+/// The tasks end with their loop.
+impl<L: Acceptor> Drop for Runtime<L> {
+    fn drop(&mut self) {
+        self.executor.clear(&mut self.ev);
+    }
+}
+
+impl<L: Acceptor> fmt::Debug for Runtime<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("executor", &self.executor)
+            .field("ev", &self.ev)
+            .finish()
+    }
+}

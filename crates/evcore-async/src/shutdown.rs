@@ -1,0 +1,82 @@
+//! A shutdown that tasks await, and the loop's handle.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use evcore::Handle;
+
+use crate::context;
+use crate::registration::Registration;
+use crate::shared::Shared;
+use crate::slot::{Event, Slot};
+
+/// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server then finishes what it has begun.
+///
+/// The shutdown is complete when no descriptor is watched and no task is due or sleeps, or when its timeout
+/// has passed. So a task that accepts clients drops its listener.
+///
+/// ```
+/// use evcore_async::{Runtime, handle, shutting_down, spawn_local};
+/// use std::time::Duration;
+///
+/// Runtime::new()?.block_on(async {
+///     let task = spawn_local(async {
+///         shutting_down().await;
+///         "good-bye"
+///     });
+///     handle().shutdown(Duration::from_secs(30)); // from any thread
+///     assert_eq!(task.await.unwrap(), "good-bye");
+/// })?;
+/// # Ok::<(), evcore_async::Error>(())
+/// ```
+pub fn shutting_down() -> ShuttingDown {
+    ShuttingDown { registration: None }
+}
+
+/// Returns whether the loop shuts down. A server then answers a request as the last one of its
+/// connection.
+///
+/// # Panics
+///
+/// Outside a runtime.
+#[must_use]
+pub fn is_shutting_down() -> bool {
+    context::with(|lent| lent.is_shutting_down())
+}
+
+/// The handle of the loop, for other threads: it wakes the loop or shuts it down.
+///
+/// # Panics
+///
+/// Outside a runtime.
+#[must_use]
+pub fn handle() -> Handle {
+    Shared::current().handle().clone()
+}
+
+/// A future that ends when the loop shuts down. [`shutting_down`] returns it.
+#[must_use = "a future does nothing unless it is polled"]
+pub struct ShuttingDown {
+    /// `None` before the first poll, and if the shutdown had begun by then.
+    registration: Option<Registration>,
+}
+
+impl Future for ShuttingDown {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if is_shutting_down() {
+            return Poll::Ready(());
+        }
+        let begin = || Registration::new(Slot::Shutdown(Event::default()));
+        self.registration.get_or_insert_with(begin).poll_event(cx)
+    }
+}
+
+impl fmt::Debug for ShuttingDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShuttingDown").finish_non_exhaustive()
+    }
+}

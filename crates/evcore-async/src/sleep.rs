@@ -1,0 +1,126 @@
+//! A sleep: a token with a timer.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::context;
+use crate::registration::Registration;
+use crate::slot::{Event, Slot};
+
+/// Waits for a time. It ends in the next turn of the loop at the earliest, and never early.
+///
+/// The time counts from this call. It is rounded up to a millisecond.
+///
+/// # Panics
+///
+/// Outside a runtime.
+///
+/// ```
+/// use evcore_async::{Runtime, sleep};
+/// use std::time::{Duration, Instant};
+///
+/// let began = Instant::now();
+/// Runtime::new()?.block_on(sleep_5_ms())?;
+/// assert!(began.elapsed() >= Duration::from_millis(5));
+///
+/// async fn sleep_5_ms() {
+///     sleep(Duration::from_millis(5)).await;
+/// }
+/// # Ok::<(), evcore_async::Error>(())
+/// ```
+pub fn sleep(time: Duration) -> Sleep {
+    sleep_until(deadline_after(now(), time))
+}
+
+/// Waits until a point in time, of the loop's clock. In a simulation, [`now`] is where to count from.
+#[must_use = "a future does nothing unless it is polled"]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep {
+        deadline,
+        registration: None,
+    }
+}
+
+/// The time of the loop, which is simulated in a simulation. Reads its clock.
+///
+/// # Panics
+///
+/// Outside a runtime.
+#[must_use]
+pub fn now() -> Instant {
+    context::with(|lent| lent.now())
+}
+
+/// A future that ends at a point in time. [`sleep`] and [`sleep_until`] return it.
+///
+/// Once polled, it is a token with a timer. To [move](Self::reset) it to later costs one store.
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Sleep {
+    deadline: Instant,
+    /// `None` before the first poll.
+    registration: Option<Registration>,
+}
+
+impl Sleep {
+    /// The point in time.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Moves it to another point in time, also if it has ended. A task that waits for it keeps waiting.
+    ///
+    /// # Panics
+    ///
+    /// In a task of another runtime than the one that has polled it.
+    pub fn reset(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        if let Some(registration) = &self.registration {
+            registration.with_slot(|slot| {
+                if let Slot::Sleep(event) = slot {
+                    event.has_come = false;
+                }
+            });
+            arm(registration, deadline);
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let registration = this.registration.get_or_insert_with(|| {
+            let registration = Registration::new(Slot::Sleep(Event::default()));
+            arm(&registration, this.deadline);
+            registration
+        });
+        registration.poll_event(cx)
+    }
+}
+
+fn arm(registration: &Registration, deadline: Instant) {
+    assert!(
+        registration.is_here(),
+        "this sleep belongs to another runtime, whose loop has its timer"
+    );
+    context::with(|lent| lent.arm(registration.token(), deadline));
+}
+
+/// The longest time that an `Instant` can be moved by on every system: some 30 years.
+const FAR: Duration = Duration::from_secs(1 << 30);
+
+/// A point in time, which may be far.
+pub(crate) fn deadline_after(from: Instant, time: Duration) -> Instant {
+    from.checked_add(time).unwrap_or_else(|| from + FAR)
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sleep").field(&self.deadline).finish()
+    }
+}

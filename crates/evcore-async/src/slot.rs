@@ -1,0 +1,90 @@
+//! The state that an executor keeps for a token.
+
+use std::task::Waker;
+
+use evcore::Ready;
+
+use crate::job::Job;
+use crate::task::Task;
+
+/// The state of a token, by what it stands for.
+pub(crate) enum Slot {
+    Task(Task),
+    Source(Source),
+    Sleep(Event),
+    Shutdown(Event),
+    Job(Job),
+}
+
+/// A watched descriptor: what was reported for it since its stream has looked, and the tasks that wait
+/// for it.
+#[derive(Default)]
+pub(crate) struct Source {
+    pub(crate) ready: Ready,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) writer: Option<Waker>,
+}
+
+/// Something that happens once, and the task that waits for it.
+#[derive(Default)]
+pub(crate) struct Event {
+    pub(crate) has_come: bool,
+    pub(crate) waker: Option<Waker>,
+}
+
+/// The reaction of an executor to a step.
+pub(crate) enum Reaction {
+    /// Polls the task.
+    Poll,
+    /// Wakes these.
+    Wake([Option<Waker>; 2]),
+}
+
+impl Slot {
+    /// Takes note of readiness, or of a post.
+    #[inline]
+    pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
+        match self {
+            Self::Task(_) => Reaction::Poll,
+            Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
+            // Nothing posts these.
+            Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) => Reaction::Wake([None, None]),
+        }
+    }
+
+    /// Takes note of the end of a timer, and returns what waits for it.
+    pub(crate) fn on_expired(&mut self) -> Option<Waker> {
+        match self {
+            Self::Sleep(event) => event.come(),
+            _ => None,
+        }
+    }
+
+    /// Takes note of a shutdown, and returns what waits for it.
+    pub(crate) fn on_shutting_down(&mut self) -> Option<Waker> {
+        match self {
+            Self::Shutdown(event) => event.come(),
+            _ => None,
+        }
+    }
+}
+
+impl Source {
+    /// A report of nothing means that the stream has used its calls of the turn before.
+    fn on_ready(&mut self, ready: Ready) -> [Option<Waker>; 2] {
+        self.ready |= ready;
+        let both = ready == Ready::NONE || ready.is_error();
+        let reads = both || ready.is_readable() || ready.is_read_closed();
+        let writes = both || ready.is_writable() || ready.is_write_closed();
+        let reader = if reads { self.reader.take() } else { None };
+        let writer = if writes { self.writer.take() } else { None };
+        [reader, writer]
+    }
+}
+
+impl Event {
+    fn come(&mut self) -> Option<Waker> {
+        self.has_come = true;
+        self.waker.take()
+    }
+}

@@ -1,0 +1,119 @@
+//! Spawning tasks.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::rc::Rc;
+
+use crate::context;
+use crate::join::JoinHandle;
+use crate::shared::Shared;
+use crate::task::Task;
+
+/// Spawns a task on the executor that polls the caller. It is polled in this turn of the loop, or in the
+/// next.
+///
+/// The future need not be `Send`: it never leaves this thread.
+///
+/// # Panics
+///
+/// Outside a runtime, and if there are as many tasks as the
+/// [limit](crate::Executor::set_tasks_max), which is none by default.
+///
+/// ```
+/// use evcore_async::{Runtime, spawn_local};
+/// use std::rc::Rc;
+///
+/// Runtime::new()?.block_on(async {
+///     let shared = Rc::new(42);
+///     let copy = Rc::clone(&shared);
+///     assert_eq!(spawn_local(async move { *copy }).await.unwrap(), 42);
+/// })?;
+/// # Ok::<(), evcore_async::Error>(())
+/// ```
+#[track_caller]
+pub fn spawn_local<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandle<F::Output> {
+    let shared = Shared::current();
+    match shared.spawn(future, Location::caller()) {
+        Ok(handle) => handle,
+        Err(refused) => panic!("{refused}"),
+    }
+}
+
+/// Spawns a task as [`spawn_local`] does, if there are fewer tasks than the
+/// [limit](crate::Executor::set_tasks_max).
+///
+/// # Errors
+///
+/// [`Refused`] with the future, at the limit.
+///
+/// # Panics
+///
+/// Outside a runtime.
+///
+/// ```
+/// use evcore_async::{Runtime, try_spawn_local};
+///
+/// let mut runtime = Runtime::new()?;
+/// runtime.executor().set_tasks_max(0);
+/// let output = runtime.block_on(async {
+///     let refused = try_spawn_local(async { 42 }).unwrap_err();
+///     refused.future.await
+/// })?;
+/// assert_eq!(output, 42);
+/// # Ok::<(), evcore_async::Error>(())
+/// ```
+#[track_caller]
+pub fn try_spawn_local<F: Future<Output: 'static> + 'static>(
+    future: F,
+) -> Result<JoinHandle<F::Output>, Refused<F>> {
+    let shared = Shared::current();
+    shared.spawn(future, Location::caller())
+}
+
+/// A future that was not spawned, because there are too many tasks.
+#[derive(thiserror::Error)]
+#[error(
+    "there are {limit} tasks, which is the limit: wait until one ends, or raise Executor::set_tasks_max"
+)]
+#[non_exhaustive]
+pub struct Refused<F> {
+    /// The future.
+    pub future: F,
+    /// The limit.
+    pub limit: usize,
+}
+
+impl<F> fmt::Debug for Refused<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused")
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Begins a task, which is polled in this turn or the next. Returns the future if there are as many
+    /// tasks as the limit. The loop is lent.
+    pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
+        self: &Rc<Self>,
+        future: F,
+        at: &'static Location<'static>,
+    ) -> Result<JoinHandle<F::Output>, Refused<F>> {
+        let limit = self.tasks_max.get();
+        if self.tasks() >= limit {
+            return Err(Refused { future, limit });
+        }
+        let token = context::with(|lent| {
+            let token = lent.add_unwatched();
+            token.inspect(|token| lent.post(*token))
+        });
+        let Ok(token) = token else {
+            let limit = self.tasks();
+            return Err(Refused { future, limit });
+        };
+        let task = Task::new(future, self.waker(token));
+        self.begin_task(token, task, at);
+        Ok(JoinHandle::new(Rc::clone(self), token))
+    }
+}

@@ -1,0 +1,310 @@
+//! A connection.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use evcore::net::{ConnectOptions, Error, Side};
+use evcore::poller::Source;
+use evcore::{Address, Connector, Transport};
+use futures_io::{AsyncRead, AsyncWrite};
+
+use crate::watched::Watched;
+
+/// A TCP or Unix connection, or the connection of a simulator.
+///
+/// It is a reader and a writer, also behind a shared reference: one task may read while another writes.
+/// Dropping it closes the connection, and nothing of it is left in the loop.
+///
+/// ```
+/// use evcore_async::{Runtime, TcpListener, TcpStream, timeout};
+/// use std::time::Duration;
+///
+/// Runtime::new()?.block_on(async {
+///     let mut listener = TcpListener::bind("127.0.0.1:0")?;
+///     let address = listener.local_addr();
+///     let client = timeout(Duration::from_secs(5), TcpStream::connect(address)).await??;
+///     let (server, _peer) = listener.accept().await?;
+///
+///     client.write_all(b"hello").await?;
+///     let mut buffer = [0; 16];
+///     assert_eq!(server.read(&mut buffer).await?, 5);
+///     drop(client);
+///     assert_eq!(server.read(&mut buffer).await?, 0);
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Stream<S: 'static = evcore::Stream> {
+    watched: Watched<S>,
+}
+
+/// A TCP connection. The type is the same as that of a Unix connection.
+pub type TcpStream = Stream;
+
+/// A Unix connection. The address is `unix:` and a path, and the type is the same as that of a TCP connection.
+pub type UnixStream = Stream;
+
+impl Stream {
+    /// Connects to an address: `127.0.0.1:80`, `[::1]:80` or `unix:/run/socket`. A name is not resolved;
+    /// a [`BlockingPool`](crate::BlockingPool) does that.
+    ///
+    /// It waits as long as the system does, over TCP some minutes, unless the future is dropped, as
+    /// [`timeout`](crate::timeout) does.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is no connection, and the errors of [`new`](Self::new).
+    pub async fn connect(address: impl TryInto<Address, Error: Into<Error>>) -> io::Result<Self> {
+        let address = address.try_into().map_err(Into::into)?;
+        Self::connect_with(&ConnectOptions::new(), &address).await
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`evcore::Stream::local_addr`].
+    pub fn local_addr(&self) -> io::Result<Address> {
+        self.watched.with(evcore::Stream::local_addr)
+    }
+}
+
+impl<S: Transport + Source> Stream<S> {
+    /// Watches a connection until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaExceeded`](ErrorKind::QuotaExceeded) at the loop's limit of
+    /// [connections](evcore::Builder::connections), and the errors of the poller.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub fn new(stream: S) -> io::Result<Self> {
+        let watched = Watched::new(stream)?;
+        Ok(Self { watched })
+    }
+
+    /// Connects by [`ConnectOptions`], or by the connector of a simulator.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`connect`](Self::connect).
+    pub async fn connect_with<C>(connector: &C, address: &Address) -> io::Result<Self>
+    where
+        C: Connector<Stream = S>,
+    {
+        let stream = Self::new(connector.connect(address)?)?;
+        stream.watched.write_with(is_connected).await?;
+        Ok(stream)
+    }
+
+    /// Receives what has arrived, at least one byte, and returns how much it is. 0 is the end.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`evcore::Stream::recv`], and one in a task of another runtime.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, buffer)).await
+    }
+
+    /// Sends all bytes.
+    ///
+    /// If the future is dropped before its end, some of them are sent.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`evcore::Stream::send`], and one in a task of another runtime.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let sent = poll_fn(|cx| self.poll_write(cx, bytes)).await?;
+            bytes = &bytes[sent..];
+        }
+        Ok(())
+    }
+
+    /// Ends the sending side. The peer reads the end.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`evcore::Stream::shutdown_write`].
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        self.watched.with(S::shutdown_write)
+    }
+
+    /// The address of the peer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`evcore::Stream::peer_addr`].
+    pub fn peer_addr(&self) -> io::Result<Address> {
+        self.watched.with(S::peer_addr)
+    }
+
+    /// The descriptor with its watching, for calls of your own.
+    #[must_use]
+    pub fn watched(&self) -> &Watched<S> {
+        &self.watched
+    }
+
+    /// Ends the watching, and returns the connection, which stays open.
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.watched.into_inner()
+    }
+
+    /// Polls [`read`](Self::read).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`read`](Self::read).
+    #[inline]
+    pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let recv = Side::Read;
+        self.watched
+            .poll_side(cx, recv, |edge, ev| edge.recv(ev, buffer))
+    }
+
+    /// Sends as much as fits, at least one byte, and returns how much it is.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write_all`](Self::write_all).
+    #[inline]
+    pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let send = Side::Write;
+        self.watched
+            .poll_side(cx, send, |edge, ev| edge.send(ev, bytes))
+    }
+
+    /// Sends from several buffers, one after another, as [`poll_write`](Self::poll_write) does.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write_all`](Self::write_all).
+    pub fn poll_write_vectored(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let send = Side::Write;
+        self.watched
+            .poll_side(cx, send, |edge, ev| edge.send_vectored(ev, buffers))
+    }
+
+    /// Memory of the executor, for a reader that cannot receive into its own.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn scratch(&self) -> Box<[u8]> {
+        self.watched.shared().take_scratch()
+    }
+
+    #[cfg(feature = "hyper")]
+    pub(crate) fn keep_scratch(&self, scratch: Box<[u8]>) {
+        self.watched.shared().keep_scratch(scratch);
+    }
+
+    /// Ends the sending side. A connection that has ended is no error.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        match self.shutdown_write() {
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// The result of connecting; it would block as long as there is none. A report of readiness may be
+/// wrong, so the peer's address decides.
+fn is_connected(stream: &impl Transport) -> io::Result<()> {
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    match stream.peer_addr() {
+        Err(error) if error.kind() == ErrorKind::NotConnected => Err(ErrorKind::WouldBlock.into()),
+        peer => peer.map(drop),
+    }
+}
+
+impl<S: Transport + Source> AsyncRead for &Stream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Stream::poll_read(&self, cx, buffer)
+    }
+}
+
+impl<S: Transport + Source> AsyncWrite for &Stream<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Stream::poll_write(&self, cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Stream::poll_write_vectored(&self, cx, buffers)
+    }
+
+    /// Does nothing: nothing is buffered.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the sending side.
+    fn poll_close(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.close())
+    }
+}
+
+impl<S: Transport + Source> AsyncRead for Stream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Self::poll_read(&self, cx, buffer)
+    }
+}
+
+impl<S: Transport + Source> AsyncWrite for Stream<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Self::poll_write(&self, cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Self::poll_write_vectored(&self, cx, buffers)
+    }
+
+    /// Does nothing: nothing is buffered.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the sending side.
+    fn poll_close(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.close())
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Stream<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.watched.fmt(f)
+    }
+}

@@ -1,0 +1,73 @@
+//! A limit to the time of a future.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+
+use crate::sleep::{Sleep, sleep};
+
+/// Waits for a future, for a time at most. Then the future is dropped with the `Timeout`.
+///
+/// # Errors
+///
+/// [`TimedOut`], if the time is over first.
+///
+/// # Panics
+///
+/// Outside a runtime.
+///
+/// ```
+/// use evcore_async::{Runtime, TimedOut, timeout};
+/// use std::{future::{pending, ready}, time::Duration};
+///
+/// Runtime::new()?.block_on(async {
+///     let short = Duration::from_millis(1);
+///     assert_eq!(timeout(short, ready(42)).await, Ok(42));
+///     assert_eq!(timeout(short, pending::<()>()).await, Err(TimedOut));
+/// })?;
+/// # Ok::<(), evcore_async::Error>(())
+/// ```
+pub fn timeout<F: Future>(time: Duration, future: F) -> Timeout<F> {
+    Timeout {
+        future,
+        sleep: sleep(time),
+    }
+}
+
+pin_project! {
+    /// A future with a limit to its time. [`timeout`] returns it.
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is polled"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        sleep: Sleep,
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, TimedOut>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(this.sleep).poll(cx).map(|()| Err(TimedOut))
+    }
+}
+
+/// The time of a [`timeout`] is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the time is over")]
+pub struct TimedOut;
+
+impl From<TimedOut> for io::Error {
+    fn from(timed_out: TimedOut) -> Self {
+        Self::new(io::ErrorKind::TimedOut, timed_out)
+    }
+}

@@ -1,0 +1,126 @@
+//! Datagrams.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use crate::watched::Watched;
+
+/// A UDP socket.
+///
+/// ```
+/// use evcore_async::{Runtime, UdpSocket};
+///
+/// Runtime::new()?.block_on(async {
+///     let [near, far] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
+///     near.send_to(b"hello", far.local_addr()?).await?;
+///     let mut buffer = [0; 16];
+///     let (length, peer) = far.recv_from(&mut buffer).await?;
+///     assert_eq!((&buffer[..length], peer), (&b"hello"[..], near.local_addr()?));
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct UdpSocket {
+    watched: Watched<std::net::UdpSocket>,
+}
+
+impl UdpSocket {
+    /// Binds a socket; port 0 is any free one. A name is resolved, which blocks.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::net::UdpSocket::bind`] and of [`Watched::new`].
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::new(std::net::UdpSocket::bind(address)?)
+    }
+
+    /// Makes a socket non-blocking, and watches it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Watched::new`].
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let watched = Watched::new(socket)?;
+        Ok(Self { watched })
+    }
+
+    /// Receives a datagram, and returns its length and its sender. What does not fit is lost.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::net::UdpSocket::recv_from`].
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.watched
+            .read_with(|socket| socket.recv_from(buffer))
+            .await
+    }
+
+    /// Sends a datagram, and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::net::UdpSocket::send_to`].
+    pub async fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.watched
+            .write_with(|socket| socket.send_to(bytes, to))
+            .await
+    }
+
+    /// Sends to this peer only, and receives from it only. A name is resolved, which blocks.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::net::UdpSocket::connect`].
+    pub fn connect(&self, peer: impl ToSocketAddrs) -> io::Result<()> {
+        self.watched.with(|socket| socket.connect(peer))
+    }
+
+    /// Receives a datagram of the [peer](Self::connect), and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::net::UdpSocket::recv`].
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.watched.read_with(|socket| socket.recv(buffer)).await
+    }
+
+    /// Sends a datagram to the [peer](Self::connect), and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::net::UdpSocket::send`].
+    pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.watched.write_with(|socket| socket.send(bytes)).await
+    }
+
+    /// The address that it is bound to.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::net::UdpSocket::local_addr`].
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.watched.with(std::net::UdpSocket::local_addr)
+    }
+
+    /// The descriptor with its watching, for calls of your own.
+    #[must_use]
+    pub fn watched(&self) -> &Watched<std::net::UdpSocket> {
+        &self.watched
+    }
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.watched.fmt(f)
+    }
+}

@@ -1,0 +1,210 @@
+//! A descriptor that tasks wait for.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use evcore::net::Side;
+use evcore::poller::Source;
+use evcore::{EdgeStream, Interest, Ready, Token};
+
+use crate::context::{self, LentLoop};
+use crate::error::Foreign;
+use crate::shared::Shared;
+use crate::slot::{self, Slot};
+
+/// Any non-blocking descriptor, for tasks that wait until it is ready: a socket of another library, the
+/// end of a pipe, a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
+/// [`UdpSocket`](crate::UdpSocket) are made of it.
+///
+/// One task at a time may wait to read, and one to write. If two wait for the same side, the last one is woken.
+/// A task makes at most 128 calls in one poll, of which 32 are of one descriptor in one turn; then the other tasks have their
+/// turn. Dropping it closes the descriptor.
+///
+/// A signal, which another thread or process sends, is read from a pipe:
+///
+/// ```
+/// use evcore_async::{Runtime, Watched};
+/// use signal_hook::{consts::SIGUSR1, low_level};
+/// use std::{io::Read, os::unix::net::UnixStream};
+///
+/// Runtime::new()?.block_on(async {
+///     let (stream, handler) = UnixStream::pair()?;
+///     stream.set_nonblocking(true)?;
+///     low_level::pipe::register(SIGUSR1, handler)?; // the handler writes a byte
+///     let signals = Watched::new(stream)?;
+///
+///     low_level::raise(SIGUSR1)?;
+///     let sent = signals.read_with(|mut stream| stream.read(&mut [0; 64])).await?;
+///     assert_eq!(sent, 1);
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Watched<S: 'static> {
+    shared: Rc<Shared>,
+    token: Token,
+    // Invariant: `Some` until the drop.
+    edge: Option<RefCell<EdgeStream<S>>>,
+}
+
+impl<S: Source> Watched<S> {
+    /// Watches a descriptor, which must be non-blocking, until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) at the loop's limit of
+    /// [connections](evcore::Builder::connections), and the errors of the poller.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub fn new(source: S) -> io::Result<Self> {
+        Self::with_interest(source, Interest::BOTH)
+    }
+
+    /// Watches a side, or both.
+    pub(crate) fn with_interest(source: S, interest: Interest) -> io::Result<Self> {
+        let shared = Shared::current();
+        let token = context::with(|lent| lent.add(&source, interest))?;
+        shared.insert(token, Slot::Source(slot::Source::default()));
+        let edge = Some(RefCell::new(EdgeStream::new(source, token)));
+        Ok(Self {
+            shared,
+            token,
+            edge,
+        })
+    }
+}
+
+impl<S> Watched<S> {
+    /// Calls `read`, which receives without blocking, until it does not fail with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// # Errors
+    ///
+    /// The errors of `read`, and one in a task of another runtime.
+    pub async fn read_with<R>(&self, mut read: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
+        poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
+    }
+
+    /// Calls `write`, which sends without blocking, until it does not fail with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// # Errors
+    ///
+    /// The errors of `write`, and one in a task of another runtime.
+    pub async fn write_with<R>(&self, mut write: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
+        poll_fn(|cx| self.poll_write_with(cx, &mut write)).await
+    }
+
+    /// Polls [`read_with`](Self::read_with).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`read_with`](Self::read_with).
+    pub fn poll_read_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        read: impl FnMut(&S) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_side(cx, Side::Read, |edge, ev| edge.read_with(ev, read))
+    }
+
+    /// Polls [`write_with`](Self::write_with).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write_with`](Self::write_with).
+    pub fn poll_write_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl FnMut(&S) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_side(cx, Side::Write, |edge, ev| edge.write_with(ev, write))
+    }
+
+    /// Makes a call for a side, and waits for it if it would block.
+    #[inline]
+    pub(crate) fn poll_side<R>(
+        &self,
+        cx: &mut Context<'_>,
+        side: Side,
+        call: impl FnOnce(&mut EdgeStream<S>, &mut LentLoop) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        if !context::has_entered(self.shared.id()) {
+            return Poll::Ready(Err(Foreign.into()));
+        }
+        if !self.shared.may_call(cx.waker()) {
+            return Poll::Pending;
+        }
+        let mut edge = self.edge().borrow_mut();
+        let ready = self.with_slot(|slot| mem::replace(&mut slot.ready, Ready::NONE));
+        edge.on_ready(ready);
+        let result = call(&mut edge, &mut LentLoop);
+        if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            return Poll::Ready(result);
+        }
+        drop(edge);
+        let waker = cx.waker().clone();
+        let _replaced = self.with_slot(|slot| match side {
+            Side::Read => slot.reader.replace(waker),
+            Side::Write => slot.writer.replace(waker),
+        });
+        Poll::Pending
+    }
+
+    /// Calls `call` with the descriptor's owner, for example to read a socket option.
+    ///
+    /// # Panics
+    ///
+    /// If `call` uses this descriptor in another way.
+    pub fn with<R>(&self, call: impl FnOnce(&S) -> R) -> R {
+        call(self.edge().borrow().get_ref())
+    }
+
+    /// Ends the watching, and returns the descriptor, which stays open.
+    #[must_use]
+    pub fn into_inner(mut self) -> S {
+        let edge = self.edge.take().expect("it is taken once");
+        self.shared.end(self.token, ());
+        self.shared.wake_for_room();
+        edge.into_inner().into_inner()
+    }
+
+    #[cfg(feature = "hyper")]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn edge(&self) -> &RefCell<EdgeStream<S>> {
+        self.edge.as_ref().expect("it is taken at the end")
+    }
+
+    fn with_slot<R>(&self, call: impl FnOnce(&mut slot::Source) -> R) -> R {
+        let called = self.shared.with_slot(self.token, |slot| match slot {
+            Slot::Source(source) => call(source),
+            _ => unreachable!("it is the token of a source"),
+        });
+        called.expect("the slot is there until the drop")
+    }
+}
+
+impl<S> Drop for Watched<S> {
+    fn drop(&mut self) {
+        if let Some(edge) = self.edge.take() {
+            self.shared.end(self.token, edge);
+            self.shared.wake_for_room();
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Watched<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.edge.fmt(f)
+    }
+}

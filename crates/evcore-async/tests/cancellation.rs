@@ -1,0 +1,251 @@
+//! A future that is dropped after any of its polls leaves nothing in the loop.
+
+use std::future::{Future, pending, poll_fn, ready};
+use std::io::{Read, Write};
+use std::pin::pin;
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use evcore::EventLoop;
+use evcore_async::{
+    BlockingPool, Runtime, TcpListener, TcpStream, UdpSocket, Watched, copy_bidirectional, handle,
+    interval, now, shutting_down, sleep, sleep_until, spawn_local, timeout, yield_now,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What a future could leave behind: descriptors, timers, tasks, the next free index of a token, and
+/// whether the next wait would be without a limit.
+fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
+    // Ends the tokens of what was dropped outside.
+    runtime.block_on(async {}).unwrap();
+    let tasks = runtime.executor().tasks();
+    let ev = runtime.event_loop();
+    let token = ev.add_unwatched().unwrap();
+    ev.remove(token);
+    let stats = ev.stats();
+    let timeout = ev.prepare().unwrap().timeout;
+    (
+        stats.active,
+        stats.timers_armed,
+        tasks,
+        token.index(),
+        timeout,
+    )
+}
+
+/// Makes the future again and again, and drops it after its first poll, its second and so on, until a
+/// run reaches its end. `held` is what the futures use.
+fn cancel_after_each_poll<H: 'static, F: Future<Output: 'static>>(
+    hold: impl AsyncFnOnce() -> H,
+    make: impl Fn(&'static H) -> F,
+) -> usize {
+    let ev = EventLoop::builder().build().unwrap();
+    let mut runtime = Runtime::from(ev);
+    // Leaked, so that a future may be a task, which is `'static`.
+    let held: &'static H = Box::leak(Box::new(runtime.block_on(hold()).unwrap()));
+    let before = left(&mut runtime);
+    for limit in 1..1_000 {
+        let is_over = runtime.block_on(async {
+            let mut future = pin!(make(held));
+            let mut polls = 0;
+            poll_fn(|cx| {
+                polls += 1;
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(_) => Poll::Ready(true),
+                    Poll::Pending if polls == limit => Poll::Ready(false),
+                    Poll::Pending => Poll::Pending,
+                }
+            })
+            .await
+        });
+        assert_eq!(left(&mut runtime), before, "after {limit} polls");
+        if is_over.unwrap() {
+            return limit;
+        }
+    }
+    panic!("the future does not end");
+}
+
+async fn nothing() {}
+
+#[test]
+fn sleeps_leave_nothing() {
+    let polls = cancel_after_each_poll(nothing, |()| sleep(MS));
+    assert_eq!(polls, 2);
+    cancel_after_each_poll(nothing, |()| async { sleep_until(now() + MS).await });
+    cancel_after_each_poll(nothing, |()| async {
+        let mut ticks = interval(MS);
+        ticks.tick().await;
+        ticks.tick().await;
+    });
+}
+
+#[test]
+fn timeouts_leave_nothing() {
+    cancel_after_each_poll(nothing, |()| timeout(MS, pending::<()>()));
+    cancel_after_each_poll(nothing, |()| timeout(LONG, sleep(MS)));
+    cancel_after_each_poll(nothing, |()| timeout(LONG, ready(1)));
+}
+
+#[test]
+fn yields_and_joins_leave_nothing() {
+    cancel_after_each_poll(nothing, |()| yield_now());
+    // A handle that is dropped lets its task run on, so the task ends first.
+    let polls = cancel_after_each_poll(nothing, |()| async {
+        spawn_local(async { 1 }).await.unwrap();
+    });
+    assert_eq!(polls, 2);
+}
+
+#[test]
+fn waits_for_a_shutdown_leave_nothing() {
+    let mut runtime = Runtime::new().unwrap();
+    let before = left(&mut runtime);
+    runtime
+        .block_on(async {
+            let mut future = pin!(shutting_down());
+            poll_fn(|cx| {
+                assert!(future.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+        })
+        .unwrap();
+    assert_eq!(left(&mut runtime), before);
+    runtime
+        .block_on(async {
+            handle().shutdown(LONG);
+            shutting_down().await;
+        })
+        .unwrap();
+}
+
+#[test]
+fn connects_and_accepts_leave_nothing() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    cancel_after_each_poll(nothing, |()| TcpStream::connect(address));
+    let hold = async || TcpListener::bind("127.0.0.1:0").unwrap();
+    let clients = std::sync::Mutex::new(Vec::new());
+    cancel_after_each_poll(hold, |listener| {
+        let std::net::SocketAddr::V4(address) = (match listener.local_addr() {
+            evcore::Address::Tcp(address) => address,
+            other => panic!("{other}"),
+        }) else {
+            panic!("it was bound to IPv4");
+        };
+        clients
+            .lock()
+            .unwrap()
+            .push(std::net::TcpStream::connect(address).unwrap());
+        async {
+            let (_stream, _) = listener.accept().await.unwrap();
+            yield_now().await;
+        }
+    });
+}
+
+/// A pair of connected sockets, one of which is the runtime's.
+fn pair() -> (TcpStream, std::os::unix::net::UnixStream) {
+    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let near = evcore::Stream::from(std::os::fd::OwnedFd::from(near));
+    (TcpStream::new(near).unwrap(), far)
+}
+
+#[test]
+fn reads_and_writes_leave_nothing() {
+    let hold = async || pair();
+    cancel_after_each_poll(hold, |(stream, far)| {
+        let far = far.try_clone().unwrap();
+        let thread = thread::spawn(move || (&far).write_all(b"x").unwrap());
+        async move {
+            assert!(stream.read(&mut [0; 16]).await.unwrap() > 0);
+            thread.join().unwrap();
+            while timeout(MS, stream.read(&mut [0; 16])).await.is_ok() {}
+        }
+    });
+    cancel_after_each_poll(
+        async || pair(),
+        |(stream, far)| {
+            let far = far.try_clone().unwrap();
+            far.set_nonblocking(true).unwrap();
+            async move {
+                let mut writing = pin!(stream.write_all(&[0; 1 << 20]));
+                poll_fn(|cx| {
+                    let result = writing.as_mut().poll(cx);
+                    while (&far).read(&mut [0; 1 << 16]).is_ok() {} // until it would block
+                    result
+                })
+                .await
+                .unwrap();
+            }
+        },
+    );
+}
+
+#[test]
+fn datagrams_leave_nothing() {
+    let hold = async || UdpSocket::bind("127.0.0.1:0").unwrap();
+    cancel_after_each_poll(hold, |socket| async {
+        let address = socket.local_addr().unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        other.send_to(b"hello", address).await.unwrap();
+        assert_eq!(socket.recv_from(&mut [0; 16]).await.unwrap().0, 5);
+        other.connect(address).unwrap();
+        other.send(b"hello").await.unwrap();
+        assert_eq!(socket.recv(&mut [0; 16]).await.unwrap(), 5);
+    });
+}
+
+#[test]
+fn watched_descriptors_leave_nothing() {
+    cancel_after_each_poll(nothing, |()| async {
+        let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let watched = Watched::new(near).unwrap();
+        let thread = thread::spawn(move || far.write_all(b"x").unwrap());
+        watched
+            .read_with(|mut near| near.read(&mut [0; 1]))
+            .await
+            .unwrap();
+        let _ = watched.write_with(|mut near| near.write(b"x")).await;
+        thread.join().unwrap();
+        drop(watched.into_inner());
+    });
+}
+
+#[test]
+fn copies_leave_nothing() {
+    cancel_after_each_poll(nothing, |()| async {
+        let [(mut a, mut near), (mut b, mut far)] = [pair(), pair()];
+        let thread = thread::spawn(move || {
+            // The other ends may be gone.
+            for end in [&mut near, &mut far] {
+                let _ = end.write_all(b"ping");
+                let _ = end.shutdown(std::net::Shutdown::Write);
+            }
+            // An end that is dropped with unread data resets its stream.
+            for end in [&mut near, &mut far] {
+                let _ = end.read_to_end(&mut Vec::new());
+            }
+        });
+        let copied = copy_bidirectional(&mut a, &mut b).await;
+        thread.join().unwrap();
+        assert_eq!(copied.unwrap().1, 4);
+    });
+}
+
+#[test]
+fn blocking_jobs_leave_nothing() {
+    let hold = async || BlockingPool::new(1, 1).unwrap();
+    cancel_after_each_poll(hold, |pool| async {
+        assert_eq!(pool.run(|| 1).await.unwrap(), 1);
+        // One of them waits for room.
+        let both = futures_lite::future::zip(pool.run(|| 2), pool.run(|| 3)).await;
+        assert_eq!((both.0.unwrap(), both.1.unwrap()), (2, 3));
+        assert!(pool.run(|| panic!("a bug")).await.is_err());
+    });
+}

@@ -1,0 +1,105 @@
+//! Blocking work, other descriptors, and a loop of steps.
+
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+
+use evcore::EventLoop;
+use evcore_async::{
+    BlockingPool, Executor, JoinError, Runtime, TcpStream, Watched, spawn_local, yield_now,
+};
+use futures_lite::AsyncReadExt;
+
+use crate::block_on;
+
+#[test]
+fn blocking_jobs_run_beside_the_tasks() {
+    block_on(async {
+        let pool = BlockingPool::new(2, 100)?;
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let blocked = pool.clone();
+        let job = spawn_local(async move { blocked.run(move || receiver.recv()).await });
+        for _ in 0..3 {
+            yield_now().await; // the loop is not blocked
+        }
+        sender.send(42).unwrap();
+        assert_eq!(job.await.unwrap().unwrap(), Ok(42));
+        Ok(())
+    });
+}
+
+#[test]
+fn the_panic_of_a_job_is_its_error() {
+    block_on(async {
+        let pool = BlockingPool::new(1, 1)?;
+        let error = pool.run(|| panic!("a bug")).await.unwrap_err();
+        assert!(matches!(error, JoinError::Panicked(_)));
+        assert_eq!(pool.run(|| 42).await.unwrap(), 42);
+        Ok(())
+    });
+}
+
+#[test]
+fn jobs_beyond_the_limit_wait_for_room() {
+    block_on(async {
+        let pool = BlockingPool::new(1, 2)?;
+        let jobs: Vec<_> = (0..20)
+            .map(|number| {
+                let pool = pool.clone();
+                spawn_local(async move { pool.run(move || number).await })
+            })
+            .collect();
+        for (number, job) in jobs.into_iter().enumerate() {
+            assert_eq!(job.await.unwrap().unwrap(), number);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn the_end_of_a_child_process_is_awaited() {
+    // Its output ends with it.
+    block_on(async {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "echo hello; exit 3"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()?;
+        let output = OwnedFd::from(child.stdout.take().unwrap());
+        rustix::io::ioctl_fionbio(&output, true)?;
+        let output = Watched::new(std::fs::File::from(output))?;
+        let mut buffer = [0; 16];
+        let mut read = async || output.read_with(|mut file| file.read(&mut buffer)).await;
+        assert_eq!(read().await?, 6);
+        assert_eq!(read().await?, 0);
+        assert_eq!(child.wait()?.code(), Some(3));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_server_of_steps_uses_a_client_of_futures() {
+    use evcore::{Listener, Step, Stream};
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().clone();
+    let mut ev = EventLoop::builder().listener(listener).build().unwrap();
+    let executor = Executor::new(&ev);
+    let client = executor.spawn(&mut ev, async move {
+        let stream = TcpStream::connect(&address).await?;
+        let mut greeting = [0; 5];
+        (&stream).read_exact(&mut greeting).await?;
+        Ok::<_, io::Error>(greeting)
+    });
+    let client = client.unwrap();
+    let mut accepted: Vec<Stream> = Vec::new();
+    while !client.is_finished() {
+        ev.wait().unwrap();
+        while let Some(step) = ev.next_step() {
+            if let Some(Step::Accepted(new)) = executor.on_step(&mut ev, step) {
+                new.stream.send(b"hello").unwrap();
+                accepted.push(new.stream);
+            }
+        }
+    }
+    assert_eq!(accepted.len(), 1);
+    let greeting = Runtime::new().unwrap().block_on(client).unwrap().unwrap();
+    assert_eq!(&greeting.unwrap(), b"hello");
+}

@@ -1,0 +1,53 @@
+//! What is measured of an event loop besides its counters: gauges, and times with their distribution; a
+//! row each.
+//!
+//! A row makes the place on the scoreboard, the lines of `/metrics` and the field of `/status.json`.
+//! `docs/httpd.md` has a row for each of these, which a test compares with the pages.
+
+use evcore::{Histogram, Histograms, Stats};
+
+/// A number that goes up and down.
+#[derive(Debug)]
+pub struct Gauge {
+    /// The field of `/status.json`.
+    pub field: &'static str,
+    /// The name on `/metrics`.
+    pub metric: &'static str,
+    /// The text of `/metrics`.
+    pub help: &'static str,
+    pub source: fn(&Stats) -> u64,
+}
+
+/// A time of which the event loop has a histogram, in nanoseconds.
+#[derive(Debug)]
+pub struct Time {
+    /// The field of `/status.json`, in microseconds.
+    pub field: &'static str,
+    /// The name on `/metrics`, in seconds.
+    pub metric: &'static str,
+    /// The text of `/metrics`.
+    pub help: &'static str,
+    pub source: fn(&Histograms) -> &Histogram,
+}
+
+pub const GAUGES: [Gauge; 1] = [Gauge {
+    field: "timers_armed",
+    metric: "evcore_timers_armed",
+    help: "Timers that are armed now.",
+    source: |stats| stats.timers_armed as u64,
+}];
+
+pub const TIMES: [Time; 2] = [
+    Time {
+        field: "timer_lateness_us",
+        metric: "evcore_timer_lateness_seconds",
+        help: "Time from the deadline of a timer to its expiry.",
+        source: Histograms::timer_lateness_ns,
+    },
+    Time {
+        field: "turn_us",
+        metric: "evcore_turn_duration_seconds",
+        help: "Time between two waits of the event loop.",
+        source: Histograms::turn_ns,
+    },
+];

@@ -1,0 +1,259 @@
+//! A model of a kernel that has event ports, `/dev/poll`, kqueue and poll, for tests.
+//!
+//! This file has what the interfaces share: files, time, and the calls that were made. [`port`],
+//! [`devpoll`] and [`kqueue`] have what the kernel keeps for each; for poll it keeps nothing.
+//!
+//! - A file has one or more numbers. Its readiness is what the test has set.
+//! - Errors and hang-ups are reported without being requested.
+//! - A wait ends at once: with what is ready, or as if its timeout had passed. Only what becomes ready
+//!   [in a wait](Machine::set_in_wait) takes time, which is real, because the poller measures by it.
+//! - Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
+//!   looks at in every call: so a real waker works.
+//!
+//! It does not model other processes, threads, and the memory that the kernel needs.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ffi::{c_int, c_short},
+    os::fd::RawFd,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use rustix::io::Errno;
+
+use self::real::{is_readable, pass};
+use super::{kqueue::kernel::Change, poll_like::poll, raw_fd};
+
+mod devpoll;
+pub(super) mod kqueue;
+mod port;
+mod real;
+
+/// The first number of the model's own files.
+pub(super) const FIRST: RawFd = 5_000;
+
+/// Flags that are reported without being requested.
+const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP;
+
+/// Each real file. They are looked at in every call, so they need not be distinguished.
+const REAL: u64 = 0;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Associate(RawFd, c_short),
+    Dissociate(RawFd),
+    /// The changes, without those of real files.
+    Write(Vec<(RawFd, c_short)>),
+    /// The greatest number of events (poll: the number of entries), and the timeout.
+    Wait(usize, Option<Duration>),
+    /// The changes, and the timeout.
+    Kevent(Vec<Change>, Option<Duration>),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Machine {
+    /// The file of each open number.
+    numbers: BTreeMap<RawFd, u64>,
+    /// The readiness of each file.
+    files: BTreeMap<u64, c_short>,
+    last_file: u64,
+    pub(super) port: port::Port,
+    pub(super) device: devpoll::Device,
+    pub(super) queue: kqueue::Queue,
+    /// The array of the last call of poll.
+    array: Vec<libc::pollfd>,
+    /// Numbers that the kernel refuses to watch.
+    pub(super) refuses: Vec<RawFd>,
+    /// The errors of the next waits, which then do nothing.
+    pub(super) ends: VecDeque<Option<Errno>>,
+    /// Time that calls have waited in vain. (It is only counted.)
+    pub(super) waited: Duration,
+    /// The file that becomes ready in the next call that waits, and after which time.
+    change: Option<(Duration, RawFd, c_short)>,
+    calls: Vec<Call>,
+}
+
+/// The files, as the test moves them.
+impl Machine {
+    /// Opens a file, with nothing ready.
+    pub(super) fn open(&mut self, fd: RawFd) {
+        self.last_file += 1;
+        self.open_in_place(fd);
+    }
+
+    /// Opens a file under `fd` that the kernel cannot distinguish from the last one: it is at the same
+    /// place in its memory.
+    pub(super) fn open_in_place(&mut self, fd: RawFd) {
+        self.files.insert(self.last_file, 0);
+        self.open_as(fd, self.last_file);
+    }
+
+    /// Opens another number of the same file.
+    pub(super) fn duplicate(&mut self, of: RawFd, fd: RawFd) {
+        self.open_as(fd, self.numbers[&of]);
+    }
+
+    fn open_as(&mut self, fd: RawFd, file: u64) {
+        assert!(fd >= FIRST && self.numbers.insert(fd, file).is_none());
+    }
+
+    pub(super) fn close(&mut self, fd: RawFd) {
+        let file = self.numbers.remove(&fd).expect("it is open");
+        self.port.close(fd);
+        self.queue.close(fd);
+        if !self.numbers.values().any(|other| *other == file) {
+            self.files.remove(&file);
+            self.device.close(file);
+        }
+    }
+
+    /// Makes all of `ready`, and nothing else, true of the file of `fd`.
+    pub(super) fn set(&mut self, fd: RawFd, ready: c_short) {
+        let before = self.files[&self.numbers[&fd]];
+        self.lower(fd, !ready);
+        self.change(fd, ready & !before, ready);
+    }
+
+    /// Makes `ready` true of the file of `fd`, or happen again.
+    pub(super) fn raise(&mut self, fd: RawFd, ready: c_short) {
+        let all = self.files[&self.numbers[&fd]] | ready;
+        self.change(fd, ready, all);
+    }
+
+    /// Makes `ready` false. No kernel looks at a file for that.
+    pub(super) fn lower(&mut self, fd: RawFd, ready: c_short) {
+        let file = self.files.get_mut(&self.numbers[&fd]);
+        *file.expect("it is open") &= !ready;
+    }
+
+    fn change(&mut self, fd: RawFd, raised: c_short, all: c_short) {
+        let file = self.numbers[&fd];
+        self.files.insert(file, all);
+        self.device.mark(file);
+        let numbers = self.numbers.iter().filter(|(_, other)| **other == file);
+        for (fd, _) in numbers {
+            self.port.look(*fd, all);
+            self.queue.look(*fd, raised, all);
+        }
+    }
+
+    /// Makes `ready` true of `fd` when the next call that waits has waited for `after`.
+    pub(super) fn set_in_wait(&mut self, after: Duration, fd: RawFd, ready: c_short) {
+        self.change = Some((after, fd, ready));
+    }
+
+    /// The calls since the last look, without those for real files.
+    pub(super) fn calls(&mut self) -> Vec<Call> {
+        let calls = std::mem::take(&mut self.calls);
+        let is_ours = |call: &Call| match call {
+            Call::Associate(fd, _) | Call::Dissociate(fd) => *fd >= FIRST,
+            Call::Write(changes) => !changes.is_empty(),
+            Call::Wait(..) | Call::Kevent(..) => true,
+        };
+        calls.into_iter().filter(is_ours).collect()
+    }
+
+    /// The model's files that the kernel watches, each with its flags.
+    pub(super) fn watched(&self) -> Vec<(RawFd, c_short)> {
+        let array = self.array.iter().map(|entry| (entry.fd, entry.events));
+        let of_poll = array.filter(|(fd, _)| *fd >= FIRST);
+        let mut all: Vec<_> = of_poll
+            .chain(self.port.watched())
+            .chain(self.device.watched())
+            .chain(self.queue.watched())
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The file of an open number.
+    fn file(&self, fd: RawFd) -> Option<u64> {
+        if fd >= FIRST {
+            return self.numbers.get(&fd).copied();
+        }
+        (fd >= 0 && raw_fd::is_open(fd).is_ok()).then_some(REAL)
+    }
+
+    /// Returns the readiness; `None`: it is not open.
+    fn ready(&self, fd: RawFd) -> Option<c_short> {
+        Some(match self.file(fd)? {
+            REAL if is_readable(fd) => libc::POLLIN,
+            REAL => 0,
+            file => self.files[&file],
+        })
+    }
+
+    /// A call that waits: `scan` looks for what is ready.
+    fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        watches_waker: bool,
+        mut scan: impl FnMut(&mut Self) -> usize,
+    ) -> Result<usize, Errno> {
+        let returns_at_once = timeout == Some(Duration::ZERO);
+        assert!(watches_waker || returns_at_once, "this wait is deaf");
+        if let Some(errno) = self.ends.pop_front().flatten() {
+            return Err(errno);
+        }
+        let mut count = scan(self);
+        if count == 0 && !returns_at_once {
+            if let Some((after, fd, ready)) = self.change.take() {
+                pass(after);
+                self.set(fd, ready);
+                count = scan(self);
+            }
+        }
+        if count == 0 {
+            let timeout = timeout.expect("something that ends this wait");
+            self.waited = self.waited.saturating_add(timeout);
+        }
+        Ok(count)
+    }
+
+    /// Looks at each entry of an array, as poll does.
+    fn look(&self, array: &mut [libc::pollfd]) -> usize {
+        for entry in &mut *array {
+            let flags = entry.events | UNREQUESTED;
+            let ready = self.ready(entry.fd);
+            entry.revents = ready.map_or(libc::POLLNVAL, |ready| ready & flags);
+        }
+        array.iter().filter(|entry| entry.revents != 0).count()
+    }
+}
+
+/// The kernel as the backend sees it, and as its test does.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FakeKernel {
+    machine: Arc<Mutex<Machine>>,
+}
+
+impl FakeKernel {
+    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().expect("no test goes on after a panic")
+    }
+}
+
+impl poll::Sys for FakeKernel {
+    fn is_open(&self, fd: RawFd) -> Result<(), Errno> {
+        self.machine().file(fd).map(drop).ok_or(Errno::BADF)
+    }
+
+    fn poll(
+        &mut self,
+        array: &mut [libc::pollfd],
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        let mut machine = self.machine();
+        machine.array = array.to_vec();
+        let mut entries = array.iter();
+        let watches_waker = entries.any(|entry| entry.fd < FIRST && entry.events == libc::POLLIN);
+        machine.calls.push(Call::Wait(array.len(), timeout));
+        machine.wait(timeout, watches_waker, |machine| machine.look(array))
+    }
+}
+
+/// A timeout in milliseconds, as the calls are recorded.
+fn recorded(ms: c_int) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}

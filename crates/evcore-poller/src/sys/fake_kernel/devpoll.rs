@@ -1,0 +1,205 @@
+//! `/dev/poll`, as in illumos' `usr/src/uts/common/io/devpoll.c` (`dpwrite`, `dp_pcache_poll` and
+//! `dpioctl`) and, for closes, in `sonode_fini` of its sockets.
+//!
+//! - An entry belongs to a descriptor's number. It has the file that the number had, the flags of all
+//!   its writes, and a mark if the next call must look at it.
+//! - A write marks the entry, except if it changes neither file nor flags. A number without an open
+//!   file gets an entry that has flags and no file. A number that is not a descriptor is ignored.
+//! - `POLLREMOVE` alone empties an entry that has a file. Any other entry is left as it is.
+//! - A file that refuses to be watched ends the write. What comes before it is applied.
+//! - A call looks at the marked entries, in a circle that begins behind the last reported one. An
+//!   entry without a file is passed over. One whose number is not open is reported as `POLLNVAL`,
+//!   and stays marked. One whose number has another file takes that file over. One that has nothing
+//!   to report loses its mark, until its file marks it again.
+//! - The last close of a file marks its entries (sockets), or does not ([`Device::closes_silently`]).
+//! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
+//!   shortens the list). `EACCES` for another process than that of the first call.
+//!
+//! It does not model files that forget to mark.
+
+use std::collections::BTreeMap;
+
+use super::{
+    super::poll_like::devpoll::{REMOVE, Sys},
+    Call, Errno, FIRST, FakeKernel, Machine, REAL, RawFd, UNREQUESTED, c_int, c_short, poll,
+    recorded,
+};
+
+/// An entry of the kernel's array.
+#[derive(Debug, Default)]
+struct Entry {
+    /// `None`: it was removed, or its number was not open when it was written.
+    file: Option<u64>,
+    flags: c_short,
+    is_marked: bool,
+    /// The file that marks it.
+    marked_by: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(in crate::sys) struct Device {
+    entries: BTreeMap<RawFd, Entry>,
+    /// Where the next call begins to look.
+    scan_from: RawFd,
+    /// Number of the next writes that fail, and apply nothing.
+    pub(in crate::sys) failing_writes: usize,
+    /// The last close of an idle file does not mark its entries.
+    pub(in crate::sys) closes_silently: bool,
+    /// The calls come from a forked child.
+    pub(in crate::sys) is_in_child: bool,
+    /// Limit of the descriptors of the process; `None`: more than any test has.
+    pub(in crate::sys) limit: Option<usize>,
+}
+
+impl Device {
+    /// The last close of a file: no entry is removed.
+    pub(super) fn close(&mut self, file: u64) {
+        for entry in self.entries.values_mut() {
+            if entry.marked_by == Some(file) {
+                entry.marked_by = None;
+                entry.is_marked |= !self.closes_silently;
+            }
+        }
+    }
+
+    pub(super) fn mark(&mut self, file: u64) {
+        for entry in self.entries.values_mut() {
+            entry.is_marked |= entry.marked_by == Some(file);
+        }
+    }
+
+    /// Each entry that has flags, or a file.
+    pub(super) fn watched(&self) -> impl Iterator<Item = (RawFd, c_short)> {
+        let ours = self.entries.range(FIRST..);
+        let present = ours.filter(|(_, entry)| entry.file.is_some() || entry.flags != 0);
+        present.map(|(fd, entry)| (*fd, entry.flags))
+    }
+
+    fn watches_waker(&self) -> bool {
+        let mut real = self.entries.range(..FIRST);
+        real.any(|(_, entry)| entry.file.is_some() && entry.flags == libc::POLLIN)
+    }
+
+    fn check(&self, count: usize, most: usize) -> Result<(), Errno> {
+        if self.is_in_child {
+            return Err(Errno::ACCESS);
+        }
+        if count > most {
+            return Err(Errno::INVAL);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, fd: RawFd) {
+        let entry = self.entries.get_mut(&fd);
+        if let Some(entry) = entry.filter(|entry| entry.file.is_some()) {
+            *entry = Entry::default();
+        }
+    }
+}
+
+impl Machine {
+    fn write_entry(&mut self, fd: RawFd, flags: c_short) -> Result<(), Errno> {
+        let (file, ready) = (self.file(fd), self.ready(fd));
+        let entry = self.device.entries.entry(fd).or_default();
+        let (Some(file), Some(ready)) = (file, ready) else {
+            entry.is_marked = true;
+            entry.flags |= flags;
+            return Ok(());
+        };
+        if entry.flags == flags && entry.file == Some(file) {
+            return Ok(());
+        }
+        entry.is_marked = true;
+        if self.refuses.contains(&fd) {
+            return Err(Errno::NXIO);
+        }
+        entry.file = Some(file);
+        entry.flags |= flags;
+        if ready & (flags | UNREQUESTED) == 0 {
+            entry.marked_by = Some(file);
+        }
+        Ok(())
+    }
+
+    /// Returns the flags that a marked entry has to report; 0: nothing.
+    fn look_at_entry(&mut self, fd: RawFd) -> c_short {
+        if self.device.entries[&fd].file.is_none() {
+            return 0;
+        }
+        let (Some(file), Some(ready)) = (self.file(fd), self.ready(fd)) else {
+            return libc::POLLNVAL;
+        };
+        let entry = self.device.entries.get_mut(&fd).expect("it is there");
+        entry.file = Some(file);
+        let found = ready & (entry.flags | UNREQUESTED);
+        if found == 0 && file != REAL {
+            entry.marked_by = Some(file);
+            entry.is_marked = false;
+        }
+        found
+    }
+
+    /// Fills the list, in a circle, and returns how many places.
+    fn scan(&mut self, list: &mut [libc::pollfd]) -> usize {
+        let first = self.device.scan_from;
+        let entries = &self.device.entries;
+        let circle = entries.range(first..).chain(entries.range(..first));
+        let marked = circle.filter(|(_, entry)| entry.is_marked);
+        let marked: Vec<_> = marked.map(|(fd, _)| *fd).collect();
+        let mut count = 0;
+        for fd in marked {
+            if count == list.len() {
+                break;
+            }
+            let found = self.look_at_entry(fd);
+            if found != 0 {
+                // Of a closed descriptor, the flags are not written.
+                (list[count].fd, list[count].revents) = (fd, found);
+                count += 1;
+            }
+        }
+        if count == list.len() {
+            self.device.scan_from = list[count - 1].fd + 1;
+        }
+        count
+    }
+}
+
+impl Sys for FakeKernel {
+    fn is_open(&self, fd: RawFd) -> Result<(), Errno> {
+        poll::Sys::is_open(self, fd)
+    }
+
+    fn write(&mut self, changes: &[libc::pollfd]) -> Result<(), Errno> {
+        let mut machine = self.machine();
+        assert!(!changes.is_empty(), "a call for nothing");
+        let changes = changes.iter().map(|change| (change.fd, change.events));
+        let ours = changes.clone().filter(|change| change.0 >= FIRST);
+        machine.calls.push(Call::Write(ours.collect()));
+        let most = machine.device.limit.unwrap_or(usize::MAX);
+        machine.device.check(changes.len(), most)?;
+        if machine.device.failing_writes > 0 {
+            machine.device.failing_writes -= 1;
+            return Err(Errno::IO);
+        }
+        for (fd, flags) in changes.filter(|change| change.0 >= 0) {
+            match flags {
+                REMOVE => machine.device.remove(fd),
+                flags => machine.write_entry(fd, flags)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, list: &mut [libc::pollfd], timeout: c_int) -> Result<usize, Errno> {
+        let mut machine = self.machine();
+        let most = machine.device.limit.map_or(usize::MAX, |limit| limit - 1);
+        machine.device.check(list.len(), most)?;
+        assert!(!list.is_empty(), "such a call only sleeps");
+        let watches_waker = machine.device.watches_waker();
+        let timeout = recorded(timeout);
+        machine.calls.push(Call::Wait(list.len(), timeout));
+        machine.wait(timeout, watches_waker, |machine| machine.scan(list))
+    }
+}

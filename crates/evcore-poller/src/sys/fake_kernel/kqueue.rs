@@ -1,0 +1,326 @@
+//! `kevent`, as the kernels have it where the backend relies on them, and FreeBSD's where they differ.
+//!
+//! - A knote belongs to a descriptor and a filter. Adding an existing one changes the id of its
+//!   events, keeps its mode, and evaluates the descriptor again. Dropping a missing one is `ENOENT`,
+//!   and an identifier that is not an open descriptor is `EBADF`. Closing drops the knotes. Events and
+//!   receipts have the identifier of the change.
+//! - A condition that becomes true activates the knotes of its descriptor, which go to the end of the
+//!   queue. It is evaluated again when they are collected. A collected knote goes to the end again
+//!   (level), or is no longer active (`EV_CLEAR`).
+//! - A knote with `EV_ONESHOT` is not evaluated again: it reports what was true when it became
+//!   active, and is gone.
+//! - Changes are applied in their order, before anything is collected. One that is refused, or asks
+//!   for a receipt, becomes an event if there is room, and then nothing is collected. Otherwise the
+//!   call ends there, with the refusal. (libkqueue collects into the places that are left.)
+//! - The writing side of a socket is at its end when its peer is gone, and also when its own side
+//!   was shut.
+//! - Writing to a pipe that has no reader cannot be watched: `EPIPE`. If it was watched before,
+//!   its end is reported once, whatever the mode, and its knote is gone: the close of the reader
+//!   makes it a one-shot.
+//! - A signal ends only a call that would have waited, and after its changes were made.
+//!
+//! It does not model threads, and flags and filters that the backend does not use.
+
+use super::{
+    super::kqueue::kernel::{Change, Event, Filter, Ident, Kernel, flag},
+    Call, Duration, Errno, FIRST, FakeKernel, Machine, RawFd, c_short,
+};
+
+/// Of the writing end of a pipe.
+const PIPE: c_short = 0x4000;
+/// A socket's own side was shut for writing.
+const SHUT: c_short = 0x1000;
+/// The peer is gone; or the reader of a pipe.
+const HANG_UP: c_short = libc::POLLHUP | libc::POLLRDHUP;
+
+#[derive(Debug, Default)]
+pub(in crate::sys) struct Queue {
+    /// In the order in which they are collected.
+    knotes: Vec<Knote>,
+    /// The events of the last call.
+    events: Vec<Event>,
+    /// Additions that are refused.
+    pub(in crate::sys) refuses: Vec<Refusal>,
+    /// Events are collected behind receipts, as far as there is room.
+    pub(in crate::sys) collects_behind_receipts: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sys) struct Refusal {
+    pub(in crate::sys) fd: RawFd,
+    pub(in crate::sys) filter: Filter,
+    pub(in crate::sys) errno: Errno,
+    /// The knote is made all the same, as macOS was seen to do for a pipe without a reader.
+    pub(in crate::sys) made: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Knote {
+    fd: RawFd,
+    filter: Filter,
+    /// The mode.
+    flags: u16,
+    id: u32,
+    /// The event that it will report, as it was when it was last evaluated; `None`: it is not active.
+    active: Option<Event>,
+}
+
+impl Queue {
+    pub(super) fn close(&mut self, fd: RawFd) {
+        self.knotes.retain(|knote| knote.fd != fd);
+    }
+
+    /// Activates the knotes whose condition has become true, or has happened again.
+    pub(super) fn look(&mut self, fd: RawFd, raised: c_short, all: c_short) {
+        for filter in Filter::ALL {
+            if raised & conditions(filter) != 0 {
+                self.activate(fd, filter, all);
+            }
+        }
+    }
+
+    pub(super) fn watched(&self) -> impl Iterator<Item = (RawFd, c_short)> {
+        let flags = |filter| match filter {
+            Filter::Read => libc::POLLIN,
+            Filter::Write => libc::POLLOUT,
+        };
+        let knotes = self.knotes().into_iter();
+        knotes.map(move |(fd, filter)| (fd, flags(filter)))
+    }
+
+    /// The knotes without the waker's, by descriptor.
+    pub(in crate::sys) fn knotes(&self) -> Vec<(RawFd, Filter)> {
+        let ours = self.knotes.iter().filter(|knote| knote.fd >= FIRST);
+        let mut names: Vec<_> = ours.map(|knote| (knote.fd, knote.filter)).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn activate(&mut self, fd: RawFd, filter: Filter, all: c_short) {
+        let Some(at) = self.find(fd, filter) else {
+            return;
+        };
+        let found = event(fd, filter, all);
+        let was_active = self.knotes[at].active.is_some();
+        self.knotes[at].active = found.or(self.knotes[at].active);
+        if found.is_some() && !was_active {
+            self.knotes[at..].rotate_left(1);
+        }
+    }
+
+    fn find(&self, fd: RawFd, filter: Filter) -> Option<usize> {
+        let mut knotes = self.knotes.iter();
+        knotes.position(|knote| (knote.fd, knote.filter) == (fd, filter))
+    }
+}
+
+/// The files, as the test moves them.
+impl Machine {
+    /// The writing end of a pipe that has a reader and no room. It is never readable.
+    pub(in crate::sys) fn open_pipe(&mut self, fd: RawFd) {
+        self.open(fd);
+        self.raise(fd, PIPE);
+    }
+
+    /// The peer is gone, with an error or with none; or the reader of a pipe, which has no errors.
+    pub(in crate::sys) fn hang_up(&mut self, fd: RawFd, has_error: bool) {
+        let is_pipe = self.ready(fd).expect("it is open") & PIPE != 0;
+        let error = if has_error && !is_pipe {
+            libc::POLLERR
+        } else {
+            0
+        };
+        self.raise(fd, HANG_UP | error);
+        if let Some(at) = self.queue.find(fd, Filter::Write).filter(|_| is_pipe) {
+            self.queue.knotes[at].flags |= flag::ONESHOT;
+        }
+    }
+
+    /// The pipe has a reader again, as a FIFO may.
+    pub(in crate::sys) fn open_reader(&mut self, fd: RawFd) {
+        self.lower(fd, HANG_UP);
+    }
+
+    /// The socket's own side is shut for writing.
+    pub(in crate::sys) fn shut(&mut self, fd: RawFd) {
+        self.raise(fd, SHUT);
+    }
+}
+
+/// The call.
+impl Machine {
+    fn kevent(
+        &mut self,
+        changes: &[Change],
+        limit: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        self.calls.push(Call::Kevent(changes.to_vec(), timeout));
+        self.queue.events.clear();
+        // A signal ends only a call that would have waited, and after its changes were made.
+        if self
+            .ends
+            .front()
+            .is_some_and(|end| *end != Some(Errno::INTR))
+        {
+            if let Some(errno) = self.ends.pop_front().flatten() {
+                return Err(errno);
+            }
+        }
+        for change in changes {
+            let result = self.register(change);
+            if result.is_err() || change.flags & flag::RECEIPT != 0 {
+                if self.queue.events.len() == limit {
+                    // What it has written is not counted.
+                    return result.map(|()| 0);
+                }
+                self.queue.events.push(receipt(change, result));
+            }
+        }
+        if self.queue.events.is_empty() {
+            let watches_waker = self.queue.knotes.iter().any(|knote| knote.fd < FIRST);
+            return self.wait(timeout, watches_waker, |machine| machine.collect(limit));
+        }
+        if self.queue.collects_behind_receipts {
+            self.collect(limit);
+        }
+        Ok(self.queue.events.len())
+    }
+
+    fn register(&mut self, change: &Change) -> Result<(), Errno> {
+        let fd = RawFd::try_from(change.ident.0).map_err(|_| Errno::BADF)?;
+        let ready = self.ready(fd).ok_or(Errno::BADF)?;
+        let adds = change.flags & flag::ADD != 0;
+        let is_new = adds && self.queue.find(fd, change.filter).is_none();
+        if adds && self.refuses.contains(&fd) {
+            return Err(Errno::NOMEM);
+        }
+        let refusal = self
+            .queue
+            .refuses
+            .iter()
+            .find(|knote| adds && (knote.fd, knote.filter) == (fd, change.filter))
+            .filter(|knote| is_new || !knote.made)
+            .copied();
+        if let Some(refusal) = refusal.filter(|refusal| !refusal.made) {
+            return Err(refusal.errno);
+        }
+        let is_broken = ready & PIPE != 0 && ready & libc::POLLHUP != 0;
+        if is_new && change.filter == Filter::Write && is_broken {
+            return Err(Errno::PIPE);
+        }
+        match self.queue.find(fd, change.filter) {
+            None if adds => self.queue.knotes.push(Knote {
+                fd,
+                filter: change.filter,
+                // As in FreeBSD, its events have the flag too, and are no receipts.
+                flags: change.flags & (flag::CLEAR | flag::ONESHOT | flag::RECEIPT),
+                id: change.id,
+                active: None,
+            }),
+            None => return Err(Errno::NOENT),
+            Some(at) if change.flags & flag::DELETE != 0 => {
+                self.queue.knotes.remove(at);
+            }
+            Some(at) => self.queue.knotes[at].id = change.id,
+        }
+        self.queue.activate(fd, change.filter, ready);
+        refusal.map_or(Ok(()), |refusal| Err(refusal.errno))
+    }
+
+    /// Returns the number of events, with those that are already there.
+    fn collect(&mut self, limit: usize) -> usize {
+        let mut collected = Vec::new();
+        let mut knotes = std::mem::take(&mut self.queue.knotes);
+        let mut events = std::mem::take(&mut self.queue.events);
+        knotes.retain_mut(|knote| {
+            let is_real = knote.fd < FIRST; // the waker's
+            if knote.active.is_none() && !is_real || events.len() == limit {
+                return true;
+            }
+            let is_once = knote.flags & flag::ONESHOT != 0;
+            if !is_once {
+                let ready = self.ready(knote.fd).expect("a close drops knotes");
+                knote.active = event(knote.fd, knote.filter, ready);
+            }
+            let Some(found) = knote.active else {
+                return true;
+            };
+            events.push(Event {
+                id: knote.id,
+                flags: found.flags | knote.flags,
+                ..found
+            });
+            if knote.flags & flag::CLEAR != 0 {
+                knote.active = None;
+            }
+            if !is_once {
+                collected.push(*knote);
+            }
+            false
+        });
+        knotes.append(&mut collected);
+        (self.queue.knotes, self.queue.events) = (knotes, events);
+        self.queue.events.len()
+    }
+}
+
+impl Kernel for FakeKernel {
+    fn kevent(
+        &mut self,
+        changes: &[Change],
+        limit: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize, Errno> {
+        self.machine().kevent(changes, limit, timeout)
+    }
+
+    fn event(&self, index: usize) -> Event {
+        self.machine().queue.events[index]
+    }
+
+    fn is_connected(&self, fd: RawFd) -> bool {
+        let ready = self.machine().ready(fd);
+        ready.is_some_and(|ready| ready & (PIPE | libc::POLLHUP) == 0)
+    }
+}
+
+/// The conditions for which a filter looks at a file.
+fn conditions(filter: Filter) -> c_short {
+    match filter {
+        Filter::Read => libc::POLLIN | libc::POLLRDHUP,
+        Filter::Write => libc::POLLOUT | libc::POLLHUP | SHUT,
+    }
+}
+
+/// The event to report, if any.
+fn event(fd: RawFd, filter: Filter, ready: c_short) -> Option<Event> {
+    let found = ready & conditions(filter);
+    if found == 0 || filter == Filter::Read && ready & PIPE != 0 {
+        return None;
+    }
+    let is_over = found & !(libc::POLLIN | libc::POLLOUT) != 0;
+    Some(Event {
+        ident: Ident::new(fd),
+        filter,
+        flags: if is_over { flag::EOF } else { 0 },
+        fflags: if is_over && ready & libc::POLLERR != 0 {
+            54
+        } else {
+            0
+        },
+        data: 1,
+        id: 0,
+    })
+}
+
+fn receipt(change: &Change, result: Result<(), Errno>) -> Event {
+    Event {
+        ident: change.ident,
+        filter: change.filter,
+        flags: flag::ERROR,
+        fflags: 0,
+        data: result.map_or_else(Errno::raw_os_error, |()| 0).into(),
+        id: change.id,
+    }
+}

@@ -1,0 +1,324 @@
+//! The backend over kernels that speak in poll's flags: event ports, `/dev/poll`, and poll itself.
+//!
+//! They differ in where the watches are, in whether a report or a close ends one, and in when a change
+//! is made. [`Kernel`](kernel::Kernel) has these differences, and one small file for each kernel has
+//! its facts. Everything else is here: a table by number ([`watches`]), which is changed at once, and
+//! brings the kernel up to date just before a wait. Nothing else can watch such a kernel, so nothing
+//! could notice the changes earlier. The poller emulates `Edge` and `Oneshot` by masking.
+//!
+//! - A change that the kernel refuses is an event with an error, and ends the watch. The other
+//!   changes are made all the same.
+//! - A watch of a closed number that the kernel reports (`POLLNVAL`) is reported once, and ended.
+//! - The waker is the usual channel, watched as a row of the table: the kernel's own ways to end a
+//!   wait are not a plain `write`, which [`Waker`] promises.
+//! - A *stray* is a report of nothing that is watched. Such reports are passed over. A wait that
+//!   only strays have ended is an interruption.
+
+use std::{
+    ffi::c_short,
+    fmt,
+    os::fd::{AsFd, AsRawFd},
+    time::Duration,
+};
+
+use rustix::io::Errno;
+
+use super::chunked_wait::{LONGEST_IN_MS, chunked_wait};
+use crate::{
+    backend::{Backend, Capabilities, Registration},
+    error::{Error, Result},
+    event_sink::EventSink,
+    interest::Interest,
+    ready::Ready,
+    waker::{WakeChannel, Waker},
+};
+
+pub(super) mod flags;
+mod kernel;
+mod watches;
+
+#[cfg(any(
+    target_os = "illumos",
+    target_os = "solaris",
+    all(test, target_os = "linux")
+))]
+pub(super) mod devpoll;
+pub(super) mod poll;
+#[cfg(any(
+    target_os = "illumos",
+    target_os = "solaris",
+    all(test, target_os = "linux")
+))]
+pub(super) mod port;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+
+use flags::{UNREQUESTED, asking, readiness};
+use kernel::{Change, Kernel};
+use watches::{WAKE, Watches};
+
+pub(super) struct PollLike<K> {
+    kernel: K,
+    wake: WakeChannel,
+    watches: Watches,
+    /// Keys that the kernel refused, and that no wait has reported yet.
+    // Invariant: none of these keys is in `watches`.
+    lost: Vec<u64>,
+    /// The last wait had lost keys, and put them behind what was ready.
+    ready_was_first: bool,
+    /// Kept for its allocation.
+    changes: Vec<Change>,
+}
+
+impl<K: Kernel> PollLike<K> {
+    pub(super) fn over(kernel: K) -> Result<Self> {
+        let mut backend = Self {
+            kernel,
+            wake: WakeChannel::new()?,
+            watches: Watches::default(),
+            lost: Vec::new(),
+            ready_was_first: false,
+            changes: Vec::new(),
+        };
+        let fd = backend.wake.as_fd().as_raw_fd();
+        backend.watches.enter(fd, WAKE, asking(Interest::READ));
+        backend.flush()?;
+        Ok(backend)
+    }
+
+    /// Watches a descriptor that is not watched yet.
+    fn watch(&mut self, new: &Registration) -> Result<()> {
+        if self.watches.holds(new.fd, WAKE) {
+            // This would end the watch of the waker.
+            return Err(Error::AlreadyWatched { fd: new.fd });
+        }
+        let flags = flags::<K>(new);
+        let is_kept = self.kernel.begin(new.fd, flags)?;
+        self.watches.enter(new.fd, new.key, flags);
+        if is_kept {
+            self.watches.mark_applied(new.fd);
+        }
+        Ok(())
+    }
+
+    /// Brings the kernel up to date.
+    fn flush(&mut self) -> Result<()> {
+        let mut at_once = K::AT_ONCE;
+        while let Some(count) = self.watches.pending(at_once) {
+            self.changes.clear();
+            self.changes.extend(self.watches.changes(count));
+            let applied = match self.changes.is_empty() {
+                true => Ok(()),
+                false => self.kernel.apply(&self.changes),
+            };
+            match applied {
+                Ok(()) => self.watches.pop_applied(count),
+                // One by one, so that the refused one is found and hides no other.
+                Err(_) if count > 1 => at_once = 1,
+                // A signal's handler has run, or this is a forked child: not about the descriptor.
+                Err(errno @ (Errno::INTR | Errno::ACCESS)) => {
+                    return Err(Error::of_wait(K::CALLS.apply, errno));
+                }
+                Err(errno) => match self.watches.pop_refused() {
+                    Some(key) => self.lost.push(key),
+                    None => return Err(Error::of_wait(K::CALLS.apply, errno)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn report_lost(&mut self, events: &mut EventSink<'_>) {
+        let count = events.remaining().min(self.lost.len());
+        for key in self.lost.drain(..count) {
+            events.push(key, Ready::ERROR);
+        }
+    }
+
+    fn unlist(&mut self, key: u64) {
+        self.lost.retain(|lost| *lost != key);
+    }
+
+    /// Waits, and reports what the kernel has found.
+    fn collect(&mut self, events: &mut EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+        let room = events.remaining().min(self.watches.len());
+        if room == 0 {
+            return Ok(());
+        }
+        let mut left = timeout;
+        // At most once around the kernel's watches, because a file may go on reporting what was not
+        // requested.
+        for _ in 0..=self.watches.numbers() {
+            let count = chunked_wait(left, LONGEST_IN_MS, |chunk| self.kernel.wait(room, chunk))
+                .map_err(|errno| Error::of_wait(K::CALLS.wait, errno))?;
+            if count == 0 {
+                break;
+            }
+            if self.report(count, events) {
+                return Ok(());
+            }
+            // Only strays, which may have used up the timeout. Now the waker is watched again, and
+            // what is there is taken.
+            left = left.map(|_| Duration::ZERO);
+            self.flush()?;
+            if !self.lost.is_empty() {
+                return Err(Error::Interrupted);
+            }
+        }
+        if left == timeout && timeout.is_some() {
+            return Ok(());
+        }
+        // The poller measures how much time is left.
+        Err(Error::Interrupted)
+    }
+
+    /// Reports the first `count` of what was found. Returns whether there was anything to report.
+    fn report(&mut self, count: usize, events: &mut EventSink<'_>) -> bool {
+        let mut has_news = false;
+        for index in 0..count {
+            let (fd, found) = self.kernel.found(index);
+            let watch = self.watches.get(fd);
+            let requested = watch.map_or(0, |watch| watch.flags | UNREQUESTED);
+            if K::REPORTS_ONCE || found & !requested != 0 {
+                self.watches.renew(fd, !K::REPORTS_ONCE);
+            }
+            let Some(watch) = watch.filter(|_| found & requested != 0) else {
+                continue;
+            };
+            if watch.key == WAKE {
+                // If the poller has already found the wake by its flag, this is not another one.
+                if self.wake.drain() {
+                    events.set_woken();
+                    has_news = true;
+                }
+                continue;
+            }
+            if found & libc::POLLNVAL != 0 {
+                // It was closed without being removed.
+                self.watches.leave(fd, watch.key);
+            }
+            let mut ready = readiness(found & requested);
+            if found & K::HALF_CLOSE != 0 {
+                ready |= Ready::READ_CLOSED;
+            }
+            events.push(watch.key, ready);
+            has_news = true;
+        }
+        has_news
+    }
+
+    /// Ends a watch that the kernel has, at once.
+    fn end(&mut self, old: &Registration) -> Result<()> {
+        let change = Change {
+            fd: old.fd,
+            is_kept: true,
+            flags: None,
+        };
+        self.watches.renew(old.fd, false);
+        let ended = self.kernel.apply(&[change]);
+        ended.map_err(|errno| Error::os(K::CALLS.apply)(errno).or_not_open(old.fd))
+    }
+}
+
+impl<K: Kernel> Backend for PollLike<K> {
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            batches_changes: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn add(&mut self, new: &Registration) -> Result<()> {
+        self.watch(new)
+    }
+
+    fn modify(&mut self, new: &Registration) -> Result<()> {
+        if new.interest.is_empty() && new.ends.is_empty() {
+            return self.remove(new);
+        }
+        if self.watches.holds(new.fd, new.key) {
+            self.watches.enter(new.fd, new.key, flags::<K>(new));
+            return Ok(());
+        }
+        self.unlist(new.key);
+        if self.watch(new).is_err() {
+            // Not an error of this call: then the poller would take turns of its own.
+            self.lost.push(new.key);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, old: &Registration) -> Result<()> {
+        self.unlist(old.key);
+        let is_kept = self.watches.leave(old.fd, old.key);
+        if is_kept && K::DROPS_CLOSED {
+            return self.end(old);
+        }
+        Ok(())
+    }
+
+    /// If a close does not end the watch, it is ended as any other.
+    fn remove_before_close(&mut self, old: &Registration) {
+        self.unlist(old.key);
+        if self.watches.leave(old.fd, old.key) && K::DROPS_CLOSED {
+            self.watches.renew(old.fd, false);
+        }
+    }
+
+    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+        self.flush()?;
+        #[cfg(test)]
+        self.verify();
+        if self.lost.is_empty() {
+            self.ready_was_first = false;
+            return self.collect(&mut events, timeout);
+        }
+        // What is ready and lost keys take turns in coming first. Otherwise, if each wait had as many
+        // lost keys as there is room, nothing else would ever be reported.
+        self.ready_was_first = !self.ready_was_first;
+        if !self.ready_was_first {
+            self.report_lost(&mut events);
+        }
+        // An error here would lose what is reported. If it lasts, the next wait returns it.
+        let _ = self.collect(&mut events, Some(Duration::ZERO));
+        self.report_lost(&mut events);
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.wake.waker()
+    }
+}
+
+#[cfg(test)]
+impl<K> PollLike<K> {
+    /// Panics if an invariant does not hold.
+    fn verify(&self) {
+        self.watches.verify();
+        for key in &self.lost {
+            assert!(!self.watches.has(*key), "lost, and watched: {key:#x}");
+        }
+    }
+}
+
+impl<K: Kernel> fmt::Debug for PollLike<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PollLike")
+            .field("kernel", &self.kernel)
+            .field("watched", &(self.watches.len() - 1))
+            .finish_non_exhaustive()
+    }
+}
+
+fn flags<K: Kernel>(registration: &Registration) -> c_short {
+    let flags = asking(registration.interest);
+    match registration.ends.is_read_closed() {
+        true => flags | K::HALF_CLOSE,
+        false => flags,
+    }
+}

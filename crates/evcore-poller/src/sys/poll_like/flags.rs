@@ -1,0 +1,44 @@
+//! The flags of poll. Event ports and `/dev/poll` have the same.
+
+use std::{ffi::c_short, os::fd::RawFd};
+
+use crate::{interest::Interest, ready::Ready};
+
+/// Flags that are reported without a request.
+pub(in crate::sys) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+
+/// The flags that ask for `interest`.
+pub(in crate::sys) fn asking(interest: Interest) -> c_short {
+    [
+        (Interest::READ, libc::POLLIN),
+        (Interest::WRITE, libc::POLLOUT),
+        (Interest::PRIORITY, libc::POLLPRI),
+    ]
+    .into_iter()
+    .filter(|(side, _)| interest.contains(*side))
+    .fold(0, |flags, (_, flag)| flags | flag)
+}
+
+/// The readiness of what was found.
+pub(in crate::sys) fn readiness(found: c_short) -> Ready {
+    [
+        (libc::POLLIN, Ready::READABLE),
+        (libc::POLLOUT, Ready::WRITABLE),
+        (libc::POLLPRI, Ready::PRIORITY),
+        (libc::POLLERR, Ready::ERROR),
+        (libc::POLLNVAL, Ready::ERROR),
+        (libc::POLLHUP, Ready::WRITE_CLOSED),
+    ]
+    .into_iter()
+    .filter(|(flag, _)| found & flag != 0)
+    .fold(Ready::NONE, |ready, (_, bit)| ready | bit)
+}
+
+/// An entry of an array of poll.
+pub(in crate::sys) fn entry(fd: RawFd, events: c_short) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }
+}

@@ -1,0 +1,78 @@
+//! What only a port does: its errors of `port_getn`, and the ends of its associations.
+
+use super::*;
+use Call::{Associate, Dissociate, Wait};
+
+fn fixture() -> Fixture {
+    Fixture::new(Kind::Port)
+}
+
+#[test]
+fn an_addition_and_a_removal_are_made_at_once() {
+    let mut fixture = fixture();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    assert_eq!(fixture.calls(), [Associate(A, IN)]);
+    fixture.set(A, IN);
+    fixture.remove(1);
+    assert_eq!(fixture.calls(), [Dissociate(A)]);
+    assert_eq!(fixture.wait(), [], "its event was dropped");
+    assert_eq!(fixture.calls(), [Wait(1, NOW)]);
+}
+
+#[test]
+fn removal_before_a_close_makes_no_call() {
+    let mut fixture = fixture();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.calls();
+    fixture.remove_before_close(1);
+    fixture.close(A);
+    assert_eq!(fixture.calls(), []);
+}
+
+#[test]
+fn a_timeout_is_no_event_whatever_the_count() {
+    for counts_none in [false, true] {
+        let mut fixture = fixture();
+        fixture.kernel().port.counts_none = counts_none;
+        fixture.add(A, 1, Interest::READ, Mode::Level);
+        fixture.set(A, IN);
+        // The list still holds the entry of the wait before.
+        assert_eq!(fixture.wait().len(), 1);
+        fixture.set(A, 0);
+        assert_eq!(fixture.wait(), []);
+    }
+}
+
+#[test]
+fn events_taken_at_the_timeout_are_reported() {
+    for errno in [Errno::TIME, Errno::INTR] {
+        let mut fixture = fixture();
+        fixture.events = Events::raw(8);
+        fixture.add(A, 1, Interest::READ, Mode::Level);
+        fixture.set(A, IN);
+        fixture.kernel().port.late = Some(errno);
+        assert_eq!(fixture.wait(), [(1, Ready::READABLE)], "{errno}");
+    }
+}
+
+#[test]
+fn a_close_during_the_wait_is_silent() {
+    let mut fixture = fixture();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.set(A, IN);
+    fixture.close(A);
+    assert_eq!(fixture.wait(), []);
+    let removed = fixture.poller.remove(1);
+    assert!(matches!(removed, Err(Error::NotOpen { fd: A })));
+}
+
+#[test]
+fn removing_a_reused_number_is_no_error() {
+    let mut fixture = fixture();
+    fixture.add(A, 1, Interest::READ, Mode::Level);
+    fixture.close(A);
+    fixture.open(A);
+    fixture.set(A, IN);
+    assert_eq!(fixture.wait(), [], "nothing of the new file");
+    fixture.remove(1);
+}

@@ -1,0 +1,222 @@
+//! One call to the world outside of a loop, and what came back.
+
+use std::{fmt, io};
+
+/// A call and its result.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What was called.
+    pub what: What,
+    /// The number of the stream or listener that was called, from 0 in the order in which they began.
+    /// For a [`Wait`](What::Wait), 1 if a waker ended it.
+    pub of: u32,
+    /// What came back: a number that depends on the call, or an error's negated number.
+    pub result: i64,
+    /// What came back in bytes. For a [`Send`](What::Send), a digest of what was to be sent.
+    pub bytes: Vec<u8>,
+}
+
+/// The kind of a call. Its number is part of the format, so new kinds come at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum What {
+    /// The monotonic clock: nanoseconds.
+    Monotonic,
+    /// The wall clock: seconds, and the nanoseconds as bytes.
+    Wall,
+    /// The offset of local time from UTC, in seconds.
+    Offset,
+    /// A wait of the poller: the number of its events, and their keys and readiness as bytes.
+    Wait,
+    /// A registration that the kernel has refused.
+    Refused,
+    /// A listener: the number of the stream, and the address of the peer as text.
+    Accept,
+    /// A stream: the number of bytes, and the bytes.
+    Recv,
+    /// A stream: the number of bytes that were taken.
+    Send,
+    /// The end of a stream's sending side.
+    ShutdownWrite,
+    /// Whether a stream's peer has all.
+    IsDelivered,
+    /// The address of a stream's peer, as text.
+    PeerAddr,
+    /// The pending error of a stream.
+    TakeError,
+    /// A stream is dropped.
+    Close,
+}
+
+impl What {
+    /// All kinds, at their numbers.
+    const ALL: [Self; 13] = [
+        Self::Monotonic,
+        Self::Wall,
+        Self::Offset,
+        Self::Wait,
+        Self::Refused,
+        Self::Accept,
+        Self::Recv,
+        Self::Send,
+        Self::ShutdownWrite,
+        Self::IsDelivered,
+        Self::PeerAddr,
+        Self::TakeError,
+        Self::Close,
+    ];
+
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+impl Call {
+    pub(crate) fn new(what: What, of: u32, result: i64) -> Self {
+        Self {
+            what,
+            of,
+            result,
+            bytes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_bytes(self, bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.to_vec(),
+            ..self
+        }
+    }
+
+    /// The error that came back.
+    pub(crate) fn error(&self) -> Option<io::Error> {
+        let number = i32::try_from(-self.result)
+            .ok()
+            .filter(|number| *number > 0)?;
+        Some(io::Error::from_raw_os_error(number))
+    }
+
+    /// The result of a call that returns a number of bytes.
+    pub(crate) fn count(&self) -> io::Result<usize> {
+        match self.error() {
+            Some(error) => Err(error),
+            None => Ok(usize::try_from(self.result).unwrap_or_default()),
+        }
+    }
+}
+
+/// The result of a call as a number: an error's is negated.
+pub(crate) fn number_of(error: &io::Error) -> i64 {
+    let number = error
+        .raw_os_error()
+        .unwrap_or_else(|| number_of_kind(error.kind()));
+    -i64::from(number.max(1))
+}
+
+/// The number of an error that a simulator returns, which has a kind alone.
+fn number_of_kind(kind: io::ErrorKind) -> i32 {
+    use rustix::io::Errno;
+    let errno = match kind {
+        io::ErrorKind::WouldBlock => Errno::AGAIN,
+        io::ErrorKind::BrokenPipe => Errno::PIPE,
+        io::ErrorKind::ConnectionReset => Errno::CONNRESET,
+        io::ErrorKind::ConnectionRefused => Errno::CONNREFUSED,
+        io::ErrorKind::HostUnreachable => Errno::HOSTUNREACH,
+        io::ErrorKind::NotConnected => Errno::NOTCONN,
+        io::ErrorKind::TimedOut => Errno::TIMEDOUT,
+        _ => Errno::IO,
+    };
+    errno.raw_os_error()
+}
+
+/// Number of bytes of what is sent that a recording keeps.
+const HEAD: usize = 32;
+
+/// A digest of what is to be sent: its length, its checksum and its first bytes.
+pub(crate) struct Digest {
+    bytes: [u8; 12 + HEAD],
+    length: usize,
+}
+
+impl Digest {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let head = bytes.len().min(HEAD);
+        let mut digest = [0; 12 + HEAD];
+        digest[..8].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        digest[8..12].copy_from_slice(&crc32fast::hash(bytes).to_le_bytes());
+        digest[12..12 + head].copy_from_slice(&bytes[..head]);
+        Self {
+            bytes: digest,
+            length: 12 + head,
+        }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The call with its bytes as text, where they are text.
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            what,
+            of,
+            result,
+            bytes,
+        } = self;
+        write!(f, "{what:?} of {of}: {result}")?;
+        match what {
+            What::Send if bytes.len() >= 12 => {
+                let (length, rest) = bytes.split_at(8);
+                let (checksum, head) = rest.split_at(4);
+                let length = u64::from_le_bytes(length.try_into().unwrap_or_default());
+                let checksum = u32::from_le_bytes(checksum.try_into().unwrap_or_default());
+                let head = head.escape_ascii();
+                write!(
+                    f,
+                    " of {length} bytes (checksum {checksum:08x}): \"{head}\""
+                )
+            }
+            _ if bytes.is_empty() => Ok(()),
+            _ => write!(f, " \"{}\"", bytes.escape_ascii()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_found_by_its_number() {
+        for (number, what) in What::ALL.into_iter().enumerate() {
+            assert_eq!(what as usize, number);
+            assert_eq!(What::from_number(what as u8), Some(what));
+        }
+        assert_eq!(What::from_number(13), None);
+    }
+
+    #[test]
+    fn an_error_comes_back_as_the_same_error() {
+        for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::ConnectionReset] {
+            let call = Call::new(What::Recv, 0, number_of(&kind.into()));
+            assert_eq!(call.count().unwrap_err().kind(), kind);
+        }
+        let number = number_of(&io::Error::from_raw_os_error(24));
+        let call = Call::new(What::Accept, 0, number);
+        assert_eq!(call.error().unwrap().raw_os_error(), Some(24));
+        assert_eq!(Call::new(What::Recv, 0, 7).count().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_digest_differs_if_a_byte_behind_its_head_does() {
+        let (one, mut two) = (vec![b'a'; 100], vec![b'a'; 100]);
+        two[99] = b'b';
+        assert_ne!(Digest::of(&one).as_bytes(), Digest::of(&two).as_bytes());
+        let call = Call::new(What::Send, 3, 100).with_bytes(Digest::of(b"hello\n").as_bytes());
+        let text = "Send of 3: 100 of 6 bytes (checksum 363a3020): \"hello\\n\"";
+        assert_eq!(format!("{call:?}"), text);
+    }
+}

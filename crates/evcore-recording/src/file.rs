@@ -1,0 +1,38 @@
+//! The file of a recording, as memory.
+#![allow(
+    unsafe_code,
+    reason = "a map of a file is memory that others could change"
+)]
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use memmap2::MmapMut;
+
+/// Creates a file of this size that only its owner may read, and maps it.
+///
+/// What is written into the map is in the file, also if the process is killed.
+pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<MmapMut> {
+    let mut options = OpenOptions::new();
+    // Another process may still have a map of an older file at this path, so it is not cut.
+    if let Err(error) = std::fs::remove_file(path) {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
+        }
+    }
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    // Without its blocks, a full disk would end the process by SIGBUS later.
+    io::copy(&mut io::repeat(0).take(bytes as u64), &mut file)?;
+    // SAFETY: the file is new and its mode is 0600, so no other user can change it, and this process
+    // has no other map of it. The recorder only writes plain bytes into the map.
+    unsafe { MmapMut::map_mut(&file) }
+}

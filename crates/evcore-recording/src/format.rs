@@ -1,0 +1,150 @@
+//! The format of a recording in memory, and so in its file.
+//!
+//! ```text
+//! header   "evcorec\n", version: u32, capabilities: u32, epoch: u64, checksum of these: u32, 0: u32
+//! turn     length: u32, checksum: u32, then calls of so many bytes
+//! call     what: u8, of: varint, result: zigzag varint, length: varint, bytes
+//! ```
+//!
+//! Numbers are little-endian. Behind the last turn, the length is [`CLEAN`], [`OPEN`] or [`FULL`]. The
+//! checksum of a turn covers the epoch and the number of the turn too, so that no turn of an earlier
+//! epoch is taken for one of this.
+//!
+//! Reading trusts nothing: it takes what is whole, up to the first thing that is not.
+
+use crate::call::{Call, What};
+
+pub(crate) const MAGIC: [u8; 8] = *b"evcorec\n";
+
+/// The version that this crate writes, and the only one that it reads.
+pub(crate) const VERSION: u32 = 1;
+
+/// The length of the header.
+pub(crate) const HEADER: usize = 32;
+
+/// The length of what stands before the calls of a turn.
+pub(crate) const TURN_HEADER: usize = 8;
+
+/// In place of a length: no turn follows.
+pub(crate) const CLEAN: u32 = 0;
+
+/// In place of a length: a turn was under way.
+pub(crate) const OPEN: u32 = u32::MAX;
+
+/// In place of a length: there was no room for another turn.
+pub(crate) const FULL: u32 = u32::MAX - 1;
+
+/// The header of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Bits of what the recorded kernel could do.
+    pub(crate) capabilities: u32,
+    /// Number of times that the recording has begun anew.
+    pub(crate) epoch: u64,
+}
+
+impl Header {
+    pub(crate) fn to_bytes(self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.capabilities.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..24]);
+        bytes[24..28].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+}
+
+/// Appends a call to `to`.
+pub(crate) fn encode(what: What, of: u32, result: i64, bytes: &[u8], to: &mut Vec<u8>) {
+    to.push(what as u8);
+    put_varint(u64::from(of), to);
+    let zigzag = (result << 1) ^ (result >> 63);
+    put_varint(zigzag as u64, to);
+    put_varint(bytes.len() as u64, to);
+    to.extend_from_slice(bytes);
+}
+
+fn put_varint(mut number: u64, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push((number & 0x7f) as u8);
+}
+
+/// The calls of a turn. `None` if they are not calls.
+pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<Call>> {
+    let mut calls = Vec::new();
+    while let Some((what, rest)) = bytes.split_first() {
+        bytes = rest;
+        let what = What::from_number(*what)?;
+        let of = u32::try_from(take_varint(&mut bytes)?).ok()?;
+        let zigzag = take_varint(&mut bytes)?;
+        let result = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+        let length = usize::try_from(take_varint(&mut bytes)?).ok()?;
+        let (own, rest) = bytes.split_at_checked(length)?;
+        bytes = rest;
+        calls.push(Call::new(what, of, result).with_bytes(own));
+    }
+    Some(calls)
+}
+
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// The checksum of a turn.
+pub(crate) fn checksum(epoch: u64, turn: u64, calls: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&epoch.to_le_bytes());
+    hasher.update(&turn.to_le_bytes());
+    hasher.update(calls);
+    hasher.finalize()
+}
+
+/// The number at an offset.
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    let bytes = bytes.get(offset..offset.checked_add(4)?)?;
+    bytes.try_into().ok().map(u32::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_call() -> impl Strategy<Value = Call> {
+        let bytes = prop::collection::vec(any::<u8>(), 0..40);
+        (0..13_u8, any::<u32>(), any::<i64>(), bytes).prop_map(|(what, of, result, bytes)| {
+            let what = What::from_number(what).expect("it is a kind");
+            Call::new(what, of, result).with_bytes(&bytes)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn calls_come_back_as_they_were(calls in prop::collection::vec(any_call(), 0..20)) {
+            let mut bytes = Vec::new();
+            for call in &calls {
+                encode(call.what, call.of, call.result, &call.bytes, &mut bytes);
+            }
+            prop_assert_eq!(decode(&bytes), Some(calls));
+        }
+
+        #[test]
+        fn any_bytes_are_calls_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A recording as it is read.
+
+use evcore::poller::Capabilities;
+
+use crate::{
+    call::Call,
+    format::{
+        CLEAN, FULL, HEADER, Header, MAGIC, OPEN, TURN_HEADER, VERSION, checksum, decode, u32_at,
+    },
+};
+
+/// What a worker got from outside, turn by turn.
+///
+/// ```
+/// use evcore_recording::{Recorder, Recording, Refused};
+///
+/// let recorder = Recorder::in_memory(1 << 16);
+/// let recording = Recording::read(&recorder.to_bytes())?;
+/// assert_eq!(recording.turns().len(), 0);
+/// assert_eq!(Recording::read(b"PNG").unwrap_err(), Refused::Foreign);
+/// # Ok::<(), Refused>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    capabilities: u32,
+    turns: Vec<Vec<Call>>,
+    end: End,
+}
+
+/// How a recording ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// After a whole turn.
+    Whole,
+    /// In the middle of a turn, which is left out: the process was killed, or it is still running.
+    Unfinished,
+    /// For want of room: the worker went on.
+    Full,
+    /// At something damaged: the file was cut, or written over.
+    Torn,
+}
+
+/// Why something is not a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It does not begin as one.
+    #[error("this is not a recording: it does not begin with `evcorec`")]
+    Foreign,
+    /// It is of another version of the format.
+    #[error(
+        "this recording has version {0} of the format, and this program reads version {VERSION}"
+    )]
+    Version(u32),
+    /// Its header is damaged.
+    #[error("the header of this recording is cut or damaged, so nothing of it can be read")]
+    Header,
+}
+
+impl Recording {
+    /// Reads a recording, up to its end or to the first thing that is damaged.
+    ///
+    /// # Errors
+    ///
+    /// If it has no whole header of this version.
+    pub fn read(bytes: &[u8]) -> Result<Self, Refused> {
+        let header = header_of(bytes)?;
+        let mut recording = Self {
+            capabilities: header.capabilities,
+            turns: Vec::new(),
+            end: End::Torn,
+        };
+        let mut at = HEADER;
+        while let Some(length) = u32_at(bytes, at) {
+            let end = match length {
+                CLEAN => End::Whole,
+                OPEN => End::Unfinished,
+                FULL => End::Full,
+                _ => {
+                    let Some(calls) = recording.turn_at(bytes, at, length, header.epoch) else {
+                        break;
+                    };
+                    recording.turns.push(calls);
+                    at += TURN_HEADER + length as usize;
+                    continue;
+                }
+            };
+            recording.end = end;
+            break;
+        }
+        Ok(recording)
+    }
+
+    /// The turn at an offset, if it is whole.
+    fn turn_at(&self, bytes: &[u8], at: usize, length: u32, epoch: u64) -> Option<Vec<Call>> {
+        let begin = at.checked_add(TURN_HEADER)?;
+        let calls = bytes.get(begin..begin.checked_add(length as usize)?)?;
+        let turn = self.turns.len() as u64;
+        let is_whole = u32_at(bytes, at + 4)? == checksum(epoch, turn, calls);
+        is_whole.then(|| decode(calls)).flatten()
+    }
+
+    /// The calls of each turn.
+    #[must_use]
+    pub fn turns(&self) -> &[Vec<Call>] {
+        &self.turns
+    }
+
+    /// How it ends.
+    #[must_use]
+    pub fn end(&self) -> End {
+        self.end
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        let has = |bit: u32| self.capabilities & (1 << bit) != 0;
+        let mut capabilities = Capabilities::default();
+        capabilities.edge = has(0);
+        capabilities.oneshot = has(1);
+        capabilities.exclusive = has(2);
+        capabilities.batches_changes = has(3);
+        capabilities.watches_files = has(4);
+        capabilities.simulated = true;
+        capabilities
+    }
+}
+
+/// The bits of capabilities in the header.
+pub(crate) fn bits_of(capabilities: Capabilities) -> u32 {
+    let all = [
+        capabilities.edge,
+        capabilities.oneshot,
+        capabilities.exclusive,
+        capabilities.batches_changes,
+        capabilities.watches_files,
+    ];
+    let bits = all.into_iter().zip(0..);
+    bits.fold(0, |bits, (has, bit)| bits | u32::from(has) << bit)
+}
+
+fn header_of(bytes: &[u8]) -> Result<Header, Refused> {
+    if !bytes.starts_with(&MAGIC) {
+        return Err(Refused::Foreign);
+    }
+    let version = u32_at(bytes, 8).ok_or(Refused::Header)?;
+    if version != VERSION {
+        return Err(Refused::Version(version));
+    }
+    let (Some(capabilities), Some(low), Some(high)) =
+        (u32_at(bytes, 12), u32_at(bytes, 16), u32_at(bytes, 20))
+    else {
+        return Err(Refused::Header);
+    };
+    let header = Header {
+        capabilities,
+        epoch: u64::from(high) << 32 | u64::from(low),
+    };
+    let is_whole = bytes.get(..HEADER) == Some(&header.to_bytes()[..]);
+    is_whole.then_some(header).ok_or(Refused::Header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{call::What, writer::Writer};
+
+    const BYTES: usize = 400;
+
+    fn received(text: &str) -> Call {
+        let count = i64::try_from(text.len()).expect("short");
+        Call::new(What::Recv, 3, count).with_bytes(text.as_bytes())
+    }
+
+    fn write(writer: &mut Writer, text: &str) {
+        let call = received(text);
+        writer.call(call.what, call.of, call.result, &call.bytes);
+    }
+
+    /// Three turns, of one, two and three calls.
+    fn three_turns() -> Writer {
+        let mut writer = Writer::new(Box::new(vec![0xaa; BYTES]));
+        for turn in 1..=3 {
+            (0..turn).for_each(|_| write(&mut writer, "hello"));
+            writer.seal();
+        }
+        writer
+    }
+
+    #[test]
+    fn whole_turns_are_read_and_an_unfinished_one_is_left_out() {
+        let mut writer = three_turns();
+        let read = |writer: &Writer| Recording::read(writer.bytes()).expect("it has a header");
+        let recording = read(&writer);
+        let lengths: Vec<_> = recording.turns().iter().map(Vec::len).collect();
+        assert_eq!((lengths, recording.end()), (vec![1, 2, 3], End::Whole));
+        assert_eq!(recording.turns()[2][2], received("hello"));
+        write(&mut writer, "and more");
+        let recording = read(&writer);
+        assert_eq!(
+            (recording.turns().len(), recording.end()),
+            (3, End::Unfinished)
+        );
+    }
+
+    #[test]
+    fn a_restart_forgets_what_was_recorded() {
+        let mut writer = three_turns();
+        writer.restart();
+        assert_eq!(Recording::read(writer.bytes()).unwrap().turns().len(), 0);
+        write(&mut writer, "hello");
+        writer.seal();
+        // The turn is as long as the first one was, so the second one of before follows it.
+        let recording = Recording::read(writer.bytes()).unwrap();
+        assert_eq!((recording.turns().len(), recording.end()), (1, End::Whole));
+    }
+
+    #[test]
+    fn a_full_recording_keeps_its_whole_turns() {
+        let mut writer = three_turns();
+        for _ in 0..BYTES {
+            write(&mut writer, "x");
+        }
+        writer.seal();
+        assert!(writer.is_full());
+        let recording = Recording::read(writer.bytes()).unwrap();
+        assert_eq!((recording.turns().len(), recording.end()), (3, End::Full));
+        writer.restart();
+        write(&mut writer, "x");
+        writer.seal();
+        assert_eq!(Recording::read(writer.bytes()).unwrap().turns().len(), 1);
+    }
+
+    #[test]
+    fn a_cut_or_damaged_recording_is_read_up_to_there() {
+        let writer = three_turns();
+        let whole = Recording::read(writer.bytes()).unwrap();
+        for length in 0..BYTES {
+            let Ok(cut) = Recording::read(&writer.bytes()[..length]) else {
+                assert!(length < HEADER);
+                continue;
+            };
+            assert!(whole.turns().starts_with(cut.turns()), "cut after {length}");
+        }
+        for at in 0..BYTES {
+            let mut bytes = writer.bytes().to_vec();
+            bytes[at] ^= 0x10;
+            let Ok(damaged) = Recording::read(&bytes) else {
+                assert!(at < HEADER);
+                continue;
+            };
+            assert!(
+                whole.turns().starts_with(damaged.turns()),
+                "damaged at {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_recording_is_refused_with_the_reason() {
+        let refused = |bytes: &[u8]| Recording::read(bytes).unwrap_err();
+        assert_eq!(refused(b""), Refused::Foreign);
+        assert_eq!(refused(b"evcorec\n"), Refused::Header);
+        let mut bytes = three_turns().bytes().to_vec();
+        bytes[8] = 2;
+        assert_eq!(refused(&bytes), Refused::Version(2));
+        bytes[8] = 1;
+        bytes[16] ^= 1;
+        assert_eq!(refused(&bytes), Refused::Header);
+    }
+
+    #[test]
+    fn capabilities_come_back() {
+        let mut capabilities = Capabilities::default();
+        (capabilities.edge, capabilities.watches_files) = (true, true);
+        let mut writer = three_turns();
+        writer.set_capabilities(bits_of(capabilities));
+        capabilities.simulated = true;
+        let recording = Recording::read(writer.bytes()).unwrap();
+        assert_eq!(recording.capabilities(), capabilities);
+        assert_eq!(recording.turns().len(), 3);
+    }
+}

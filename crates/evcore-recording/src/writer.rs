@@ -1,0 +1,139 @@
+//! Writes a recording into memory of a bounded size.
+
+use crate::{
+    call::What,
+    format::{CLEAN, FULL, HEADER, Header, OPEN, TURN_HEADER, checksum, encode},
+};
+
+/// The smallest memory: the header, and room to say that nothing else fits.
+pub(crate) const LEAST: usize = HEADER + TURN_HEADER;
+
+/// Memory that a recording is written into.
+pub(crate) trait Memory: AsMut<[u8]> + AsRef<[u8]> + Send {}
+
+impl<M: AsMut<[u8]> + AsRef<[u8]> + Send> Memory for M {}
+
+/// A recording that goes on.
+pub(crate) struct Writer {
+    memory: Box<dyn Memory>,
+    header: Header,
+    /// The number of the turn that is under way.
+    turn: u64,
+    /// Where that turn begins.
+    // Invariant: there is room for the header of a turn.
+    begin: usize,
+    /// Its calls end here.
+    end: usize,
+    /// There was no room for a call since the last beginning.
+    is_full: bool,
+    /// The bytes of one call. Kept for its memory.
+    encoded: Vec<u8>,
+}
+
+impl Writer {
+    /// Begins a recording.
+    ///
+    /// # Panics
+    ///
+    /// If the memory is smaller than [`LEAST`].
+    pub(crate) fn new(memory: Box<dyn Memory>) -> Self {
+        let mut writer = Self {
+            memory,
+            header: Header {
+                capabilities: 0,
+                epoch: 0,
+            },
+            turn: 0,
+            begin: HEADER,
+            end: HEADER + TURN_HEADER,
+            is_full: false,
+            encoded: Vec::new(),
+        };
+        writer.restart();
+        writer
+    }
+
+    /// Sets what the recorded kernel can do.
+    pub(crate) fn set_capabilities(&mut self, capabilities: u32) {
+        self.header.capabilities = capabilities;
+        let header = self.header.to_bytes();
+        self.memory()[..HEADER].copy_from_slice(&header);
+    }
+
+    /// Begins anew, and forgets what was recorded.
+    pub(crate) fn restart(&mut self) {
+        // An old recording without turns is better than a new one with old turns.
+        self.put(HEADER, CLEAN);
+        self.header.epoch += 1;
+        let header = self.header.to_bytes();
+        self.memory()[..HEADER].copy_from_slice(&header);
+        (self.turn, self.is_full) = (0, false);
+        self.begin_turn(HEADER);
+    }
+
+    /// Adds a call to the turn. Once there is no room, nothing more is recorded until a restart.
+    pub(crate) fn call(&mut self, what: What, of: u32, result: i64, bytes: &[u8]) {
+        if self.is_full {
+            return;
+        }
+        let mut encoded = std::mem::take(&mut self.encoded);
+        encoded.clear();
+        encode(what, of, result, bytes, &mut encoded);
+        let end = self.end + encoded.len();
+        // The end of this turn needs the header of another.
+        if end + TURN_HEADER > self.memory().len() {
+            self.is_full = true;
+            let begin = self.begin;
+            self.put(begin, FULL);
+        } else {
+            if self.end == self.begin + TURN_HEADER {
+                let begin = self.begin;
+                self.put(begin, OPEN);
+            }
+            let at = self.end;
+            self.memory()[at..end].copy_from_slice(&encoded);
+            self.end = end;
+        }
+        self.encoded = encoded;
+    }
+
+    /// Ends the turn, so that it is read even if nothing else is written.
+    pub(crate) fn seal(&mut self) {
+        let (begin, end) = (self.begin, self.end);
+        let calls = begin + TURN_HEADER;
+        if self.is_full || end == calls {
+            return;
+        }
+        let (epoch, turn) = (self.header.epoch, self.turn);
+        let memory = self.memory();
+        let checksum = checksum(epoch, turn, &memory[calls..end]);
+        memory[begin + 4..calls].copy_from_slice(&checksum.to_le_bytes());
+        let length = u32::try_from(end - calls).expect("the memory is smaller");
+        // The next header first: without it, what follows is not known.
+        self.put(end, CLEAN);
+        self.put(begin, length);
+        self.turn += 1;
+        self.begin_turn(end);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        (*self.memory).as_ref()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    fn begin_turn(&mut self, at: usize) {
+        self.put(at, CLEAN);
+        (self.begin, self.end) = (at, at + TURN_HEADER);
+    }
+
+    fn put(&mut self, at: usize, number: u32) {
+        self.memory()[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    }
+
+    fn memory(&mut self) -> &mut [u8] {
+        (*self.memory).as_mut()
+    }
+}

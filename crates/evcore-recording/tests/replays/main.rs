@@ -1,0 +1,9 @@
+//! A server is recorded, and runs again on its recording: on sockets, in the simulator under faults,
+//! with a bug, and after a kill.
+
+mod damaged;
+mod differences;
+mod echo;
+mod kill;
+mod simulated;
+mod sockets;

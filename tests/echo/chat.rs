@@ -1,0 +1,168 @@
+//! The example `chat`: its clients stay connected while it is replaced.
+
+use std::{io::Write, net::TcpStream, process::Command};
+
+use evcore_tests::{Server, eventually, example, signal_to};
+use rustix::process::Signal;
+use tungstenite::{
+    Message, WebSocket, client,
+    protocol::frame::{
+        Frame,
+        coding::{Data, OpCode},
+    },
+};
+
+use super::{LENGTH, connect};
+
+const ROOMS: usize = 4;
+
+/// The clients of each room.
+const CLIENTS: usize = 10;
+
+type Socket = WebSocket<TcpStream>;
+
+fn start() -> Server {
+    let mut command = Command::new(example("evcore-serve", "chat"));
+    command.arg("127.0.0.1:0");
+    let server = Server::from_command(command, 1);
+    wait_for(&server, " serves", 1);
+    server
+}
+
+fn wait_for(server: &Server, text: &str, times: usize) {
+    eventually(text, || server.log().matches(text).count() >= times);
+}
+
+fn enter(server: &Server, room: usize) -> Socket {
+    let url = format!("ws://{}/room-{room}", server.address());
+    client(url, connect(server.address()))
+        .expect("a handshake")
+        .0
+}
+
+fn rooms(server: &Server) -> Vec<Vec<Socket>> {
+    let room = |number| (0..CLIENTS).map(|_| enter(server, number)).collect();
+    (0..ROOMS).map(room).collect()
+}
+
+fn read(socket: &mut Socket) -> String {
+    match socket.read().expect("it stays open") {
+        Message::Text(text) => text.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A client of each room says something, and exactly the others of the room get it. A client whose
+/// message was sent to a wrong room would get two.
+fn talk(rooms: &mut [Vec<Socket>], time: usize) {
+    let text = |number: usize| format!("{time} in room {number}");
+    let speaker = time % CLIENTS;
+    for (number, room) in rooms.iter_mut().enumerate() {
+        room[speaker]
+            .send(Message::text(text(number)))
+            .expect("it is open");
+    }
+    for (number, room) in rooms.iter_mut().enumerate() {
+        for (_, socket) in room.iter_mut().enumerate().filter(|(at, _)| *at != speaker) {
+            assert_eq!(read(socket), text(number));
+        }
+    }
+}
+
+fn reload(server: &Server) {
+    let old = server.worker_pids();
+    server.signal(Signal::HUP);
+    eventually("the old worker has ended", || {
+        server
+            .worker_pids()
+            .iter()
+            .all(|worker| !old.contains(worker))
+    });
+}
+
+/// What a client sends as a text, in two parts.
+fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
+    let mut frame = Frame::message(text.to_owned(), OpCode::Data(Data::Text), true);
+    frame.header_mut().mask = Some([1, 2, 3, 4]);
+    let mut first = Vec::new();
+    frame.format(&mut first).expect("a vector takes it");
+    let rest = first.split_off(first.len() / 2);
+    [first, rest]
+}
+
+#[test]
+fn chat_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
+    let mut server = start();
+    let mut rooms = rooms(&server);
+    for time in 0..10 {
+        talk(&mut rooms, time);
+        // A client that does not read until it has moved, and one in the middle of a message.
+        let [first, rest] = frame_in_two("in two parts");
+        rooms[0][1]
+            .send(Message::text("early"))
+            .expect("it is open");
+        rooms[0][0].get_mut().write_all(&first).expect("it is open");
+        if time == 5 {
+            server.signal(Signal::USR2);
+            wait_for(&server, "the new binary is process", 1);
+            eventually("the new worker serves", || {
+                let log = server.log();
+                let (_, of_the_new) = log
+                    .split_once("the new binary is process")
+                    .expect("it is there");
+                of_the_new.contains(" serves")
+            });
+            break;
+        }
+        reload(&server);
+        rooms[0][0].get_mut().write_all(&rest).expect("it is open");
+        for (at, socket) in rooms[0].iter_mut().enumerate() {
+            if at != 1 {
+                assert_eq!(read(socket), "early");
+            }
+            if at != 0 {
+                assert_eq!(read(socket), "in two parts");
+            }
+        }
+    }
+    let log = server.log();
+    let (_, new) = log
+        .split_once("the new binary is process ")
+        .expect("it is there");
+    let new: u32 = new
+        .split_whitespace()
+        .next()
+        .and_then(|pid| pid.parse().ok())
+        .expect("a number");
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    let [_, rest] = frame_in_two("in two parts");
+    rooms[0][0].get_mut().write_all(&rest).expect("it is open");
+    for (at, socket) in rooms[0].iter_mut().enumerate() {
+        let expected = [(at != 1, "early"), (at != 0, "in two parts")];
+        for (_, text) in expected.into_iter().filter(|(is_sent, _)| *is_sent) {
+            assert_eq!(read(socket), text);
+        }
+    }
+    talk(&mut rooms, 6);
+    signal_to(new, Signal::TERM);
+    assert!(rooms[0][0].read().is_err());
+    assert!(!server.log().contains("do not move"), "{}", server.log());
+}
+
+#[test]
+fn chat_closes_a_client_that_does_not_read_and_no_other() {
+    let server = start();
+    let mut deaf = enter(&server, 0);
+    let [mut speaker, mut listener] = [(); 2].map(|()| enter(&server, 0));
+    // More than the kernel keeps for it.
+    let (text, times) = ("x".repeat(7000), LENGTH / 7000 + 1000);
+    for _ in 0..times {
+        speaker
+            .send(Message::text(text.clone()))
+            .expect("it is open");
+        assert_eq!(read(&mut listener), text);
+    }
+    let got = (0..).take_while(|_| deaf.read().is_ok()).count();
+    assert!(got < times, "{got} texts of {times} waited for it");
+}

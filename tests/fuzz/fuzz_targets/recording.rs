@@ -1,0 +1,82 @@
+//! Recordings, and a program that runs on them. The first byte of an input chooses whether the rest is a
+//! whole file, or the calls of turns that get their checksums here: a guess would not find them.
+//!
+//! Oracles: what is read of a file that is cut is a beginning of what is read of the whole; a replay
+//! ends.
+
+#![no_main]
+
+use evcore::{Builder, Connections, Step};
+use evcore_recording::{Recording, Replay, ReplayedListener, ReplayedStream};
+use libfuzzer_sys::fuzz_target;
+
+/// The most turns of a program. A recording of many waits would take long, and show nothing else.
+const TURNS: usize = 200;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((first, rest)) = input.split_first() else {
+        return;
+    };
+    let bytes = match first {
+        0 => rest.to_vec(),
+        length => sealed(rest, usize::from(*length)),
+    };
+    let Ok(recording) = Recording::read(&bytes) else {
+        assert_eq!(*first, 0, "the header is whole");
+        return;
+    };
+    for cut in [bytes.len() / 2, bytes.len() - 1] {
+        if let Ok(cut) = Recording::read(&bytes[..cut]) {
+            assert!(recording.turns().starts_with(cut.turns()));
+        }
+    }
+    run(&Replay::new(recording));
+});
+
+/// A recording of turns of this length.
+fn sealed(calls: &[u8], length: usize) -> Vec<u8> {
+    let mut bytes = b"evcorec\n\x01\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0".to_vec();
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    bytes.extend([0; 4]);
+    for (turn, calls) in (0_u64..).zip(calls.chunks(length)) {
+        let checked = [&1_u64.to_le_bytes()[..], &turn.to_le_bytes(), calls].concat();
+        bytes.extend((calls.len() as u32).to_le_bytes());
+        bytes.extend(crc32fast::hash(&checked).to_le_bytes());
+        bytes.extend(calls);
+    }
+    bytes
+}
+
+/// Sends back what comes.
+fn run(replay: &Replay) {
+    let builder = Builder::<ReplayedListener>::default().clock(replay.clock());
+    let builder = builder.backend(replay.backend()).listener(replay.listener());
+    let Ok(mut ev) = builder.build() else {
+        return;
+    };
+    let mut conns: Connections<(), ReplayedStream> = Connections::new();
+    for _ in 0..TURNS {
+        if ev.wait().is_err() {
+            return;
+        }
+        while let Some(step) = ev.next_step() {
+            match step {
+                Step::Accepted(new) => {
+                    let _ = conns.add(&mut ev, new.stream, ());
+                }
+                Step::Ready(token, ready) => {
+                    let Some((stream, ())) = conns.ready(token, ready) else {
+                        continue;
+                    };
+                    let mut buffer = [0; 64];
+                    match stream.recv(&mut ev, &mut buffer) {
+                        Ok(0) => drop(conns.close(&mut ev, token)),
+                        Ok(count) => drop(stream.send(&mut ev, &buffer[..count])),
+                        Err(_) => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

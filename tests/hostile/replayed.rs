@@ -1,0 +1,174 @@
+//! `httpd` is recorded on sockets, and runs again on its recording: the same flight records, and the
+//! same bytes for every client.
+//!
+//! The clients send the hostile corpus, at once and in pieces, and requests that are kept alive.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread,
+    time::Duration,
+};
+
+use evcore::{
+    Acceptor, Builder, EventLoop, InstrumentOptions, Listener, Record, Transport,
+    balancer::WorkerId,
+    clock::SystemTimeSource,
+    poller::{BackendKind, Source},
+};
+use evcore_httpd::{counts::Counts, options::Options, scoreboard::WorkerStats, server::Server};
+use evcore_recording::{Recorder, Recording, Replay};
+use evcore_tests::PATIENCE;
+
+use crate::corpus::CASES;
+
+/// More than a run has.
+const RECORDS: usize = 1 << 18;
+
+/// Serves all clients. Returns the loop's records. `at_step` is called before each step.
+fn serve<L>(mut ev: EventLoop<L>, mut at_step: impl FnMut(u64)) -> Vec<Record>
+where
+    L: Acceptor<Stream: Transport + Source>,
+{
+    let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+    let counts = Counts::new(scoreboard, WorkerId::from_slot(0));
+    let mut server = Server::new(ev.clock(), 0, counts, Options::default());
+    let mut steps = 0;
+    // A wake by the clients' thread would not be recorded.
+    let all = 1 + 2 * CASES.iter().copied().flatten().count() as u64;
+    let are_all_served = |ev: &EventLoop<L>| ev.stats().accepted == all && ev.stats().active == 0;
+    while !are_all_served(&ev) && ev.wait().is_ok() {
+        while let Some(step) = ev.next_step() {
+            steps += 1;
+            at_step(steps);
+            server.handle(&mut ev, step);
+        }
+        server.publish(&mut ev);
+    }
+    let records = ev.instruments().flight_records();
+    records.map(without_descriptor).collect()
+}
+
+/// A replay has no descriptors.
+fn without_descriptor(record: Record) -> Record {
+    match record {
+        Record::Registered { token, watched, .. } => Record::Registered {
+            token,
+            watched,
+            descriptor: None,
+        },
+        record => record,
+    }
+}
+
+fn built<L: Acceptor>(builder: Builder<L>) -> EventLoop<L> {
+    let instruments = InstrumentOptions::new().flight_recorder(RECORDS);
+    builder.instruments(instruments).build().expect("a loop")
+}
+
+/// Runs the server with clients, and records it.
+fn record(kind: BackendKind, at_step: impl FnMut(u64)) -> (Vec<Record>, Vec<u8>) {
+    let recorder = Recorder::in_memory(16 << 20);
+    let listener = Listener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().tcp().expect("it is TCP");
+    let builder = Builder::default()
+        .clock(recorder.clock(SystemTimeSource::new()))
+        .backend(recorder.backend(kind.open().expect("it is usable")))
+        .listener(recorder.listener(listener));
+    let ev = built(builder);
+    let clients = clients(address);
+    let records = catch_unwind(AssertUnwindSafe(|| serve(ev, at_step)));
+    clients.join().expect("the clients end");
+    assert!(!recorder.is_full());
+    (records.unwrap_or_default(), recorder.to_bytes())
+}
+
+fn replay(bytes: &[u8], at_step: impl FnMut(u64)) -> (Vec<Record>, Replay) {
+    let replay = Replay::new(Recording::read(bytes).expect("it is one"));
+    let builder = Builder::default()
+        .clock(replay.clock())
+        .backend(replay.backend());
+    let ev = built(builder.listener(replay.listener()));
+    (serve(ev, at_step), replay)
+}
+
+/// Clients that send what is hostile and what is not.
+fn clients(server: SocketAddr) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let polite = thread::spawn(move || {
+            let mut stream = connect(server);
+            for number in 0..200 {
+                let path = ["/", "/bytes/70000", "/sleep/1", "/worker"][number % 4];
+                let request = format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n");
+                // The server may have panicked.
+                if stream.write_all(request.as_bytes()).is_err() || read_some(&mut stream) == 0 {
+                    return;
+                }
+            }
+        });
+        for case in CASES.iter().copied().flatten() {
+            for length in [usize::MAX, 7] {
+                let request = [case.start.as_bytes(), case.rest].concat();
+                let Ok(mut stream) = TcpStream::connect(server) else {
+                    break;
+                };
+                stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+                let pieces = request.chunks(length.min(request.len()));
+                let sent = pieces
+                    .map(|piece| stream.write_all(piece))
+                    .all(|it| it.is_ok());
+                let _ = stream.shutdown(Shutdown::Write);
+                if sent {
+                    let _ = std::io::copy(&mut stream, &mut std::io::sink());
+                }
+            }
+        }
+        polite.join().expect("it ends");
+    })
+}
+
+fn connect(server: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(server).expect("it listens");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .expect("a time");
+    stream
+}
+
+/// Reads a response, or a part of one: what follows is read later.
+fn read_some(stream: &mut TcpStream) -> usize {
+    stream.read(&mut [0; 1 << 17]).unwrap_or(0)
+}
+
+#[test]
+fn a_replay_has_the_same_flight_records_and_bytes() {
+    for kind in BackendKind::usable() {
+        let (recorded, bytes) = record(kind, |_| {});
+        assert!(recorded.len() > 2_000, "{} records", recorded.len());
+        assert!(recorded.len() < RECORDS, "none is lost");
+        let (replayed, replay) = replay(&bytes, |_| {});
+        assert_eq!(replay.difference(), None, "{kind}");
+        assert!(replay.is_at_end(), "{kind}");
+        let differ = recorded.iter().zip(&replayed).find(|(one, two)| one != two);
+        assert_eq!(differ, None, "{kind}");
+        assert_eq!(replayed.len(), recorded.len(), "{kind}");
+    }
+}
+
+#[test]
+fn a_panic_deep_in_a_run_comes_back_at_the_same_step() {
+    let panic_at = |planted: u64| move |step: u64| assert_ne!(step, planted, "planted");
+    let (_, bytes) = record(BackendKind::usable()[0], panic_at(500));
+    for _ in 0..10 {
+        let mut steps = 0;
+        let replayed = catch_unwind(AssertUnwindSafe(|| {
+            replay(&bytes, |step| {
+                steps = step;
+                panic_at(500)(step);
+            })
+        }));
+        assert!(replayed.is_err());
+        assert_eq!(steps, 500);
+    }
+}

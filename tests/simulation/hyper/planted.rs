@@ -1,0 +1,134 @@
+//! A middleware between hyper and its streams, and the bugs that can be planted in it.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use evcore_async::{Sleep, Stream, now, sleep, timeout};
+use evcore_sim::SimStream;
+use http_body_util::BodyExt;
+use hyper::{
+    body::{Bytes, Incoming},
+    rt::{Read, ReadBufCursor, Write},
+};
+
+/// A bug of a middleware.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bug {
+    /// After a partial write, the rest is written when the stream is polled again, but nothing wakes it.
+    LostWake,
+    /// The timer of an idle connection is not moved when the client sends something.
+    TimerNotReset,
+    /// What has arrived of a body is kept in a future, which a timeout drops.
+    BodyForgotten,
+}
+
+/// A stream that writes each buffer as a whole, and ends when it has been idle.
+pub(crate) struct Middleware {
+    stream: Stream<SimStream>,
+    bug: Option<Bug>,
+    idle: Sleep,
+    /// The bytes of the present buffer that are written.
+    written: usize,
+}
+
+/// Far longer than a client thinks. With the bug, it is the life of a connection.
+const IDLE_MAX: Duration = Duration::from_secs(600);
+const LIFE_WITH_BUG: Duration = Duration::from_secs(5);
+
+impl Middleware {
+    pub(crate) fn new(stream: Stream<SimStream>, bug: Option<Bug>) -> Self {
+        let is_planted = bug == Some(Bug::TimerNotReset);
+        let idle_max = if is_planted { LIFE_WITH_BUG } else { IDLE_MAX };
+        Self {
+            stream,
+            bug,
+            idle: sleep(idle_max),
+            written: 0,
+        }
+    }
+}
+
+impl Read for Middleware {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let received = Read::poll_read(Pin::new(&mut this.stream), cx, buffer);
+        if received.is_ready() {
+            if this.bug != Some(Bug::TimerNotReset) {
+                this.idle.reset(now() + IDLE_MAX);
+            }
+            return received;
+        }
+        Pin::new(&mut this.idle)
+            .poll(cx)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Write for Middleware {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        while self.written < bytes.len() {
+            let rest = &bytes[self.written..];
+            self.written += ready!(self.stream.poll_write(cx, rest))?;
+            if self.bug == Some(Bug::LostWake) && self.written < bytes.len() {
+                return Poll::Pending;
+            }
+        }
+        self.written = 0;
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Write::poll_shutdown(Pin::new(&mut self.stream), cx)
+    }
+}
+
+/// A server that logs slow bodies looks at them in this interval.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Receives a body.
+pub(crate) async fn collect(mut body: Incoming, bug: Option<Bug>) -> Result<Bytes, hyper::Error> {
+    let mut kept = Vec::new();
+    loop {
+        let received = if bug == Some(Bug::BodyForgotten) {
+            // The bytes are in the future.
+            timeout(LOOK, async {
+                let mut all = Vec::new();
+                receive(&mut body, &mut all).await?;
+                Ok(all)
+            })
+            .await
+            .map(|all| all.map(|all| kept = all))
+        } else {
+            timeout(LOOK, receive(&mut body, &mut kept)).await
+        };
+        if let Ok(received) = received {
+            return received.map(|()| kept.into());
+        }
+    }
+}
+
+async fn receive(body: &mut Incoming, to: &mut Vec<u8>) -> Result<(), hyper::Error> {
+    while let Some(frame) = body.frame().await {
+        if let Some(data) = frame?.data_ref() {
+            to.extend_from_slice(data);
+        }
+    }
+    Ok(())
+}

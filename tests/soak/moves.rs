@@ -1,0 +1,417 @@
+//! Kept-alive clients while workers are reloaded, upgraded and killed: none reconnects, unless its
+//! worker was killed.
+//!
+//! Some clients are always busy, some are idle, and some are in the middle of a request head. Each
+//! compares the body of each response with what it has sent. At the end no worker has a descriptor more
+//! than before the first client.
+//!
+//!     SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
+//!         cargo test --release -p evcore-tests --test soak moves -- --nocapture --test-threads 1
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    env, fs,
+    io::{self, ErrorKind},
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use evcore_poller::BackendKind;
+use evcore_tests::{
+    Client, Scratch, Server, allow_many_descriptors, eventually, httpd, is_permitted, signal_to,
+    try_signal_to,
+};
+use rustix::process::Signal;
+
+use super::{
+    random,
+    victim::{clients_of, state},
+};
+
+const WORKERS: usize = 2;
+
+/// The clients of each thread that keeps them busy.
+const BUSY: usize = 20;
+
+fn number(variable: &str, default: usize) -> usize {
+    env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// A server under test, whose master changes with an upgrade.
+struct Site {
+    server: Server,
+    master: u32,
+    pid_file: PathBuf,
+    path: Option<PathBuf>,
+    descriptors: BTreeMap<String, usize>,
+    _directory: Scratch,
+}
+
+impl Site {
+    fn start(name: &str, poller: BackendKind, is_unix: bool) -> Self {
+        allow_many_descriptors();
+        let directory = Scratch::new(name);
+        let (pid_file, path) = (directory.file("pid"), directory.file("socket"));
+        let path = is_unix.then_some(path);
+        let mut command = Command::new(httpd());
+        let listen = match &path {
+            Some(path) => format!("unix:{}", path.display()),
+            None => "127.0.0.1:0".to_owned(),
+        };
+        command.args(["--listen", &listen, "--workers", &WORKERS.to_string()]);
+        command.args(["--poller", &poller.to_string(), "--pid"]);
+        command.arg(&pid_file);
+        let server = Server::from_command(command, 1);
+        let mut site = Self {
+            master: server.pid(),
+            server,
+            pid_file,
+            path,
+            descriptors: BTreeMap::new(),
+            _directory: directory,
+        };
+        eventually("all workers run", || site.workers().len() == WORKERS);
+        drop(site.connect().get("/"));
+        site.descriptors = settled(&site.workers());
+        site
+    }
+
+    fn connect(&self) -> Client {
+        match &self.path {
+            Some(path) => Client::try_connect_unix(path).expect("it listens"),
+            None => self.server.connect(),
+        }
+    }
+
+    fn workers(&self) -> Vec<u32> {
+        let master = self.master;
+        let children = fs::read_to_string(format!("/proc/{master}/task/{master}/children"));
+        let children = children.unwrap_or_default();
+        let pids = children.split_whitespace().map(str::parse);
+        pids.filter_map(Result::ok).collect()
+    }
+
+    /// Waits until all workers run, and none of these.
+    fn wait_for_new_workers(&self, old: &[u32]) {
+        eventually("the old workers have gone", || {
+            let workers = self.workers();
+            workers.len() == WORKERS && !workers.iter().any(|worker| old.contains(worker))
+        });
+    }
+
+    fn reload(&self) {
+        let old = self.workers();
+        signal_to(self.master, Signal::HUP);
+        self.wait_for_new_workers(&old);
+    }
+
+    /// Starts a new binary, and returns the process id of its master when it serves.
+    fn start_binary(&self) -> u32 {
+        let mut new = None;
+        signal_to(self.master, Signal::USR2);
+        eventually("the new binary serves", || {
+            let text = fs::read_to_string(&self.pid_file).unwrap_or_default();
+            new = text.trim().parse().ok().filter(|pid| *pid != self.master);
+            new.is_some()
+        });
+        new.expect("just waited for")
+    }
+
+    /// Waits until the old master has ended, and goes on with the new one.
+    fn go_on_with(&mut self, new: u32) {
+        let old = self.master;
+        eventually("the old binary has ended", || {
+            matches!(state(old), None | Some('Z'))
+        });
+        self.master = new;
+        self.wait_for_new_workers(&[]);
+    }
+
+    /// Ends all clients, and checks that each worker has the descriptors of the start.
+    fn check_descriptors(&self, clients: Vec<Visitor>) {
+        drop(clients);
+        let now = settled(&self.workers());
+        assert_eq!(now, self.descriptors, "descriptors of a worker");
+        let log = self.server.log();
+        assert!(!log.contains("do not move"), "{log}");
+        assert!(!log.contains("panicked"), "{log}");
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // A later binary is no child of this process. Workers end when their master has died.
+        let _ = try_signal_to(self.master, Signal::KILL);
+    }
+}
+
+/// The descriptors of a process, by their kinds, except those of its log: a process opens it again when it
+/// logs something.
+fn descriptors(pid: u32) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let log = fs::read_link(format!("/proc/{pid}/fd/2")).unwrap_or_default();
+    for link in links.filter(|link| *link != log) {
+        let link = link.to_string_lossy();
+        let kind = link.split_once(":[").map_or(&*link, |(kind, _)| kind);
+        *kinds.entry(kind.to_owned()).or_default() += 1;
+    }
+    kinds
+}
+
+/// The descriptors that each of these has when no client is left.
+fn settled(workers: &[u32]) -> BTreeMap<String, usize> {
+    let mut all = Vec::new();
+    eventually("all have the same", || {
+        let before = std::mem::take(&mut all);
+        all.extend(workers.iter().map(|worker| descriptors(*worker)));
+        all == before && all.windows(2).all(|two| two[0] == two[1])
+    });
+    all.swap_remove(0)
+}
+
+/// A client, and the request that it has begun.
+struct Visitor {
+    client: Client,
+    name: usize,
+    sent: usize,
+    /// The rest of a request whose first part was sent.
+    rest: Vec<u8>,
+}
+
+impl Visitor {
+    fn new(site: &Site, name: usize) -> Self {
+        Self {
+            client: site.connect(),
+            name,
+            sent: 0,
+            rest: Vec::new(),
+        }
+    }
+
+    fn body(&self) -> String {
+        format!("request {} of client {}", self.sent, self.name)
+    }
+
+    /// Sends the first part of a request: at least a byte, and not the whole head.
+    fn begin(&mut self) -> io::Result<()> {
+        self.sent += 1;
+        let body = self.body();
+        let length = body.len();
+        let head = format!("POST /echo HTTP/1.1\r\nHost: soak\r\nContent-Length: {length}\r\n\r\n");
+        let mut request = format!("{head}{body}").into_bytes();
+        self.rest = request.split_off(1 + random(head.len() - 1));
+        match self.client.try_send(&request) {
+            true => Ok(()),
+            false => Err(ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Sends the rest, and compares the response with it.
+    fn end(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.rest);
+        if !self.client.try_send(&rest) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let response = self.client.try_response()?;
+        assert_eq!((response.status, response.text()), (200, &*self.body()));
+        assert!(
+            !response.closes(),
+            "client {}: the end is announced",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// Makes a request, or finishes the one that was begun.
+    fn ask(&mut self) -> io::Result<()> {
+        if self.rest.is_empty() {
+            self.begin()?;
+        }
+        self.end()
+    }
+
+    fn expect_answer(&mut self) {
+        if let Err(error) = self.ask() {
+            panic!("client {} at request {}: {error}", self.name, self.sent);
+        }
+    }
+}
+
+/// Makes requests until the end.
+fn keep_busy(visitors: &mut [Visitor], is_over: &AtomicBool) {
+    while !is_over.load(Relaxed) {
+        visitors.iter_mut().for_each(Visitor::expect_answer);
+    }
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Calls `turn_over` this many times, while some clients are busy, a third of the others are in the
+/// middle of a head, and the rest is idle.
+fn stay_connected(site: &mut Site, clients: usize, times: usize, turn_over: fn(&mut Site)) {
+    let visitors = |from, count: usize| -> Vec<Visitor> {
+        (from..from + count)
+            .map(|name| Visitor::new(site, name))
+            .collect()
+    };
+    let mut busy: Vec<_> = (0..2).map(|n| visitors(n * BUSY, BUSY)).collect();
+    let mut others = visitors(2 * BUSY, clients - 2 * BUSY);
+    others.iter_mut().for_each(Visitor::expect_answer);
+    let is_over = AtomicBool::new(false);
+    let mut longest = Duration::ZERO;
+    thread::scope(|scope| {
+        let end = SetOnDrop(&is_over);
+        for visitors in &mut busy {
+            scope.spawn(|| keep_busy(visitors, &is_over));
+        }
+        for time in 0..times {
+            for (n, visitor) in others.iter_mut().enumerate() {
+                if n % 3 == time % 3 {
+                    visitor.begin().expect("it is open");
+                }
+            }
+            let begun = Instant::now();
+            turn_over(site);
+            longest = longest.max(begun.elapsed());
+            // All that are in the middle of a request, and some that are idle.
+            for (n, visitor) in others.iter_mut().enumerate() {
+                if !visitor.rest.is_empty() || n % 7 == time % 7 {
+                    visitor.expect_answer();
+                }
+            }
+        }
+        others.iter_mut().for_each(Visitor::expect_answer);
+        drop(end);
+    });
+    let requests: usize = busy.iter().flatten().map(|visitor| visitor.sent).sum();
+    println!(
+        "{clients} clients, {times} times: 0 reconnects; {requests} requests of the busy ones; \
+         the old workers have gone after {longest:?} at most"
+    );
+    others.extend(busy.into_iter().flatten());
+    site.check_descriptors(others);
+}
+
+#[test]
+fn moves_at_reloads_reconnect_no_client() {
+    let times = number("SOAK_RELOADS", 50);
+    let mut site = Site::start("moves-tcp", BackendKind::Epoll, false);
+    stay_connected(&mut site, 2000, times, |site| site.reload());
+    let mut site = Site::start("moves-unix", BackendKind::Epoll, true);
+    stay_connected(&mut site, 500, times / 5, |site| site.reload());
+    for poller in [BackendKind::IoUring, BackendKind::Poll] {
+        if is_permitted(poller) {
+            let mut site = Site::start(&format!("moves-{poller}"), poller, false);
+            stay_connected(&mut site, 500, times / 5, |site| site.reload());
+        }
+    }
+}
+
+#[test]
+fn moves_at_upgrades_reconnect_no_client() {
+    let times = number("SOAK_UPGRADES", 5);
+    let mut site = Site::start("moves-usr2", BackendKind::Epoll, false);
+    stay_connected(&mut site, 1000, times, |site| {
+        let new = site.start_binary();
+        signal_to(site.master, Signal::QUIT);
+        site.go_on_with(new);
+    });
+}
+
+/// Calls `kill` this many times, which kills a process during a reload or an upgrade, and returns the
+/// ports of the clients that may be lost, or `None` for all. Every other client has its answer.
+fn lose_only(
+    site: &mut Site,
+    times: usize,
+    mut kill: impl FnMut(&mut Site) -> Option<HashSet<u16>>,
+) {
+    let mut visitors: Vec<_> = (0..300).map(|name| Visitor::new(site, name)).collect();
+    visitors.iter_mut().for_each(Visitor::expect_answer);
+    let (mut lost, mut moved) = (0, 0);
+    for _ in 0..times {
+        for visitor in visitors.iter_mut().step_by(3) {
+            visitor.begin().expect("it is open");
+        }
+        let may_be_lost = kill(site);
+        for visitor in &mut visitors {
+            let port = visitor.client.local_port();
+            match visitor.ask() {
+                Ok(()) => moved += 1,
+                Err(error) => {
+                    let is_allowed = |ports: &HashSet<u16>| ports.contains(&port);
+                    assert!(
+                        may_be_lost.as_ref().is_none_or(is_allowed),
+                        "{port}: {error}"
+                    );
+                    lost += 1;
+                    *visitor = Visitor::new(site, visitor.name);
+                    visitor.expect_answer();
+                }
+            }
+        }
+    }
+    println!("{times} kills: {lost} clients were lost with their workers, {moved} went on");
+    assert!(moved > 0);
+    site.check_descriptors(visitors);
+}
+
+#[test]
+fn moves_during_kills_of_workers_lose_only_what_these_serve() {
+    let mut site = Site::start("moves-kills", BackendKind::Epoll, false);
+    lose_only(&mut site, number("SOAK_KILLS", 30), |site| {
+        let old = site.workers();
+        signal_to(site.master, Signal::HUP);
+        let is_new = |worker: &u32| !old.contains(worker);
+        eventually("a new worker starts", || site.workers().iter().any(is_new));
+        pause_up_to_ms(12);
+        // An old or a new one.
+        let workers = site.workers();
+        let victim = workers[random(workers.len())];
+        let _ = try_signal_to(victim, Signal::STOP);
+        eventually("it is stopped, or has ended", || {
+            matches!(state(victim), None | Some('T' | 'Z'))
+        });
+        let clients = clients_of(victim, site.server.address().port());
+        let _ = try_signal_to(victim, Signal::KILL);
+        site.wait_for_new_workers(&[&old[..], &[victim]].concat());
+        Some(clients)
+    });
+}
+
+#[test]
+fn moves_during_kills_of_masters_lose_only_what_their_workers_serve() {
+    let mut site = Site::start("moves-masters", BackendKind::Epoll, false);
+    lose_only(&mut site, number("SOAK_UPGRADES", 5), |site| {
+        let new = site.start_binary();
+        let mut workers = site.workers();
+        workers.retain(|child| *child != new);
+        signal_to(site.master, Signal::QUIT);
+        pause_up_to_ms(4);
+        // Its workers stop at once.
+        let _ = try_signal_to(site.master, Signal::KILL);
+        site.go_on_with(new);
+        let is_gone = |worker: &u32| matches!(state(*worker), None | Some('Z'));
+        eventually("its workers have ended", || workers.iter().all(is_gone));
+        None
+    });
+}
+
+/// Without the coarse steps of a sleep.
+fn pause_up_to_ms(ms: usize) {
+    let end = Instant::now() + Duration::from_micros(random(1000 * ms) as u64);
+    while Instant::now() < end {
+        thread::yield_now();
+    }
+}
