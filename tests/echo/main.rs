@@ -1,7 +1,5 @@
 //! The README's program, as a process: it sends back everything, to clients of any manners.
 
-#[cfg(target_os = "linux")]
-mod chat;
 mod client;
 #[cfg(target_os = "linux")]
 mod network;
@@ -9,6 +7,8 @@ mod offload;
 mod prefork;
 mod processes;
 mod proxy;
+#[cfg(target_os = "linux")]
+mod rooms;
 mod timeouts;
 mod tls;
 mod udp;

@@ -121,7 +121,7 @@ fn work(
     let handle = echo.ev.handle();
     let fd = handle.descriptor().expect("a kernel's backend");
     worker.wake_fd(fd).expect("a descriptor is left");
-    while worker.stop().is_none() && !echo.ev.is_shut_down() {
+    while worker.stop().is_none() && !echo.ev.stats().shut_down {
         if phase.is_last() && echo.may_leave() && departure.try_lock(this_process()) {
             failpoints.enable(true);
             if phase == Phase::Stopping {

@@ -390,7 +390,7 @@ impl App for LineServer {
     }
 
     fn on_turn_end(&mut self) {
-        if self.may_time_out && self.ev.is_shut_down() {
+        if self.may_time_out && self.ev.stats().shut_down {
             // The process exits, and the kernel closes the connections that are left.
             let took = Duration::from_nanos(self.ev.clock().monotonic_ns() - self.shutdown_ns);
             assert!(
@@ -419,7 +419,7 @@ impl App for LineServer {
     }
 
     fn is_done(&self) -> bool {
-        self.ev.is_shut_down()
+        self.ev.stats().shut_down
     }
 }
 

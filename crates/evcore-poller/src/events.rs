@@ -24,7 +24,7 @@ const MAX_CAPACITY: usize = 1 << 27;
 pub struct Events {
     // Invariant: never reallocated, so its capacity is that of the buffer.
     entries: Vec<Entry>,
-    // Invariant: it contains the flags of all `entries`.
+    // Invariant: it contains the flags of all `entries`, and `Seen::FULL` exactly if there is no room.
     seen: Seen,
     raw: bool,
 }
@@ -83,6 +83,15 @@ impl Events {
         );
         self.seen.0 |= u32::from(ready.bits());
         self.entries.push(Entry::new(key, ready));
+        self.note_if_full();
+    }
+
+    /// Takes into account that there may be no room for another event.
+    #[inline]
+    fn note_if_full(&mut self) {
+        if self.remaining() == 0 {
+            self.seen.0 |= Seen::FULL;
+        }
     }
 
     /// Adds readiness to the event at `position`, if that is of `key`. Returns whether it is.
@@ -113,6 +122,7 @@ impl Events {
     pub(crate) fn note_added(&mut self) -> u64 {
         let union = Entry::union(&self.entries);
         self.seen.0 |= union.flags();
+        self.note_if_full();
         union.key()
     }
 
@@ -127,7 +137,7 @@ impl Events {
         let (key, flags) = (entry.key(), entry.flags());
         self.seen.0 = flags;
         if self.entries.capacity() == 1 {
-            return Refill::FullOrWoken;
+            return self.full_or_woken();
         }
         Refill::One { key, flags }
     }
@@ -138,9 +148,16 @@ impl Events {
         let union = Entry::union(&self.entries);
         self.seen.0 = union.flags();
         if self.remaining() == 0 || is_wake(union.key()) {
-            return Refill::FullOrWoken;
+            return self.full_or_woken();
         }
         Refill::Some(self.entries.len())
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cold]
+    fn full_or_woken(&mut self) -> Refill {
+        self.note_if_full();
+        Refill::FullOrWoken
     }
 
     /// Returns whether a wait returns what the kernel returns.
@@ -185,7 +202,10 @@ impl Events {
                 kept += 1;
             }
         }
-        self.entries.truncate(kept);
+        if kept < self.entries.len() {
+            self.entries.truncate(kept);
+            self.seen.0 &= !Seen::FULL;
+        }
     }
 
     /// Returns whether a [`Waker`](crate::Waker) woke the poller.
@@ -193,6 +213,13 @@ impl Events {
     #[inline]
     pub fn was_woken(&self) -> bool {
         self.seen.0 & Seen::WAKE != 0
+    }
+
+    /// Returns whether no other event fits, so that more may be ready.
+    #[must_use]
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.seen.0 & Seen::FULL != 0
     }
 
     /// Returns the number of further events that fit.
@@ -246,7 +273,7 @@ fn event(entry: Entry) -> Event {
 }
 
 /// The result of a wait in one word: the flags of all events (those that [`Ready`] has not are
-/// ignored), and whether a waker was used.
+/// ignored), whether a waker was used, and whether there is no room.
 #[derive(Clone, Copy)]
 struct Seen(u32);
 
@@ -254,6 +281,8 @@ impl Seen {
     const NOTHING: Self = Self(0);
     /// No flag of an event: epoll uses this bit in registrations only.
     const WAKE: u32 = 1 << 31;
+    /// As above.
+    const FULL: u32 = 1 << 30;
 }
 
 impl<'a> IntoIterator for &'a Events {

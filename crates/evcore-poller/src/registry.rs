@@ -42,6 +42,9 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct Registry {
     capabilities: Capabilities,
+    /// The key of each live row. Apart from the rows, because each event is compared with one of these.
+    // Invariant: `NO_KEY` if the row is vacant; as many as `rows`.
+    keys: Vec<u64>,
     rows: Vec<Row>,
     // Invariant: the descriptors of the live rows, each of which has its own.
     descriptors: FdSet,
@@ -67,8 +70,6 @@ pub(crate) struct Registry {
 pub(crate) struct Row {
     /// [`VACANT`]: there is no registration.
     fd: RawFd,
-    /// The high half of the key.
-    tag: u32,
     /// The caller's interest.
     wanted: Interest,
     /// The caller's interest when the row was last passed on to the backend.
@@ -99,10 +100,14 @@ enum Renewal {
 /// No descriptor.
 const VACANT: RawFd = -1;
 
+/// No key: its low half is above [`MAX_ID`].
+const NO_KEY: u64 = u64::MAX;
+
 impl Registry {
     pub(crate) fn new(capabilities: Capabilities) -> Self {
         let mut registry = Self {
             capabilities,
+            keys: Vec::new(),
             rows: Vec::new(),
             descriptors: FdSet::default(),
             may_report_stale: false,
@@ -126,7 +131,7 @@ impl Registry {
     /// completion, and is not stale.
     #[inline]
     pub(crate) fn is_plain(&self, key: u64, flags: u32) -> bool {
-        flags & self.to_complete == 0 && self.is_watched(key)
+        flags & self.to_complete == 0 && self.is_registered(key)
     }
 
     /// Returns whether a wait may return these events as they are.
@@ -141,8 +146,8 @@ impl Registry {
     fn has_stale(&self, events: &Events) -> bool {
         let mut keys = events.keys();
         let first = keys.next();
-        first.is_some_and(|key| !self.is_watched(key))
-            || !events.is_raw() && keys.any(|key| !self.is_watched(key))
+        first.is_some_and(|key| !self.is_registered(key))
+            || !events.is_raw() && keys.any(|key| !self.is_registered(key))
     }
 
     /// From here on the kernel may report something that is not registered any more, if it watches
@@ -180,11 +185,11 @@ impl Registry {
 
     /// Makes the tables long enough for a registration.
     pub(crate) fn make_room(&mut self, new: &Registration) -> Result<()> {
-        let (id, _) = split(new.key);
-        if id > MAX_ID {
+        if id_of(new.key) > MAX_ID as usize {
             return Err(Error::IdTooLarge { key: new.key });
         }
-        growth::lengthen(&mut self.rows, id as usize + 1, Row::VACANT);
+        growth::lengthen(&mut self.keys, new.id() + 1, NO_KEY);
+        growth::lengthen(&mut self.rows, new.id() + 1, Row::VACANT);
         self.descriptors.make_room(new.fd);
         Ok(())
     }
@@ -193,18 +198,18 @@ impl Registry {
     /// descriptor is registered.
     #[inline(always)] // so that the registration is not copied
     pub(crate) fn insert(&mut self, new: &Registration) -> Result<()> {
-        let (id, tag) = split(new.key);
-        let row = &mut self.rows[id as usize];
-        if row.is_live() {
+        let id = id_of(new.key);
+        if self.keys[id] != NO_KEY {
             return Err(Error::AlreadyRegistered { key: new.key });
         }
         debug_assert_ne!(new.fd, VACANT, "a borrowed descriptor is never -1");
         if !self.descriptors.insert(new.fd) {
             return Err(Error::AlreadyWatched { fd: new.fd });
         }
+        self.keys[id] = new.key;
+        let row = &mut self.rows[id];
         *row = Row {
             fd: new.fd,
-            tag,
             wanted: new.interest,
             synced: new.interest,
             in_backend: WatchSet::of(new.interest),
@@ -222,11 +227,12 @@ impl Registry {
     /// Ends a registration, and returns its row. `None` if there is no registration of this key.
     #[inline(always)] // so that the row is not copied
     pub(crate) fn take(&mut self, key: u64) -> Option<Row> {
-        let (id, tag) = split(key);
-        let row = self.rows.get_mut(id as usize)?;
-        if !row.has_tag(tag) {
+        if !self.is_registered(key) {
             return None;
         }
+        let id = id_of(key);
+        self.keys[id] = NO_KEY;
+        let row = self.rows.get_mut(id)?;
         // First, so that nothing of the row is kept across a call.
         self.descriptors.remove(row.fd);
         let ended = row.clone();
@@ -284,7 +290,7 @@ impl Registry {
             if !row.is_live() {
                 continue;
             }
-            if let Some(change) = row.sync(id, self.capabilities) {
+            if let Some(change) = row.sync(self.keys[id as usize], self.capabilities) {
                 return Some(change);
             }
         }
@@ -310,21 +316,19 @@ impl Registry {
     /// one-shots that have reported.
     pub(crate) fn begin_rebuild(&mut self) -> Vec<Registration> {
         self.may_report_stale = false;
-        let rows = self.rows.iter_mut().zip(0..);
+        let rows = self.rows.iter_mut().zip(&self.keys);
         rows.filter(|(row, _)| row.is_live())
-            .filter_map(|(row, id)| {
+            .filter_map(|(row, key)| {
                 row.in_backend = row.in_backend - row.masked;
-                row.is_in_backend().then(|| row.known(row.key(id)))
+                row.is_in_backend().then(|| row.known(*key))
             })
             .collect()
     }
 
-    /// Returns whether an event of `key` is not stale.
+    /// Returns whether there is a registration of this key. If not, its event is stale.
     #[inline]
-    fn is_watched(&self, key: u64) -> bool {
-        let (id, tag) = split(key);
-        let row = self.rows.get(id as usize);
-        row.is_some_and(|row| row.tag == tag && row.is_in_backend())
+    fn is_registered(&self, key: u64) -> bool {
+        self.keys.get(id_of(key)) == Some(&key)
     }
 
     /// Adds to an event what the kernel leaves to us: the sides that an error or a hang-up concerns,
@@ -372,18 +376,18 @@ impl Registry {
 
     #[inline]
     fn row_mut(&mut self, key: u64) -> Option<&mut Row> {
-        let (id, tag) = split(key);
-        let row = self.rows.get_mut(id as usize)?;
-        row.has_tag(tag).then_some(row)
+        if !self.is_registered(key) {
+            return None;
+        }
+        self.rows.get_mut(id_of(key))
     }
 
     #[inline]
     fn mark_dirty(&mut self, key: u64) {
-        let (id, _) = split(key);
-        let row = &mut self.rows[id as usize];
+        let row = &mut self.rows[id_of(key)];
         if !row.dirty {
             row.dirty = true;
-            growth::push(&mut self.dirty, id);
+            growth::push(&mut self.dirty, low_half(key));
             self.needs_attention = true;
         }
     }
@@ -398,6 +402,8 @@ impl Registry {
         }
         for (id, row) in self.rows.iter().enumerate() {
             assert_eq!(listed[id], usize::from(row.dirty), "id {id}: {row:?}");
+            let holds_key = id_of(self.keys[id]) == id;
+            assert_eq!(holds_key, row.is_live(), "id {id}: {row:?}");
             if !row.is_live() {
                 assert!(row.in_backend.is_empty(), "id {id}: {row:?}");
                 continue;
@@ -418,7 +424,6 @@ impl Registry {
 impl Row {
     const VACANT: Self = Self {
         fd: VACANT,
-        tag: 0,
         wanted: Interest::NONE,
         synced: Interest::NONE,
         in_backend: WatchSet::EMPTY,
@@ -432,12 +437,6 @@ impl Row {
         self.fd != VACANT
     }
 
-    /// Returns whether this is the registration of a key with this tag.
-    #[inline]
-    fn has_tag(&self, tag: u32) -> bool {
-        self.is_live() && self.tag == tag
-    }
-
     /// Records that the backend may not watch it any more.
     fn disarm(&mut self) {
         if self.renewal == Renewal::Unneeded {
@@ -446,7 +445,7 @@ impl Row {
     }
 
     /// Marks the row as passed on, and returns the change that this needs, if any.
-    fn sync(&mut self, id: u32, capabilities: Capabilities) -> Option<Change> {
+    fn sync(&mut self, key: u64, capabilities: Capabilities) -> Option<Change> {
         let renewal = mem::take(&mut self.renewal);
         if self.wanted != self.synced || renewal == Renewal::Requested {
             // As in a kernel that has the mode: a change of interest reports everything afresh.
@@ -463,7 +462,6 @@ impl Row {
         );
         self.synced = self.wanted;
 
-        let key = self.key(id);
         match (before.is_empty(), self.in_backend.is_empty()) {
             (true, true) => None,
             (false, false) if self.in_backend == before && !arm_again => None,
@@ -492,10 +490,6 @@ impl Row {
         self.registration(key, self.in_backend)
     }
 
-    fn key(&self, id: u32) -> u64 {
-        (u64::from(self.tag) << 32) | u64::from(id)
-    }
-
     #[inline]
     fn registration(&self, key: u64, watched: WatchSet) -> Registration {
         Registration {
@@ -508,11 +502,16 @@ impl Row {
     }
 }
 
-/// A key's id and its tag.
+/// A key's id, as an index of the tables.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the two halves of 64 bits")]
-fn split(key: u64) -> (u32, u32) {
-    (key as u32, (key >> 32) as u32)
+fn id_of(key: u64) -> usize {
+    low_half(key) as usize
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low half of 64 bits")]
+fn low_half(key: u64) -> u32 {
+    key as u32
 }
 
 #[cfg(test)]
@@ -520,7 +519,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_takes_16_bytes_as_documented() {
-        assert_eq!(size_of::<Row>(), 16);
+    fn a_registration_takes_20_bytes_as_documented() {
+        assert_eq!(size_of::<Row>() + size_of::<u64>(), 20);
     }
 }

@@ -16,8 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A row of 16 bytes, 4 for a change that waits, a bit for its descriptor; and a quarter more.
-const BYTES_MAX: usize = 26;
+/// A row of 12 bytes, a key of 8, 4 for a change that waits, a bit for its descriptor; and a quarter more.
+const BYTES_MAX: usize = 31;
 /// An entry of 8 bytes for the kernel, its place, a row of 16 bytes and 4 for a change that waits more.
 const BYTES_MAX_POLL: usize = BYTES_MAX + 40;
 

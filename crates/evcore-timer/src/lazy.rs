@@ -7,14 +7,21 @@
 //!
 //! The table holds nothing else. The queued deadline is not after the recorded one, so a re-arm to a
 //! deadline after that needs no other number; for one before it the queue is asked.
+//!
+//! A timer that is disarmed is mostly armed again, for the next request or the next connection. So a few
+//! disarmed timers are left in the queue. The table keeps the deadline that each had: to arm it again
+//! for a later one is a store, too. Those that are not armed again are dropped at their deadlines.
 
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use crate::blocks::SparseBlocks;
 use crate::queue::TimerQueue;
 
-/// Makes re-arming to a later deadline one store; wraps any queue. No timer fires early.
+/// Makes re-arming to a later deadline one store, and disarming too; wraps any queue. No timer fires
+/// early.
 ///
 /// # Differences
 ///
@@ -22,6 +29,7 @@ use crate::queue::TimerQueue;
 ///   an earlier deadline, or to a tick that has passed, goes to the queue.
 /// - [`next_deadline`](TimerQueue::next_deadline) may be early, because the queue holds the older
 ///   deadlines. A re-armed timer costs at most one such wake for each deadline it was queued with.
+///   So does a disarmed timer that is left in the queue; at most 64 are at any time.
 /// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they
 ///   are due. Only among equal deadlines the place of a re-armed timer is not defined.
 /// - A call of [`pop_expired`](TimerQueue::pop_expired) inserts at most 16 re-armed timers again
@@ -54,12 +62,16 @@ use crate::queue::TimerQueue;
 #[derive(Clone, Debug)]
 pub struct Lazy<Q> {
     queue: Q,
-    /// The deadline of each id; [`AS_QUEUED`] if it is the one in the queue, or if no timer is armed.
-    // Invariant: a timer with a deadline here is armed in the queue, at that deadline or before.
+    /// The deadline of each id; with [`LEFT`], if the timer is disarmed and left in the queue;
+    /// [`UNARMED`]; or [`AS_QUEUED`].
+    // Invariant: a timer with a deadline here is in the queue, at that deadline or before.
     deadlines: SparseBlocks<u64, BLOCK>,
-    /// The latest `now`. A deadline at or before it may have to wait for the next phase, which only
-    /// the queue can decide.
-    latest_now: u64,
+    /// The number of disarmed timers in the queue.
+    // Invariant: at most `LEFT_MAX`.
+    left: usize,
+    /// The latest `now`, at most the last deadline of the table. A deadline at or before it may have to
+    /// wait for the next phase, which only the queue can decide.
+    latest_now: i64,
     /// The most timers that one call inserts again. Lower in tests, so that short scripts pause.
     moves_max: usize,
     /// True if the latest call paused because it had moved `moves_max` timers.
@@ -69,8 +81,20 @@ pub struct Lazy<Q> {
 /// Deadlines of a block: 4 KiB.
 const BLOCK: usize = 512;
 
-/// No deadline of the table, because only those after some `now` are there.
-const AS_QUEUED: u64 = 0;
+/// The timer is not armed, and not in the queue.
+const UNARMED: u64 = 0;
+
+/// The deadlines that the table can have.
+const DEADLINES: Range<u64> = 1..LEFT;
+
+/// Added to the last deadline of a timer that is disarmed and left in the queue.
+const LEFT: u64 = 1 << 63;
+
+/// The timer is armed for a deadline that only the queue has.
+const AS_QUEUED: u64 = LEFT;
+
+/// The most timers that are left in the queue. Each may cost a wake-up once.
+const LEFT_MAX: usize = 64;
 
 /// With a million armed timers each move costs a few cache misses over a wheel and up to 1.7 µs over
 /// a tree, so this is 5 to 30 µs.
@@ -98,7 +122,8 @@ impl<Q: TimerQueue> Lazy<Q> {
         assert!(queue.is_empty(), "the queue already has timers");
         Self {
             queue,
-            deadlines: SparseBlocks::with_len(ids, AS_QUEUED),
+            deadlines: SparseBlocks::with_len(ids, UNARMED),
+            left: 0,
             latest_now: 0,
             moves_max: MOVES_MAX,
             has_more: false,
@@ -114,28 +139,36 @@ impl<Q: TimerQueue> Lazy<Q> {
     /// Arms a timer that is not armed, or to an earlier deadline.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
+        let may_wait = self.may_wait(deadline);
         match self.deadlines.near_mut(id) {
-            // Usually it is not armed. If it is, it was overdue, and moves like any other.
-            Some(recorded) if *recorded == AS_QUEUED => {
-                if deadline > self.latest_now {
-                    *recorded = deadline;
-                }
+            // Left in the queue, with this deadline or one before it.
+            Some(recorded) if may_wait && is_not_after(*recorded ^ LEFT, deadline) => {
+                *recorded = deadline;
+                self.left -= 1;
+            }
+            Some(recorded) if may_wait && *recorded == UNARMED => {
+                *recorded = deadline;
                 self.queue.arm(id, deadline);
             }
-            _ => self.arm_recorded(id, deadline),
+            _ => self.arm_found(id, deadline, may_wait),
         }
     }
 
-    /// Arms a timer to an earlier deadline, or with an id that the table does not hold yet.
-    #[cold]
+    /// Arms a timer to an earlier deadline, or for a tick that has passed, or with an id that the table
+    /// does not hold yet.
     #[inline(never)]
-    fn arm_recorded(&mut self, id: u32, deadline: u64) {
+    fn arm_found(&mut self, id: u32, deadline: u64, may_wait: bool) {
         let queued = self.queue.deadline(id);
-        let may_wait = deadline > self.latest_now;
         if !(may_wait && queued.is_some_and(|queued| queued <= deadline)) {
             self.queue.arm(id, deadline);
         }
-        self.record(id, if may_wait { deadline } else { AS_QUEUED });
+        self.record(id, deadline);
+    }
+
+    /// Returns whether a deadline is of the table, and after the latest `now`.
+    #[inline]
+    fn may_wait(&self, deadline: u64) -> bool {
+        deadline > 0 && signed(deadline) > self.latest_now
     }
 
     /// The first timer that fires, beginning with this one of the queue. Timers that were re-armed are
@@ -147,10 +180,15 @@ impl<Q: TimerQueue> Lazy<Q> {
             let recorded = self.deadlines.at_mut(id);
             let wanted = *recorded;
             if wanted == queued || wanted == AS_QUEUED {
-                *recorded = AS_QUEUED;
+                *recorded = UNARMED;
                 return Some((id, queued));
             }
-            self.queue.reinsert_in_phase(id, wanted);
+            if is_left(wanted) {
+                *recorded = UNARMED;
+                self.left -= 1;
+            } else {
+                self.queue.reinsert_in_phase(id, wanted);
+            }
             moves_left -= 1;
             if moves_left == 0 {
                 self.has_more = true;
@@ -160,21 +198,56 @@ impl<Q: TimerQueue> Lazy<Q> {
         }
     }
 
-    /// Records that no deadline is in the table, for an id that is far above the others.
-    #[cold]
+    /// Disarms a timer in the queue too, if it is armed.
     #[inline(never)]
-    fn forget_far(&mut self, id: u32) {
-        if let Some(recorded) = self.deadlines.get_mut(id) {
-            *recorded = AS_QUEUED;
+    fn disarm_queued(&mut self, id: u32) -> bool {
+        match self.deadlines.get_mut(id) {
+            Some(recorded) if *recorded != UNARMED && !is_left(*recorded) => *recorded = UNARMED,
+            _ => return false,
+        }
+        self.queue.disarm(id)
+    }
+
+    /// Records the deadline of a timer that is in the queue.
+    #[inline]
+    fn record(&mut self, id: u32, deadline: u64) {
+        let is_of_table = DEADLINES.contains(&deadline);
+        let deadline = if is_of_table { deadline } else { AS_QUEUED };
+        match self.deadlines.near_mut(id) {
+            Some(recorded) if !is_left(*recorded) => *recorded = deadline,
+            _ => self.record_slow(id, deadline),
         }
     }
 
-    fn record(&mut self, id: u32, deadline: u64) {
-        if self.deadlines.near(id).is_none() {
-            self.deadlines.admit(id, AS_QUEUED);
-        }
-        *self.deadlines.at_mut(id) = deadline;
+    /// Records the deadline of a timer that was left in the queue, or whose id is far above the others.
+    #[cold]
+    #[inline(never)]
+    fn record_slow(&mut self, id: u32, deadline: u64) {
+        self.deadlines.admit(id, UNARMED);
+        let recorded = self.deadlines.at_mut(id);
+        self.left -= usize::from(is_left(*recorded));
+        *recorded = deadline;
     }
+}
+
+/// Returns whether a deadline of the table is at or before another. False for [`UNARMED`], which becomes
+/// the highest number, and for whatever has the bit of [`LEFT`].
+#[inline]
+fn is_not_after(recorded: u64, deadline: u64) -> bool {
+    recorded.wrapping_sub(1) < deadline
+}
+
+/// A tick as a signed number: one that the table cannot have is negative, and so not after any `now`.
+#[inline]
+#[expect(clippy::cast_possible_wrap, reason = "that is what it is for")]
+fn signed(tick: u64) -> i64 {
+    tick as i64
+}
+
+/// Returns whether a timer is disarmed and left in the queue.
+#[inline]
+fn is_left(recorded: u64) -> bool {
+    DEADLINES.contains(&(recorded ^ LEFT))
 }
 
 impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
@@ -182,8 +255,9 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
     fn arm(&mut self, id: u32, deadline: u64) {
         let latest_now = self.latest_now;
         match self.deadlines.near_mut(id) {
-            // Below the deadline, and no `AS_QUEUED`, which becomes the highest number.
-            Some(recorded) if recorded.wrapping_sub(1) < deadline && deadline > latest_now => {
+            Some(recorded)
+                if is_not_after(*recorded, deadline) && signed(deadline) > latest_now =>
+            {
                 *recorded = deadline;
             }
             _ => self.arm_slow(id, deadline),
@@ -193,15 +267,18 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
     #[inline]
     fn disarm(&mut self, id: u32) -> bool {
         match self.deadlines.near_mut(id) {
-            Some(recorded) => *recorded = AS_QUEUED,
-            None => self.forget_far(id),
+            Some(recorded) if DEADLINES.contains(recorded) && self.left < LEFT_MAX => {
+                *recorded |= LEFT;
+                self.left += 1;
+                true
+            }
+            _ => self.disarm_queued(id),
         }
-        self.queue.disarm(id)
     }
 
     #[inline]
     fn pop_expired(&mut self, now: u64) -> Option<(u32, u64)> {
-        self.latest_now = now;
+        self.latest_now = signed(now.min(DEADLINES.end - 1));
         self.has_more = false;
         let (id, queued) = self.queue.pop_expired(now)?;
         self.pop_moved(id, queued, now)
@@ -209,34 +286,38 @@ impl<Q: TimerQueue> TimerQueue for Lazy<Q> {
 
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64) {
         self.queue.reinsert_in_phase(id, deadline);
-        self.record(id, AS_QUEUED);
+        self.record(id, deadline);
     }
 
     fn clear(&mut self) {
         self.queue.clear();
-        self.deadlines.fill(AS_QUEUED);
+        self.deadlines.fill(UNARMED);
+        self.left = 0;
     }
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        match self.deadlines.get(id) {
-            None | Some(&AS_QUEUED) => self.queue.deadline(id),
-            recorded => recorded.copied(),
+        match *self.deadlines.get(id)? {
+            AS_QUEUED => self.queue.deadline(id),
+            recorded => DEADLINES.contains(&recorded).then_some(recorded),
         }
     }
 
     #[inline]
     fn next_deadline(&mut self) -> Option<u64> {
+        if self.is_empty() {
+            return None;
+        }
         self.queue.next_deadline()
     }
 
     #[inline]
     fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() - self.left
     }
 
     fn has_more(&self) -> bool {
-        self.has_more || self.queue.has_more()
+        (self.has_more || self.queue.has_more()) && !self.is_empty()
     }
 }
 

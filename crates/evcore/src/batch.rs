@@ -32,23 +32,24 @@ impl Batch {
         }
     }
 
-    /// Waits, and replaces the events by those of the wait. If a signal ended it, there are none.
+    /// Waits, replaces the events by those of the wait, and returns their number. If a signal ended
+    /// it, there are none.
     #[inline]
-    pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<()> {
+    pub(crate) fn wait(&mut self, poller: &mut Poller, timeout: Option<Duration>) -> Result<usize> {
         self.next = 0;
         match poller.wait(&mut self.events, timeout) {
-            Ok(_) => Ok(()),
+            Ok(count) => Ok(count),
             Err(error) => self.on_error(error),
         }
     }
 
     #[cold]
-    fn on_error(&mut self, error: Error) -> Result<()> {
+    fn on_error(&mut self, error: Error) -> Result<usize> {
         if !matches!(error, Error::Interrupted) {
             return Err(error.into());
         }
         self.was_interrupted = true;
-        Ok(())
+        Ok(0)
     }
 
     /// The next event that is not yet delivered.
@@ -78,9 +79,14 @@ impl Batch {
     }
 
     /// Returns whether more may be ready than the wait reported. (A wake-up may have taken a place.)
-    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.events.len() + usize::from(self.events.was_woken()) >= self.events.capacity()
+    }
+
+    /// Returns whether the batch is full or a waker ended the wait, by one test.
+    #[inline]
+    pub(crate) fn is_full_or_woken(&self) -> bool {
+        self.events.is_full() | self.events.was_woken()
     }
 
     /// The number of events that the wait reported.
@@ -89,14 +95,13 @@ impl Batch {
         self.events.len()
     }
 
-    /// Returns whether only the timeout can have ended the wait. Call it once for each wait.
-    #[inline]
+    /// Returns whether only the timeout can have ended the wait. Call it once for each wait without
+    /// events.
     pub(crate) fn is_nothing(&mut self) -> bool {
-        self.events.is_empty() && !mem::take(&mut self.was_interrupted) && !self.was_woken()
+        !mem::take(&mut self.was_interrupted) && !self.was_woken()
     }
 
     /// Returns whether a waker ended the wait.
-    #[inline]
     pub(crate) fn was_woken(&self) -> bool {
         self.events.was_woken()
     }

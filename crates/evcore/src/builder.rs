@@ -322,6 +322,7 @@ impl<L: Acceptor> Builder<L> {
         }
         let waker = poller.waker();
         Ok(EventLoop {
+            is_plain: updates.is_every_wait() && !instruments.is_on(),
             requests: Requests::new(move || waker.wake()),
             poller,
             slots: Slots::new(first_index, expected, MAX_ID),

@@ -65,6 +65,9 @@ pub struct EventLoop<L: Acceptor = Listener> {
     /// The requests of other threads, which handles make.
     pub(crate) requests: Requests<Ready>,
 
+    /// The loop has no instruments and no ticker, and does not shut down. Each turn looks at this, and
+    /// at none of the three.
+    pub(crate) is_plain: bool,
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
     pub(crate) budgets: Budgets,
@@ -122,8 +125,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// one. Not inlined, so that the part in the caller's loop stays short.
     #[inline(never)]
     fn find_step(&mut self) -> bool {
-        // Most turns have nothing but events. A watchdog withholds those that are left.
-        if self.phase == Phase::Events && !self.is_watched() && !self.has_later_work() {
+        // Most turns have nothing but events.
+        if self.phase == Phase::Events && self.is_plain && !self.has_later_work() {
             self.phase = Phase::Over;
             return false;
         }
@@ -331,6 +334,7 @@ impl<L: Acceptor> EventLoop<L> {
             listening: self.accepting.is_listening(),
             last_exhausted: self.accepting.last_exhausted(),
             shutting_down: self.is_shutting_down(),
+            shut_down: self.is_shut_down(),
             slow_turns: self.instruments.slow_turns(),
             ..self.stats
         }

@@ -84,7 +84,7 @@ impl Handle {
     /// let mut ev = EventLoop::builder().build()?;
     /// let handle = ev.handle();
     /// std::thread::spawn(move || handle.shutdown(Duration::from_secs(30)));
-    /// while !ev.is_shut_down() {
+    /// while !ev.stats().shut_down {
     ///     ev.wait()?;
     ///     while ev.next_step().is_some() {}
     /// }

@@ -26,19 +26,17 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Makes the listeners follow the balancer's plan for the present time, and returns that time.
+    /// Makes the listeners follow the balancer's plan for the present time.
     #[inline(never)]
-    pub(crate) fn make_plan(&mut self, now_ns: Option<u64>) -> u64 {
+    pub(crate) fn make_plan(&mut self, now_ns: u64) {
         let load = self.load();
         let idle = self.evictions.len();
         self.accepting.coordinator.plan_moves(load.active, idle);
         let load = self.evictions.load_to_offer(load);
         let clock = &self.clock;
-        let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
         let (poller, stats) = (&mut self.poller, &mut self.stats);
         let plan = self.accepting.make_plan(now_ns, load, clock, poller, stats);
         self.record(Record::of_plan(&plan));
-        now_ns
     }
 
     /// Updates the clock after a wait: after each one, or at a tick.

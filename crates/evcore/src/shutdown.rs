@@ -64,6 +64,7 @@ impl<L: Acceptor> EventLoop<L> {
             let _ = self.listeners().close();
         }
         self.shutdown.limit(over_ns);
+        self.is_plain = false;
     }
 
     #[inline]
@@ -83,19 +84,10 @@ impl<L: Acceptor> EventLoop<L> {
         !self.shutdown.is_announced() || self.has_idle_of_shutdown()
     }
 
-    /// Returns whether a [shutdown](Self::shutdown) is complete: its timeout has passed, or nothing is
-    /// left to do. False before a shutdown has begun. Call it between turns. [`wait`](Self::wait)
-    /// returns the opposite.
-    ///
-    /// Nothing is left if no descriptor is watched, nothing is posted or otherwise carried over, and
-    /// no timer is armed except [background](crate::TimersMut::set_background) ones.
-    ///
-    /// Connections still open at the deadline get no further steps; drop them.
-    ///
-    /// O(1), plus a look at each background token once no descriptor is watched.
-    #[must_use]
+    /// Returns whether the shutdown is complete. O(1), plus a look at each background token once no
+    /// connection is watched.
     #[inline]
-    pub fn is_shut_down(&self) -> bool {
+    pub(crate) fn is_shut_down(&self) -> bool {
         self.is_shutting_down() && self.is_over()
     }
 

@@ -117,7 +117,6 @@ impl Slots {
     }
 
     /// Makes the posts that were put off due, behind those that are due already.
-    #[inline(never)]
     pub(crate) fn begin_turn(&mut self) {
         self.posted.begin_turn();
     }

@@ -88,6 +88,13 @@ pub struct Stats {
     /// True from the beginning of a [shutdown](crate::EventLoop::shutdown) on, whether it was begun here
     /// or by a [handle](crate::Handle::shutdown).
     pub shutting_down: bool,
+    /// A [shutdown](crate::EventLoop::shutdown) is complete: its timeout has passed, or nothing is left
+    /// to do. Look at it between turns. [`wait`](crate::EventLoop::wait) returns the opposite.
+    ///
+    /// Nothing is left if no connection is watched, nothing is posted or otherwise carried over, and no
+    /// timer is armed except [background](crate::TimersMut::set_background) ones. Connections that are
+    /// open at the end of the timeout get no further steps; drop them.
+    pub shut_down: bool,
     /// The name of the poller's backend.
     pub backend: &'static str,
 }

@@ -31,9 +31,29 @@ pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
     (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }
 
+/// About half of the time to a moment, in whole seconds, which takes few instructions. `None` if it is
+/// less than 2.1 seconds away, or centuries, or [`NEVER`].
+#[inline]
+pub(crate) fn rough_time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
+    // As a signed number: negative, and so not rough, for a moment that has passed.
+    #[expect(clippy::cast_possible_wrap, reason = "see above")]
+    let seconds = at_ns.wrapping_sub(now_ns) as i64 >> 31;
+    (seconds > 0).then_some(Duration::from_secs(seconds.unsigned_abs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rough_time_is_at_most_half_of_the_time() {
+        let seconds_to = |ms: u64| rough_time_to(ms * NS_PER_MS + 7, 7).map(|time| time.as_secs());
+        let seconds = [0, 2_147, 2_148, 10_000, 60_000].map(seconds_to);
+        assert_eq!(seconds, [None, None, Some(1), Some(4), Some(27)]);
+        for passed_or_never in [0, 6, 7, NEVER] {
+            assert_eq!(rough_time_to(passed_or_never, 7), None);
+        }
+    }
 
     #[test]
     fn lateness_counts_from_the_beginning_of_the_tick() {

@@ -170,9 +170,9 @@ impl<L: Acceptor> TimersMut<'_, L> {
     /// ev.arm(sweep, Timer::READ, Duration::from_secs(3600));
     ///
     /// ev.shutdown(Duration::from_secs(30));
-    /// assert!(!ev.is_shut_down(), "the sweep is still to come");
+    /// assert!(!ev.stats().shut_down, "the sweep is still to come");
     /// ev.timers().set_background(sweep);
-    /// assert!(ev.is_shut_down());
+    /// assert!(ev.stats().shut_down);
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn set_background(&mut self, token: Token) -> bool {

@@ -16,7 +16,7 @@ use crate::{
     keys::is_listener,
     phase::Phase,
     step::Step,
-    time::{NEVER, time_to},
+    time::{NEVER, rough_time_to, time_to},
 };
 
 impl<L: Acceptor> EventLoop<L> {
@@ -45,40 +45,98 @@ impl<L: Acceptor> EventLoop<L> {
     /// Before the wait: finishes the turn before, makes the listeners follow the balancer's plan,
     /// and returns the timeout of the wait (`None`: without limit).
     ///
-    /// `now_ns` is the time, if it was read since the turn before.
+    /// `now_ns` is the time, if it was read since the turn before. `is_plain` is a constant.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
-    pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>) -> Option<Duration> {
+    pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>, is_plain: bool) -> Option<Duration> {
         self.finish_turn();
-        // The earliest of: the next timer, the next act of a shutdown (or the tick after either), the
-        // end of a pause of the listeners, the end of the plan.
-        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
-        let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
-        let mut ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
-        let (mut now_ns, mut plan_is_over) = (now_ns, false);
-        if ends_ns != NEVER {
-            // The clock shows the beginning of the turn; the timeout counts from now.
-            let read_ns = now_ns.unwrap_or_else(|| self.clock.monotonic_ns_now());
-            if self.updates.is_every_wait() {
-                let lasted_ns = read_ns.saturating_sub(self.clock.monotonic_ns());
-                if lasted_ns >= Coordinator::LONG_TURN_NS {
-                    self.end_long_turn(lasted_ns, read_ns);
-                }
-            }
-            plan_is_over = self.accepting.coordinator.plan_ends_at_ns() <= read_ns;
-            now_ns = Some(read_ns);
-        }
-        let (load, evictions) = (self.load(), &self.evictions);
-        let offer = || evictions.load_to_offer(load);
-        if plan_is_over || !self.accepting.coordinator.keeps_plan(load.active, offer) {
-            now_ns = Some(self.make_plan(now_ns));
-            ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
-        }
-        if self.has_work() || self.shutdown_has_steps() {
-            self.slots.begin_turn();
+        let due_ns = if is_plain {
+            self.timers.due_at_ns()
+        } else {
+            self.due_at_ns()
+        };
+        // Or earlier: the end of a pause of the listeners, the end of the plan.
+        let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
+        let rough = if is_plain {
+            self.rough_time_to(ends_ns)
+        } else {
+            None
+        };
+        let is_near = rough.is_none() && ends_ns != NEVER;
+        let timeout = if is_near || !self.keeps_plan() {
+            self.plan_by_clock(now_ns, due_ns, is_near)
+        } else {
+            rough
+        };
+        if self.has_work() || !is_plain && self.shutdown_has_steps() {
+            self.begin_with_work();
             return Some(Duration::ZERO);
         }
-        time_to(ends_ns, now_ns.unwrap_or(self.clock.monotonic_ns()))
+        timeout
+    }
+
+    /// Reads the clock, makes a plan if the last one is over or does not fit any more, and returns the
+    /// timeout, which counts from now. `is_near` is false if the last plan does not fit.
+    #[inline(never)]
+    fn plan_by_clock(
+        &mut self,
+        now_ns: Option<u64>,
+        due_ns: u64,
+        is_near: bool,
+    ) -> Option<Duration> {
+        let clock = &self.clock;
+        let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
+        if is_near && self.updates.is_every_wait() {
+            // The clock shows the beginning of the turn.
+            let lasted_ns = now_ns.saturating_sub(self.clock.monotonic_ns());
+            if lasted_ns >= Coordinator::LONG_TURN_NS {
+                self.end_long_turn(lasted_ns, now_ns);
+            }
+        }
+        let is_over = !is_near || self.accepting.coordinator.plan_ends_at_ns() <= now_ns;
+        if is_over || !self.keeps_plan() {
+            self.make_plan(now_ns);
+        }
+        let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
+        time_to(ends_ns, now_ns)
+    }
+
+    /// Returns whether the last plan, which is not over, is right for this turn.
+    #[inline]
+    fn keeps_plan(&mut self) -> bool {
+        let (load, evictions) = (self.load(), &self.evictions);
+        let offer = || evictions.load_to_offer(load);
+        self.accepting.coordinator.keeps_plan(load.active, offer)
+    }
+
+    /// Begins a turn that does not wait: takes in what was put off to it, and requests of other threads
+    /// that were over the last turn's budget.
+    #[inline(never)]
+    pub(crate) fn begin_with_work(&mut self) {
+        self.slots.begin_turn();
+        if self.requests.may_have_posts() {
+            self.take_requests();
+        }
+    }
+
+    /// A timeout for a deadline that is far away, without a reading of the clock: about half of the
+    /// time from the beginning of the turn. `None` if the deadline is near, and after a turn without
+    /// events: the next wait is exact.
+    ///
+    /// After events there will mostly be other events before it. A timer is late because of it only
+    /// if this turn takes longer than the other half, and then by less than this turn.
+    #[inline]
+    fn rough_time_to(&self, ends_ns: u64) -> Option<Duration> {
+        if self.batch.len() == 0 {
+            return None;
+        }
+        rough_time_to(ends_ns, self.clock.monotonic_ns())
+    }
+
+    /// The earliest of: the next timer, the next act of a shutdown, or the tick after either.
+    pub(crate) fn due_at_ns(&mut self) -> u64 {
+        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
+        self.updates.wait_ends_at_ns(due_ns, &self.clock)
     }
 
     /// Reports a long turn, unless it ended before this plan: `prepare` has reported it, and then
@@ -91,20 +149,33 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// Waits, and updates the clock.
+    /// Waits, and updates the clock. `is_plain` is a constant.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
-    pub(crate) fn wait_for_events(&mut self, timeout: Option<Duration>) -> Result<()> {
-        if let Err(error) = self.batch.wait(&mut self.poller, timeout) {
-            return self.leave_failed_wait(error);
+    pub(crate) fn wait_for_events(
+        &mut self,
+        timeout: Option<Duration>,
+        is_plain: bool,
+    ) -> Result<()> {
+        match self.batch.wait(&mut self.poller, timeout) {
+            Ok(0) => self.on_no_events(timeout),
+            Ok(count) => self.stats.events += count as u64,
+            Err(error) => return self.leave_failed_wait(error),
         }
-        if self.batch.is_nothing() && timeout.is_none() {
-            self.stats.empty_waits += 1;
-        }
-        if let Err(error) = self.update_clock_after_wait() {
+        if is_plain {
+            self.clock.update();
+        } else if let Err(error) = self.update_clock_after_wait() {
             return self.leave_failed_wait(error);
         }
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on_no_events(&mut self, timeout: Option<Duration>) {
+        if self.batch.is_nothing() && timeout.is_none() {
+            self.stats.empty_waits += 1;
+        }
     }
 
     /// Keeps the events and the wake-up of a wait that failed. No other wait reports this wake-up. If
@@ -125,14 +196,9 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(always)]
     pub(crate) fn begin_turn(&mut self) {
         self.stats.turns += 1;
-        self.stats.events += self.batch.len() as u64;
         self.phase = Phase::Events;
-        if self.batch.is_full() {
-            self.accepting.on_full_batch();
-        }
-        self.take_wake();
-        if self.requests.may_have_posts() {
-            self.take_requests();
+        if self.batch.is_full_or_woken() {
+            self.on_full_or_woken();
         }
         if self.accepting.coordinator.holds_lock() {
             if self.accepting.has_queued() || self.batch.has(is_listener) {
@@ -143,8 +209,18 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
+    #[inline(never)]
+    fn on_full_or_woken(&mut self) {
+        if self.batch.is_full() {
+            self.accepting.on_full_batch();
+        }
+        self.take_wake();
+        if self.requests.may_have_posts() {
+            self.take_requests();
+        }
+    }
+
     /// If a waker ended the wait, there may be requests of other threads.
-    #[inline]
     fn take_wake(&mut self) {
         if self.batch.was_woken() {
             self.requests.on_woken();
@@ -201,6 +277,6 @@ impl<L: Acceptor> EventLoop<L> {
         self.has_work()
             || self.accepting.coordinator.holds_lock()
             || self.timers.may_expire(self.clock.monotonic_ns())
-            || self.shutdown_has_steps()
+            || !self.is_plain && self.shutdown_has_steps()
     }
 }

@@ -31,7 +31,9 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// If you left the previous turn early, it is finished first: the accept lock is released, and
     /// steps that were not delivered are kept for this turn, which then does not wait. A signal
-    /// ends the wait, and may make a turn without steps.
+    /// ends the wait, and may make a turn without steps. So does a wait for a timer that is more than
+    /// two seconds away, once: after a turn with events it lasts half of that time, because that takes
+    /// no reading of the clock.
     ///
     /// # Errors
     ///
@@ -82,15 +84,12 @@ impl<L: Acceptor> EventLoop<L> {
     // Not inlined, so that the caller's loop keeps its registers for the steps.
     #[inline(never)]
     pub fn wait(&mut self) -> Result<bool> {
-        if self.is_shut_down() {
-            return Ok(false);
-        }
-        if self.instruments.is_on() {
-            return self.wait_within(None);
+        if !self.is_plain {
+            return self.wait_limited(None);
         }
         // The same as one function, which costs less than a call for each half.
-        let timeout = self.plan_turn(None);
-        self.wait_for_events(timeout)?;
+        let timeout = self.plan_turn(None, true);
+        self.wait_for_events(timeout, true)?;
         self.begin_turn();
         Ok(true)
     }
@@ -145,19 +144,20 @@ impl<L: Acceptor> EventLoop<L> {
             let rest = self.rest_of_wait();
             return self.wait_planned([rest, limit].into_iter().flatten().min());
         }
-        self.wait_within(limit)
+        let planned = self.plan();
+        self.wait_planned([planned, limit].into_iter().flatten().min())
     }
 
     /// How long the wait may still last after its first half: the caller may have posted, armed a timer or
     /// slept since.
     fn rest_of_wait(&mut self) -> Option<Duration> {
         if self.has_work() || self.shutdown_has_steps() {
-            self.slots.begin_turn();
+            self.begin_with_work();
             return Some(Duration::ZERO);
         }
-        let due_ns = self.timers.due_at_ns().min(self.shutdown.next_ns());
-        let due_ns = self.updates.wait_ends_at_ns(due_ns, &self.clock);
-        let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
+        let ends_ns = self
+            .due_at_ns()
+            .min(self.accepting.coordinator.plan_ends_at_ns());
         time_to(ends_ns, self.clock.monotonic_ns_now())
     }
 
@@ -230,24 +230,15 @@ impl<L: Acceptor> EventLoop<L> {
         }
     }
 
-    /// A whole wait, for no longer than a limit.
-    // Cold, which places the call of `wait` out of the way of loops without instruments.
-    #[cold]
-    #[inline(never)]
-    fn wait_within(&mut self, limit: Option<Duration>) -> Result<bool> {
-        let planned = self.plan();
-        self.wait_planned([planned, limit].into_iter().flatten().min())
-    }
-
     /// Does what comes before the wait, and returns its timeout (`None`: without limit).
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {
         if !self.instruments.is_on() {
-            return self.plan_turn(None);
+            return self.plan_turn(None, false);
         }
         let now_ns = self.end_measuring();
-        let timeout = self.plan_turn(now_ns);
+        let timeout = self.plan_turn(now_ns, false);
         if self.accepting.coordinator.holds_lock() {
             self.record(Record::LockTaken);
         }
@@ -259,7 +250,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[inline(always)]
     fn wait_planned(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let ticks = self.stats.ticks;
-        self.wait_for_events(timeout)?;
+        self.wait_for_events(timeout, false)?;
         let clock_is_updated = self.updates.is_every_wait() || self.stats.ticks > ticks;
         if !self.instruments.is_on() {
             self.begin_turn();

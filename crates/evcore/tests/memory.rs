@@ -33,7 +33,7 @@ fn bytes_max(kind: BackendKind) -> Option<usize> {
     match kind {
         BackendKind::Epoll | BackendKind::EpollMasked => Some(BYTES_MAX),
         BackendKind::Poll => Some(152),
-        BackendKind::IoUring => Some(176),
+        BackendKind::IoUring => Some(180),
         _ => None,
     }
 }

@@ -58,7 +58,7 @@ impl App for Simulated {
     }
 
     fn is_done(&self) -> bool {
-        self.ev.is_shut_down()
+        self.ev.stats().shut_down
     }
 }
 

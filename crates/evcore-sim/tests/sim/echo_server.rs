@@ -254,6 +254,6 @@ impl App for Echo {
     }
 
     fn is_done(&self) -> bool {
-        self.ev.is_shut_down()
+        self.ev.stats().shut_down
     }
 }

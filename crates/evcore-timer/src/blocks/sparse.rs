@@ -42,12 +42,6 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
 
     /// The value of an id if its block is in the list. `None` does not mean that the table has none.
     #[inline]
-    pub(crate) fn near(&self, id: u32) -> Option<&T> {
-        self.near.get(id)
-    }
-
-    /// As [`near`](Self::near).
-    #[inline]
     pub(crate) fn near_mut(&mut self, id: u32) -> Option<&mut T> {
         self.near.get_mut(id)
     }

@@ -12,15 +12,19 @@ impl<Q: TestedQueue> TestedQueue for Lazy<Q> {
 
     fn verify(&self) {
         self.queue.verify();
+        let mut left = 0;
         for (id, &recorded) in self.deadlines.iter() {
-            if recorded != AS_QUEUED {
-                let queued = self.queue.deadline(id);
-                assert!(
-                    queued.is_some_and(|queued| queued <= recorded),
-                    "{id} is queued at {queued:?} and wanted at {recorded}"
-                );
-            }
+            left += usize::from(is_left(recorded));
+            let queued = self.queue.deadline(id);
+            assert_eq!(queued.is_some(), recorded != UNARMED, "{id}: {recorded}");
+            let deadline = recorded & !LEFT;
+            assert!(
+                recorded == AS_QUEUED || queued.unwrap_or(0) <= deadline,
+                "{id} is queued at {queued:?} and wanted at {deadline}"
+            );
         }
+        assert_eq!(left, self.left, "disarmed timers in the queue");
+        assert!(left <= LEFT_MAX);
     }
 }
 
@@ -112,7 +116,7 @@ fn rearming_before_the_queued_deadline_is_no_store() {
 }
 
 #[test]
-fn a_deadline_in_the_past_is_only_in_the_queue() {
+fn a_timer_of_the_first_tick_is_armed() {
     let mut timers = Lazy::new(TimerTree::new());
     timers.arm(0, 0);
     assert_eq!(
@@ -126,7 +130,43 @@ fn a_deadline_in_the_past_is_only_in_the_queue() {
     );
     assert_eq!(timers.pop_expired(4), None);
     assert_eq!(timers.pop_expired(5), Some((0, 5)));
-    assert_eq!(timers.deadlines.get(0).copied(), Some(AS_QUEUED));
+    assert_eq!(timers.deadlines.get(0).copied(), Some(UNARMED));
+}
+
+#[test]
+fn a_timer_that_is_disarmed_and_armed_again_is_left_in_the_queue() {
+    let mut timers = Lazy::new(Counting::default());
+    for now in 0..50 {
+        timers.arm(0, now + 60);
+        assert!(timers.disarm(0));
+        assert!(!timers.disarm(0));
+        assert_eq!((timers.len(), timers.deadline(0)), (0, None));
+        assert_eq!(
+            (timers.next_deadline(), timers.pop_expired(now)),
+            (None, None)
+        );
+    }
+    assert_eq!(timers.queue().armings, 1);
+    timers.arm(1, 200);
+    assert_eq!(timers.next_deadline(), Some(60), "early, once");
+    assert_eq!(timers.pop_expired(60), None);
+    assert_eq!(timers.next_deadline(), Some(200));
+    assert_eq!(timers.queue().len(), 1);
+}
+
+#[test]
+fn few_disarmed_timers_are_left_in_the_queue() {
+    let mut timers = Lazy::new(TimerTree::new());
+    let ids = 0..100;
+    ids.clone().for_each(|id| timers.arm(id, 1_000));
+    assert!(ids.clone().all(|id| timers.disarm(id)));
+    assert_eq!((timers.len(), timers.queue().len()), (0, LEFT_MAX));
+    ids.clone().for_each(|id| timers.arm(id, 500));
+    assert_eq!((timers.len(), timers.queue().len()), (100, 100));
+    assert!(ids.clone().all(|id| timers.deadline(id) == Some(500)));
+    for id in ids {
+        assert_eq!(timers.pop_expired(500), Some((id, 500)));
+    }
 }
 
 #[test]

@@ -410,7 +410,7 @@ impl Run {
     /// Returns whether a turn has begun: a loop that is shut down takes none.
     fn waits(&mut self, turn: &Turn, budgets: Budgets) -> bool {
         let done = self.is_done();
-        assert_eq!(self.fixture.ev.is_shut_down(), done);
+        assert_eq!(self.fixture.ev.stats().shut_down, done);
         if done {
             assert!(!self.fixture.ev.wait().unwrap());
             return false;

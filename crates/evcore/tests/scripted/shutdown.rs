@@ -23,10 +23,10 @@ fn fixtures() -> [Fixture; 2] {
 fn a_loop_is_not_done_before_it_shuts_down() {
     let mut fixture = Fixture::new();
     fixture.turn();
-    assert!(!fixture.ev.is_shut_down() && !fixture.ev.stats().shutting_down);
+    assert!(!fixture.ev.stats().shut_down && !fixture.ev.stats().shutting_down);
     fixture.ev.shutdown(ms(10));
     assert!(
-        fixture.ev.is_shut_down() && fixture.ev.stats().shutting_down,
+        fixture.ev.stats().shut_down && fixture.ev.stats().shutting_down,
         "nothing is left"
     );
     fixture.backend.record();
@@ -49,11 +49,11 @@ fn a_handler_that_blocks_before_a_shutdown_does_not_shorten_its_timeout() {
     fixture.announced();
     fixture.backend.record();
     fixture.turn();
-    assert!(!fixture.ev.is_shut_down(), "the connection is busy");
+    assert!(!fixture.ev.stats().shut_down, "the connection is busy");
     assert_eq!(fixture.backend.timeouts(), [Some(ms(1000))]);
     fixture.pass_ms(3000);
     fixture.ev.shutdown(ms(0));
-    assert!(fixture.ev.is_shut_down(), "zero is at once");
+    assert!(fixture.ev.stats().shut_down, "zero is at once");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn in_every_phase_a_shutdown_closes_the_listeners() {
                 accepted,
                 "begun after {begin_after}"
             );
-            assert!(!fixture.ev.is_shut_down(), "both are busy");
+            assert!(!fixture.ev.stats().shut_down, "both are busy");
         }
     }
 }
@@ -109,10 +109,10 @@ fn a_shutdown_evicts_a_budget_of_idle_connections_a_turn() {
     assert_eq!(fixture.turn(), [], "each is named once");
     assert_eq!(fixture.backend.timeouts(), [Some(ms(1000))]);
     for token in tokens {
-        assert!(!fixture.ev.is_shut_down());
+        assert!(!fixture.ev.stats().shut_down);
         fixture.leave(token);
     }
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn busy_connections_are_evicted_once_they_are_idle() {
     assert_eq!(fixture.step(), Some(readable(b)));
     fixture.leave(b);
     assert_eq!(fixture.rest(), [Recorded::Evict(a)]);
-    assert!(!fixture.ev.is_shut_down());
+    assert!(!fixture.ev.stats().shut_down);
     fixture.leave(a);
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -176,10 +176,10 @@ fn it_gives_up_when_its_time_is_over_and_waits_no_longer() {
         assert_eq!(fixture.backend.timeouts(), [Some(ms(60)), Some(ms(60))]);
         fixture.time.advance(Duration::from_nanos(59_999_999));
         fixture.turn();
-        assert!(!fixture.ev.is_shut_down(), "a nanosecond is left");
+        assert!(!fixture.ev.stats().shut_down, "a nanosecond is left");
         fixture.time.advance(Duration::from_nanos(1));
         fixture.turn();
-        assert!(fixture.ev.is_shut_down());
+        assert!(fixture.ev.stats().shut_down);
         assert!(!fixture.ev.wait().unwrap());
     }
 }
@@ -191,9 +191,9 @@ fn no_time_at_all_is_over_at_once_and_the_longest_time_never() {
     fixture.ev.shutdown(Duration::MAX);
     fixture.pass_ms(u64::from(u32::MAX));
     fixture.turn();
-    assert!(!fixture.ev.is_shut_down());
+    assert!(!fixture.ev.stats().shut_down);
     fixture.ev.shutdown(Duration::ZERO);
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
     fixture.leave(token);
 }
 
@@ -242,7 +242,7 @@ fn a_wait_that_fails_does_not_lose_the_wish_of_a_handle() {
     assert!(fixture.ev.wait().is_err());
     assert!(!fixture.ev.stats().shutting_down);
     fixture.turn();
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_listener_that_cannot_be_taken_out_does_not_hold_it_up() {
     fixture.backend.fail_removals();
     fixture.ev.shutdown(ms(100));
     fixture.turn();
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -266,9 +266,9 @@ fn a_timer_without_a_descriptor_keeps_the_loop_alive() {
     assert_eq!(fixture.turn(), []);
     assert_eq!(fixture.backend.timeouts(), [Some(ms(50))]);
     fixture.pass_ms(50);
-    assert!(!fixture.ev.is_shut_down());
+    assert!(!fixture.ev.stats().shut_down);
     assert_eq!(fixture.turn(), [Recorded::Expired(job, Timer::WRITE)]);
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -284,9 +284,9 @@ fn background_timers_expire_but_do_not_keep_the_loop_alive() {
     fixture.pass_ms(10);
     assert_eq!(fixture.turn().len(), 2);
     fixture.arm_ms(sweep, Timer::READ, 60_000);
-    assert!(!fixture.ev.is_shut_down(), "the job is left");
+    assert!(!fixture.ev.stats().shut_down, "the job is left");
     assert!(fixture.ev.disarm(job, Timer::READ));
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn the_next_occupant_of_a_background_index_is_waited_for() {
     assert_eq!(job.index(), sweep.index());
     fixture.arm_ms(job, Timer::READ, 10);
     fixture.ev.shutdown(ms(1000));
-    assert!(!fixture.ev.is_shut_down());
+    assert!(!fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -310,9 +310,9 @@ fn a_connection_with_background_timers_keeps_the_loop_alive() {
     fixture.ev.timers().set_background(token);
     fixture.arm_ms(token, Timer::READ, 10);
     fixture.ev.shutdown(ms(1000));
-    assert!(!fixture.ev.is_shut_down());
+    assert!(!fixture.ev.stats().shut_down);
     fixture.leave(token);
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -321,9 +321,9 @@ fn what_is_posted_is_delivered_before_the_end() {
     let job = fixture.begin();
     fixture.ev.shutdown(ms(1000));
     fixture.ev.post_next(job, Ready::READABLE);
-    assert!(!fixture.ev.is_shut_down());
+    assert!(!fixture.ev.stats().shut_down);
     assert_eq!(fixture.turn(), [readable(job)]);
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
 }
 
 #[test]
@@ -339,10 +339,10 @@ fn with_a_resolution_a_shutdown_is_never_shorter() {
         fixture.pass_ms(5);
         fixture.turn();
     }
-    assert!(!fixture.ev.is_shut_down(), "just now it would be due");
+    assert!(!fixture.ev.stats().shut_down, "just now it would be due");
     fixture.pass_ms(10);
     fixture.turn();
-    assert!(fixture.ev.is_shut_down());
+    assert!(fixture.ev.stats().shut_down);
     assert!(!fixture.ev.wait().unwrap());
 }
 
@@ -386,7 +386,7 @@ fn a_shutdown_is_announced_once_before_the_first_eviction() {
         fixture.leave(idle);
         assert_eq!((fixture.turn(), fixture.announcements), (vec![], 0));
         fixture.leave(busy);
-        assert!(fixture.ev.is_shut_down());
+        assert!(fixture.ev.stats().shut_down);
     }
 }
 
@@ -395,6 +395,6 @@ fn a_shutdown_that_is_complete_at_once_is_not_announced() {
     let mut fixture = Fixture::new();
     fixture.ev.shutdown(ms(60_000));
     assert!(!fixture.ev.wait().unwrap());
-    assert!(fixture.ev.is_shut_down(), "there is nothing to do");
+    assert!(fixture.ev.stats().shut_down, "there is nothing to do");
     assert_eq!(fixture.ev.stats().turns, 0);
 }

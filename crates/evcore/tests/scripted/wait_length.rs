@@ -42,7 +42,10 @@ fn it_waits_for_the_earliest_timer_and_not_after_that() {
     fixture.turn();
     assert_eq!(timeout(&mut fixture), Some(20 * MS));
     fixture.ev.disarm(token, Timer::WRITE);
-    assert_eq!(timeout(&mut fixture), Some(30 * MS));
+    assert_eq!(timeout(&mut fixture), Some(20 * MS), "early, once");
+    fixture.pass_ms(20);
+    assert_eq!(fixture.turn(), []);
+    assert_eq!(timeout(&mut fixture), Some(10 * MS));
     fixture.ev.remove(token);
     assert_eq!(timeout(&mut fixture), None);
 }
@@ -61,6 +64,51 @@ fn the_time_of_the_handlers_shortens_the_wait() {
     fixture.arm_ms(token, Timer::READ, 40);
     fixture.time.advance(50 * MS);
     assert_eq!(timeout(&mut fixture), Some(Duration::ZERO));
+}
+
+/// A turn with an event, whose handlers take this long. The only timer is due after `after`, from the
+/// beginning of the turn.
+fn served(after: Duration, took: Duration) -> Fixture {
+    let mut fixture = Fixture::new();
+    let token = fixture.join();
+    fixture.report_readable(&[token]);
+    fixture.wait();
+    assert_eq!(fixture.rest().len(), 1);
+    assert!(fixture.ev.arm(token, Timer::READ, after));
+    fixture.time.advance(took);
+    fixture
+}
+
+#[test]
+fn after_events_a_far_timer_is_waited_for_in_two_parts() {
+    let mut fixture = served(10_000 * MS, 1_000 * MS);
+    assert_eq!(timeout(&mut fixture), Some(4_000 * MS), "about half");
+    fixture.pass_ms(4_000);
+    assert_eq!(timeout(&mut fixture), Some(5_000 * MS), "the rest");
+}
+
+#[test]
+fn a_rough_wait_makes_no_timer_late_by_a_whole_turn() {
+    for after in [2_000, 2_148, 3_000, 10_000, 60_000] {
+        for tenths in 0..15 {
+            let took = after * MS * tenths / 10;
+            let mut fixture = served(after * MS, took);
+            let mut passed = took;
+            loop {
+                let waits = timeout(&mut fixture).unwrap_or(Duration::ZERO);
+                if fixture.ev.stats().expired > 0 {
+                    break;
+                }
+                fixture.time.advance(waits);
+                passed += waits;
+            }
+            let late = passed.saturating_sub(after * MS);
+            assert!(
+                late < took.max(NS),
+                "{after} ms: late by {late:?} after {took:?}"
+            );
+        }
+    }
 }
 
 #[test]

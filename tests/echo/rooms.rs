@@ -1,4 +1,4 @@
-//! The example `chat`: its clients stay connected while it is replaced.
+//! The example `rooms`: its clients stay connected while it is replaced.
 
 use std::{io::Write, net::TcpStream, process::Command};
 
@@ -22,7 +22,7 @@ const CLIENTS: usize = 10;
 type Socket = WebSocket<TcpStream>;
 
 fn start() -> Server {
-    let mut command = Command::new(example("evcore-serve", "chat"));
+    let mut command = Command::new(example("evcore-serve", "rooms"));
     command.arg("127.0.0.1:0");
     let server = Server::from_command(command, 1);
     wait_for(&server, " serves", 1);
@@ -91,7 +91,7 @@ fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn chat_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
+fn rooms_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
     let mut server = start();
     let mut rooms = rooms(&server);
     for time in 0..10 {
@@ -151,7 +151,7 @@ fn chat_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
 }
 
 #[test]
-fn chat_closes_a_client_that_does_not_read_and_no_other() {
+fn rooms_closes_a_client_that_does_not_read_and_no_other() {
     let server = start();
     let mut deaf = enter(&server, 0);
     let [mut speaker, mut listener] = [(); 2].map(|()| enter(&server, 0));

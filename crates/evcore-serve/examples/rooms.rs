@@ -1,6 +1,6 @@
 //! A chat over WebSocket, whose clients stay connected when the server is replaced:
 //!
-//!     cargo run --release --example chat -- 127.0.0.1:7007
+//!     cargo run --release --example rooms -- 127.0.0.1:7007
 //!
 //! A client of `ws://127.0.0.1:7007/tea` gets each text that another client of the room `/tea` sends.
 //! `kill -HUP` replaces the worker, and `kill -USR2` then `kill -QUIT` the program. What moves with a
