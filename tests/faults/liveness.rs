@@ -27,10 +27,10 @@ fn start(policy: &str) -> Server {
 
 /// A stopped worker. It continues when this value is dropped, so a failing test does not leave it
 /// stopped.
-struct Stopped(u32);
+pub(super) struct Stopped(u32);
 
 impl Stopped {
-    fn stop(pid: u32) -> Self {
+    pub(super) fn stop(pid: u32) -> Self {
         signal_to(pid, Signal::STOP);
         Self(pid)
     }

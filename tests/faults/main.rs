@@ -4,6 +4,7 @@ mod exhaustion;
 mod failed_waits;
 mod liveness;
 mod refused_calls;
+mod resting;
 mod slow_clients;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod unread_ticks;

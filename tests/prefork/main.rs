@@ -1,6 +1,7 @@
 //! Real worker processes: stopped gracefully, stopped fast, killed, and replaced.
 
 mod deaths;
+mod rebalance;
 mod reloads;
 mod slow_readers;
 mod stops;

@@ -4,12 +4,16 @@
 //! and the load as inputs, tries the lock at most once, and syncs with the group at most once. It
 //! does not register listeners or release the lock. The caller does that, as the [`Plan`] says.
 
+use std::time::Duration;
+
 use crate::{
     inputs::{GroupView, Inputs},
     plan::Plan,
     policy::{
-        Policy, exclusive::Exclusive, least_loaded::LeastLoaded, lock::LockPolicy, slack::Slack,
+        NS_PER_MS, Policy, exclusive::Exclusive, least_loaded::LeastLoaded, lock::LockPolicy,
+        nanos, slack::Slack,
     },
+    rebalance::Rebalance,
 };
 
 /// Decides in each turn whether this worker listens.
@@ -38,6 +42,7 @@ use crate::{
 pub struct Balancer {
     policy: Policy,
     state: PolicyState,
+    rebalance: Rebalance,
 }
 
 /// The state of a policy.
@@ -65,7 +70,11 @@ impl Balancer {
                 PolicyState::LeastLoaded(LeastLoaded::new(Slack::new(slack), delay))
             }
         };
-        Self { policy, state }
+        Self {
+            policy,
+            state,
+            rebalance: Rebalance::default(),
+        }
     }
 
     /// The policy of this balancer.
@@ -97,13 +106,30 @@ impl Balancer {
                 let plan = mutex.plan(now, try_lock, sync);
                 (plan, plan.stands)
             }
-            PolicyState::Exclusive(exclusive) => (exclusive.plan(now), true),
+            PolicyState::Exclusive(exclusive) => (exclusive.plan(now, sync), true),
             PolicyState::LeastLoaded(least_loaded) => {
                 let plan = least_loaded.plan(now, try_lock, sync);
                 (plan, least_loaded.is_settled(now, &plan))
             }
         };
-        Plan { stands, ..plan }
+        self.even_out(Plan { stands, ..plan }, now)
+    }
+
+    /// Adds what evens out the open connections.
+    fn even_out(&mut self, plan: Plan, now: &Inputs) -> Plan {
+        let now_ns = nanos(now.now);
+        let moves = self.rebalance.plan(now, now_ns);
+        let left_ns = moves.ends_ns.map(|ns| ns.saturating_sub(now_ns));
+        let left = left_ns.map(|ns| Duration::from_nanos(ns.max(NS_PER_MS)));
+        let left = moves.give.map_or(left, |_| Some(Duration::ZERO));
+        let limits = [plan.wait_at_most, left].into_iter().flatten();
+        Plan {
+            wait_at_most: limits.min(),
+            stands: plan.stands && moves.give.is_none(),
+            give: moves.give,
+            calls: moves.calls,
+            ..plan
+        }
     }
 }
 

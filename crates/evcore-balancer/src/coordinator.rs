@@ -12,11 +12,12 @@ use std::{fmt, mem, ops::BitOrAssign, time::Duration};
 use crate::{
     balancer::Balancer,
     group_member::GroupMember,
-    inputs::{GroupView, Inputs, Load, Peer},
+    inputs::{GroupView, Inputs, Load, MoveCounts, Moved, Peer},
     lateness::{LONG_NS, Lateness},
     notify::Notifier,
     plan::{Leadership, Plan},
     policy::Policy,
+    spread::Spread,
 };
 
 /// The policy of a worker, with the member that it needs, and the plan that the worker follows.
@@ -51,6 +52,8 @@ pub struct Coordinator {
     exclusive: bool,
     // Invariant: only from a plan to the end of that turn's accepts.
     holds_lock: bool,
+    /// The group sees this worker at rest, unless another one has roused it.
+    rests: bool,
     /// All inputs of the next plan, except the load and the time.
     reports: Reports,
     /// The number of connections accepted since the last plan.
@@ -58,6 +61,13 @@ pub struct Coordinator {
     /// The active connections that the last plan was made for; [`FULL`] if no slot was free.
     planned_active: u32,
     ends_ns: u64,
+    /// This worker takes part in evening out connections.
+    rebalances: bool,
+    /// The number of open connections that the group sees, and whether it should look again.
+    open: u32,
+    looks_again: bool,
+    /// The connections that move, except those that are idle.
+    moves: MoveCounts,
     // Invariant: until the next plan, the group sees this worker as late if it is late.
     lateness: Lateness,
 }
@@ -107,10 +117,15 @@ impl Coordinator {
             in_group,
             exclusive: false,
             holds_lock: false,
+            rests: false,
             reports,
             accepted: 0,
             planned_active: 0,
             ends_ns: NEVER,
+            rebalances: false,
+            open: 0,
+            looks_again: false,
+            moves: MoveCounts::default(),
             lateness: Lateness::default(),
         })
     }
@@ -164,6 +179,79 @@ impl Coordinator {
         !self.reports.has(Reports::LOCKED) || self.locks_again()
     }
 
+    /// Begins or ends that this worker takes part in evening out open connections, if it sees others. A
+    /// worker that does so follows [`Plan::give`], and calls
+    /// [`plan_moves`](Self::plan_moves) before each plan.
+    pub fn set_rebalancing(&mut self, rebalances: bool) {
+        self.rebalances = rebalances && self.in_group;
+        self.reports |= Reports::MOVED;
+        if !self.rebalances {
+            let group = self.group();
+            group
+                .into_iter()
+                .for_each(|member| member.publish_open(None));
+        }
+    }
+
+    /// The next plan takes in how many connections are open, and how many of them are idle.
+    pub fn plan_moves(&mut self, open: u32, idle: u32) {
+        if self.rebalances {
+            let open = open.saturating_add(self.moves.leaving);
+            self.looks_again |= mem::replace(&mut self.open, open) != open;
+            self.moves.idle = idle;
+        }
+    }
+
+    /// Connections have moved. Report an arrival before you answer it: the members count such
+    /// connections twice until the other worker has the answer, and never less than once.
+    pub fn on_moved(&mut self, moved: Moved) {
+        if let (Moved::Arrived(connections), true) = (moved, self.rebalances) {
+            self.open = self.open.saturating_add(connections);
+            let group = self.group();
+            group
+                .into_iter()
+                .for_each(|member| member.publish_open(Some(self.open)));
+        }
+        let moves = &mut self.moves;
+        let (count, connections) = match moved {
+            Moved::Left(connections) => (&mut moves.left, connections),
+            Moved::CameBack(connections) => (&mut moves.came_back, connections),
+            Moved::Arrived(connections) => (&mut moves.arrived, connections),
+            Moved::Taken(connections) => (&mut 0, connections),
+        };
+        *count = count.saturating_add(connections);
+        moves.leaving = match moved {
+            Moved::Left(_) => moves.leaving.saturating_add(connections),
+            Moved::Taken(_) | Moved::CameBack(_) => moves.leaving.saturating_sub(connections),
+            Moved::Arrived(_) => moves.leaving,
+        };
+        self.reports |= Reports::MOVED;
+    }
+
+    /// What has moved since the last plan.
+    fn take_moves(&mut self) -> MoveCounts {
+        let now = MoveCounts {
+            idle: self.moves.idle,
+            leaving: self.moves.leaving,
+            ..MoveCounts::default()
+        };
+        mem::replace(&mut self.moves, now)
+    }
+
+    /// How the connections are spread, if that may have changed.
+    fn look(&mut self, reports: Reports) -> Option<Spread> {
+        let is_called = reports.has(Reports::MOVED.with(Reports::NOTIFIED));
+        if !self.rebalances || !(self.looks_again || is_called) {
+            return None;
+        }
+        let group = self.group()?;
+        group.publish_open(Some(self.open));
+        let spread = group.spread();
+        // While connections are uneven, each plan looks.
+        self.looks_again = spread.is_uneven || spread.give.is_some();
+        Some(spread)
+    }
+
     /// Plans a turn, from the reports since the last plan. From here on, the worker may hold the
     /// lock. A load without room stands for a worker that cannot accept for any reason.
     pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
@@ -173,14 +261,20 @@ impl Coordinator {
         let inputs = Inputs {
             load,
             accepted: mem::take(&mut self.accepted),
+            reported: reports.has(Reports::LISTENER_EVENT),
             may_have_left_clients: reports.has(Reports::LEFT_CLIENTS),
             notified: reports.has(Reports::ANSWERED) || self.is_notified(),
             exclusive: self.exclusive,
             in_group: self.in_group,
             late: self.lateness.is_late(),
+            spread: self.look(reports),
+            moves: self.take_moves(),
             ..Inputs::at(Duration::from_millis(now_ms))
         };
         let member = self.member.as_deref();
+        if let Some(member) = self.group().filter(|_| inputs.accepted > 0) {
+            member.add_clients(inputs.accepted);
+        }
         let plan = self.balancer.plan(
             &inputs,
             || member.is_some_and(|member| member.try_lock()),
@@ -193,10 +287,20 @@ impl Coordinator {
     /// Publishes what a plan decided, once the listeners are as planned: leads, and notifies the worker
     /// that the plan names. Does nothing without a group.
     #[inline]
-    pub fn publish(&self, plan: &Plan) {
+    pub fn publish(&mut self, plan: &Plan) {
+        let has_changed = mem::replace(&mut self.rests, plan.rests) != plan.rests;
         let Some(member) = self.group() else {
             return;
         };
+        if has_changed {
+            member.set_resting(plan.rests);
+        }
+        if plan.rouses {
+            member.rouse();
+        }
+        if plan.calls {
+            member.rouse_loaded();
+        }
         if plan.leadership == Leadership::Acquire {
             member.lead();
         }
@@ -400,6 +504,8 @@ impl Reports {
     const POLLED: Self = Self(1 << 7);
     /// The worker has become late.
     const LATE: Self = Self(1 << 8);
+    /// Connections have moved, or begin to.
+    const MOVED: Self = Self(1 << 9);
 
     /// The reports that do not change the plan.
     const fn ignored(policy_is_off: bool) -> Self {
@@ -410,6 +516,10 @@ impl Reports {
         } else {
             by_all
         })
+    }
+
+    const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     fn has(self, report: Self) -> bool {

@@ -30,11 +30,12 @@ use crate::{
     accept_mutex::{AcceptMutex, MutexHandle},
     group_member::GroupMember,
     inputs::{GroupView, Leader, Load, Peer},
-    member_words::{MemberWords, replace},
+    member_words::{AWAKE, MemberWords, RESTS, ROUSED, replace},
     notify::{Notifier, Notify},
     notify_fd::NotifyFd,
     policy::Policy,
     shared_memory::SharedSlice,
+    spread::{Mean, Place, Spread},
     sync::{AtomicU32, Ordering, fence},
     worker_id::WorkerId,
 };
@@ -285,6 +286,38 @@ impl<N: Notify> GroupMember for Member<N> {
         words.late.store(u32::from(late), Ordering::Relaxed);
     }
 
+    fn add_clients(&self, accepted: u32) {
+        let clients = &self.shared().words(self.id()).clients;
+        // Only this worker writes the word.
+        let sum = clients.load(Ordering::Relaxed).wrapping_add(accepted);
+        clients.store(sum, Ordering::Relaxed);
+    }
+
+    fn set_resting(&self, rests: bool) {
+        let word = if rests { RESTS } else { AWAKE };
+        let words = self.shared().words(self.id());
+        words.rest.store(word, Ordering::Relaxed);
+    }
+
+    fn rouse(&self) {
+        self.shared().rouse(self.id());
+    }
+
+    fn publish_open(&self, open: Option<u32>) {
+        let word = open.map_or(0, |open| open.saturating_add(1));
+        let words = self.shared().words(self.id());
+        words.open.store(word, Ordering::Relaxed);
+    }
+
+    fn spread(&self) -> Spread {
+        let shared = self.shared();
+        Spread::of(self.id(), || shared.places(self.id()))
+    }
+
+    fn rouse_loaded(&self) {
+        self.shared().rouse_loaded(self.id());
+    }
+
     fn lead(&self) {
         self.shared().lead(self.id());
     }
@@ -323,6 +356,8 @@ impl<N: Notify> Shared<N> {
         self.step_down(me);
         words.load.store(0, Ordering::Relaxed);
         words.late.store(0, Ordering::Relaxed);
+        words.rest.store(AWAKE, Ordering::Relaxed);
+        words.open.store(0, Ordering::Relaxed);
         if let Some(notifier) = self.notifiers.get(me.slot()) {
             notifier.clear();
         }
@@ -342,6 +377,8 @@ impl<N: Notify> Shared<N> {
         let words = self.words(id);
         self.step_down(id);
         words.load.store(0, Ordering::Relaxed);
+        words.rest.store(AWAKE, Ordering::Relaxed);
+        words.open.store(0, Ordering::Relaxed);
         let notified = words.answer();
         let was_member = replace(&words.joined, 1, 0, Ordering::Relaxed);
         // The caller looks for a member to notify, and a member that has just got room looks for a
@@ -380,6 +417,47 @@ impl<N: Notify> Shared<N> {
             notified,
             alone: !self.others(me).any(|id| self.has_joined(id)),
             outpaced: is_late && on_time != [None; 2],
+            clients: self.clients(),
+            others_rest: self.others(me).any(|id| self.rest(id) == RESTS),
+            roused: self.rest(me) == ROUSED,
+        }
+    }
+
+    /// The sum of the clients that the members have accepted.
+    fn clients(&self) -> u32 {
+        let clients = |words: &MemberWords| words.clients.load(Ordering::Relaxed);
+        self.members.iter().map(clients).fold(0, u32::wrapping_add)
+    }
+
+    fn rest(&self, id: WorkerId) -> u32 {
+        self.words(id).rest.load(Ordering::Relaxed)
+    }
+
+    fn rouse(&self, me: WorkerId) {
+        for id in self.others(me).filter(|id| self.words(*id).rouse()) {
+            self.notifiers[id.slot()].notify();
+        }
+    }
+
+    /// The members that take part in evening out, in the order of their slots.
+    fn places(&self, me: WorkerId) -> impl Iterator<Item = Place> {
+        self.ids().filter_map(move |id| {
+            let words = self.words(id);
+            let open = words.open.load(Ordering::Relaxed).checked_sub(1)?;
+            // This worker may not have published its load yet.
+            let has_room = id == me || matches!(words.available_load(), Some((_, false)));
+            let takes = has_room && !self.is_late(id);
+            Some(Place { id, open, takes })
+        })
+    }
+
+    fn rouse_loaded(&self, me: WorkerId) {
+        let Some(mean) = Mean::of(self.places(me)) else {
+            return;
+        };
+        let loaded = |place: &Place| place.id != me && place.open > mean.most;
+        for place in self.places(me).filter(loaded) {
+            self.notifiers[place.id.slot()].notify();
         }
     }
 

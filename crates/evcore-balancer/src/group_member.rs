@@ -7,6 +7,7 @@ use crate::{
     inputs::{GroupView, Load},
     notify::Notifier,
     policy::Policy,
+    spread::Spread,
     worker_id::WorkerId,
 };
 
@@ -77,6 +78,37 @@ pub trait GroupMember: fmt::Debug + Send {
     fn set_late(&self, late: bool) {
         let _ = late;
     }
+
+    /// Publishes that this worker has accepted clients since the last call. It is called before
+    /// [`sync`](Self::sync), which returns the sum over all members.
+    fn add_clients(&self, accepted: u32) {
+        let _ = accepted;
+    }
+
+    /// Publishes whether this worker [rests](crate::Plan::rests).
+    fn set_resting(&self, rests: bool) {
+        let _ = rests;
+    }
+
+    /// Wakes the other members that rest, so that they plan, and see that they are
+    /// [roused](GroupView::roused).
+    fn rouse(&self) {}
+
+    /// Publishes the number of this worker's open connections; `None` if it takes no part in evening
+    /// out.
+    fn publish_open(&self, open: Option<u32>) {
+        let _ = open;
+    }
+
+    /// Returns how the open connections of the group are spread. A [`Member`](crate::Member) reads a cache
+    /// line for each slot, a few times.
+    #[must_use]
+    fn spread(&self) -> Spread {
+        Spread::default()
+    }
+
+    /// Wakes the other members that have more connections than the mean, so that they plan.
+    fn rouse_loaded(&self) {}
 
     /// Makes this worker the leader, also if another member leads now.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::worker_id::WorkerId;
+use crate::{spread::Spread, worker_id::WorkerId};
 
 /// The state of a worker when it plans a turn.
 ///
@@ -24,6 +24,8 @@ pub struct Inputs {
     pub load: Load,
     /// Number of connections that this worker has accepted since its last plan.
     pub accepted: u32,
+    /// True if the poller has reported a listener since the last plan.
+    pub reported: bool,
     /// True if this worker stopped accepting before the backlog was empty, so clients may wait
     /// there.
     pub may_have_left_clients: bool,
@@ -38,6 +40,52 @@ pub struct Inputs {
     /// True if this worker is late, as its group sees it; see
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
+    /// How the open connections of the group are spread; `None` if nothing has changed since the last
+    /// plan, or if this worker gives no connections away.
+    pub spread: Option<Spread>,
+    /// The connections of this worker that move.
+    pub moves: MoveCounts,
+}
+
+/// Connections that move from one member of a group to another.
+///
+/// ```
+/// assert_eq!(evcore_balancer::MoveCounts::default().leaving, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MoveCounts {
+    /// Number of connections that are idle, so that they can leave.
+    pub idle: u32,
+    /// Number of connections that have left, and have no answer yet.
+    pub leaving: u32,
+    /// Number of connections that have left since the last plan.
+    pub left: u32,
+    /// Number of connections that have come back since the last plan.
+    pub came_back: u32,
+    /// Number of connections that have arrived from other members since the last plan.
+    pub arrived: u32,
+}
+
+/// Connections that have moved, as a worker reports them to its
+/// [`Coordinator`](crate::Coordinator::on_moved).
+///
+/// ```
+/// use evcore_balancer::Moved;
+///
+/// // A worker gives three connections away, and gets one of them back.
+/// let reports = [Moved::Left(3), Moved::Taken(2), Moved::CameBack(1)];
+/// assert_eq!(reports[0], Moved::Left(3));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// This many connections have left for another worker. They count here until it has answered.
+    Left(u32),
+    /// The other worker has taken this many of those.
+    Taken(u32),
+    /// This many of those have come back.
+    CameBack(u32),
+    /// This many connections have arrived from another worker.
+    Arrived(u32),
 }
 
 impl Inputs {
@@ -48,6 +96,11 @@ impl Inputs {
             now,
             ..Self::default()
         }
+    }
+
+    /// Returns whether this worker has met a client since its last plan.
+    pub(crate) fn has_met_clients(&self) -> bool {
+        self.reported || self.accepted > 0 || self.may_have_left_clients
     }
 }
 
@@ -120,6 +173,12 @@ pub struct GroupView {
     /// True if this worker is [late](crate::GroupMember::set_late), and another one that has room
     /// is not.
     pub outpaced: bool,
+    /// Number of clients that the members of the group have accepted, this one included. It wraps.
+    pub clients: u32,
+    /// True if another member [rests](crate::Plan::rests).
+    pub others_rest: bool,
+    /// True if another member has [roused](crate::GroupMember::rouse) this one, which rests.
+    pub roused: bool,
 }
 
 impl GroupView {
@@ -133,6 +192,9 @@ impl GroupView {
             notified: false,
             alone: true,
             outpaced: false,
+            clients: 0,
+            others_rest: false,
+            roused: false,
         }
     }
 

@@ -6,6 +6,8 @@ mod inputs;
 mod lateness;
 mod plan;
 mod policy;
+mod rebalance;
+mod spread;
 
 mod accept_mutex;
 mod group;
@@ -27,11 +29,12 @@ pub use balancer::Balancer;
 pub use coordinator::Coordinator;
 pub use group::{Member, WorkerGroup};
 pub use group_member::GroupMember;
-pub use inputs::{GroupView, Inputs, Leader, Load, Peer};
+pub use inputs::{GroupView, Inputs, Leader, Load, MoveCounts, Moved, Peer};
 pub use notify::{Notifier, Notify};
 pub use plan::{Leadership, Plan};
 pub use policy::Policy;
 pub use scoreboard::Scoreboard;
+pub use spread::{Give, Spread};
 pub use worker_id::WorkerId;
 
 // A value of each type may be made on one thread and used on another. Values that workers share may

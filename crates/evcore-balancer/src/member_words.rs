@@ -1,5 +1,8 @@
 //! The words of a group's member, in shared memory.
 
+// No promise depends on the order of these, so loom does not model them.
+use std::sync::atomic::AtomicU32 as Count;
+
 use crate::sync::{AtomicU32, Ordering};
 
 /// The words of one member, in a cache line of their own. All zero if the slot has no member.
@@ -14,13 +17,37 @@ pub(crate) struct MemberWords {
     pub(crate) notified: AtomicU32,
     /// 1 while the member is late; otherwise 0.
     pub(crate) late: AtomicU32,
+    /// Number of clients that the members in this slot have accepted. It wraps.
+    pub(crate) clients: Count,
+    /// 0 if the member takes no part in evening out; otherwise the number of its open connections plus
+    /// one.
+    pub(crate) open: Count,
+    /// One of [`AWAKE`], [`RESTS`] and [`ROUSED`].
+    pub(crate) rest: Count,
 }
+
+/// The member does not rest.
+pub(crate) const AWAKE: u32 = 0;
+/// The member rests.
+pub(crate) const RESTS: u32 = 1;
+/// The member rests, and another one has roused it.
+pub(crate) const ROUSED: u32 = 2;
 
 impl MemberWords {
     /// Answers a notification. Returns whether one was there. The caller must then act on it.
     pub(crate) fn answer(&self) -> bool {
         // Acquire: the cause of the notification happens before the reaction to it.
         replace(&self.notified, 1, 0, Ordering::Acquire)
+    }
+
+    /// Rouses the member if it rests. Returns whether it must be woken for that.
+    pub(crate) fn rouse(&self) -> bool {
+        let order = std::sync::atomic::Ordering::Relaxed;
+        self.rest.load(order) == RESTS
+            && self
+                .rest
+                .compare_exchange(RESTS, ROUSED, order, order)
+                .is_ok()
     }
 
     /// The number of the member's connections, and whether it has an unanswered notification; `None`

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::worker_id::WorkerId;
+use crate::{spread::Give, worker_id::WorkerId};
 
 /// The actions of a worker in this turn.
 ///
@@ -16,7 +16,11 @@ use crate::worker_id::WorkerId;
 /// 3. If `leadership` is [`Acquire`](Leadership::Acquire), call
 ///    [`GroupMember::lead`](crate::GroupMember::lead). The listeners of the leader must be registered.
 /// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
-///    [`GroupMember::notify`](crate::GroupMember::notify) with it.
+///    [`GroupMember::notify`](crate::GroupMember::notify) with it. If [`rests`](Plan::rests) is not what
+///    it was, call [`GroupMember::set_resting`](crate::GroupMember::set_resting). If
+///    [`rouses`](Plan::rouses) is set, call [`GroupMember::rouse`](crate::GroupMember::rouse), and if
+///    [`calls`](Plan::calls) is, [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+///    [`Coordinator::publish`](crate::Coordinator::publish) does steps 3 and 4.
 /// 5. Wait, for [`wait_at_most`](Plan::wait_at_most) at most, and accept at most
 ///    [`accepts_at_most`](Plan::accepts_at_most) clients.
 /// 6. If the plan [holds the lock](Plan::holds_lock), call
@@ -78,11 +82,13 @@ pub struct Plan {
     /// The longest time that this turn may wait; `None` if the balancer sets no limit.
     ///
     /// [`Duration::ZERO`] makes the turn poll the listeners once. Two plans in a row have it only if
-    /// the first one found clients, so the loop does not spin.
+    /// the first one found clients, so the loop does not spin. It is zero too if the plan has
+    /// connections to [give](Self::give).
     pub wait_at_most: Option<Duration>,
 
     /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
-    /// limit. It is 0 only if the listeners are [edge-triggered](Self::edge_triggered).
+    /// limit. It is 0 only if the listeners are [edge-triggered](Self::edge_triggered), or if this worker
+    /// [rests](Self::rests). A worker that rests, and leaves a client, does not rest in the next plan.
     pub accepts_at_most: Option<u32>,
 
     /// The plan may be used for more turns, without a call of [`Balancer::plan`](crate::Balancer::plan),
@@ -98,6 +104,24 @@ pub struct Plan {
 
     /// The worker to notify, so that it syncs with the group and listens.
     pub notify: Option<WorkerId>,
+
+    /// No member of the group has met a client for some time. This worker listens without
+    /// [exclusive](Self::exclusive) wake-ups and without a limit on its wait, and the kernel wakes it
+    /// for the next client.
+    pub rests: bool,
+
+    /// Clients connect again. Members that rest wake up too, because the kernel would wake all of them
+    /// for each client.
+    pub rouses: bool,
+
+    /// The idle connections that this worker gives to another one in this turn, which does not wait. Give
+    /// fewer if some cannot leave. Report them by
+    /// [`Coordinator::on_moved`](crate::Coordinator::on_moved).
+    pub give: Option<Give>,
+
+    /// This worker has fewer connections than the mean for some time. Wake the members that have more, by
+    /// [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+    pub calls: bool,
 }
 
 /// The change of leadership in a plan; see [`Leader`](crate::Leader).
@@ -131,6 +155,10 @@ impl Plan {
             stands: false,
             leadership: Leadership::Keep,
             notify: None,
+            rests: false,
+            rouses: false,
+            give: None,
+            calls: false,
         }
     }
 
@@ -139,6 +167,14 @@ impl Plan {
         Self {
             listening: true,
             ..Self::away(None)
+        }
+    }
+
+    /// A turn of a worker that rests. All its registrations before were exclusive.
+    pub(crate) const fn rest() -> Self {
+        Self {
+            rests: true,
+            ..Self::listen()
         }
     }
 

@@ -7,6 +7,8 @@ pub(crate) mod exclusive;
 pub(crate) mod least_loaded;
 #[path = "policy/lock.rs"]
 pub(crate) mod lock;
+#[path = "policy/quiet.rs"]
+pub(crate) mod quiet;
 #[path = "policy/slack.rs"]
 pub(crate) mod slack;
 
@@ -64,10 +66,12 @@ pub enum Policy {
     /// since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
     /// The kernel wakes the worker that registered first. So each worker registers again after some
-    /// connections, and is then woken last. Workers do not notify each other. If a full or stopped
-    /// worker leaves clients waiting, another worker finds them when it registers again, at most
-    /// `delay` later. For that reason an idle worker wakes once in each `delay`. If the poller has
-    /// no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).
+    /// connections, and is then woken last. If a stopped worker leaves clients waiting, another worker
+    /// finds them when it registers again, at most `delay` later. For that reason a worker wakes once in
+    /// each `delay`, until its [`WorkerGroup`](crate::WorkerGroup) has met no client for four delays. Then
+    /// all members listen without exclusive wake-ups, and sleep until the kernel wakes them for the next
+    /// client. Workers without a group do not find out that the others meet no client. If the poller
+    /// has no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).
     Exclusive {
         /// The number of accepted connections after which a worker registers again.
         readd_every: NonZeroU32,
@@ -88,9 +92,10 @@ pub enum Policy {
     ///
     /// If the leader blocks in a handler, new clients wait until another worker probes the
     /// listeners, at most `delay` later. If a worker is stopped after the kernel has woken it for a
-    /// client, only a probe finds that client. For that reason an idle worker wakes once in each
-    /// `delay`. A worker that is alone in its group registers without exclusive wake-ups, and
-    /// sleeps until a client connects.
+    /// client, only a probe finds that client. For that reason a worker wakes once in each `delay`,
+    /// until its group has met no client for four delays. Then all members listen without exclusive
+    /// wake-ups, and sleep until the kernel wakes them for the next client. So does a worker that is alone
+    /// in its group.
     ///
     /// If the poller has no exclusive wake-ups, the workers near the least load share the accept
     /// lock.
@@ -147,20 +152,20 @@ impl Policy {
     }
 
     /// Returns whether workers under this policy sync with their group.
-    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group, and [`Mutex`](Policy::Mutex) spreads
-    /// connections evenly only with one.
+    /// [`LeastLoaded`](Policy::LeastLoaded) needs a group. With one, [`Mutex`](Policy::Mutex) spreads
+    /// connections evenly, and workers under [`Exclusive`](Policy::Exclusive) rest.
     ///
     /// ```
     /// use evcore_balancer::Policy;
     ///
-    /// assert!(Policy::mutex().uses_group() && Policy::least_loaded().uses_group());
-    /// assert!(!Policy::exclusive().uses_group());
+    /// assert!(Policy::exclusive().uses_group() && Policy::least_loaded().uses_group());
+    /// assert!(!Policy::Off.uses_group());
     /// ```
     #[must_use]
     pub const fn uses_group(self) -> bool {
         match self {
-            Self::Mutex { .. } | Self::LeastLoaded { .. } => true,
-            Self::Off | Self::Exclusive { .. } => false,
+            Self::Mutex { .. } | Self::LeastLoaded { .. } | Self::Exclusive { .. } => true,
+            Self::Off => false,
         }
     }
 
@@ -187,7 +192,7 @@ impl Policy {
     }
 }
 
-const NS_PER_MS: u64 = 1_000_000;
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
 /// A delay in whole milliseconds, as nanoseconds. It rounds up, so that no delay is cut short, and
 /// to at least 1 ms, so that no worker spins.
@@ -198,7 +203,7 @@ fn whole_ms(delay: Duration) -> u64 {
 
 /// A time as nanoseconds. Policies count in nanoseconds, because adding two [`Duration`]s costs ten
 /// times as much as adding two integers, and a policy calculates in each turn.
-fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     const NS_PER_SECOND: u64 = 1_000_000_000;
     let whole = time.as_secs().saturating_mul(NS_PER_SECOND);
     whole.saturating_add(u64::from(time.subsec_nanos()))

@@ -45,8 +45,12 @@ mod notify_fd;
 pub mod plan;
 #[path = "../src/policy.rs"]
 pub mod policy;
+#[path = "../src/rebalance.rs"]
+mod rebalance;
 #[path = "loom/shared_memory.rs"]
 mod shared_memory;
+#[path = "../src/spread.rs"]
+pub mod spread;
 #[path = "loom/sync.rs"]
 mod sync;
 #[path = "loom/worker.rs"]
@@ -132,6 +136,43 @@ fn when_the_leader_fills_up_another_with_room_listens() {
             (FULL, Has(20), 1),
         ],
     );
+}
+
+/// Members at rest, near the least load and above the limit. A client connects meanwhile.
+fn resting(first: Act, seconds: &[(Option<usize>, Act)]) -> impl Iterator<Item = Model> {
+    let workers = seconds
+        .iter()
+        .map(move |second| [(LISTENS, first), *second]);
+    workers.map(|workers| Model {
+        rests: true,
+        client: true,
+        delays_pass: true,
+        ..Model::new(&workers).with_turns(1)
+    })
+}
+
+#[test]
+fn while_members_rest_and_one_acts_a_client_is_accepted() {
+    for first in [Sleeps, Has(20), Has(CAPACITY), Leaves] {
+        let seconds = [
+            (LISTENS, Sleeps),
+            (AWAY, Sleeps),
+            (AWAY, Has(0)),
+            (AWAY, Leaves),
+        ];
+        resting(first, &seconds).for_each(|model| drop(model.check()));
+    }
+}
+
+#[test]
+fn while_members_rest_and_one_dies_a_client_is_accepted() {
+    for model in resting(Sleeps, &[(LISTENS, Sleeps), (AWAY, Sleeps)]) {
+        let model = Model {
+            preemptions: Some(2),
+            ..model
+        };
+        (0..2).for_each(|dies| model.check_deaths_of(dies));
+    }
 }
 
 #[test]

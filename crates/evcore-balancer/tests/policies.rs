@@ -209,6 +209,7 @@ impl Server {
         let inputs = Inputs {
             load: worker.load,
             accepted: before.accepted,
+            reported: before.accepted > 0,
             may_have_left_clients: before.may_have_left_clients,
             notified: worker.is_notified(),
             exclusive: self.rules.exclusive,
@@ -317,6 +318,9 @@ fn plan(worker: &mut Worker, mutex: &AcceptMutex, inputs: &Inputs) -> Plan {
         Some(member) => member.sync(inputs.load),
         None => GroupView::alone(),
     };
+    if let Some(member) = member {
+        member.add_clients(inputs.accepted);
+    }
     worker.balancer.plan(inputs, || mutex.try_lock(id), sync)
 }
 
@@ -330,6 +334,10 @@ fn follow(plan: &Plan, member: &Member) {
     if let Some(peer) = plan.notify {
         member.notify(peer);
     }
+    member.set_resting(plan.rests);
+    if plan.rouses {
+        member.rouse();
+    }
 }
 
 /// Checks the invariants of a plan.
@@ -341,7 +349,12 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
     }
     assert!(plan.listening || !plan.holds_lock && plan.accepts_at_most.is_none());
     assert!(plan.listening || !plan.register_again && !plan.exclusive);
-    assert_eq!(plan.edge_triggered, plan.accepts_at_most == Some(0));
+    let accepts_nothing = plan.accepts_at_most == Some(0);
+    assert!(accepts_nothing == plan.edge_triggered || accepts_nothing && plan.rests);
+    if plan.rests {
+        assert!(!plan.exclusive && plan.wait_at_most.is_none() && !plan.rouses);
+        assert!(now.accepted == 0 && !now.may_have_left_clients && !now.notified);
+    }
     assert!(plan.exclusive || !plan.edge_triggered);
     assert!(rules.exclusive || !plan.exclusive);
     assert!(plan.leadership != Leadership::Acquire || plan.listening);
@@ -359,7 +372,7 @@ fn check_plan(plan: &Plan, before: Option<&Plan>, now: &Inputs, rules: &Rules) {
         Policy::LeastLoaded { .. } if !rules.exclusive => {
             plan.listening == (plan.holds_lock || probes)
         }
-        // A worker that is alone listens without exclusive wake-ups, and without a limit.
+        // A worker that is alone or rests listens without exclusive wake-ups, and without limit.
         Policy::LeastLoaded { .. } => {
             let limited = plan.wait_at_most.is_some();
             !plan.holds_lock && (!plan.listening || plan.exclusive == limited)

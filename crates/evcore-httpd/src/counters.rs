@@ -96,9 +96,9 @@ counters! {
         Handled, "handled", "httpd_connections_handled_total",
             "Accepted connections that were served, not dropped because a resource was missing.";
         Arrived, "arrived", "httpd_connections_arrived_total",
-            "Connections taken over from a worker that was replaced.";
+            "Connections taken over from another worker.";
         HandedOver, "handed_over", "httpd_connections_handed_over_total",
-            "Connections handed over to the worker that replaces this one.";
+            "Connections handed over to another worker.";
         TakenBack, "taken_back", "httpd_connections_taken_back_total",
             "Connections that came back, because no worker took them over.";
         Requests, "requests", "httpd_requests_total",

@@ -88,6 +88,8 @@ pub struct Options {
     pub shutdown_timeout: Duration,
     /// True if connections move to the successor of a worker process.
     pub handover: bool,
+    /// True if idle connections move to workers that have fewer.
+    pub rebalance: bool,
     /// The load balancers that report the addresses of clients.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// The memory of one worker for all unfinished request bodies, in bytes.
@@ -179,6 +181,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
             "handover" => options.handover = on_or_off(&name, &value(&mut parser)?)?,
+            "rebalance" => options.rebalance = on_or_off(&name, &value(&mut parser)?)?,
             "proxy-protocol" => {
                 let senders = value(&mut parser)?.parse();
                 options.proxy_protocol = Some(senders.map_err(bad_networks)?);
@@ -272,6 +275,7 @@ impl Default for Options {
             shutdown_timeout: Duration::from_secs(30),
             proxy_protocol: None,
             handover: cfg!(any(target_os = "linux", target_os = "android")),
+            rebalance: true,
             bodies: 64 * 1024 * 1024,
             access_log: None,
             access_log_format: LogFormat::Common,

@@ -49,7 +49,7 @@ impl Setup {
             .stop_timeout(options.shutdown_timeout)
             .event_loop(move |builder| configured(builder, &loops));
         if options.moves_connections() {
-            workers = workers.handover(STATE_VERSION);
+            workers = workers.handover(STATE_VERSION).rebalance(options.rebalance);
         }
         if let Some(senders) = options.proxy_protocol.clone() {
             workers = workers.proxy_protocol(senders);

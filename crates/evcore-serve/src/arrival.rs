@@ -1,5 +1,6 @@
 //! Connections that come from other workers: the mailboxes, and the channels of their senders.
 
+use evcore::balancer::Moved;
 use evcore::{EdgeStream, EventLoop, Interest, Mode, Stream, Token};
 use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
 
@@ -76,6 +77,9 @@ fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
             }
         }
     }
+    let count = u32::try_from(tokens.len()).expect("a batch has fewer");
+    // Before the answer, so that each connection counts here or there.
+    ev.listeners().report_moved(Moved::Arrived(count));
     match batch.accept() {
         Ok(connections) => {
             let both = connections.into_iter().zip(tokens);

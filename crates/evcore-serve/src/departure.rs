@@ -1,4 +1,4 @@
-//! Connections that leave this worker for its successor.
+//! Connections that leave this worker for its successor, or for another one.
 //!
 //! They go over one channel. If its receiver dies, they wait for the next one. If no process takes
 //! them, they come back.
@@ -8,12 +8,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use evcore_handover::{Answer, BATCH_CONNECTIONS_MAX, Connection, Error, Result, Sender};
-
-/// The time without a message of the successor after which a departure is given up.
-///
-/// Until the successor greets, all connections are served here. Connections that were sent and not
-/// acknowledged wait.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The most connections that wait to be sent. More of them in a turn would delay the others.
 const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
@@ -27,6 +21,8 @@ pub(crate) struct Departure {
     sender: Sender,
     /// Connections that have left the loop, and are not in the channel.
     waiting: Vec<Connection>,
+    /// The time without a message of the other worker after which the departure is given up.
+    patience: Duration,
     /// True if a successor has greeted, perhaps one that has died since.
     has_begun: bool,
     /// The time of giving up, unless the successor sends a message before.
@@ -46,12 +42,18 @@ pub(crate) struct Answers {
 
 impl Departure {
     /// Opens a channel to the process that reads a mailbox.
-    pub(crate) fn open(mailbox: BorrowedFd<'_>, version: u32, now: Instant) -> Result<Self> {
+    pub(crate) fn open(
+        mailbox: BorrowedFd<'_>,
+        version: u32,
+        patience: Duration,
+        now: Instant,
+    ) -> Result<Self> {
         Ok(Self {
             sender: Sender::open(mailbox, version)?,
             waiting: Vec::new(),
+            patience,
             has_begun: false,
-            patient_until: now + PATIENCE,
+            patient_until: now + patience,
             retry_at: None,
         })
     }
@@ -75,7 +77,7 @@ impl Departure {
         let mut first = ended.take_back();
         first.append(&mut self.waiting);
         self.waiting = first;
-        self.patient_until = now + PATIENCE;
+        self.patient_until = now + self.patience;
         Ok(before - self.under_way())
     }
 
@@ -118,7 +120,7 @@ impl Departure {
         let sent = self.sender.send(&mut self.waiting);
         if before == 0 {
             // No answer was awaited until now.
-            self.patient_until = now + PATIENCE;
+            self.patient_until = now + self.patience;
         }
         match sent {
             Ok(_) => Ok(()),
@@ -153,7 +155,7 @@ impl Departure {
             any = true;
         };
         if any || self.sender.is_claimed() != was_claimed {
-            self.patient_until = now + PATIENCE;
+            self.patient_until = now + self.patience;
         }
         self.has_begun |= self.sender.is_claimed();
         result

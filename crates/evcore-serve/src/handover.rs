@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use evcore::balancer::Give;
 use evcore::{Connections, EventLoop, Ready, Step, Timer, Token, TokenMap};
 use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
 use evcore_prefork::{Mailboxes, Stop, Worker, WorkerIndex};
@@ -18,9 +19,16 @@ use evcore_prefork::{Mailboxes, Stop, Worker, WorkerIndex};
 use crate::arrival::{self, Arrival};
 use crate::departure::{Answers, Departure};
 use crate::event::{Event, OnEvent};
+use crate::giving::Giving;
 
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
+
+/// A departure to the successor is given up if nothing is heard of it for this time.
+///
+/// Until the successor greets, all connections are served here. Those that are sent and not
+/// acknowledged wait.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections that have moved to and from a worker so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +55,8 @@ pub(crate) struct Handover {
     /// The sources that the loop watches for the handover, and the token of its timer.
     sources: TokenMap<Source>,
     own: Token,
+    /// The worker that gets connections, although this one goes on serving, and the token of the channel.
+    giving: Option<(Giving, Token)>,
     /// Connections that the loop watches, and the program does not have yet.
     arrived: VecDeque<Arrival>,
     /// Connections that no worker has taken. They are watched only when the program takes them,
@@ -65,6 +75,8 @@ enum Source {
     Receiver(Receiver),
     /// The sender of the departure.
     Sender,
+    /// The channel of what is given away.
+    Giving,
 }
 
 #[derive(Debug)]
@@ -105,6 +117,7 @@ impl Handover {
             successor: mailboxes.to_successor().try_clone_to_owned()?,
             sources,
             own,
+            giving: None,
             arrived: VecDeque::new(),
             back: Vec::new(),
             phase: Phase::Serving,
@@ -124,6 +137,9 @@ impl Handover {
             self.arrived.is_empty() && self.back.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
         );
+        if self.giving.is_some() {
+            self.check_giving(ev, supervised.stop());
+        }
         let stop = supervised.stop()?;
         let now = Instant::now();
         if stop == Stop::Fast {
@@ -153,10 +169,11 @@ impl Handover {
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        if !has_successor || ev.stats().active == 0 {
+        if !has_successor || ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
-        let departure = match Departure::open(self.successor.as_fd(), self.version, now) {
+        let mailbox = self.successor.as_fd();
+        let departure = match Departure::open(mailbox, self.version, PATIENCE, now) {
             Ok(departure) => departure,
             Err(error) => return self.report(&error),
         };
@@ -245,6 +262,7 @@ impl Handover {
                 }
             }
             Some(Source::Sender) => self.read_answers(ev),
+            Some(Source::Giving) => self.read_giving(ev),
             // The next turn does the work that is due.
             Some(Source::Own) | None => {}
         }
@@ -354,37 +372,123 @@ impl Handover {
         matches!(&self.phase, Phase::Leaving { departure, .. } if departure.has_begun())
     }
 
-    /// Lets the connections leave for which `state` returns bytes, if a successor takes them.
+    /// Lets the connections leave for which `state` returns bytes, if a successor takes them, or as many as
+    /// the plan gives to another worker.
     pub(crate) fn hand_over<T>(
         &mut self,
         ev: &mut EventLoop,
+        mailboxes: Option<&Mailboxes>,
         connections: &mut Connections<T>,
-        mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+        state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
     ) {
-        let Phase::Leaving { departure, .. } = &mut self.phase else {
+        let room = match &self.phase {
+            Phase::Leaving { departure, .. } => departure.room(),
+            Phase::Serving => self.giving_room(ev, mailboxes),
+            Phase::Over { .. } => 0,
+        };
+        if room == 0 {
+            return;
+        }
+        let leaving = take(ev, connections, room, state);
+        match &mut self.phase {
+            Phase::Leaving { departure, .. } => {
+                if leaving.len() == room {
+                    // There may be more. The next turn does not wait.
+                    ev.post_next(self.own, Ready::NONE);
+                }
+                leaving.into_iter().for_each(|one| departure.push(one));
+            }
+            Phase::Serving | Phase::Over { .. } => self.give(ev, leaving),
+        }
+    }
+
+    /// Number of connections that the plan gives to another worker, and that may leave now.
+    fn giving_room(&mut self, ev: &mut EventLoop, mailboxes: Option<&Mailboxes>) -> usize {
+        if let Some(give) = ev.listeners().take_give() {
+            let follows = |(giving, _): &mut (Giving, _)| giving.follow(give);
+            if !self.giving.as_mut().is_some_and(follows) {
+                self.end_giving(ev);
+                self.open_giving(ev, give, mailboxes);
+            }
+        }
+        self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
+    }
+
+    fn open_giving(&mut self, ev: &mut EventLoop, give: Give, mailboxes: Option<&Mailboxes>) {
+        let Some(mailbox) = mailboxes.and_then(|all| all.to_slot(give.to.slot())) else {
             return;
         };
-        let room = departure.room();
-        let mut leaving = Vec::new();
-        for (token, (_, value)) in connections.iter_mut() {
-            if leaving.len() == room {
-                break;
+        let opened = Giving::open(give, mailbox, self.version, Instant::now());
+        let watched = opened.map_err(io::Error::from).and_then(|giving| {
+            let token = ev.add_background(&giving)?;
+            Ok((giving, token))
+        });
+        match watched {
+            Ok((giving, token)) => {
+                self.sources.insert(token, Source::Giving);
+                self.giving = Some((giving, token));
+                self.arm_giving(ev);
             }
-            leaving.extend(state(token, value).map(|state| (token, state)));
+            // The plan tries again.
+            Err(error) => self.report(&error),
         }
-        if leaving.len() == room && room > 0 {
-            // Further connections may leave, so the next turn does not wait.
+    }
+
+    fn give(&mut self, ev: &mut EventLoop, leaving: Vec<Connection>) {
+        let Some((giving, _)) = &mut self.giving else {
+            return;
+        };
+        match giving.send(ev, leaving, Instant::now()) {
+            Ok(()) => self.arm_giving(ev),
+            Err(_) => self.end_giving(ev),
+        }
+    }
+
+    fn read_giving(&mut self, ev: &mut EventLoop) {
+        let Some((giving, _)) = &mut self.giving else {
+            return;
+        };
+        let before = self.back.len();
+        let (taken, read) = giving.read(ev, &mut self.back, Instant::now());
+        self.moves.handed_over += taken as u64;
+        if read.is_err() || self.back.len() > before {
+            self.end_giving(ev);
+        }
+    }
+
+    /// A turn begins. A worker that stops has another use for what is on its way.
+    fn check_giving(&mut self, ev: &mut EventLoop, stop: Option<Stop>) {
+        let Some((giving, _)) = &mut self.giving else {
+            return;
+        };
+        match stop {
+            Some(Stop::Fast) => {}
+            Some(_) => self.end_giving(ev),
+            None if giving.is_over(Instant::now()) => self.end_giving(ev),
+            None => self.arm_giving(ev),
+        }
+    }
+
+    /// Takes back what the other worker has not taken.
+    fn end_giving(&mut self, ev: &mut EventLoop) {
+        let Some((giving, token)) = self.giving.take() else {
+            return;
+        };
+        self.sources.remove(ev, token);
+        ev.disarm(self.own, DUE);
+        let (taken, back) = giving.close(ev);
+        self.moves.handed_over += taken as u64;
+        if !back.is_empty() {
+            self.back.extend(back);
+            // The program takes them at the end of a turn that does not wait.
             ev.post_next(self.own, Ready::NONE);
         }
-        for (token, state) in leaving {
-            let length = state.len();
-            assert!(
-                length <= STATE_BYTES_MAX,
-                "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
-            );
-            let removed = connections.remove(ev, token);
-            let (stream, _) = removed.expect("it was there just now");
-            departure.push(Connection::new(stream, state));
+    }
+
+    fn arm_giving(&self, ev: &mut EventLoop) {
+        match self.giving.as_ref().and_then(|(giving, _)| giving.due_at()) {
+            Some(due) => _ = ev.timers().arm_at(self.own, DUE, due),
+            None => _ = ev.disarm(self.own, DUE),
         }
     }
 
@@ -405,7 +509,10 @@ impl Handover {
     pub(crate) fn moves(&self) -> Moves {
         let under_way = match &self.phase {
             Phase::Leaving { departure, .. } => departure.under_way(),
-            Phase::Serving | Phase::Over { .. } => 0,
+            Phase::Serving | Phase::Over { .. } => self
+                .giving
+                .as_ref()
+                .map_or(0, |(giving, _)| giving.under_way()),
         };
         Moves {
             under_way: under_way + self.back.len(),
@@ -418,7 +525,34 @@ impl Handover {
     }
 }
 
-/// A year, in place of a stop timeout that no clock can hold.
+/// Takes at most `room` connections out of the loop, for which `state` returns bytes.
+fn take<T>(
+    ev: &mut EventLoop,
+    connections: &mut Connections<T>,
+    room: usize,
+    mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+) -> Vec<Connection> {
+    let mut leaving = Vec::new();
+    for (token, (_, value)) in connections.iter_mut() {
+        if leaving.len() == room {
+            break;
+        }
+        leaving.extend(state(token, value).map(|state| (token, state)));
+    }
+    let removed = leaving.into_iter().map(|(token, state)| {
+        let length = state.len();
+        assert!(
+            length <= STATE_BYTES_MAX,
+            "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
+        );
+        let removed = connections.remove(ev, token);
+        let (stream, _) = removed.expect("it was there just now");
+        Connection::new(stream, state)
+    });
+    removed.collect()
+}
+
+/// A year: a stop timeout that no clock can hold.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn report(on_event: &OnEvent, index: WorkerIndex, why: &dyn fmt::Display) {

@@ -24,6 +24,7 @@ mod arrival;
 mod awaited_headers;
 mod departure;
 mod event;
+mod giving;
 mod handover;
 mod listeners;
 mod proxy_header;

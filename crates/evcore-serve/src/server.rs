@@ -52,6 +52,7 @@ pub struct Server {
     affinity: Option<Affinity>,
     /// The version of the states of connections.
     handover: Option<u32>,
+    rebalance: bool,
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
@@ -72,6 +73,7 @@ impl Server {
             stop_timeout: Duration::from_secs(30),
             affinity: None,
             handover: None,
+            rebalance: true,
             proxy_protocol: None,
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
@@ -184,6 +186,16 @@ impl Server {
     /// [`run_here`](Self::run_here).
     pub fn handover(mut self, version: u32) -> Self {
         self.handover = Some(version);
+        self
+    }
+
+    /// With a [handover](Self::handover), sets whether idle connections move from workers that have more
+    /// than the mean to those that have fewer, after the numbers have been uneven for 50 ms. Default: true.
+    ///
+    /// Idle connections are those that the program has marked by [`EventLoop::set_idle`]. The policy must
+    /// be one that [uses the group](Policy::uses_group). No connection moves twice within a second.
+    pub fn rebalance(mut self, rebalances: bool) -> Self {
+        self.rebalance = rebalances;
         self
     }
 
@@ -360,6 +372,7 @@ impl Server {
             loops: Loops {
                 group,
                 handover: self.handover,
+                rebalance: self.rebalance,
                 proxy_protocol: self.proxy_protocol,
                 configure: self.configure,
                 stop_timeout: self.stop_timeout,
@@ -383,6 +396,7 @@ struct Setup {
 struct Loops {
     group: WorkerGroup,
     handover: Option<u32>,
+    rebalance: bool,
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     stop_timeout: Duration,
@@ -459,7 +473,9 @@ impl Loops {
             return Ok(None);
         };
         let on_event = Arc::clone(&self.on_event);
-        Handover::new(ev, version, (supervised.index(), mailboxes), on_event).map(Some)
+        let handover = Handover::new(ev, version, (supervised.index(), mailboxes), on_event)?;
+        ev.listeners().set_rebalancing(self.rebalance);
+        Ok(Some(handover))
     }
 
     fn event_loop(
@@ -487,6 +503,7 @@ impl fmt::Debug for Server {
             .field("stop_timeout", &self.stop_timeout)
             .field("affinity", &self.affinity)
             .field("handover", &self.handover)
+            .field("rebalance", &self.rebalance)
             .field("proxy_protocol", &self.proxy_protocol)
             .finish_non_exhaustive()
     }

@@ -172,7 +172,8 @@ impl Worker {
         state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
     ) {
         if let Some(handover) = &mut self.handover {
-            handover.hand_over(&mut self.ev, connections, state);
+            let mailboxes = self.supervised.mailboxes();
+            handover.hand_over(&mut self.ev, mailboxes, connections, state);
         }
     }
 

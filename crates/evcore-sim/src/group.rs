@@ -2,7 +2,7 @@
 
 use std::{fmt, mem, os::fd::RawFd};
 
-use evcore::balancer::{GroupMember, GroupView, Load, Notifier, Policy, WorkerId};
+use evcore::balancer::{GroupMember, GroupView, Load, Notifier, Policy, Spread, WorkerId};
 
 use crate::{fd_table, process::Process, role::Role, sim::Sim, state::State, trace::Event};
 
@@ -150,6 +150,34 @@ impl GroupMember for SimMember {
 
     fn set_late(&self, late: bool) {
         self.role().set_late(late);
+    }
+
+    fn add_clients(&self, accepted: u32) {
+        self.role().add_clients(accepted);
+    }
+
+    fn set_resting(&self, rests: bool) {
+        let process = self.process;
+        self.note(Event::Rests { process, rests });
+        self.role().set_resting(rests);
+    }
+
+    fn rouse(&self) {
+        self.role().rouse();
+        self.state().wake_notified(self.group.index);
+    }
+
+    fn publish_open(&self, open: Option<u32>) {
+        self.role().publish_open(open);
+    }
+
+    fn spread(&self) -> Spread {
+        self.role().spread()
+    }
+
+    fn rouse_loaded(&self) {
+        self.role().rouse_loaded();
+        self.state().wake_notified(self.group.index);
     }
 
     fn lead(&self) {

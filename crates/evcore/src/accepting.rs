@@ -5,7 +5,7 @@
 
 use std::{mem, time::Duration};
 
-use evcore_balancer::{Coordinator, GroupMember, Leadership, Load, Notifier, Plan, Policy};
+use evcore_balancer::{Coordinator, Give, GroupMember, Leadership, Load, Notifier, Plan, Policy};
 use evcore_clock::Clock;
 use evcore_net::{Accept, Backoff, Resource};
 use evcore_poller::{Interest, Mode, Poller, Ready, Target};
@@ -35,6 +35,8 @@ pub(crate) struct Accepting<L> {
     is_full: bool,
     /// Number of clients that the plan of this turn admits.
     allowed: usize,
+    /// The connections that the last plan gives to another worker, until they are taken.
+    pub(crate) give: Option<Give>,
     /// The pause for lack of descriptors or memory.
     backoff: Backoff,
     /// The resource that ran out last.
@@ -52,7 +54,10 @@ impl<L: Acceptor> Accepting<L> {
         member: Option<Box<dyn GroupMember>>,
         poller: &mut Poller,
     ) -> Result<Self> {
-        let exclusive = poller.backend().capabilities().exclusive;
+        let can = poller.backend().capabilities();
+        // A leader that yields needs both. Edges by masking report one client only: the kernel would
+        // wake this worker for the next one too, and no other.
+        let exclusive = can.exclusive && can.edge;
         let coordinator = Coordinator::new(policy, member)
             .map_err(|policy| Error::NoGroup { policy })?
             .exclusive(exclusive);
@@ -69,6 +74,7 @@ impl<L: Acceptor> Accepting<L> {
             queue: PostedQueue::new(),
             is_full: false,
             allowed: usize::MAX,
+            give: None,
             backoff: Backoff::new(),
             last_exhausted: None,
             needs_evictions: false,
@@ -120,6 +126,7 @@ impl<L: Acceptor> Accepting<L> {
             self.coordinator.on_listener_event();
         }
         self.allowed = plan.accepts_at_most.unwrap_or(u32::MAX) as usize;
+        self.give = plan.give;
         plan
     }
 
@@ -311,6 +318,7 @@ impl<L: Acceptor> Accepting<L> {
     pub(crate) fn close(&mut self, poller: &mut Poller, stats: &mut Stats) -> Result<()> {
         let listened = self.is_listening();
         self.coordinator.step_down();
+        self.coordinator.set_rebalancing(false);
         self.coordinator.on_listeners_changed();
         self.queue.clear();
         let closed = self.listeners.close(poller);

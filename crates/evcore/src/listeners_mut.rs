@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use evcore_balancer::{Give, Moved};
+
 use crate::acceptor::Acceptor;
 use crate::error::{ListenerError, Result};
 use crate::event_loop::EventLoop;
@@ -77,6 +79,28 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// ```
     pub fn pause(&mut self) {
         self.ev.accepting.pause(&self.ev.clock);
+    }
+
+    /// Begins or ends that this worker gives open connections to others of its
+    /// [group](crate::Builder::group), and gets some, when they have been unevenly spread for a time. At
+    /// the beginning it does neither, and closing the listeners ends it.
+    ///
+    /// `evcore-serve` calls this, and moves the connections.
+    pub fn set_rebalancing(&mut self, rebalances: bool) {
+        self.ev.accepting.coordinator.set_rebalancing(rebalances);
+    }
+
+    /// Takes the connections that this worker should give away now: how many, and to which worker. Only
+    /// idle ones count. Call it after the steps of each turn, and report what has left by
+    /// [`report_moved`](Self::report_moved).
+    #[inline]
+    pub fn take_give(&mut self) -> Option<Give> {
+        self.ev.accepting.give.take()
+    }
+
+    /// Reports connections that have moved to or from another worker of the group.
+    pub fn report_moved(&mut self, moved: Moved) {
+        self.ev.accepting.coordinator.on_moved(moved);
     }
 
     /// Closes the listeners of this worker for good. [`EventLoop::shutdown`] begins with this.

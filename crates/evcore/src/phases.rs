@@ -30,7 +30,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// Makes the listeners follow the balancer's plan for the present time.
     #[inline(never)]
     pub(crate) fn make_plan(&mut self, now_ns: u64) {
-        let load = self.evictions.load_to_offer(self.load());
+        let load = self.load();
+        let idle = self.evictions.len();
+        self.accepting.coordinator.plan_moves(load.active, idle);
+        let load = self.evictions.load_to_offer(load);
         let clock = &self.clock;
         let (poller, stats) = (&mut self.poller, &mut self.stats);
         let plan = self.accepting.make_plan(now_ns, load, clock, poller, stats);

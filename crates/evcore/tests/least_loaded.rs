@@ -159,7 +159,7 @@ fn least_loaded_needs_a_group_that_was_made_for_it() {
     assert!(matches!(built, Err(Error::NoGroup { .. })));
 
     let me = WorkerId::from_slot(0);
-    let group = WorkerGroup::new(Policy::exclusive(), 2).unwrap();
+    let group = WorkerGroup::new(Policy::Off, 2).unwrap();
     let of_another = EventLoop::builder().policy(policy).group(group.join(me));
     let error = of_another.build().unwrap_err();
     assert!(error.to_string().contains("make a WorkerGroup for it"));

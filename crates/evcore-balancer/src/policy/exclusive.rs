@@ -2,11 +2,17 @@
 //!
 //! The kernel wakes the worker that registered first, so with one registration each, one worker gets
 //! nearly all connections. A worker that registers again is the last.
+//!
+//! A worker in a group does not register again after the delay if the group has met no client: it
+//! rests ([`Quiet`]).
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{nanos, whole_ms};
-use crate::{inputs::Inputs, plan::Plan};
+use super::{nanos, quiet::Quiet, whole_ms};
+use crate::{
+    inputs::{GroupView, Inputs},
+    plan::Plan,
+};
 
 /// The state of a worker that listens exclusively.
 #[derive(Clone, Debug)]
@@ -14,6 +20,8 @@ pub(crate) struct Exclusive {
     readd_every: u32,
     delay_ns: u64,
     registration: Option<Registration>,
+    quiet: Quiet,
+    rests: bool,
 }
 
 /// A registration of the listeners.
@@ -29,23 +37,54 @@ impl Exclusive {
             readd_every: readd_every.get(),
             delay_ns: whole_ms(delay),
             registration: None,
+            quiet: Quiet::new(whole_ms(delay)),
+            rests: false,
         }
     }
 
-    pub(crate) fn plan(&mut self, now: &Inputs) -> Plan {
+    pub(crate) fn plan(&mut self, now: &Inputs, sync: impl FnOnce() -> GroupView) -> Plan {
+        let (view, now_ns) = (sync(), nanos(now.now));
+        let is_quiet = self.quiet.update(now, &view, now_ns);
+        let plan = self.listen(now, &view, is_quiet, now_ns);
+        self.rests = plan.rests;
+        Plan {
+            rouses: !plan.rests && self.quiet.rouses(now, &view),
+            ..plan
+        }
+    }
+
+    fn listen(&mut self, now: &Inputs, view: &GroupView, is_quiet: bool, now_ns: u64) -> Plan {
         if now.load.is_full() {
             self.registration = None;
-            return Plan::away(None);
+            // Another worker looks for the clients that this one was notified of.
+            let leaves_clients = now.may_have_left_clients || now.notified || view.notified;
+            return Plan {
+                notify: view.least_loaded_id().filter(|_| leaves_clients),
+                ..Plan::away(None)
+            };
         }
         if !now.exclusive {
             return Plan::listen();
         }
-        let now_ns = nanos(now.now);
+        let ends_rest = Quiet::ends_rest(now, view);
+        if self.rests && !ends_rest {
+            return Plan::rest();
+        }
         let before = self.registration.map(|before| Registration {
             accepted: before.accepted.saturating_add(now.accepted),
             ..before
         });
-        let lasting = before.filter(|before| self.lasts(before, now_ns));
+        let is_told = now.notified || view.notified;
+        let lasting = before
+            .filter(|before| self.lasts(before, now_ns))
+            .filter(|_| !self.rests && !is_told);
+        if lasting.is_none() && before.is_some() && is_quiet && now.in_group && !ends_rest {
+            self.quiet.begin_rest();
+            return Plan {
+                register_again: true,
+                ..Plan::rest()
+            };
+        }
         let registration = lasting.unwrap_or(Registration {
             since_ns: now_ns,
             accepted: 0,
@@ -99,6 +138,10 @@ mod tests {
         }
     }
 
+    fn see(worker: &mut Exclusive, now: &Inputs) -> Plan {
+        worker.plan(now, GroupView::alone)
+    }
+
     fn ms(ms: u64) -> Option<Duration> {
         Some(Duration::from_millis(ms))
     }
@@ -106,32 +149,32 @@ mod tests {
     #[test]
     fn a_worker_registers_again_after_every_sixteen_accepts() {
         let mut worker = worker();
-        assert!(!worker.plan(&at(0, 0)).register_again);
-        assert!(!worker.plan(&at(1, 15)).register_again);
-        assert!(worker.plan(&at(2, 1)).register_again);
-        assert!(!worker.plan(&at(3, 15)).register_again);
-        assert!(worker.plan(&at(4, 40)).register_again);
+        assert!(!see(&mut worker, &at(0, 0)).register_again);
+        assert!(!see(&mut worker, &at(1, 15)).register_again);
+        assert!(see(&mut worker, &at(2, 1)).register_again);
+        assert!(!see(&mut worker, &at(3, 15)).register_again);
+        assert!(see(&mut worker, &at(4, 40)).register_again);
     }
 
     #[test]
     fn a_registration_lasts_for_the_delay_and_limits_the_wait() {
         let mut worker = worker();
-        assert_eq!(worker.plan(&at(0, 0)).wait_at_most, ms(500));
-        let plan = worker.plan(&at(499, 3));
+        assert_eq!(see(&mut worker, &at(0, 0)).wait_at_most, ms(500));
+        let plan = see(&mut worker, &at(499, 3));
         assert_eq!((plan.wait_at_most, plan.register_again), (ms(1), false));
-        let plan = worker.plan(&at(500, 0));
+        let plan = see(&mut worker, &at(500, 0));
         assert_eq!((plan.wait_at_most, plan.register_again), (ms(500), true));
     }
 
     #[test]
     fn a_full_worker_stops_and_registers_when_it_has_room() {
         let mut worker = worker();
-        let plan = worker.plan(&at(0, 0));
+        let plan = see(&mut worker, &at(0, 0));
         assert!(plan.listening && plan.exclusive);
-        assert_eq!(worker.plan(&full(1)), Plan::away(None));
-        let plan = worker.plan(&at(2, 15));
+        assert_eq!(see(&mut worker, &full(1)), Plan::away(None));
+        let plan = see(&mut worker, &at(2, 15));
         assert!(plan.listening && !plan.register_again);
-        let plan = worker.plan(&at(3, 15));
+        let plan = see(&mut worker, &at(3, 15));
         assert!(!plan.register_again, "the count starts from 0");
     }
 
@@ -141,6 +184,6 @@ mod tests {
             exclusive: false,
             ..at(0, 100)
         };
-        assert_eq!(worker().plan(&inputs), Plan::listen());
+        assert_eq!(see(&mut worker(), &inputs), Plan::listen());
     }
 }

@@ -26,13 +26,15 @@
 //! - A worker that has not listened for the delay probes: it listens for one turn without waiting,
 //!   and keeps listening if it found a client.
 //!
+//! A group that meets no client needs none of these: its workers rest ([`Quiet`]).
+//!
 //! A worker that is alone in its group needs none of this. It registers without exclusive wake-ups,
 //! so the kernel wakes it for each client even if a worker of another group listens too. It waits
 //! without a limit.
 
 use std::time::Duration;
 
-use super::{NS_PER_MS, lock::LockPolicy, nanos, slack::Slack, whole_ms};
+use super::{NS_PER_MS, lock::LockPolicy, nanos, quiet::Quiet, slack::Slack, whole_ms};
 use crate::{
     inputs::{GroupView, Inputs, Leader, Peer},
     plan::{Leadership, Plan},
@@ -62,6 +64,7 @@ pub(crate) struct LeastLoaded {
     ignored: Option<WorkerId>,
     /// Another worker should listen in place of this one.
     is_over_limit: bool,
+    quiet: Quiet,
     /// The policy on a poller without exclusive wake-ups.
     lock_policy: LockPolicy,
 }
@@ -80,6 +83,9 @@ enum State {
     Listening { since_ns: u64, yields: bool },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
+    /// The group is quiet. It listens without exclusive wake-ups. Above the limit it accepts nothing,
+    /// but looks for the client after the delay.
+    Resting,
 }
 
 /// A worker that was notified and has not become leader.
@@ -102,6 +108,8 @@ struct Now<'a> {
     ns: u64,
     /// The inputs or the view report a notification.
     notified: bool,
+    /// The group has met no client for some delays.
+    is_quiet: bool,
 }
 
 impl LeastLoaded {
@@ -113,6 +121,7 @@ impl LeastLoaded {
             awaited: None,
             ignored: None,
             is_over_limit: false,
+            quiet: Quiet::new(whole_ms(delay)),
             lock_policy: LockPolicy::new(slack, delay),
         }
     }
@@ -134,6 +143,7 @@ impl LeastLoaded {
             least_loaded: None,
             ns,
             notified: inputs.notified || view.notified,
+            is_quiet: self.quiet.update(inputs, &view, ns),
         };
         self.update_awaited(now);
         let pending = view.pending.filter(|peer| self.ignored != Some(peer.id));
@@ -144,7 +154,10 @@ impl LeastLoaded {
         };
         self.is_over_limit = now.least_loaded.is_some() && !self.is_near(now);
         let plan = self.decide(now);
-        self.pace(plan, now)
+        Plan {
+            rouses: !plan.rests && self.quiet.rouses(inputs, &view),
+            ..self.pace(plan, now)
+        }
     }
 
     /// Ends the wait for a notified worker that leads now, or that need not lead any more.
@@ -174,7 +187,7 @@ impl LeastLoaded {
         }
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
-            State::Away { .. } => true,
+            State::Away { .. } | State::Resting => true,
             // A worker above the limit has just started. It plans again in the next turn.
             State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
@@ -189,12 +202,16 @@ impl LeastLoaded {
         }
         match self.state {
             State::Listening { .. } | State::Alone => self.keep_or_stop(now),
+            State::Resting => self.rest_or_wake(now),
             State::Out => self.start_or_stay_away(now, now.ns),
             State::Away { since_ns } => self.start_or_stay_away(now, since_ns),
             // The probe has found clients, so the worker that should listen does not. Two workers that
             // listen are better than none.
             State::Probing { .. } if now.inputs.accepted > 0 => self.start(now),
             State::Probing { .. } if now.inputs.may_have_left_clients => self.start(now),
+            State::Probing { .. } if now.view.leader == Leader::Other && self.can_rest(now) => {
+                self.rest()
+            }
             State::Probing { since_ns } => self.start_or_stay_away(now, since_ns),
         }
     }
@@ -244,6 +261,8 @@ impl LeastLoaded {
             {
                 Self::listening(self.delay_ns - passed(since_ns, now.ns))
             }
+            State::Listening { .. } if self.can_rest(now) => self.rest(),
+            State::Resting if !self.is_over_limit && !Self::ends_rest(now) => Plan::rest(),
             _ => Plan {
                 register_again: true,
                 ..self.register(now)
@@ -257,6 +276,41 @@ impl LeastLoaded {
             },
             ..plan
         }
+    }
+
+    /// Returns whether this worker, whose registration is too old, rests instead of registering again.
+    fn can_rest(&self, now: Now<'_>) -> bool {
+        let is_settled = self.awaited.is_none() && !now.notified && !now.view.alone;
+        // A leader above the limit has a handover to do.
+        let has_place = !self.is_over_limit || now.view.leader == Leader::Other;
+        now.is_quiet && is_settled && has_place
+    }
+
+    fn rest(&mut self) -> Plan {
+        self.quiet.begin_rest();
+        self.state = State::Resting;
+        Plan {
+            register_again: true,
+            ..Plan::rest()
+        }
+    }
+
+    fn rest_or_wake(&mut self, now: Now<'_>) -> Plan {
+        let leads_elsewhere = now.view.leader == Leader::Other;
+        if now.notified || !self.is_over_limit || !leads_elsewhere || now.view.alone {
+            return self.keep_or_stop(now);
+        }
+        if !Self::ends_rest(now) {
+            return Plan::rest();
+        }
+        // All others that live have met the client too, so none of them needs a notification. If it
+        // still waits after the delay, this worker finds it.
+        self.state = State::Away { since_ns: now.ns };
+        Plan::away(wait(self.delay_ns))
+    }
+
+    fn ends_rest(now: Now<'_>) -> bool {
+        Quiet::ends_rest(now.inputs, now.view)
     }
 
     /// Keeps listening above the limit, because no other worker leads, and notifies the one that
@@ -286,8 +340,9 @@ impl LeastLoaded {
         let few = (now.inputs.accepted == 0).then(|| self.slack.times(1));
         let State::Listening { since_ns, yields } = self.state else {
             let is_probe = matches!(self.state, State::Probing { .. });
+            let none = (plan.rests && self.is_over_limit).then_some(0);
             return Plan {
-                accepts_at_most: few.filter(|_| plan.listening && !is_probe),
+                accepts_at_most: none.or(few).filter(|_| plan.listening && !is_probe),
                 ..plan
             };
         };

@@ -41,6 +41,8 @@ pub(crate) struct Model {
     pub(crate) delays_pass: bool,
     /// A client waits at the beginning.
     pub(crate) client: bool,
+    /// The members rest at the beginning.
+    pub(crate) rests: bool,
     /// The worker that dies, and how many operations it has left.
     pub(crate) dies: Option<(usize, u32)>,
     /// Maximum number of turns of a worker while the others run.
@@ -60,6 +62,7 @@ impl Model {
             exclusive: true,
             delays_pass: false,
             client: false,
+            rests: false,
             dies: None,
             turns: 2,
             preemptions: None,
@@ -156,6 +159,10 @@ impl Model {
             members.iter_mut().for_each(Worker::turn);
         }
         settle(server, &mut members);
+        while self.rests && !members.iter().all(|worker| worker.rests) {
+            members.iter_mut().for_each(Worker::time_out);
+            settle(server, &mut members);
+        }
         let mut workers: Vec<_> = self.workers.iter().map(|_| None).collect();
         for mut member in members {
             member.begin();

@@ -78,7 +78,10 @@ pub(crate) struct Worker {
     /// True if a turn is due, because the wait has returned or an input has changed.
     pub(crate) is_due: bool,
     accepted: u32,
+    reported: bool,
     may_have_left_clients: bool,
+    /// It follows a plan to rest.
+    pub(crate) rests: bool,
     is_registered: bool,
     holds_lock: bool,
     /// The number of clients that the plan lets in.
@@ -102,6 +105,8 @@ impl Worker {
             active,
             is_due: true,
             accepted: 0,
+            reported: false,
+            rests: false,
             may_have_left_clients: false,
             is_registered: false,
             holds_lock: false,
@@ -175,6 +180,7 @@ impl Worker {
         let inputs = Inputs {
             load,
             accepted: mem::take(&mut self.accepted),
+            reported: mem::take(&mut self.reported),
             may_have_left_clients: mem::take(&mut self.may_have_left_clients),
             notified: self.member().is_notified(),
             exclusive: self.server.exclusive,
@@ -182,6 +188,7 @@ impl Worker {
             ..Inputs::at(self.now)
         };
         let member = self.member.as_ref().expect("it has not left");
+        member.add_clients(inputs.accepted);
         let sync = || self.server.seen(self.slot, member.sync(load));
         let plan = self.balancer.plan(&inputs, || member.try_lock(), sync);
         if is_injected(Fault::ClearsLate) {
@@ -206,6 +213,12 @@ impl Worker {
         if let Some(peer) = plan.notify.filter(|_| !is_injected(Fault::IsMute)) {
             self.trace(NOTIFIED);
             self.member().notify(peer);
+        }
+        if mem::replace(&mut self.rests, plan.rests) != plan.rests {
+            self.member().set_resting(plan.rests);
+        }
+        if plan.rouses {
+            self.member().rouse();
         }
         self.allowed = plan
             .accepts_at_most
@@ -250,6 +263,7 @@ impl Worker {
             self.member().clear_notifier();
         }
         if woken.by_client {
+            self.reported = true;
             let room = CAPACITY.saturating_sub(self.active);
             let (accepted, left) = self.server.kernel.accept(room.min(self.allowed));
             self.active += accepted;

@@ -51,6 +51,8 @@ Usage: httpd [OPTIONS]
   --handover on|off        whether open connections move to the new workers after
                            HUP, and after USR2 and QUIT; not with --workers 0
                            or --threads           [default: on; off without Linux]
+  --rebalance on|off       whether idle ones move to workers that have fewer; not
+                           with --accept off or reuseport         [default: on]
   --proxy-protocol NETWORKS
                            load balancers whose connections begin with a header
                            of the PROXY protocol (1 or 2), which has the

@@ -93,6 +93,11 @@ pub(crate) enum Event {
         process: u32,
         slot: usize,
     },
+    /// A worker of a group without clients begins or ends its rest.
+    Rests {
+        process: u32,
+        rests: bool,
+    },
     Notified {
         group: u32,
         slot: usize,
@@ -168,6 +173,7 @@ impl Event {
             Self::JobEnded { process, pool } => (25, process.into(), pool.into()),
             Self::SentDatagram { from, count } => (26, from.0.into(), count as u64),
             Self::ReceivedDatagram { at, count } => (27, at.0.into(), count as u64),
+            Self::Rests { process, rests } => (28, process.into(), rests.into()),
         };
         [(kind << 56) ^ subject, amount]
     }

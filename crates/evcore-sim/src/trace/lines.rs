@@ -146,6 +146,11 @@ impl Situation<'_> {
             Event::SteppedDown { process: by, .. } => {
                 format!("{} is no longer leader", process(by))
             }
+            Event::Rests {
+                process: by,
+                rests: true,
+            } => format!("{} rests", process(by)),
+            Event::Rests { process: by, .. } => format!("{} no longer rests", process(by)),
             Event::Notified { slot, .. } => format!("the worker in slot {slot} is notified"),
             Event::Exited(it) => format!("{} exits", process(it)),
             Event::JobEnded { process: by, .. } => format!("a job of {} ends", process(by)),

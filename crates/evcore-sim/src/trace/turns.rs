@@ -94,6 +94,7 @@ impl Situation<'_> {
             | Event::Joined { process, .. }
             | Event::Leads { process, .. }
             | Event::SteppedDown { process, .. }
+            | Event::Rests { process, .. }
             | Event::Exited(process)
             | Event::JobEnded { process, .. } => About::of_process(process),
             Event::ClientAdded(slot) => self.about_client(slot),

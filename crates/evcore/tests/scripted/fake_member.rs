@@ -27,6 +27,8 @@ struct State {
     /// Number of times that the loop checked for a notification.
     looks: u32,
     view: GroupView,
+    /// Another worker accepts a client before each view.
+    is_busy: bool,
     calls: Vec<Call>,
     /// The backend whose record also gets the calls.
     backend: Option<FakeBackend>,
@@ -41,6 +43,8 @@ pub(crate) enum Call {
     StepDown,
     Notify(WorkerId),
     ClearNotifier,
+    Rest(bool),
+    Rouse,
 }
 
 /// The other worker, whose load [`show`](FakeMember::show) sets.
@@ -60,6 +64,7 @@ impl FakeMember {
             is_late: false,
             looks: 0,
             view,
+            is_busy: true,
             calls: Vec::new(),
             backend: None,
             lock: None,
@@ -85,10 +90,8 @@ impl FakeMember {
         self.state().view = GroupView {
             leader,
             least_loaded,
-            pending: None,
-            notified: false,
             alone: false,
-            outpaced: false,
+            ..GroupView::alone()
         };
     }
 
@@ -98,6 +101,11 @@ impl FakeMember {
             leader,
             ..GroupView::alone()
         };
+    }
+
+    /// From here on no other worker accepts a client.
+    pub(crate) fn quieten(&self) {
+        self.state().is_busy = false;
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {
@@ -166,6 +174,7 @@ impl GroupMember for FakeMember {
 
     fn sync(&self, _load: Load) -> GroupView {
         let mut state = self.state();
+        state.view.clients += u32::from(state.is_busy);
         GroupView {
             notified: mem::take(&mut state.is_notified),
             ..state.view
@@ -174,6 +183,14 @@ impl GroupMember for FakeMember {
 
     fn set_late(&self, late: bool) {
         self.state().is_late = late;
+    }
+
+    fn set_resting(&self, rests: bool) {
+        self.record(Call::Rest(rests));
+    }
+
+    fn rouse(&self) {
+        self.record(Call::Rouse);
     }
 
     fn lead(&self) {

@@ -545,3 +545,46 @@ fn a_sleep_between_two_prepares_is_not_a_long_turn() {
     fixture.turn();
     assert!(member.is_late());
 }
+
+#[test]
+fn a_worker_of_a_quiet_group_sleeps_until_a_client_comes() {
+    let (mut fixture, member) = grouped(100);
+    member.show(Leader::Me, None);
+    member.quieten();
+    while !member.calls().contains(&Call::Rest(true)) {
+        assert!(fixture.ev.prepare().unwrap().timeout.is_some());
+        fixture.pass_ms(500);
+        assert_eq!(fixture.turn(), []);
+    }
+    let fd = fixture.listener_fd(0);
+    assert!(fixture.ev.stats().listening && !fixture.backend.is_exclusive(fd));
+    assert_eq!(fixture.ev.prepare().unwrap().timeout, None);
+
+    fixture.connect(0, 1);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
+    assert!(fixture.ev.prepare().unwrap().timeout.is_some());
+    assert!(fixture.backend.is_exclusive(fd));
+    assert_eq!(member.calls(), [Call::Rest(false)]);
+}
+
+#[test]
+fn a_resting_worker_above_the_slack_leaves_the_client_and_does_not_spin() {
+    let (mut fixture, member) = away();
+    member.quieten();
+    while !member.calls().contains(&Call::Rest(true)) {
+        fixture.pass_ms(500);
+        fixture.turn();
+    }
+    fixture.connect(0, 1);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn(), [], "it leaves the client to the others");
+    assert_eq!(fixture.turn(), [], "it does not spin");
+    assert!(!fixture.ev.stats().listening);
+    assert_eq!(member.calls(), [Call::Rest(false)]);
+
+    // Nobody has accepted it.
+    fixture.pass_ms(500);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
+}

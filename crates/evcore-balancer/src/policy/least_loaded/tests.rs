@@ -56,10 +56,8 @@ fn view(leader: Leader, least: u32) -> GroupView {
             id: other(),
             active: least,
         }),
-        pending: None,
-        notified: false,
         alone: false,
-        outpaced: false,
+        ..GroupView::alone()
     }
 }
 
@@ -68,10 +66,8 @@ fn none_left(leader: Leader) -> GroupView {
     GroupView {
         leader,
         least_loaded: None,
-        pending: None,
-        notified: false,
         alone: false,
-        outpaced: false,
+        ..GroupView::alone()
     }
 }
 
@@ -573,3 +569,5 @@ fn a_late_leader_hands_over_although_it_has_the_least_load() {
     assert!(!plan.listening, "it is late");
     assert!(starts(&worker.see(&at(4, 0), Leader::Other, 9)));
 }
+
+mod resting;

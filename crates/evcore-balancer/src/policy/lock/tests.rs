@@ -283,10 +283,8 @@ mod in_a_group {
                 id: other(),
                 active,
             }),
-            pending: None,
-            notified: false,
             alone: false,
-            outpaced: false,
+            ..GroupView::alone()
         }
     }
 

@@ -1,0 +1,148 @@
+//! Decides when a worker gives open connections to another one, and how many.
+//!
+//! Members see of each other only the numbers of their open connections. Of its own connections, a
+//! worker also counts those that are idle, because only these can leave at once.
+//!
+//! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives until
+//!   it is at the mean.
+//! - A turn gives at most [`AT_MOST`] connections, and the next ones when these have been answered.
+//! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
+//!   within this time, and nothing has to be kept for each connection.
+//! - A worker to which connections were given in vain gets none for [`AVOID_NS`]. It may be stopped.
+//! - If a worker cannot give, it tries again after a pause that doubles each time, or when twice as many
+//!   connections are idle. So a group whose connections cannot move comes to rest.
+//! - A worker that has too few wakes those that have more, because they may sleep.
+
+use crate::{
+    inputs::Inputs,
+    policy::NS_PER_MS,
+    spread::{Give, Spread},
+    worker_id::WorkerId,
+};
+
+const UNEVEN_NS: u64 = 50 * NS_PER_MS;
+const STAY_NS: u64 = 1_000 * NS_PER_MS;
+const AVOID_NS: u64 = 1_000 * NS_PER_MS;
+const AT_MOST: u32 = 128;
+
+/// The part of a balancer that evens out open connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Rebalance {
+    spread: Spread,
+    /// Since when the connections are uneven.
+    uneven_since_ns: Option<u64>,
+    /// It has begun to give, and goes on until it is at the mean.
+    has_begun: bool,
+    /// When it tries again, and the pause after that.
+    next_ns: u64,
+    pause_ns: u64,
+    /// Number of connections that were idle when it tried.
+    idle: u32,
+    /// When connections arrived here for the last time.
+    arrived_ns: Option<u64>,
+    /// The worker that it has given connections to.
+    given_to: Option<WorkerId>,
+    /// A worker that has not taken what it was given, and when.
+    avoided: Option<(WorkerId, u64)>,
+}
+
+/// The part of a plan that evens out open connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moves {
+    pub(crate) give: Option<Give>,
+    pub(crate) calls: bool,
+    /// When to look again, if nothing happens before.
+    pub(crate) ends_ns: Option<u64>,
+}
+
+impl Default for Rebalance {
+    fn default() -> Self {
+        Self {
+            spread: Spread::default(),
+            uneven_since_ns: None,
+            has_begun: false,
+            next_ns: 0,
+            pause_ns: UNEVEN_NS,
+            idle: 0,
+            arrived_ns: None,
+            given_to: None,
+            avoided: None,
+        }
+    }
+}
+
+impl Rebalance {
+    pub(crate) fn plan(&mut self, now: &Inputs, now_ns: u64) -> Moves {
+        self.take_in(now, now_ns);
+        let goes_on = self.has_begun && self.spread.give.is_some();
+        if !self.spread.is_uneven && !goes_on {
+            (self.uneven_since_ns, self.has_begun) = (None, false);
+            self.forget_tries();
+            return Moves::default();
+        }
+        let since_ns = *self.uneven_since_ns.get_or_insert(now_ns);
+        let is_mine = self.spread.give.is_some() || self.spread.is_below;
+        // The answer to what is under way makes the next plan.
+        if !is_mine || now.moves.leaving > 0 {
+            return Moves::default();
+        }
+        let mut begins_ns = since_ns.saturating_add(UNEVEN_NS).max(self.next_ns);
+        if let Some(give) = self.spread.give {
+            begins_ns = begins_ns.max(self.may_give_from_ns(give));
+        }
+        if now_ns < begins_ns {
+            return Moves::at(begins_ns);
+        }
+        self.next_ns = now_ns.saturating_add(self.pause_ns);
+        self.pause_ns = self.pause_ns.saturating_mul(2);
+        self.idle = now.moves.idle;
+        let give = self.spread.give.and_then(|give| {
+            let connections = give.connections.min(now.moves.idle).min(AT_MOST);
+            (connections > 0).then_some(Give {
+                connections,
+                ..give
+            })
+        });
+        self.has_begun |= give.is_some();
+        self.given_to = give.map(|give| give.to).or(self.given_to);
+        Moves {
+            give,
+            calls: self.spread.is_below,
+            ..Moves::at(self.next_ns)
+        }
+    }
+
+    fn take_in(&mut self, now: &Inputs, now_ns: u64) {
+        let moves = now.moves;
+        self.spread = now.spread.unwrap_or(self.spread);
+        if moves.arrived > 0 {
+            self.arrived_ns = Some(now_ns);
+        }
+        if moves.came_back > 0 {
+            self.avoided = self.given_to.map(|peer| (peer, now_ns));
+        } else if moves.left > 0 || moves.arrived > 0 || moves.idle / 2 > self.idle {
+            self.forget_tries();
+        }
+    }
+
+    /// Forgets what it has tried in vain.
+    fn forget_tries(&mut self) {
+        (self.next_ns, self.pause_ns) = (0, UNEVEN_NS);
+    }
+
+    fn may_give_from_ns(&self, give: Give) -> u64 {
+        let stays_until_ns = self.arrived_ns.map(|ns| ns.saturating_add(STAY_NS));
+        let avoided = self.avoided.filter(|(peer, _)| *peer == give.to);
+        let avoided_until_ns = avoided.map(|(_, ns)| ns.saturating_add(AVOID_NS));
+        stays_until_ns.max(avoided_until_ns).unwrap_or(0)
+    }
+}
+
+impl Moves {
+    fn at(ns: u64) -> Self {
+        Self {
+            ends_ns: Some(ns),
+            ..Self::default()
+        }
+    }
+}

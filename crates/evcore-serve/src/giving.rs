@@ -1,0 +1,148 @@
+//! Connections that a worker gives to another one while both serve, because it has more than its share.
+//!
+//! The plan of the loop says how many, and to which worker. They leave when that worker has greeted, so a
+//! worker that is stopped keeps none of them waiting. It is in the plan of a turn what leaves next, so
+//! the channel stays open for some turns.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use evcore::EventLoop;
+use evcore::balancer::{Give, Moved, WorkerId};
+use evcore_handover::{Connection, Result};
+
+use crate::departure::{Answers, Departure};
+
+/// The longest time that connections wait for the other worker to acknowledge them.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Number of turns without a use after which the channel is closed.
+const UNUSED_TURNS_MAX: u32 = 3;
+
+/// A channel to the worker that gets connections.
+#[derive(Debug)]
+pub(crate) struct Giving {
+    to: WorkerId,
+    departure: Departure,
+    /// Number of connections that the last plan gives, and that have not left.
+    wanted: usize,
+    unused_turns: u32,
+}
+
+impl Giving {
+    /// Opens a channel to the worker that reads this mailbox.
+    pub(crate) fn open(
+        give: Give,
+        mailbox: BorrowedFd<'_>,
+        version: u32,
+        now: Instant,
+    ) -> Result<Self> {
+        Ok(Self {
+            to: give.to,
+            departure: Departure::open(mailbox, version, PATIENCE, now)?,
+            wanted: give.connections as usize,
+            unused_turns: 0,
+        })
+    }
+
+    /// Follows a plan, if it is for the same worker. Returns whether it is.
+    pub(crate) fn follow(&mut self, give: Give) -> bool {
+        let is_same = self.to == give.to;
+        if is_same {
+            self.wanted = give.connections as usize;
+        }
+        is_same
+    }
+
+    /// A turn begins. Returns whether the channel is to be closed: the other worker does not answer, or
+    /// there is nothing more to give.
+    pub(crate) fn is_over(&mut self, now: Instant) -> bool {
+        self.unused_turns = if self.is_in_use() {
+            0
+        } else {
+            self.unused_turns + 1
+        };
+        self.departure.is_overdue(now) || self.unused_turns > UNUSED_TURNS_MAX
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.wanted > 0 || self.under_way() > 0
+    }
+
+    /// The time at which the other worker should have answered.
+    pub(crate) fn due_at(&self) -> Option<Instant> {
+        self.departure.due_at().filter(|_| self.is_in_use())
+    }
+
+    /// Number of connections that may leave in this turn.
+    pub(crate) fn room(&self) -> usize {
+        self.departure.room().min(self.wanted)
+    }
+
+    /// Number of connections that have left the loop and belong to this worker.
+    pub(crate) fn under_way(&self) -> usize {
+        self.departure.under_way()
+    }
+
+    /// Sends connections that have left the loop. There may be fewer than wanted, or none.
+    ///
+    /// # Errors
+    ///
+    /// The channel has ended.
+    pub(crate) fn send(
+        &mut self,
+        ev: &mut EventLoop,
+        leaving: Vec<Connection>,
+        now: Instant,
+    ) -> Result<()> {
+        self.wanted = 0;
+        report(ev, Moved::Left, leaving.len());
+        for connection in leaving {
+            self.departure.push(connection);
+        }
+        self.departure.send(now)
+    }
+
+    /// Reads the answers of the other worker. Returns the number of connections that it has taken.
+    /// Appends those that it has refused to `back`.
+    ///
+    /// The second value is an error if the channel has ended.
+    pub(crate) fn read(
+        &mut self,
+        ev: &mut EventLoop,
+        back: &mut Vec<Connection>,
+        now: Instant,
+    ) -> (usize, Result<()>) {
+        let mut answers = Answers::default();
+        let read = self.departure.read(now, &mut answers);
+        report(ev, Moved::Taken, answers.acknowledged);
+        report(ev, Moved::CameBack, answers.refused.len());
+        back.extend(answers.refused);
+        (answers.acknowledged, read)
+    }
+
+    /// Closes the channel. Returns the number of connections that the other worker has taken, and the
+    /// others.
+    pub(crate) fn close(self, ev: &mut EventLoop) -> (usize, Vec<Connection>) {
+        let under_way = self.under_way();
+        let back = self.departure.take_back();
+        let taken = under_way - back.len();
+        report(ev, Moved::Taken, taken);
+        report(ev, Moved::CameBack, back.len());
+        (taken, back)
+    }
+}
+
+/// Readable if there are answers.
+impl AsFd for Giving {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.departure.as_fd()
+    }
+}
+
+fn report(ev: &mut EventLoop, moved: fn(u32) -> Moved, connections: usize) {
+    let connections = u32::try_from(connections).expect("a loop has fewer connections");
+    if connections > 0 {
+        ev.listeners().report_moved(moved(connections));
+    }
+}
