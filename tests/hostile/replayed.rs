@@ -143,7 +143,9 @@ fn read_some(stream: &mut TcpStream) -> usize {
 
 #[test]
 fn a_replay_has_the_same_flight_records_and_bytes() {
-    for kind in BackendKind::usable() {
+    // Other tests of this process have more descriptors open than the sets of select hold.
+    let kinds = BackendKind::usable().into_iter();
+    for kind in kinds.filter(|kind| *kind != BackendKind::Select) {
         let (recorded, bytes) = record(kind, |_| {});
         assert!(recorded.len() > 2_000, "{} records", recorded.len());
         assert!(recorded.len() < RECORDS, "none is lost");
