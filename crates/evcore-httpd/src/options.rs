@@ -208,6 +208,11 @@ pub struct Options {
     /// Disable `/sleep` and `/block`.
     #[arg(long = "no-delay-endpoints", action = ArgAction::SetFalse)]
     pub delay_endpoints: bool,
+
+    /// Put a load on the server that shows the dashboard at work: every few seconds a worker is
+    /// killed, clients leave, or all workers are replaced.
+    #[arg(long)]
+    pub demo: bool,
 }
 
 /// The task that a command line asks for.
