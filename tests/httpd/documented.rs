@@ -25,6 +25,16 @@ fn rows(heading: &str) -> Vec<&'static str> {
         .collect()
 }
 
+/// The rows of the tables under `Numbers` that have this many cells: fields of `/status.json` alone
+/// have two, metrics have five.
+fn numbers(cells: usize) -> Vec<Vec<&'static str>> {
+    let rows = section("Numbers")
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let rows = rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect());
+    rows.filter(|row: &Vec<_>| row.len() == cells).collect()
+}
+
 /// The text of `--help`.
 fn help() -> String {
     options::table().render_help().to_string()
@@ -116,7 +126,12 @@ fn each_field_of_the_status_has_a_row() {
     let server = Server::start(&["--workers", "1"]);
     let answer = server.connect().get("/status.json");
     let fields = answer.text().split('"').skip(1).step_by(2);
-    assert_eq!(set(rows("`/status.json`")), set(fields));
+    let cells = numbers(2).into_iter().map(|row| row[0]);
+    let cells = cells.chain(numbers(5).into_iter().map(|row| row[3]));
+    let words = cells
+        .flat_map(|cell| cell.split(", "))
+        .filter(|word| !word.is_empty());
+    assert_eq!(set(words.map(|word| word.trim_matches('`'))), set(fields));
 }
 
 #[test]
@@ -131,22 +146,19 @@ fn each_metric_has_a_row_with_its_type_and_its_help() {
         };
         let (name, help) = help.split_once(' ').expect("a text");
         let kind = pair[1].rsplit(' ').next().expect("a type");
-        let row = section("`/metrics`")
-            .lines()
-            .find_map(|line| line.strip_prefix(&format!("| `{name}` | {kind} | ")));
-        let row = row.unwrap_or_else(|| panic!("{name} has no row as a {kind}"));
+        let rows = numbers(5).into_iter();
+        let mut rows = rows.filter(|row| row[0].trim_matches('`') == name);
+        let row = rows.next().unwrap_or_else(|| panic!("{name} has no row"));
+        assert_eq!(row[1], kind, "{name}");
         // Other rows refer to the fields of the status, or explain their labels.
-        if let Some(meaning) = row.strip_prefix("`worker` | ") {
-            let meaning = meaning.trim_end_matches(" |");
+        if row[2] == "`worker`" {
             let help = help.trim_end_matches('.');
-            assert!(
-                meaning.eq_ignore_ascii_case(help),
-                "{name}: {meaning}: {help}"
-            );
+            assert!(row[4].eq_ignore_ascii_case(help), "{name}: {row:?}: {help}");
         }
         names.insert(name);
     }
-    assert_eq!(set(rows("`/metrics`")), names);
+    let documented = numbers(5).into_iter().map(|row| row[0].trim_matches('`'));
+    assert_eq!(set(documented), names);
 }
 
 #[test]
