@@ -47,7 +47,7 @@ pub fn run() -> ExitCode {
             ExitCode::from(1)
         }),
         // `print!` would panic on an error.
-        Ok(Command::Help) => match io::stdout().write_all(options::HELP.as_bytes()) {
+        Ok(Command::Help(text)) => match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 log(format_args!("httpd: --help cannot be printed: {error}"));
@@ -97,7 +97,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let workers = workers
         .on_event(move |event| hook.on_event(&event))
         .notify_service_manager();
-    let workers = if options.own_listeners {
+    let workers = if options.own_listeners() {
         workers.own_listeners(sets)
     } else {
         sets.swap_remove(0)
@@ -114,7 +114,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
 /// process.
 fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
-    let outcome = match (options.workers, options.threads) {
+    let outcome = match (options.workers(), options.threads()) {
         (0, _) => {
             workers.run_here(|worker| setup.serve(worker))?;
             return Ok(ExitCode::SUCCESS);
