@@ -32,7 +32,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
     ("evcore-sim", "evcore"),
-    ("evcore-recording", "crc32fast evcore memmap2 rustix thiserror"),
+    ("evcore-recording", "crc32fast evcore memmap2 rustix serde serde_json thiserror"),
     // These are not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
                       serde_json signal-hook tracing"),
