@@ -102,8 +102,7 @@ impl Outside {
         }
     }
 
-    /// A way by which other threads reach the loop that has this handle. There is one for each loop;
-    /// its clones are for the threads.
+    /// A way by which other threads reach the loop that has this handle. Its clones are for the threads.
     #[must_use]
     pub fn handle(&self, handle: Handle) -> RecordedHandle {
         match self {
@@ -134,7 +133,7 @@ impl Outside {
     {
         let wake = move || handle.wake();
         match self {
-            Self::Direct => Ok(RecordedPool::direct(Pool::new(threads, limit, wake)?)),
+            Self::Direct => Ok(Pool::new(threads, limit, wake)?.into()),
             Self::Recorded(recorder) => {
                 let pool = Pool::new(threads, limit, wake);
                 self.value("pool", || pool.is_ok());

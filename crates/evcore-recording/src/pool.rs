@@ -32,12 +32,15 @@ enum Way<Id, T> {
     },
 }
 
-impl<Id: Copy + Send + 'static, T: Send + 'static> RecordedPool<Id, T> {
-    pub(crate) fn direct(pool: Pool<Id, T>) -> Self {
+/// The pool, without a recording.
+impl<Id, T> From<Pool<Id, T>> for RecordedPool<Id, T> {
+    fn from(pool: Pool<Id, T>) -> Self {
         let way = Way::Direct(pool);
         Self { way }
     }
+}
 
+impl<Id: Copy + Send + 'static, T: Send + 'static> RecordedPool<Id, T> {
     pub(crate) fn recorded(recorder: Recorder, pool: Pool<(u32, Id), T>) -> Self {
         let number = recorder.lock().next_pool();
         let way = Way::Recorded {

@@ -81,7 +81,7 @@ impl Fixture {
             ..Options::default()
         };
         let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
-        let shared = Shared::new(&options, 0, counts);
+        let shared = Shared::new(&options, 0, counts, Outside::Direct);
         let mut fixture = Self {
             ev,
             scoreboard,
