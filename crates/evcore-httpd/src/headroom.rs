@@ -121,8 +121,7 @@ impl Headroom {
     }
 
     fn is_available(&self, bytes: usize, table: usize) -> bool {
-        self.outside
-            .value("memory", || is_available(bytes, table))
+        self.outside.value("memory", || is_available(bytes, table))
     }
 }
 

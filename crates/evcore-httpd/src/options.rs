@@ -36,6 +36,9 @@ const MAX_OPEN_FILES: u32 = 1 << 20;
 /// The range of `--send-buffer`: from a page, because kernels raise very small ones.
 const SEND_BUFFERS: RangeInclusive<u32> = 4096..=1 << 30;
 
+/// The range of `--record-size`: from some turns of a worker, to what a file system takes.
+const RECORD_SIZES: RangeInclusive<usize> = 65_536..=1 << 40;
+
 /// The maximum of `--bodies`.
 const MAX_BODIES: usize = usize::MAX;
 
@@ -108,6 +111,10 @@ pub struct Options {
     pub watchdog: Option<Duration>,
     /// The number of records that are kept for the log after something went wrong.
     pub flight_recorder: usize,
+    /// The file of the recording; `None` if none is made. A worker adds its index.
+    pub record: Option<PathBuf>,
+    /// The size of the recording of a worker, in bytes.
+    pub record_size: usize,
     /// The directory of `/files/...`; `None` if no files are served.
     pub root: Option<PathBuf>,
     /// The name of the file that is served for a directory.
@@ -132,6 +139,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
     let mut delay = Duration::from_millis(500);
     let (mut processes, mut threads) = (None, None);
     let mut open_files = None;
+    let mut record_size = None;
     while let Some(argument) = parser.next()? {
         let Arg::Long(name) = argument else {
             return Err(argument.unexpected().into());
@@ -155,6 +163,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             "watchdog" => options.watchdog = Some(milliseconds(&name, &value(&mut parser)?)?),
             "flight-recorder" => {
                 options.flight_recorder = number(&name, &value(&mut parser)?, 0, MAX_RECORDS)?;
+            }
+            "record" => options.record = Some(file(&name, parser.value()?)?),
+            "record-size" => {
+                let (least, most) = RECORD_SIZES.into_inner();
+                record_size = Some(number(&name, &value(&mut parser)?, least, most)?);
             }
             "no-delay-endpoints" => options.delay_endpoints = false,
             "pid" => options.pid_file = Some(file(&name, parser.value()?)?),
@@ -229,6 +242,21 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
             )));
         }
     }
+    if record_size.is_some() && options.record.is_none() {
+        let message = "--record-size is for a recording, and there is none without --record FILE";
+        return Err(OptionError(message.to_owned()));
+    }
+    options.record_size = record_size.unwrap_or(options.record_size);
+    for (name, is_there) in [
+        ("threads", options.threads),
+        ("proxy-protocol", options.proxy_protocol.is_some()),
+    ] {
+        if is_there && options.record.is_some() {
+            return Err(OptionError(format!(
+                "--record and --{name}: only one of them is allowed"
+            )));
+        }
+    }
     options.open_files = open_files.unwrap_or(options.open_files);
     options.policy = accept.policy(delay, options.workers);
     options.own_listeners = matches!(accept, AcceptOption::ReusePort) && options.workers > 1;
@@ -238,7 +266,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
 impl Options {
     /// Returns whether connections move from worker to worker.
     pub(crate) fn moves_connections(&self) -> bool {
-        self.handover && self.workers > 0 && !self.threads
+        self.handover && self.workers > 0 && !self.threads && self.record.is_none()
     }
 
     /// Checks whether a listener at this address can have the [send buffer](Self::send_buffer).
@@ -287,6 +315,8 @@ impl Default for Options {
             log_level: LogLevel::Error,
             watchdog: None,
             flight_recorder: 0,
+            record: None,
+            record_size: 64 * 1024 * 1024,
             root: None,
             index: None,
             open_files: 1000,

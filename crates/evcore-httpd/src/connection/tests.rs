@@ -11,6 +11,7 @@ use evcore::{
     balancer::WorkerId,
     clock::{Clock, ManualTimeSource},
 };
+use evcore_recording::Outside;
 
 use super::{Abort, Changes, Connection, Cx, Expiry, State, Task};
 use crate::{

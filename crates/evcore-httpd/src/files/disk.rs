@@ -246,7 +246,6 @@ impl DiskReads {
 mod tests {
     use std::{
         cell::Cell,
-        fs::File,
         sync::{Mutex, PoisonError},
     };
 
@@ -314,11 +313,23 @@ mod tests {
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
         assert_eq!(
-            reads.submit(&ev, (&mut headroom, &Outside::Direct), late[2], &file, (0, 1)),
+            reads.submit(
+                &ev,
+                (&mut headroom, &Outside::Direct),
+                late[2],
+                &file,
+                (0, 1)
+            ),
             DiskRead::Running
         );
         assert_eq!(
-            reads.submit(&ev, (&mut headroom, &Outside::Direct), late[1], &file, (0, 1)),
+            reads.submit(
+                &ev,
+                (&mut headroom, &Outside::Direct),
+                late[1],
+                &file,
+                (0, 1)
+            ),
             DiskRead::Waiting
         );
         assert_eq!(reads.next_waiting(), None);

@@ -75,6 +75,12 @@ Usage: httpd [OPTIONS]
   --flight-recorder N      keep the last N records of what the event loop does,
                            and log them after a panic of the worker, and with
                            each turn that --watchdog logs             [default: 0]
+  --record FILE            record what the workers get from outside, for
+                           evcore-replay, in FILE.N of worker N, and in FILE
+                           with --workers 0; it has what clients sent. Not with
+                           --threads or --proxy-protocol, and connections do
+                           not move                                [default: none]
+  --record-size BYTES      the size of the file of a worker    [default: 67108864]
   --pid FILE               write the process id of the master      [default: none]
   --root DIR               serve the files in DIR at /files/; symbolic links are
                            followed within DIR                     [default: none]
