@@ -55,6 +55,8 @@ pub struct Repeatable<L: Acceptor<Stream: Transport>> {
     outside: Outside,
     slow_turns: SlowTurnLog,
     signals: Signals,
+    /// Number of flight records that a replay compares at the end.
+    pub compared: usize,
 }
 
 impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
@@ -76,6 +78,7 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
             outside: outside.clone(),
             slow_turns: SlowTurnLog::default(),
             signals: Signals::default(),
+            compared: setup.options.flight_recorder,
         };
         Ok((worker, handle))
     }
@@ -95,7 +98,7 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
             }
             if !self.wait()? {
                 self.server.on_end(&mut self.ev);
-                let records = self.flight_records();
+                let records = self.flight_records(self.compared);
                 self.outside.check(records.as_bytes());
                 return Ok(Ended::Stopped);
             }
@@ -131,13 +134,14 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
         }
     }
 
-    /// The flight records, one a line, the newest first. A replay has no descriptors, so they are left
-    /// out.
-    pub fn flight_records(&mut self) -> String {
+    /// The last flight records, at most this many, one a line, the newest first. A replay has no
+    /// descriptors, so they are left out.
+    pub fn flight_records(&mut self, most: usize) -> String {
         let records: Vec<_> = self.ev.instruments().flight_records().collect();
         let lines = records.into_iter().map(without_descriptor).rev();
         lines
             .enumerate()
+            .take(most)
             .map(|(age, record)| format!("record -{age}: {record:?}\n"))
             .collect()
     }

@@ -157,8 +157,9 @@ fn replay(
         return Err("this is a recording of another program than httpd".into());
     };
     let mut options = options_of(&start)?;
+    let recorded = options.flight_recorder;
     if task == Task::Draw {
-        options.flight_recorder = options.flight_recorder.max(DRAWN);
+        options.flight_recorder = recorded.max(DRAWN);
     }
     let setup = Setup {
         scoreboard: WorkerStats::scoreboard(1)?,
@@ -173,9 +174,10 @@ fn replay(
     }
     let place = (WorkerId::from_slot(0), start.index);
     let (mut worker, _) = Repeatable::new(builder, &setup, place, &outside)?;
+    worker.compared = recorded;
     // The wait fails at the end of the recording.
     let _ = worker.run(Signals::default, || false);
-    let records = worker.flight_records();
+    let records = worker.flight_records(DRAWN);
     Ok((replay, records))
 }
 
