@@ -34,8 +34,8 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-sim", "evcore"),
     ("evcore-recording", "crc32fast evcore memmap2 rustix serde serde_json thiserror"),
     // These are not published.
-    ("evcore-httpd", "evcore evcore-recording evcore-serve evcore-sim httparse httpdate lexopt mime_guess rustix serde \
-                      serde_json signal-hook tracing"),
+    ("evcore-httpd", "clap evcore evcore-recording evcore-serve evcore-sim httparse httpdate \
+                      mime_guess rustix serde serde_json signal-hook tracing"),
 ];
 
 /// Our crates that tests and examples use. They are given by path alone, because a version would

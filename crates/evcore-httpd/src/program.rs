@@ -48,7 +48,7 @@ pub fn run() -> ExitCode {
             ExitCode::from(1)
         }),
         // `print!` would panic on an error.
-        Ok(Command::Help) => match io::stdout().write_all(options::HELP.as_bytes()) {
+        Ok(Command::Help(text)) => match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 log(format_args!("httpd: --help cannot be printed: {error}"));
@@ -98,7 +98,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let workers = workers
         .on_event(move |event| hook.on_event(&event))
         .notify_service_manager();
-    let workers = if options.own_listeners {
+    let workers = if options.own_listeners() {
         workers.own_listeners(sets)
     } else {
         sets.swap_remove(0)
@@ -115,7 +115,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
 /// process.
 fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
-    let outcome = match (options.workers, options.threads) {
+    let outcome = match (options.workers(), options.threads()) {
         _ if options.record.is_some() => workers.run_parts(|parts| recorded::serve(&setup, parts)),
         (0, _) => {
             workers.run_here(|worker| setup.serve(worker))?;

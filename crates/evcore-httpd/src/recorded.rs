@@ -57,7 +57,7 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
 
 /// The file of a worker: the index is added, if there are several.
 fn path_of(path: &Path, setup: &Setup, parts: &Parts) -> PathBuf {
-    if setup.options.workers == 0 {
+    if setup.options.workers() == 0 {
         return path.to_owned();
     }
     with_end(path, &parts.supervised.index().get().to_string())
@@ -96,7 +96,7 @@ fn begin(
         arguments: arguments
             .map(|text| text.to_string_lossy().into_owned())
             .collect(),
-        workers: setup.options.workers,
+        workers: setup.options.workers(),
         index,
         listeners: listeners.len(),
     });

@@ -68,7 +68,7 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
         place: (WorkerId, usize),
         outside: &Outside,
     ) -> Result<(Self, RecordedHandle), Box<dyn Error + Send + Sync>> {
-        let builder = configured_over(builder, &setup.options).policy(setup.options.policy);
+        let builder = configured_over(builder, &setup.options).policy(setup.options.policy());
         let mut ev = builder.build()?;
         let handle = outside.handle(ev.handle());
         let server = setup.clone().server(&mut ev, place, outside.clone())?;

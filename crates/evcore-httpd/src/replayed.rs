@@ -183,20 +183,14 @@ fn replay(
 
 /// The options of the recorded worker, without its files.
 fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
-    let parse = |arguments: &[String]| {
-        let arguments = arguments.iter().map(Into::into);
-        match options::parse(arguments) {
-            Ok(Command::Serve(options)) => Ok(options),
-            Ok(Command::Help) => Err("the recorded command line has no options".to_owned()),
-            Err(error) => Err(format!("the recorded command line: {error}")),
-        }
+    let arguments = start.arguments.iter().map(Into::into);
+    let parsed = options::parse(arguments);
+    let mut options = match parsed.map_err(|error| format!("the recorded command line: {error}"))? {
+        Command::Serve(options) => options,
+        Command::Help(_) => return Err("the recorded command line has no options".into()),
     };
-    let mut options = parse(&start.arguments)?;
-    if options.workers != start.workers {
-        // The default is the number of processors.
-        let workers = format!("--workers={}", start.workers);
-        options = parse(&[&start.arguments[..], &[workers]].concat())?;
-    }
+    // The default is the number of processors.
+    options.processes = start.workers;
     if options.access_log.is_some() {
         options.access_log = Some("/dev/null".into());
     }
