@@ -24,6 +24,8 @@
 //!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
 //!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;
 //! - `demo`: `--demo`, a server under load with its dashboard;
+//! - `repeatable`: a worker whose life can be repeated; `recorded`: `--record`; `replayed`: the program
+//!   `evcore-replay`;
 //! - `fuzzing`: the parsers, for the targets in `tests/fuzz/`.
 
 #![forbid(unsafe_code)]
@@ -64,6 +66,9 @@ mod pid_file;
 mod pipe;
 mod program;
 mod prometheus;
+mod recorded;
+mod repeatable;
+mod replayed;
 mod request;
 mod response;
 mod route;
@@ -81,3 +86,4 @@ mod version;
 pub mod worker;
 
 pub use program::run;
+pub use replayed::run as replay;

@@ -188,6 +188,19 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=1_usize << 20))]
     pub flight_recorder: usize,
 
+    /// Record what the workers get from outside, for `evcore-replay`: in `FILE.N` of worker N, and in
+    /// FILE with `--workers 0`. The recording has what clients sent, and only its owner may read it.
+    /// Connections do not move.
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["threads", "proxy_protocol"])]
+    pub record: Option<PathBuf>,
+
+    /// Size of the recording of a worker. It begins anew when half of it is used and no connection is
+    /// open; needs `--record`.
+    #[arg(long, value_name = "BYTES", default_value = "67108864")]
+    #[arg(value_parser = number(65_536..=1_usize << 40))]
+    pub record_size: usize,
+
     /// Write the process id of the master; the file appears when the server is ready.
     #[arg(long = "pid", value_name = "FILE")]
     pub pid_file: Option<PathBuf>,
@@ -285,7 +298,7 @@ impl Options {
 
     /// Returns whether connections move from worker to worker.
     pub(crate) fn moves_connections(&self) -> bool {
-        self.handover && self.workers() > 0 && !self.threads()
+        self.handover && self.workers() > 0 && !self.threads() && self.record.is_none()
     }
 
     /// Checks whether a listener at this address can have the [send buffer](Self::send_buffer).
@@ -315,6 +328,13 @@ impl Options {
         }
         if let Some(unix) = self.listen.iter().find(|address| address.is_unix()) {
             self.allow_send_buffer(unix)?;
+        }
+        if self.record.is_none()
+            && matches.value_source("record_size") == Some(ValueSource::CommandLine)
+        {
+            let message =
+                "--record-size is for a recording, and there is none without --record FILE";
+            return Err(message.to_owned());
         }
         for (id, name) in [("index", "--index"), ("open_files", "--open-files")] {
             let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);

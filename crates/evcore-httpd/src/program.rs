@@ -21,6 +21,7 @@ use crate::{
     log::{self, log},
     options::{self, Command, Options},
     pid_file::PidFile,
+    recorded,
     socket_files::SocketFiles,
     worker::Setup,
 };
@@ -115,6 +116,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
 fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
     let outcome = match (options.workers(), options.threads()) {
+        _ if options.record.is_some() => workers.run_parts(|parts| recorded::serve(&setup, parts)),
         (0, _) => {
             workers.run_here(|worker| setup.serve(worker))?;
             return Ok(ExitCode::SUCCESS);

@@ -5,10 +5,11 @@
 use std::{error::Error, mem, thread};
 
 use evcore::{
-    Budgets, Builder, InstrumentOptions,
+    Acceptor, Budgets, Builder, EventLoop, InstrumentOptions, Transport,
     balancer::{WorkerGroup, WorkerId},
     timer::{Lazy, TimerHeap, TimerTree},
 };
+use evcore_recording::Outside;
 use evcore_serve::Worker;
 
 use crate::{
@@ -70,21 +71,26 @@ impl Setup {
     ///
     /// If the access log or the root cannot be opened, or the loop cannot go on.
     pub fn serve(self, mut worker: Worker) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let server = self.server(&mut worker)?;
+        let slot = WorkerId::from_slot(worker.supervised().slot());
+        let place = (slot, worker.index().get());
+        let server = self.server(&mut worker.ev, place, Outside::Direct)?;
         let mut serving = Serving { worker, server };
         Ok(serving.run()?)
     }
 
-    fn server(self, worker: &mut Worker) -> Result<Server, Box<dyn Error + Send + Sync>> {
+    /// Makes the server of a worker of this slot and index, over its loop.
+    pub(crate) fn server<L: Acceptor<Stream: Transport>>(
+        self,
+        ev: &mut EventLoop<L>,
+        (slot, index): (WorkerId, usize),
+        outside: Outside,
+    ) -> Result<Server<L>, Box<dyn Error + Send + Sync>> {
         let options = self.options;
         let path = options.access_log.as_deref();
         let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));
         let files = Files::open(&options)?;
-        let slot = WorkerId::from_slot(worker.supervised().slot());
         let counts = Counts::new(self.scoreboard, slot);
-        let index = worker.index().get();
-        let ev = &mut worker.ev;
-        let mut server = Server::new(ev.clock(), index, counts, options);
+        let mut server = Server::over(outside, ev.clock(), index, counts, options);
         if let Some(files) = files {
             server = server.with_files(ev, files)?;
         }
@@ -145,6 +151,15 @@ impl Drop for Serving {
 
 /// Returns the builder of a worker's loop, set by the options.
 fn configured(builder: Builder, options: &Options) -> Builder {
+    let builder = configured_over(builder, options);
+    match options.poller {
+        Some(kind) => builder.poller(kind),
+        None => builder,
+    }
+}
+
+/// The same without the poller, for a loop with a backend of its own.
+pub(crate) fn configured_over<L: Acceptor>(builder: Builder<L>, options: &Options) -> Builder<L> {
     let instruments = InstrumentOptions::new()
         .histograms(true)
         .watchdog(options.watchdog)
@@ -162,9 +177,6 @@ fn configured(builder: Builder, options: &Options) -> Builder {
         Timers::Tree => builder.timer_queue(Lazy::new(TimerTree::new())),
         Timers::Heap => builder.timer_queue(Lazy::new(TimerHeap::new())),
     };
-    if let Some(kind) = options.poller {
-        builder = builder.poller(kind);
-    }
     if let Some(resolution) = options.timer_resolution {
         builder = builder.timer_resolution(resolution);
     }
