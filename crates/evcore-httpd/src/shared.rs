@@ -208,6 +208,11 @@ impl Shared {
                 let body = self.counts.status_json(clock);
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
+            Action::Route(Route::HistoryJson) => {
+                self.counts.change(phase, Phase::Writing);
+                let body = self.counts.history_json(clock);
+                self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
             Action::Route(Route::Metrics) => {
                 self.counts.change(phase, Phase::Writing);
                 let body = self.counts.metrics_text(clock);

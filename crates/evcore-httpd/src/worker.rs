@@ -17,6 +17,7 @@ use crate::{
     counts::Counts,
     files::Files,
     flight_log::{SlowTurnLog, log_records},
+    history::{History, Sampler},
     options::{Options, Timers},
     scoreboard::{Scoreboard, WorkerStats},
     server::Server,
@@ -27,6 +28,8 @@ use crate::{
 pub struct Setup {
     /// Every worker's counters and metrics.
     pub scoreboard: Scoreboard,
+    /// The last two minutes of the scoreboard.
+    pub history: History,
     /// The options of the command line.
     pub options: Options,
 }
@@ -59,6 +62,7 @@ impl Setup {
         }
         let setup = Self {
             scoreboard,
+            history: History::new(slots)?,
             options,
         };
         Ok((workers, setup))
@@ -70,9 +74,20 @@ impl Setup {
     ///
     /// If the access log or the root cannot be opened, or the loop cannot go on.
     pub fn serve(self, mut worker: Worker) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // A master takes the samples, if there is one.
+        let sampler = (self.options.workers() == 0).then(|| self.sampler());
         let server = self.server(&mut worker)?;
-        let mut serving = Serving { worker, server };
+        let mut serving = Serving {
+            worker,
+            server,
+            sampler,
+        };
         Ok(serving.run()?)
+    }
+
+    /// What takes the samples of the scoreboard.
+    pub fn sampler(&self) -> Sampler {
+        Sampler::new(self.history.clone(), self.scoreboard.clone())
     }
 
     fn server(self, worker: &mut Worker) -> Result<Server, Box<dyn Error + Send + Sync>> {
@@ -81,7 +96,7 @@ impl Setup {
         let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));
         let files = Files::open(&options)?;
         let slot = WorkerId::from_slot(worker.supervised().slot());
-        let counts = Counts::new(self.scoreboard, slot);
+        let counts = Counts::new(self.scoreboard, slot).with_history(self.history);
         let index = worker.index().get();
         let ev = &mut worker.ev;
         let mut server = Server::new(ev.clock(), index, counts, options);
@@ -99,6 +114,7 @@ impl Setup {
 struct Serving {
     worker: Worker,
     server: Server,
+    sampler: Option<Sampler>,
 }
 
 impl Serving {
@@ -130,6 +146,9 @@ impl Serving {
             }
             self.server.move_connections(&mut self.worker);
             self.server.end_turn(&mut self.worker.ev);
+            if let Some(sampler) = &mut self.sampler {
+                sampler.sample(self.worker.ev.clock());
+            }
         }
     }
 }
