@@ -36,7 +36,8 @@ const PATHS_AND_SIGNALS: &str = "\
 MS is a time in milliseconds.
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
-/status.json  /metrics  /dashboard  /dashboard.js  /dashboard.css
+/status.json  /history.json  /metrics  /dashboard  /dashboard.js
+/dashboard.css
 /files/NAME (with --root)
 
 Signals, to the master:

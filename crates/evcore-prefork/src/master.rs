@@ -84,8 +84,8 @@ impl<'a, S: Spawn> Master<'a, S> {
                 Action::Abandon(row) => self.abandon(row),
                 Action::Report(reload) => (self.hooks.on_reload)(reload),
                 Action::Wait(until) => {
-                    let interval = self.hooks.interval.as_ref().map(Interval::due);
-                    let until = until.into_iter().chain(interval).min();
+                    let intervals = self.hooks.intervals.iter().map(Interval::due);
+                    let until = until.into_iter().chain(intervals).min();
                     self.self_pipe.wait(until, self.children.ready_fds())?;
                     self.handle_events();
                 }
@@ -132,7 +132,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         self.handle_reopen();
         self.handle_commands();
         self.handle_stop();
-        if let Some(interval) = &mut self.hooks.interval {
+        for interval in &mut self.hooks.intervals {
             interval.call_if_due(Instant::now());
         }
     }

@@ -307,10 +307,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for regular work. It is called when the interval has passed since this call or
+    /// Adds a hook for regular work. It is called when the interval has passed since this call or
     /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
-    /// event comes. The next call of this method replaces the hook. More than a year counts as a
-    /// year.
+    /// event comes. More than a year counts as a year.
     ///
     /// # Panics
     ///
@@ -320,7 +319,8 @@ impl<'a> Supervisor<'a> {
             !interval.is_zero(),
             "an interval of 0 would never let the master sleep"
         );
-        self.hooks.interval = Some(Interval::new(interval, Instant::now(), hook));
+        let interval = Interval::new(interval, Instant::now(), hook);
+        self.hooks.intervals.push(interval);
         self
     }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{error, fmt, io};
+use std::{error, fmt, io, mem};
 
 use evcore::balancer::{Policy, WorkerGroup, WorkerId};
 use evcore::net::{Address, Error, ListenerOptions};
@@ -57,9 +57,9 @@ pub struct Server {
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
-    /// The service manager; The service manager; The service manager; `None` if none expects
-    /// reports.
+    /// The service manager; `None` if none expects reports.
     service_manager: Option<ServiceManager>,
+    intervals: Vec<(Duration, Box<dyn FnMut()>)>,
 }
 
 impl Server {
@@ -79,6 +79,7 @@ impl Server {
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
             service_manager: None,
+            intervals: Vec::new(),
         }
     }
 
@@ -238,6 +239,18 @@ impl Server {
         self
     }
 
+    /// Adds a function that the master calls at regular times, the first time when the interval has
+    /// passed. That wakes the master, which otherwise sleeps until something happens.
+    /// [`run_here`](Self::run_here) has no master, and calls none.
+    ///
+    /// # Panics
+    ///
+    /// [`run`](Self::run) and [`run_threads`](Self::run_threads) panic if the interval is 0.
+    pub fn on_interval(mut self, interval: Duration, hook: impl FnMut() + 'static) -> Self {
+        self.intervals.push((interval, Box::new(hook)));
+        self
+    }
+
     /// Reports to the service manager that has started the server, by the protocol of systemd
     /// (`sd_notify`): its start, its reloads, its stop, the process id of a new binary, and signs
     /// of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is not set.
@@ -373,7 +386,7 @@ impl Server {
     }
 
     /// The supervisor with its hooks, and the parts that the workers are made of.
-    fn supervised(self) -> io::Result<(Supervisor<'static>, Setup)> {
+    fn supervised(mut self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
             // Each worker reports. Until all new workers have reported, a reload leaves the old
@@ -389,6 +402,9 @@ impl Server {
             .service_manager
             .as_ref()
             .and(ServiceManager::watchdog());
+        for (interval, hook) in mem::take(&mut self.intervals) {
+            supervisor = supervisor.on_interval(interval, hook);
+        }
         let setup = self.setup(supervisor.slots())?;
         if let Some(interval) = watchdog {
             let on_event = Arc::clone(&setup.loops.on_event);
