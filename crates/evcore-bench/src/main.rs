@@ -20,6 +20,7 @@ mod report;
 mod requests;
 mod run;
 mod server;
+mod spread;
 mod storm;
 mod targets;
 mod timers;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::load::Load;
 use crate::pace;
-use crate::report::Spread;
 use crate::run::{Run, each};
 use crate::server::Server;
+use crate::spread::Spread;
 use crate::whole::run_load;
 
 /// Number of connections at the end of a pattern.
