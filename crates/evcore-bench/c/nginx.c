@@ -1,8 +1,9 @@
 /* nginx's timers: `ngx_rbtree.c` and `ngx_event_timer.c` of the source that `NGINX_SOURCE` named when
  * this was built. They are compiled as they are, over the headers of `nginx/`.
  *
- * The tree is one for the program, so a second queue waits until the first is destroyed.
+ * The tree is one for the program, so another thread's queue waits until this one is destroyed.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 
 #include <ngx_event.h>
@@ -10,7 +11,7 @@
 #include "peer.h"
 
 volatile ngx_msec_t ngx_current_msec;
-static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t in_use = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 
 struct self {
     size_t fired;
@@ -28,7 +29,8 @@ static void fire(ngx_event_t *event) {
 
 static struct self *create(const int *watched, size_t n, size_t ids, int due, long option) {
     struct self *self = zeroed(1, sizeof *self + ids * sizeof self->events[0]);
-    pthread_mutex_lock(&in_use);
+    if (pthread_mutex_lock(&in_use)) /* this thread has another one */
+        abort();
     ngx_event_timer_init(NULL);
     ngx_current_msec = due ? END_MS : 0;
     for (size_t id = 0; id < ids; id++) {

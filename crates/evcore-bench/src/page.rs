@@ -41,6 +41,9 @@ pub(crate) struct Table {
     title: String,
     /// The peer that the others are compared with, in the same column and round.
     baseline: Option<String>,
+    /// The values are counts, which are exact, as are all values of a part with one round.
+    #[serde(default)]
+    counted: bool,
     /// A description of one operation, and of its measurement.
     text: String,
 }
@@ -75,7 +78,8 @@ pub(crate) fn write(run: &Run, docs: &Path) -> Result {
     let [met, missed, undecided, unmeasured] = counts;
     let sections = sections.trim_end();
     let page = format!(
-        "{HEAD}**{met} targets met, {missed} missed, {undecided} not decided, {unmeasured} not measured.**\n\n{}\n\n{sections}\n", runs(run)?
+        "{HEAD}**{met} targets met, {missed} missed, {undecided} not decided, {unmeasured} not measured.**\n\n{}\n\n{sections}\n",
+        runs(run)?
     );
     Ok(fs::write(docs.join("performance.md"), page)?)
 }
@@ -96,12 +100,25 @@ fn runs(run: &Run) -> std::io::Result<String> {
         let duration = value("duration").split(' ').next();
         seconds += duration.and_then(|text| text.parse().ok()).unwrap_or(0);
     }
-    let commits: Vec<String> = commits.into_iter().map(|(commit, parts)| format!("{commit} ({parts} parts)")).collect();
+    let commits: Vec<String> = commits
+        .into_iter()
+        .map(|(commit, parts)| format!("{commit} ({parts} parts)"))
+        .collect();
     let commits = commits.join(", ");
-    Ok(format!("Measured at {commits}, in {} minutes.", seconds.div_ceil(60)))
+    Ok(format!(
+        "Measured at {commits}, in {} minutes.",
+        seconds.div_ceil(60)
+    ))
 }
 
 impl Part {
+    /// The names of its tables of counts.
+    pub(crate) fn counted(&self) -> Vec<String> {
+        let tables = self.tables.iter();
+        let counted = tables.filter(|table| table.counted || self.rounds == 1);
+        counted.map(|table| table.name.clone()).collect()
+    }
+
     /// The part in short: a sentence, the pictures and the verdicts.
     fn section(&self, report: Option<&Report>) -> String {
         let mut text = format!("## {}\n\n", self.title);

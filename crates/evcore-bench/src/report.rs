@@ -20,9 +20,9 @@ pub(crate) struct Report {
     pub(crate) absent: BTreeMap<String, String>,
     /// A table, a peer and a column, with a value for each round, in the order of the first values.
     pub(crate) cells: Vec<([String; 3], Vec<f64>)>,
-    /// The values are counts, which are the same in each run. Other values vary from round to round.
+    /// The tables of counts, which are exact. Other values vary from round to round.
     #[serde(default)]
-    pub(crate) is_counted: bool,
+    pub(crate) counted: Vec<String>,
     /// The cells that are measured, as `table|peer|column`; all if it is `None`.
     #[serde(skip)]
     pub(crate) only: Option<Vec<String>>,
@@ -95,7 +95,7 @@ impl Report {
         let figure = |column| {
             let values = self.values([table, peer, column])?;
             let Some(how) = how else {
-                return self.figure(values);
+                return self.figure(table, values);
             };
             let spread = Spread::of(values)?;
             match (how, how.strip_prefix('-')) {
@@ -113,7 +113,7 @@ impl Report {
                 true => pairs.map(|(value, other)| value - other).collect(),
                 false => pairs.map(|(value, other)| value / other).collect(),
             };
-            self.figure(&compared)
+            self.figure(table, &compared)
         };
         columns.into_iter().map(figure).collect()
     }
@@ -137,13 +137,16 @@ impl Report {
     }
 
     /// The median of the values of all rounds.
-    fn figure(&self, values: &[f64]) -> Option<Figure> {
+    fn figure(&self, table: &str, values: &[f64]) -> Option<Figure> {
         let Spread { median, .. } = Spread::of(values)?;
-        if self.is_counted {
+        if self.counted.iter().any(|counted| counted == table) {
             return Some(Figure::exact(median));
         }
         let interval = crate::spread::interval(values);
-        Some(Figure { value: median, interval })
+        Some(Figure {
+            value: median,
+            interval,
+        })
     }
 
     /// The spread of a cell; `None` if the peer has no values in this column.
@@ -165,7 +168,10 @@ impl Report {
 
 impl Figure {
     fn exact(value: f64) -> Figure {
-        Figure { value, interval: Some([value; 2]) }
+        Figure {
+            value,
+            interval: Some([value; 2]),
+        }
     }
 }
 
@@ -187,7 +193,9 @@ mod tests {
 
     fn values(report: &Report, cell: &str) -> Vec<Option<f64>> {
         let figures = report.figures(cell).into_iter();
-        figures.map(|figure| figure.map(|figure| figure.value)).collect()
+        figures
+            .map(|figure| figure.map(|figure| figure.value))
+            .collect()
     }
 
     #[test]
@@ -222,7 +230,7 @@ mod tests {
         let mut report = Report::default();
         report.add("t", "peer", "1", 3.0);
         assert_eq!(report.figures("t|peer|1")[0].unwrap().interval, None);
-        report.is_counted = true;
+        report.counted.push("t".to_owned());
         let interval = report.figures("t|peer|1")[0].unwrap().interval;
         assert_eq!(interval, Some([3.0, 3.0]));
     }

@@ -49,14 +49,14 @@ impl Run {
         self.rounds = if self.quick { 1 } else { part.rounds };
         let began = Instant::now();
         let mut report = Report {
-            is_counted: part.rounds == 1,
+            counted: part.counted(),
             ..Report::default()
         };
         let commit = printed("git describe --always --dirty --exclude='*'");
         let (date, load_before) = (printed("date -u +%FT%T+00:00"), printed(LOAD));
         measure(self, &mut report);
         let load = format!("{load_before} before, {} after", printed(LOAD));
-        let rounds = match report.is_counted {
+        let rounds = match part.rounds == 1 {
             true => "none, because counts are exact".to_owned(),
             false => self.rounds.to_string(),
         };

@@ -55,7 +55,10 @@ impl Target {
             None => ("–".to_owned(), self.not_measured()),
             Some(figures) => (self.reached(figures, report), self.verdict(figures, report)),
         };
-        format!("| {} | {} | {reached} | {verdict} |\n", self.what, self.bound.text)
+        format!(
+            "| {} | {} | {reached} | {verdict} |\n",
+            self.what, self.bound.text
+        )
     }
 
     /// The worst figure, with its interval if it has one.
@@ -65,7 +68,12 @@ impl Target {
         let figure = format!("{} {unit}", number(worst.value));
         let figure = match worst.interval {
             Some([least, most]) if least < most => {
-                format!("{} ({} to {})", figure.trim_end(), number(least), number(most))
+                format!(
+                    "{} ({} to {})",
+                    figure.trim_end(),
+                    number(least),
+                    number(most)
+                )
             }
             _ => figure.trim_end().to_owned(),
         };
@@ -177,7 +185,8 @@ mod tests {
     }
 
     fn counted() -> Report {
-        let mut report = Report { is_counted: true, ..Report::default() };
+        let mut report = Report::default();
+        report.counted.push("t".to_owned());
         for (peer, column, value) in [("a", "1", 9.0), ("a", "2", 500.0), ("b", "2", 499.0)] {
             report.add("t", peer, column, value);
         }
@@ -205,7 +214,11 @@ mod tests {
         assert!(missed(&counted()).ends_with("by 25 %: b takes 499 |\n"));
         let mut other = counted();
         other.cells[0].1[0] = 10.0;
-        assert!(missed(&other).ends_with("by 25 % |\n"), "{}", missed(&other));
+        assert!(
+            missed(&other).ends_with("by 25 % |\n"),
+            "{}",
+            missed(&other)
+        );
     }
 
     #[test]
@@ -220,6 +233,9 @@ mod tests {
         assert!(row("at most 0.9").contains("| **missed**"));
         report.cells[0].1.pop();
         let row = target("at most 6", "t|a|1").row(&report);
-        assert!(row.ends_with("| 3 | not decided: too few rounds |\n"), "{row}");
+        assert!(
+            row.ends_with("| 3 | not decided: too few rounds |\n"),
+            "{row}"
+        );
     }
 }

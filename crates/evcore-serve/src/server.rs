@@ -145,6 +145,7 @@ impl Server {
     }
 
     /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`].
+    /// A single worker needs none, and has [`Policy::Off`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -365,6 +366,8 @@ impl Server {
     fn setup(self, slots: usize) -> io::Result<Setup> {
         let group = match self.group {
             Some(group) => group,
+            // A single worker shares its listeners with no other (as in nginx).
+            None if self.workers <= 1 => WorkerGroup::new(Policy::Off, slots)?,
             None => WorkerGroup::new(self.policy, slots)?,
         };
         Ok(Setup {
