@@ -34,7 +34,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-sim", "evcore"),
     ("evcore-recording", "crc32fast evcore memmap2 rustix thiserror"),
     // These are not published.
-    ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \
+    ("evcore-httpd", "clap evcore evcore-serve httparse httpdate mime_guess rustix serde \
                       serde_json signal-hook tracing"),
 ];
 

@@ -7,12 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use evcore::{clock::Clock, poller::Poller};
+use evcore::{Listener, clock::Clock, poller::Poller};
 use evcore_serve::{Server, prefork::Outcome};
 use signal_hook::{consts::SIGXFSZ, flag};
 
 use crate::{
     access_log::AccessLog,
+    demo::{self, Demo},
     descriptors,
     events::Events,
     files::Files,
@@ -36,13 +37,17 @@ pub fn run() -> ExitCode {
         log(format_args!("httpd: SIGXFSZ cannot be handled: {error}"));
         return ExitCode::from(1);
     }
-    match options::parse(std::env::args_os().skip(1)) {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(ended) = demo::run_load(arguments.iter()) {
+        return ended;
+    }
+    match options::parse(arguments.into_iter()) {
         Ok(Command::Serve(options)) => serve(*options).unwrap_or_else(|error| {
             log(format_args!("httpd: {error}"));
             ExitCode::from(1)
         }),
         // `print!` would panic on an error.
-        Ok(Command::Help) => match io::stdout().write_all(options::HELP.as_bytes()) {
+        Ok(Command::Help(text)) => match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 log(format_args!("httpd: --help cannot be printed: {error}"));
@@ -87,10 +92,12 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let board = setup.scoreboard.clone();
     let events = Arc::new(Events::new(board, &sets[0], pid_file, files));
     let hook = Arc::clone(&events);
+    let addresses = sets[0].iter().map(Listener::local_addr);
+    let demo = options.demo.then(|| Demo::start(addresses)).transpose()?;
     let workers = workers
         .on_event(move |event| hook.on_event(&event))
         .notify_service_manager();
-    let workers = if options.own_listeners {
+    let workers = if options.own_listeners() {
         workers.own_listeners(sets)
     } else {
         sets.swap_remove(0)
@@ -98,6 +105,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
             .fold(workers, Server::listener)
     };
     let ended = run_workers(workers, setup);
+    drop(demo);
     events.end();
     ended
 }
@@ -106,7 +114,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
 /// process.
 fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
-    let outcome = match (options.workers, options.threads) {
+    let outcome = match (options.workers(), options.threads()) {
         (0, _) => {
             workers.run_here(|worker| setup.serve(worker))?;
             return Ok(ExitCode::SUCCESS);

@@ -39,10 +39,10 @@ impl Setup {
     ///
     /// If there is no memory for the scoreboard or the group, or no descriptor for the group.
     pub fn new(options: Options) -> Result<(evcore_serve::Server, Self), Box<dyn Error>> {
-        let workers = evcore_serve::Server::new(options.workers);
+        let workers = evcore_serve::Server::new(options.workers());
         let slots = workers.slots();
         let scoreboard = WorkerStats::scoreboard(slots)?;
-        let group = scoreboard.add_to(WorkerGroup::new(options.policy, slots)?);
+        let group = scoreboard.add_to(WorkerGroup::new(options.policy(), slots)?);
         let loops = options.clone();
         let mut workers = workers
             .group(group)

@@ -88,7 +88,12 @@ impl<'a, S: Spawn> Master<'a, S> {
                     self.self_pipe.wait(until, self.children.ready_fds())?;
                     self.handle_events();
                 }
-                Action::Done(outcome) => return Ok(outcome),
+                Action::Done(outcome) => {
+                    if self.has_other_binary() {
+                        self.spawner.wait();
+                    }
+                    return Ok(outcome);
+                }
             }
         }
     }
@@ -121,6 +126,7 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
+        self.spawner.reap();
         self.handle_end_of_new_binary();
         self.handle_reopen();
         self.handle_commands();
@@ -160,6 +166,8 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     fn ended(&mut self, slot: Slot, child: &S::Child, cause: ExitCause, stop: Option<Stop>) {
         let now = Instant::now();
+        let has_successor = !self.lifecycle.is_stopping() || self.has_other_binary();
+        self.spawner.ended(slot, has_successor);
         match cause {
             ExitCause::Exited(CANNOT_START) => self.lifecycle.cannot_start(slot, now),
             _ => {
@@ -176,9 +184,7 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn stop(&mut self, row: usize, stop: Stop) {
-        let others_serve = self.lifecycle.serves()
-            || self.binary.as_ref().is_some_and(Binary::has_newer)
-            || upgrade::parent_binary_alive();
+        let others_serve = self.lifecycle.serves() || self.has_other_binary();
         for (_, child) in self.children.in_row(row) {
             if others_serve {
                 // First: a worker looks when it has got the stop.
@@ -186,6 +192,11 @@ impl<'a, S: Spawn> Master<'a, S> {
             }
             child.stop(stop);
         }
+    }
+
+    /// Returns whether a new binary runs, or the one that started this one.
+    fn has_other_binary(&self) -> bool {
+        self.binary.as_ref().is_some_and(Binary::has_newer) || upgrade::parent_binary_alive()
     }
 
     fn report_stuck(&mut self, row: usize) {

@@ -25,6 +25,16 @@ pub(crate) trait Spawn {
 
     /// Drops what only further workers would need, because no more are started.
     fn close(&mut self);
+
+    /// Records that a worker has ended. `has_successor` is true if another worker serves in its place, or
+    /// will.
+    fn ended(&mut self, _slot: Slot, _has_successor: bool) {}
+
+    /// Reaps the processes that are not workers.
+    fn reap(&mut self) {}
+
+    /// Waits for the processes that are not workers, because the workers of another master need them.
+    fn wait(&mut self) {}
 }
 
 /// The two sides of a start.

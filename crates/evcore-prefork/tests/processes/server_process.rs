@@ -163,7 +163,7 @@ impl Server {
         kill_process_group(self.pid(), signal).unwrap();
     }
 
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 }

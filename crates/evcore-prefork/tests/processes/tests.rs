@@ -2,6 +2,8 @@
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
+mod descriptor_store;
+#[cfg(target_os = "linux")]
 mod mailboxes;
 mod reload;
 // Elsewhere rustix does not return the name of a new terminal.
@@ -21,6 +23,8 @@ use crate::server_process::Server;
 pub(crate) const ALL: &[&[NamedTest]] = &[
     TESTS,
     blocked_signals::TESTS,
+    #[cfg(target_os = "linux")]
+    descriptor_store::TESTS,
     #[cfg(target_os = "linux")]
     mailboxes::TESTS,
     reload::TESTS,
