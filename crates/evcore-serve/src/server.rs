@@ -541,6 +541,15 @@ mod tests {
     }
 
     #[test]
+    fn a_single_worker_shares_its_listeners_by_no_policy() {
+        for (workers, policy) in [(1, "policy: Off"), (2, "policy: LeastLoaded")] {
+            let group = server(workers).0.setup(4).unwrap().loops.group;
+            let group = format!("{group:?}");
+            assert!(group.contains(policy), "{workers}: {group}");
+        }
+    }
+
+    #[test]
     fn an_error_before_the_first_turn_is_a_failed_start() {
         let (start, lines) = server(1);
         let outcome = start.run_threads(|_| Err("out of luck")).unwrap();

@@ -38,8 +38,9 @@ const BUSY: usize = 50;
 const IDLE: usize = 50;
 const RELOADS: usize = 3;
 
-/// Time for a server to come to rest. A wait that lasts longer may have one more wake-up.
-const SETTLE: Duration = Duration::from_millis(2_500);
+/// Time for a server to come to rest: a group does after four delays without a client, and a far
+/// deadline is waited for in two parts.
+const SETTLE: Duration = Duration::from_millis(5_000);
 
 /// Measures all of it.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
