@@ -13,6 +13,8 @@ use evcore::poller::Source;
 use evcore::{Acceptor, EventLoop, Interest, Mode, Ready, Result, Timer, Token};
 use scoped_tls_hkt::scoped_thread_local;
 
+use crate::run_queue::RunQueue;
+
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
 std::thread_local! {
@@ -27,7 +29,13 @@ pub(crate) trait Lent {
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
-    fn post(&mut self, token: Token);
+    /// Makes a task due. Returns whether it is in the run queue; otherwise it is posted.
+    fn run(&mut self, task: Token) -> bool;
+    /// Posts the token of a main future.
+    fn post_main(&mut self, main: Token);
+    /// Ends a step of the run queue, which has another one if tasks are due: in the next turn if the
+    /// step `was_long`.
+    fn pause(&mut self, was_long: bool);
     fn post_next(&mut self, token: Token);
     fn rearm(&mut self, token: Token, side: Side);
     fn arm(&mut self, token: Token, deadline: Instant);
@@ -40,7 +48,17 @@ pub(crate) trait Lent {
 /// A loop that is lent, and its executor.
 struct Loan<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
-    executor: &'a dyn Any,
+    lender: Lender<'a>,
+}
+
+/// The executor that lends its loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Lender<'a> {
+    /// Its number.
+    pub(crate) id: u64,
+    pub(crate) run_queue: &'a RunQueue,
+    /// The rest, as the module `shared` keeps it.
+    pub(crate) executor: &'a dyn Any,
 }
 
 /// The timer of a sleep.
@@ -48,7 +66,7 @@ const SLEEP: Timer = Timer::READ;
 
 impl<L: Acceptor> Lent for Loan<'_, L> {
     fn executor(&self) -> &dyn Any {
-        self.executor
+        self.lender.executor
     }
 
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token> {
@@ -63,8 +81,32 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
         self.ev.remove(token);
     }
 
-    fn post(&mut self, token: Token) {
-        self.ev.post(token, Ready::NONE);
+    #[inline]
+    fn run(&mut self, task: Token) -> bool {
+        let queue = self.lender.run_queue;
+        if queue.is_stepwise {
+            self.ev.post(task, Ready::NONE);
+        } else if queue.push(task) {
+            self.ev.post(queue.runner, Ready::NONE);
+        }
+        !queue.is_stepwise
+    }
+
+    fn post_main(&mut self, main: Token) {
+        self.lender.run_queue.give_way();
+        self.ev.post(main, Ready::NONE);
+    }
+
+    fn pause(&mut self, was_long: bool) {
+        let queue = self.lender.run_queue;
+        if !queue.pause() {
+            return;
+        }
+        if was_long {
+            self.post_next(queue.runner);
+        } else {
+            self.ev.post(queue.runner, Ready::NONE);
+        }
     }
 
     fn post_next(&mut self, token: Token) {
@@ -105,7 +147,7 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
 /// Lends a loop to `call`, and to the functions that it calls.
 pub(crate) fn enter<L: Acceptor, R>(
     ev: &mut EventLoop<L>,
-    (id, executor): (u64, &dyn Any),
+    lender: Lender<'_>,
     call: impl FnOnce() -> R,
 ) -> R {
     struct Leave(u64);
@@ -114,8 +156,8 @@ pub(crate) fn enter<L: Acceptor, R>(
             ENTERED.set(self.0);
         }
     }
-    LENT.set(&mut Loan { ev, executor }, || {
-        let _leave = Leave(ENTERED.replace(id));
+    LENT.set(&mut Loan { ev, lender }, || {
+        let _leave = Leave(ENTERED.replace(lender.id));
         call()
     })
 }

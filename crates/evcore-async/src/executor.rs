@@ -8,6 +8,7 @@ use std::rc::Rc;
 use evcore::{Acceptor, EventLoop, Step, Token};
 
 use crate::join::JoinHandle;
+use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::spawn::Refused;
 
@@ -26,7 +27,7 @@ use crate::spawn::Refused;
 /// use std::time::Duration;
 ///
 /// let mut ev = EventLoop::builder().build()?;
-/// let executor = Executor::new(&ev);
+/// let executor = Executor::new(&mut ev);
 /// let own = ev.add_unwatched()?; // a token of the program
 ///
 /// let task = executor.spawn(&mut ev, async {
@@ -52,9 +53,15 @@ pub struct Executor {
 
 impl Executor {
     /// Makes an executor without tasks, for the tokens of this loop. Allocates a little.
+    ///
+    /// # Panics
+    ///
+    /// If all 16 million tokens are in use.
     #[must_use]
-    pub fn new<L: Acceptor>(ev: &EventLoop<L>) -> Self {
-        let shared = Rc::new(Shared::new(ev.handle()));
+    pub fn new<L: Acceptor>(ev: &mut EventLoop<L>) -> Self {
+        let runner = ev.add_unwatched().expect("a loop has 16 million tokens");
+        let run_queue = RunQueue::new(runner, ev.instruments().is_on());
+        let shared = Rc::new(Shared::new(ev.handle(), run_queue));
         Self { shared }
     }
 

@@ -28,6 +28,7 @@ mod error;
 mod executor;
 mod join;
 mod join_error;
+mod run_queue;
 mod runtime;
 mod shared;
 mod slot;

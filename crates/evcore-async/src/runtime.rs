@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use evcore::{Acceptor, EventLoop, Listener, Step, Token};
 
@@ -73,8 +73,8 @@ impl<L: Acceptor> Runtime<L> {
             return Err(Error::Nested);
         }
         let main = self.ev.add_unwatched()?;
-        self.ev.post(main, evcore::Ready::NONE);
-        let waker = Waker::from(self.executor.shared().waker(main));
+        let waker = self.executor.shared().main_waker(main);
+        self.executor.enter(&mut self.ev, || waker.wake_by_ref());
         let mut future = pin!(Some(future));
         let output = self.run(main, || {
             let future = future.as_mut().as_pin_mut().expect("it is dropped below");
@@ -135,8 +135,8 @@ impl<L: Acceptor> Runtime<L> {
 }
 
 impl<L: Acceptor> From<EventLoop<L>> for Runtime<L> {
-    fn from(ev: EventLoop<L>) -> Self {
-        let executor = Executor::new(&ev);
+    fn from(mut ev: EventLoop<L>) -> Self {
+        let executor = Executor::new(&mut ev);
         Self { executor, ev }
     }
 }

@@ -15,13 +15,18 @@ use std::task::Waker;
 use evcore::token::SecondaryMap;
 use evcore::{Acceptor, EventLoop, Handle, Ready, Token};
 
-use crate::context::{enter, has_entered, with};
+use crate::context::{Lender, enter, has_entered, with};
+use crate::run_queue::RunQueue;
 use crate::slot::{Reaction, Slot};
 use crate::task::{Body, Task};
-use crate::waker::{Remote, TaskWaker};
+use crate::waker::{MainWaker, Remote, TaskWaker};
 
 /// The number of calls of streams that a task makes in one poll. The other tasks wait for them.
 const CALLS_MAX: u32 = 128;
+
+/// The number of polls in a step of the run queue. Then the loop has its turn, as after as many posted
+/// steps.
+const BATCH: usize = 256;
 
 /// The most bytes that hyper receives in one call.
 #[cfg(feature = "hyper")]
@@ -30,6 +35,7 @@ const SCRATCH: usize = 64 * 1024;
 /// The state of an executor.
 pub(crate) struct Shared {
     remote: Arc<Remote>,
+    run_queue: RunQueue,
     slots: RefCell<SecondaryMap<Slot>>,
     /// The tokens that have ended while the loop was not lent, with the descriptors that they
     /// watch.
@@ -54,13 +60,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(handle: Handle) -> Self {
+    pub(crate) fn new(handle: Handle, run_queue: RunQueue) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         Self {
             remote: Arc::new(Remote {
                 id: IDS.fetch_add(1, Relaxed),
                 handle,
             }),
+            run_queue,
             slots: RefCell::default(),
             orphans: RefCell::default(),
             locations: RefCell::default(),
@@ -131,12 +138,19 @@ impl Shared {
         !self.orphans.borrow().is_empty()
     }
 
-    /// A waker that posts a token.
+    /// The waker of a task.
     pub(crate) fn waker(&self, token: Token) -> Arc<TaskWaker> {
         let spare = self.spare_wakers.borrow_mut().pop();
         let mut waker = spare.unwrap_or_else(|| TaskWaker::new(token, &self.remote));
         Arc::get_mut(&mut waker).expect("it is spare").token = token;
+        waker.set_unqueued();
         waker
+    }
+
+    /// The waker of a main future.
+    pub(crate) fn main_waker(&self, token: Token) -> Waker {
+        let remote = Arc::clone(&self.remote);
+        Waker::from(Arc::new(MainWaker { token, remote }))
     }
 
     /// The state of the executor that has lent its loop.
@@ -157,7 +171,12 @@ impl Shared {
         ev: &mut EventLoop<L>,
         call: impl FnOnce() -> R,
     ) -> R {
-        enter(ev, (self.id(), self), call)
+        let lender = Lender {
+            id: self.id(),
+            run_queue: &self.run_queue,
+            executor: self,
+        };
+        enter(ev, lender, call)
     }
 
     /// Counts a task that begins.
@@ -165,6 +184,27 @@ impl Shared {
         self.tasks.set(self.tasks.get() + 1);
         self.locations.borrow_mut().insert(token, at);
         self.insert(token, Slot::Task(task));
+    }
+
+    /// Polls the tasks that are due. The loop is lent.
+    fn run_due(&self) {
+        /// Ends the step, also by a panic of a task.
+        struct Pause {
+            was_long: bool,
+        }
+        impl Drop for Pause {
+            fn drop(&mut self) {
+                with(|lent| lent.pause(self.was_long));
+            }
+        }
+        let mut pause = Pause { was_long: false };
+        for _ in 0..BATCH {
+            let Some(task) = self.run_queue.pop() else {
+                return;
+            };
+            self.poll_task(task);
+        }
+        pause.was_long = true;
     }
 
     /// Polls a task, unless it has ended. The loop is lent.
@@ -176,6 +216,7 @@ impl Shared {
         let Some(mut body) = self.with_slot(token, take).flatten() else {
             return;
         };
+        body.origin.set_unqueued();
         self.begin_poll();
         if body.poll(self.resumes_panics.get()) {
             return self.finish_task(token, body);
@@ -286,6 +327,10 @@ impl Shared {
     /// Handles a report of the loop for a token. Returns false if the token has no slot here. The
     /// loop is lent.
     pub(crate) fn on_ready(&self, token: Token, ready: Ready) -> bool {
+        if token == self.run_queue.runner {
+            self.run_due();
+            return true;
+        }
         match self.with_slot(token, |slot| slot.on_ready(ready)) {
             None => return false,
             Some(Reaction::Poll) => self.poll_task(token),

@@ -44,6 +44,8 @@ impl Slot {
     #[inline]
     pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
         match self {
+            // The run queue polls a task that is in it, too.
+            Self::Task(task) if task.is_queued() => Reaction::Wake([None, None]),
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
             // These tokens are never posted.

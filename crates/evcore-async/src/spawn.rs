@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
+use std::task::Wake;
 
 use crate::context;
 use crate::join::JoinHandle;
@@ -104,16 +105,13 @@ impl Shared {
         if self.tasks() >= limit {
             return Err(Refused { future, limit });
         }
-        let token = context::with(|lent| {
-            let token = lent.add_unwatched();
-            token.inspect(|token| lent.post(*token))
-        });
-        let Ok(token) = token else {
+        let Ok(token) = context::with(|lent| lent.add_unwatched()) else {
             let limit = self.tasks();
             return Err(Refused { future, limit });
         };
-        let task = Task::new(future, self.waker(token));
-        self.begin_task(token, task, at);
+        let waker = self.waker(token);
+        waker.wake_by_ref();
+        self.begin_task(token, Task::new(future, waker), at);
         Ok(JoinHandle::new(Rc::clone(self), token))
     }
 }

@@ -52,6 +52,12 @@ impl Task {
             joiner: None,
         }
     }
+
+    pub(crate) fn is_queued(&self) -> bool {
+        self.body
+            .as_ref()
+            .is_some_and(|body| body.origin.is_queued())
+    }
 }
 
 impl Body {

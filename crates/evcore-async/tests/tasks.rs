@@ -375,7 +375,7 @@ fn a_slow_task_is_reported_with_its_spawn_location() {
 #[test]
 fn foreign_steps_pass_through_an_executor() {
     let mut ev = EventLoop::builder().build().unwrap();
-    let [first, second] = [Executor::new(&ev), Executor::new(&ev)];
+    let [first, second] = [Executor::new(&mut ev), Executor::new(&mut ev)];
     let own = ev.add_unwatched().unwrap();
     ev.arm(own, evcore::Timer::READ, Duration::ZERO);
     let tasks = [&first, &second].map(|executor| {
