@@ -5,7 +5,8 @@
 //! waker and no destructor of the application, because each of these may need the loop, too.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use evcore::net::{EdgeLoop, Side};
@@ -18,8 +19,8 @@ use crate::run_queue::RunQueue;
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
 std::thread_local! {
-    /// The number of the executor that has lent its loop, or 0.
-    static ENTERED: Cell<u64> = const { Cell::new(0) };
+    /// The run queue of the executor that has lent its loop.
+    static ENTERED: RefCell<Option<Rc<RunQueue>>> = const { RefCell::new(None) };
 }
 
 /// The calls of a loop that futures make, whatever its listeners are.
@@ -29,13 +30,7 @@ pub(crate) trait Lent {
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
-    /// Makes a task due. Returns whether it is in the run queue; otherwise it is posted.
-    fn run(&mut self, task: Token) -> bool;
-    /// Posts the token of a main future.
-    fn post_main(&mut self, main: Token);
-    /// Ends a step of the run queue, which has another one if tasks are due: in the next turn if the
-    /// step `was_long`.
-    fn pause(&mut self, was_long: bool);
+    fn post(&mut self, token: Token);
     fn post_next(&mut self, token: Token);
     fn rearm(&mut self, token: Token, side: Side);
     fn arm(&mut self, token: Token, deadline: Instant);
@@ -48,17 +43,7 @@ pub(crate) trait Lent {
 /// A loop that is lent, and its executor.
 struct Loan<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
-    lender: Lender<'a>,
-}
-
-/// The executor that lends its loop.
-#[derive(Clone, Copy)]
-pub(crate) struct Lender<'a> {
-    /// Its number.
-    pub(crate) id: u64,
-    pub(crate) run_queue: &'a RunQueue,
-    /// The rest, as the module `shared` keeps it.
-    pub(crate) executor: &'a dyn Any,
+    executor: &'a dyn Any,
 }
 
 /// The timer of a sleep.
@@ -66,7 +51,7 @@ const SLEEP: Timer = Timer::READ;
 
 impl<L: Acceptor> Lent for Loan<'_, L> {
     fn executor(&self) -> &dyn Any {
-        self.lender.executor
+        self.executor
     }
 
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token> {
@@ -81,32 +66,8 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
         self.ev.remove(token);
     }
 
-    #[inline]
-    fn run(&mut self, task: Token) -> bool {
-        let queue = self.lender.run_queue;
-        if queue.is_stepwise {
-            self.ev.post(task, Ready::NONE);
-        } else if queue.push(task) {
-            self.ev.post(queue.runner, Ready::NONE);
-        }
-        !queue.is_stepwise
-    }
-
-    fn post_main(&mut self, main: Token) {
-        self.lender.run_queue.give_way();
-        self.ev.post(main, Ready::NONE);
-    }
-
-    fn pause(&mut self, was_long: bool) {
-        let queue = self.lender.run_queue;
-        if !queue.pause() {
-            return;
-        }
-        if was_long {
-            self.post_next(queue.runner);
-        } else {
-            self.ev.post(queue.runner, Ready::NONE);
-        }
+    fn post(&mut self, token: Token) {
+        self.ev.post(token, Ready::NONE);
     }
 
     fn post_next(&mut self, token: Token) {
@@ -144,33 +105,40 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
     }
 }
 
-/// Lends a loop to `call`, and to the functions that it calls.
+/// Lends the loop of an executor to `call`, and to the functions that it calls.
 pub(crate) fn enter<L: Acceptor, R>(
     ev: &mut EventLoop<L>,
-    lender: Lender<'_>,
+    (run_queue, executor): (&Rc<RunQueue>, &dyn Any),
     call: impl FnOnce() -> R,
 ) -> R {
-    struct Leave(u64);
+    struct Leave(Option<Rc<RunQueue>>);
     impl Drop for Leave {
         fn drop(&mut self) {
-            ENTERED.set(self.0);
+            ENTERED.replace(self.0.take());
         }
     }
-    LENT.set(&mut Loan { ev, lender }, || {
-        let _leave = Leave(ENTERED.replace(lender.id));
+    LENT.set(&mut Loan { ev, executor }, || {
+        let _leave = Leave(ENTERED.replace(Some(Rc::clone(run_queue))));
         call()
     })
 }
 
+/// Uses the run queue of the executor that has lent its loop on this thread, if one has.
+#[inline]
+pub(crate) fn with_run_queue<R>(call: impl FnOnce(&RunQueue) -> R) -> Option<R> {
+    let entered = ENTERED.try_with(|entered| entered.borrow().as_deref().map(call));
+    entered.ok().flatten() // no executor has when the thread ends
+}
+
 /// Returns whether a loop is lent on this thread.
 pub(crate) fn is_entered() -> bool {
-    ENTERED.get() != 0
+    with_run_queue(|_| ()).is_some()
 }
 
 /// Returns whether this executor has lent its loop on this thread.
 #[inline]
 pub(crate) fn has_entered(id: u64) -> bool {
-    ENTERED.get() == id
+    with_run_queue(|queue| queue.id == id) == Some(true)
 }
 
 /// Uses the loop that is lent.

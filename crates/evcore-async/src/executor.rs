@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use evcore::{Acceptor, EventLoop, Step, Token};
 
@@ -60,7 +61,7 @@ impl Executor {
     #[must_use]
     pub fn new<L: Acceptor>(ev: &mut EventLoop<L>) -> Self {
         let runner = ev.add_unwatched().expect("a loop has 16 million tokens");
-        let run_queue = RunQueue::new(runner, ev.instruments().is_on());
+        let run_queue = RunQueue::new(next_id(), runner, ev.instruments().is_on());
         let shared = Rc::new(Shared::new(ev.handle(), run_queue));
         Self { shared }
     }
@@ -124,8 +125,8 @@ impl Executor {
         self.shared.enter(ev, || self.shared.spawn(future, at))
     }
 
-    /// The most tasks at once. A task counts until it has ended and its [`JoinHandle`] is dropped or
-    /// polled. By default there is no limit but that of [tokens](EventLoop::add_unwatched).
+    /// The most tasks at once. By default there is no limit but that of
+    /// [tokens](EventLoop::add_unwatched).
     pub fn set_tasks_max(&self, tasks: usize) {
         self.shared.tasks_max.set(tasks);
     }
@@ -165,16 +166,19 @@ impl Executor {
     /// A task that is dropped may spawn another one.
     fn drop_tasks(&self) {
         let limit = self.shared.tasks_max.replace(0);
-        for (token, mut body) in self.shared.take_tasks() {
-            body.future.as_mut().abort();
-            self.shared.finish_task(token, body);
-        }
+        self.shared.abort_all();
         self.shared.tasks_max.set(limit);
     }
 
     pub(crate) fn shared(&self) -> &Rc<Shared> {
         &self.shared
     }
+}
+
+/// A number that is different for each executor of the process.
+fn next_id() -> u64 {
+    static IDS: AtomicU64 = AtomicU64::new(0);
+    IDS.fetch_add(1, Relaxed)
 }
 
 /// Drops the tasks, because tasks have streams, and streams have the executor's state.

@@ -6,8 +6,10 @@ use std::collections::VecDeque;
 use evcore::Token;
 
 /// The tasks of an executor that are due. One posted step of the loop, that of the runner, polls many of
-/// them, because a step each would take longer than most polls.
+/// them, because a posted step takes longer than most polls.
 pub(crate) struct RunQueue {
+    /// The number of the executor, which is different for each one of the process.
+    pub(crate) id: u64,
     /// The token whose step polls the tasks.
     pub(crate) runner: Token,
     /// True if the loop has instruments. Each task then has a step of its own, by which they name it.
@@ -20,8 +22,9 @@ pub(crate) struct RunQueue {
 }
 
 impl RunQueue {
-    pub(crate) fn new(runner: Token, is_stepwise: bool) -> Self {
+    pub(crate) fn new(id: u64, runner: Token, is_stepwise: bool) -> Self {
         Self {
+            id,
             runner,
             is_stepwise,
             due: RefCell::default(),

@@ -1,5 +1,6 @@
 //! The state that an executor keeps for a token.
 
+use std::rc::Rc;
 use std::task::Waker;
 
 use evcore::Ready;
@@ -9,7 +10,7 @@ use crate::task::Task;
 
 /// The state of a token, by its purpose.
 pub(crate) enum Slot {
-    Task(Task),
+    Task(Rc<Task>),
     Source(Source),
     Sleep(Event),
     Shutdown(Event),

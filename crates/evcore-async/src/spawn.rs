@@ -4,12 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::rc::Rc;
-use std::task::Wake;
 
 use crate::context;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
-use crate::task::Task;
 
 /// Spawns a task on the executor that polls the caller. It is polled in this turn of the loop, or in the
 /// next.
@@ -109,9 +107,7 @@ impl Shared {
             let limit = self.tasks();
             return Err(Refused { future, limit });
         };
-        let waker = self.waker(token);
-        waker.wake_by_ref();
-        self.begin_task(token, Task::new(future, waker), at);
-        Ok(JoinHandle::new(Rc::clone(self), token))
+        let task = self.begin_task(token, future, at);
+        Ok(JoinHandle::new(Rc::clone(self), task))
     }
 }

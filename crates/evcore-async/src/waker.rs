@@ -1,4 +1,4 @@
-//! The waker of a task: a post of its token.
+//! The wakers of tasks and of main futures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,7 +6,8 @@ use std::task::Wake;
 
 use evcore::{Handle, Ready, Token};
 
-use crate::context::{has_entered, with};
+use crate::context::{with, with_run_queue};
+use crate::run_queue::RunQueue;
 
 /// The way of wakers to the loop.
 pub(crate) struct Remote {
@@ -16,10 +17,14 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Posts a token from any thread.
-    fn post(&self, token: Token) {
-        // If the loop is gone, the task is gone too.
-        let _ = self.handle.post(token, Ready::NONE);
+    /// Calls `wake` if the loop is lent on this thread, and posts the token otherwise.
+    #[inline]
+    fn wake(&self, token: Token, wake: impl FnOnce(&RunQueue)) {
+        let woken = with_run_queue(|queue| (queue.id == self.id).then(|| wake(queue)));
+        if woken.flatten().is_none() {
+            // If the loop is gone, the task is gone too.
+            let _ = self.handle.post(token, Ready::NONE);
+        }
     }
 }
 
@@ -35,14 +40,20 @@ pub(crate) struct TaskWaker {
 impl TaskWaker {
     pub(crate) fn new(token: Token, remote: &Arc<Remote>) -> Arc<Self> {
         let remote = Arc::clone(remote);
+        let is_queued = AtomicBool::new(false);
         Arc::new(Self {
             token,
             remote,
-            is_queued: AtomicBool::new(false),
+            is_queued,
         })
     }
 
-    /// Returns whether the task is in the run queue. The queue's entry counts only if it is.
+    /// Makes it the waker of another task.
+    pub(crate) fn reset(&mut self, token: Token) {
+        self.token = token;
+        self.is_queued = AtomicBool::new(false);
+    }
+
     #[inline]
     pub(crate) fn is_queued(&self) -> bool {
         self.is_queued.load(Relaxed)
@@ -60,15 +71,18 @@ impl Wake for TaskWaker {
         self.wake_by_ref();
     }
 
+    #[inline]
     fn wake_by_ref(self: &Arc<Self>) {
-        if has_entered(self.remote.id) {
-            if !self.is_queued() {
-                let is_queued = with(|lent| lent.run(self.token));
-                self.is_queued.store(is_queued, Relaxed);
+        self.remote.wake(self.token, |queue| {
+            if queue.is_stepwise {
+                with(|lent| lent.post(self.token));
+            } else if !self.is_queued() {
+                self.is_queued.store(true, Relaxed);
+                if queue.push(self.token) {
+                    with(|lent| lent.post(queue.runner));
+                }
             }
-        } else {
-            self.remote.post(self.token);
-        }
+        });
     }
 }
 
@@ -84,10 +98,9 @@ impl Wake for MainWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if has_entered(self.remote.id) {
-            with(|lent| lent.post_main(self.token));
-        } else {
-            self.remote.post(self.token);
-        }
+        self.remote.wake(self.token, |queue| {
+            queue.give_way();
+            with(|lent| lent.post(self.token));
+        });
     }
 }
