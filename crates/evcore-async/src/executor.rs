@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use evcore::{Acceptor, EventLoop, Step, Token};
 
@@ -12,6 +14,7 @@ use crate::join::JoinHandle;
 use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::spawn::Refused;
+use crate::stuck::Watch;
 
 /// Polls the tasks of a loop, which a program drives by steps.
 ///
@@ -136,6 +139,44 @@ impl Executor {
     /// handle.
     pub fn set_resumes_panics(&self, resumes: bool) {
         self.shared.resumes_panics.set(resumes);
+    }
+
+    /// Reports a future that does not return from a poll, with the place where its task was spawned, or
+    /// where [`block_on`](crate::Runtime::block_on) was called.
+    ///
+    /// A thread looks for it in this interval, and reports a poll that it finds twice in a row: after one
+    /// to two times `limit`. `report` runs on that thread, which ends with the executor. A second call
+    /// changes nothing. For polls that take long and end, the loop has a
+    /// [watchdog](evcore::InstrumentOptions::watchdog), whose slow step [`spawned_at`](Self::spawned_at)
+    /// explains.
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no further thread.
+    ///
+    /// ```
+    /// use evcore_async::{Runtime, spawn_local};
+    /// use std::{sync::mpsc, time::Duration};
+    ///
+    /// let mut runtime = Runtime::new()?;
+    /// let (sender, reports) = mpsc::channel();
+    /// let report = move |at| _ = sender.send(at);
+    /// runtime.executor().report_stuck(Duration::from_millis(1), report)?;
+    /// let at = runtime.block_on(async {
+    ///     spawn_local(async move { reports.recv() }).await // blocks
+    /// })?;
+    /// println!("{} is stuck", at.unwrap()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn report_stuck(
+        &self,
+        limit: Duration,
+        report: impl Fn(&'static Location<'static>) + Send + 'static,
+    ) -> io::Result<()> {
+        if self.shared.watch.get().is_none() {
+            let _ = self.shared.watch.set(Watch::start(limit, report)?);
+        }
+        Ok(())
     }
 
     /// The number of tasks.

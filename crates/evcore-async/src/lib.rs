@@ -33,6 +33,7 @@ mod runtime;
 mod shared;
 mod slot;
 mod spawn;
+mod stuck;
 mod task;
 mod waker;
 mod yield_now;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
@@ -68,6 +69,7 @@ impl<L: Acceptor> Runtime<L> {
     /// # Panics
     ///
     /// If the future panics.
+    #[track_caller]
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
         if context::is_entered() {
             return Err(Error::Nested);
@@ -76,7 +78,7 @@ impl<L: Acceptor> Runtime<L> {
         let waker = self.executor.shared().main_waker(main);
         self.executor.enter(&mut self.ev, || waker.wake_by_ref());
         let mut future = pin!(Some(future));
-        let output = self.run(main, || {
+        let output = self.run((main, Location::caller()), || {
             let future = future.as_mut().as_pin_mut().expect("it is dropped below");
             future.poll(&mut Context::from_waker(&waker))
         });
@@ -86,7 +88,11 @@ impl<L: Acceptor> Runtime<L> {
     }
 
     /// Turns the loop until `poll`, which the token of the main future asks for, is ready.
-    fn run<T>(&mut self, main: Token, mut poll: impl FnMut() -> Poll<T>) -> Result<T, Error> {
+    fn run<T>(
+        &mut self,
+        (main, at): (Token, &'static Location<'static>),
+        mut poll: impl FnMut() -> Poll<T>,
+    ) -> Result<T, Error> {
         let shared = self.executor.shared();
         loop {
             if shared.has_orphans() {
@@ -100,7 +106,7 @@ impl<L: Acceptor> Runtime<L> {
                     self.executor.on_step(&mut self.ev, step);
                     continue;
                 }
-                shared.begin_poll();
+                let _watched = shared.begin_poll(|| Some(at));
                 if let Poll::Ready(output) = self.executor.enter(&mut self.ev, &mut poll) {
                     return Ok(output);
                 }

@@ -4,7 +4,7 @@
 //! No slot is borrowed while a future, a waker or a destructor of the application runs.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::mem;
 use std::panic::Location;
@@ -18,6 +18,7 @@ use evcore::{Acceptor, EventLoop, Handle, Ready, Token};
 use crate::context::{enter, has_entered, with};
 use crate::run_queue::RunQueue;
 use crate::slot::{Reaction, Slot};
+use crate::stuck::{Watch, Watched};
 use crate::task::Task;
 use crate::waker::{MainWaker, Remote, TaskWaker};
 
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     announced: RefCell<Vec<Weak<dyn Announced>>>,
     #[cfg(feature = "hyper")]
     scratch: RefCell<Box<[u8]>>,
+    /// The thread that reports stuck polls, if there is one.
+    pub(crate) watch: OnceCell<Watch>,
     /// True if a panic of a task is a panic of its executor.
     pub(crate) resumes_panics: Cell<bool>,
 }
@@ -78,6 +81,7 @@ impl Shared {
             announced: RefCell::default(),
             #[cfg(feature = "hyper")]
             scratch: RefCell::default(),
+            watch: OnceCell::new(),
             resumes_panics: Cell::new(false),
         }
     }
@@ -222,11 +226,13 @@ impl Shared {
             Some(Slot::Task(task)) => Rc::clone(task),
             _ => return,
         };
-        self.begin_poll();
-        if task.poll(self.resumes_panics.get()) {
+        let watched = self.begin_poll(|| self.location(token));
+        let is_over = task.poll(self.resumes_panics.get());
+        drop(watched);
+        if is_over {
             self.end_task(&task);
+            self.recycle(task);
         }
-        self.recycle(task);
     }
 
     /// Ends a task, and wakes the one that waits for its output.
@@ -262,10 +268,14 @@ impl Shared {
         self.locations.borrow().get(token).copied()
     }
 
-    /// Begins the poll of a future, which has all its calls.
+    /// Begins the poll of a future, which has all its calls, and which a thread may watch.
     #[inline]
-    pub(crate) fn begin_poll(&self) {
+    pub(crate) fn begin_poll(
+        &self,
+        at: impl FnOnce() -> Option<&'static Location<'static>>,
+    ) -> Option<Watched<'_>> {
         self.calls_left.set(CALLS_MAX);
+        self.watch.get().map(|watch| watch.begin(at()))
     }
 
     /// Counts a call of a stream. Returns false if the task has made enough of them in this poll: it is
