@@ -28,6 +28,7 @@ pub(crate) trait Lent {
     /// The executor that lends the loop, as the module `shared` keeps it.
     fn executor(&self) -> &dyn Any;
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
+    fn add_background(&mut self, source: &dyn Source) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
     fn post(&mut self, token: Token);
@@ -56,6 +57,10 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
 
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token> {
         self.ev.add(source, interest, Mode::Edge)
+    }
+
+    fn add_background(&mut self, source: &dyn Source) -> Result<Token> {
+        self.ev.add_background(source)
     }
 
     fn add_unwatched(&mut self) -> Result<Token> {

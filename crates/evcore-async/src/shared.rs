@@ -117,12 +117,12 @@ impl Shared {
         let slot = self.slots.borrow_mut().remove(token);
         if has_entered(self.id()) {
             with(|lent| lent.remove(token));
-            drop(owner);
+            drop((slot, owner));
         } else {
             // The descriptor stays open until the poller has lost it.
-            self.orphans.borrow_mut().push((token, Box::new(owner)));
+            let owner = Box::new((slot, owner));
+            self.orphans.borrow_mut().push((token, owner));
         }
-        drop(slot);
     }
 
     /// Ends the tokens whose end is pending. The loop is lent.

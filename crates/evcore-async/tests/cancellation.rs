@@ -5,6 +5,7 @@ use std::future::{Future, pending, poll_fn, ready};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::process::Command;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -13,8 +14,9 @@ use evcore::net::{Accept, Error, Resource};
 use evcore::poller::{Source, Target};
 use evcore::{Acceptor, Address, EventLoop};
 use evcore_async::{
-    BlockingPool, Listener, Runtime, TcpStream, UdpSocket, Watched, copy_bidirectional, handle,
-    interval, now, shutting_down, sleep, sleep_until, spawn_local, timeout, yield_now,
+    BlockingPool, Child, Listener, Runtime, Signals, TcpStream, UdpSocket, Watched,
+    copy_bidirectional, handle, interval, now, shutting_down, sleep, sleep_until, spawn_local,
+    timeout, yield_now,
 };
 use futures_lite::future::zip;
 
@@ -347,6 +349,22 @@ fn blocking_jobs_leave_nothing() {
         let both = zip(pool.run(|| 2), pool.run(|| 3)).await;
         assert_eq!((both.0.unwrap(), both.1.unwrap()), (2, 3));
         assert!(pool.run(|| panic!("a bug")).await.is_err());
+    });
+    assert!(polls >= 3, "{polls}");
+}
+
+#[test]
+fn signals_and_children_leave_nothing() {
+    use signal_hook::consts::SIGUSR1;
+    let polls = cancel_after_each_poll(nothing, |()| async {
+        let signals = Signals::new(SIGUSR1).unwrap();
+        let raised = async {
+            yield_now().await;
+            signal_hook::low_level::raise(SIGUSR1).unwrap();
+        };
+        zip(signals.recv(), raised).await;
+        let mut child = Child::spawn(&mut Command::new("true")).unwrap();
+        assert!(child.wait().await.unwrap().success());
     });
     assert!(polls >= 3, "{polls}");
 }

@@ -5,6 +5,7 @@
 mod copies;
 mod datagrams;
 mod others;
+mod processes;
 mod tcp;
 mod time;
 
