@@ -5,8 +5,7 @@
 //! waker and no destructor of the application, because each of these may need the loop, too.
 
 use std::any::Any;
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use evcore::net::{EdgeLoop, Side};
@@ -19,8 +18,8 @@ use crate::run_queue::RunQueue;
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
 std::thread_local! {
-    /// The run queue of the executor that has lent its loop.
-    static ENTERED: RefCell<Option<Rc<RunQueue>>> = const { RefCell::new(None) };
+    /// The number of the executor that has lent its loop, or 0.
+    static ENTERED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The calls of a loop that futures make, whatever its listeners are.
@@ -31,6 +30,10 @@ pub(crate) trait Lent {
     fn add_background(&mut self, source: &dyn Source) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
+    /// Makes a task due. Returns whether it is in the run queue; otherwise it has a step of its own.
+    fn run(&mut self, task: Token) -> bool;
+    /// Posts the token of a main future.
+    fn post_main(&mut self, main: Token);
     fn post(&mut self, token: Token);
     fn post_next(&mut self, token: Token);
     fn rearm(&mut self, token: Token, side: Side);
@@ -45,6 +48,7 @@ pub(crate) trait Lent {
 struct Loan<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
     executor: &'a dyn Any,
+    run_queue: &'a RunQueue,
 }
 
 /// The timer of a sleep.
@@ -71,6 +75,23 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
         self.ev.remove(token);
     }
 
+    #[inline]
+    fn run(&mut self, task: Token) -> bool {
+        let queue = self.run_queue;
+        if queue.is_stepwise {
+            self.post(task);
+        } else if queue.push(task) {
+            self.post(queue.runner);
+        }
+        !queue.is_stepwise
+    }
+
+    fn post_main(&mut self, main: Token) {
+        self.run_queue.give_way();
+        self.post(main);
+    }
+
+    #[inline]
     fn post(&mut self, token: Token) {
         self.ev.post(token, Ready::NONE);
     }
@@ -113,37 +134,36 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
 /// Lends the loop of an executor to `call`, and to the functions that it calls.
 pub(crate) fn enter<L: Acceptor, R>(
     ev: &mut EventLoop<L>,
-    (run_queue, executor): (&Rc<RunQueue>, &dyn Any),
+    (run_queue, executor): (&RunQueue, &dyn Any),
     call: impl FnOnce() -> R,
 ) -> R {
-    struct Leave(Option<Rc<RunQueue>>);
+    struct Leave(u64);
     impl Drop for Leave {
         fn drop(&mut self) {
-            ENTERED.replace(self.0.take());
+            ENTERED.set(self.0);
         }
     }
-    LENT.set(&mut Loan { ev, executor }, || {
-        let _leave = Leave(ENTERED.replace(Some(Rc::clone(run_queue))));
+    let id = run_queue.id;
+    let mut loan = Loan {
+        ev,
+        executor,
+        run_queue,
+    };
+    LENT.set(&mut loan, || {
+        let _leave = Leave(ENTERED.replace(id));
         call()
     })
 }
 
-/// Uses the run queue of the executor that has lent its loop on this thread, if one has.
-#[inline]
-pub(crate) fn with_run_queue<R>(call: impl FnOnce(&RunQueue) -> R) -> Option<R> {
-    let entered = ENTERED.try_with(|entered| entered.borrow().as_deref().map(call));
-    entered.ok().flatten() // no executor has when the thread ends
-}
-
 /// Returns whether a loop is lent on this thread.
 pub(crate) fn is_entered() -> bool {
-    with_run_queue(|_| ()).is_some()
+    ENTERED.get() != 0
 }
 
 /// Returns whether this executor has lent its loop on this thread.
 #[inline]
 pub(crate) fn has_entered(id: u64) -> bool {
-    with_run_queue(|queue| queue.id == id) == Some(true)
+    ENTERED.get() == id
 }
 
 /// Uses the loop that is lent.

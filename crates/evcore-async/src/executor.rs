@@ -216,9 +216,9 @@ impl Executor {
     }
 }
 
-/// A number that is different for each executor of the process.
+/// A number that is not 0, and different for each executor of the process.
 fn next_id() -> u64 {
-    static IDS: AtomicU64 = AtomicU64::new(0);
+    static IDS: AtomicU64 = AtomicU64::new(1);
     IDS.fetch_add(1, Relaxed)
 }
 

@@ -54,18 +54,17 @@ impl Registration {
         called.expect("the slot is there until the drop")
     }
 
-    /// Waits until the event of its slot has come.
+    /// Waits until the event of its slot has come. A task is woken only if this was pending.
     pub(crate) fn poll_event(&self, cx: &Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
-        let (has_come, _replaced) = self.with_slot(|slot| {
+        self.with_slot(|slot| {
             let event = slot.event().expect("it is the token of an event");
-            (event.has_come, event.waker.replace(waker))
-        });
-        if has_come {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+            if event.has_come {
+                return (Poll::Ready(()), Some(waker));
+            }
+            (Poll::Pending, event.waker.replace(waker))
+        })
+        .0 // the other waker is dropped here
     }
 
     /// Returns whether the loop of this token is lent.

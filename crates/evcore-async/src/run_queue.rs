@@ -8,7 +8,7 @@ use evcore::Token;
 /// The tasks of an executor that are due. One posted step of the loop, that of the runner, polls many of
 /// them, because a posted step takes longer than most polls.
 pub(crate) struct RunQueue {
-    /// The number of the executor, which is different for each one of the process.
+    /// The number of the executor, which is not 0, and different for each one of the process.
     pub(crate) id: u64,
     /// The token whose step polls the tasks.
     pub(crate) runner: Token,

@@ -36,7 +36,7 @@ const SCRATCH: usize = 64 * 1024;
 /// The state of an executor.
 pub(crate) struct Shared {
     remote: Arc<Remote>,
-    run_queue: Rc<RunQueue>,
+    run_queue: RunQueue,
     slots: RefCell<SecondaryMap<Slot>>,
     /// The tokens that have ended while the loop was not lent, with the descriptors that they
     /// watch.
@@ -69,7 +69,7 @@ impl Shared {
                 id: run_queue.id,
                 handle,
             }),
-            run_queue: Rc::new(run_queue),
+            run_queue,
             slots: RefCell::default(),
             orphans: RefCell::default(),
             locations: RefCell::default(),

@@ -6,8 +6,7 @@ use std::task::Wake;
 
 use evcore::{Handle, Ready, Token};
 
-use crate::context::{with, with_run_queue};
-use crate::run_queue::RunQueue;
+use crate::context::{has_entered, with};
 
 /// The way of wakers to the loop.
 pub(crate) struct Remote {
@@ -17,14 +16,10 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Calls `wake` if the loop is lent on this thread, and posts the token otherwise.
-    #[inline]
-    fn wake(&self, token: Token, wake: impl FnOnce(&RunQueue)) {
-        let woken = with_run_queue(|queue| (queue.id == self.id).then(|| wake(queue)));
-        if woken.flatten().is_none() {
-            // If the loop is gone, the task is gone too.
-            let _ = self.handle.post(token, Ready::NONE);
-        }
+    /// Posts a token from any thread.
+    fn post(&self, token: Token) {
+        // If the loop is gone, the task is gone too.
+        let _ = self.handle.post(token, Ready::NONE);
     }
 }
 
@@ -73,16 +68,12 @@ impl Wake for TaskWaker {
 
     #[inline]
     fn wake_by_ref(self: &Arc<Self>) {
-        self.remote.wake(self.token, |queue| {
-            if queue.is_stepwise {
-                with(|lent| lent.post(self.token));
-            } else if !self.is_queued() {
-                self.is_queued.store(true, Relaxed);
-                if queue.push(self.token) {
-                    with(|lent| lent.post(queue.runner));
-                }
-            }
-        });
+        if !has_entered(self.remote.id) {
+            self.remote.post(self.token);
+        } else if !self.is_queued() {
+            let is_queued = with(|lent| lent.run(self.token));
+            self.is_queued.store(is_queued, Relaxed);
+        }
     }
 }
 
@@ -98,9 +89,10 @@ impl Wake for MainWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.remote.wake(self.token, |queue| {
-            queue.give_way();
-            with(|lent| lent.post(self.token));
-        });
+        if has_entered(self.remote.id) {
+            with(|lent| lent.post_main(self.token));
+        } else {
+            self.remote.post(self.token);
+        }
     }
 }
