@@ -79,6 +79,7 @@
 
 mod slot;
 mod stop;
+mod successor;
 mod supervisor;
 mod worker;
 mod worker_index;
@@ -91,6 +92,7 @@ mod cpus;
 mod activation;
 mod error;
 mod exit;
+mod kept;
 mod mailboxes;
 mod passed_fds;
 mod reload;
@@ -102,6 +104,13 @@ mod interval;
 mod lifecycle;
 mod master;
 
+#[cfg(target_os = "linux")]
+mod descriptor_stores;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_descriptor_stores.rs"]
+mod descriptor_stores;
+#[cfg(target_os = "linux")]
+mod idle_marks;
 mod processes;
 mod spawn;
 mod threads;
@@ -111,8 +120,12 @@ mod fork;
 mod liveness_pipe;
 mod pause;
 mod self_pipe;
+#[cfg(target_os = "linux")]
+mod shared_slice;
 mod signal_state;
 mod signals;
+#[cfg(target_os = "linux")]
+mod store_process;
 mod sync;
 mod thread_channel;
 mod wake;
@@ -122,10 +135,12 @@ pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
 pub use exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
+pub use kept::Kept;
 pub use mailboxes::Mailboxes;
 pub use passed_fds::INHERITED;
 pub use reload::Reload;
 pub use stop::Stop;
+pub use successor::Successor;
 pub use supervisor::Supervisor;
 pub use upgrade::{Upgrade, inherited, parent_binary_alive};
 pub use worker::Worker;

@@ -15,6 +15,7 @@ use crate::{
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
+    successor::Successor,
     upgrade::{self, Binary, Upgrade},
 };
 
@@ -83,12 +84,17 @@ impl<'a, S: Spawn> Master<'a, S> {
                 Action::Abandon(row) => self.abandon(row),
                 Action::Report(reload) => (self.hooks.on_reload)(reload),
                 Action::Wait(until) => {
-                    let interval = self.hooks.interval.as_ref().map(Interval::due);
-                    let until = until.into_iter().chain(interval).min();
+                    let intervals = self.hooks.intervals.iter().map(Interval::due);
+                    let until = until.into_iter().chain(intervals).min();
                     self.self_pipe.wait(until, self.children.ready_fds())?;
                     self.handle_events();
                 }
-                Action::Done(outcome) => return Ok(outcome),
+                Action::Done(outcome) => {
+                    if self.has_other_binary() {
+                        self.spawner.wait();
+                    }
+                    return Ok(outcome);
+                }
             }
         }
     }
@@ -121,11 +127,12 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
+        self.spawner.reap();
         self.handle_end_of_new_binary();
         self.handle_reopen();
         self.handle_commands();
         self.handle_stop();
-        if let Some(interval) = &mut self.hooks.interval {
+        for interval in &mut self.hooks.intervals {
             interval.call_if_due(Instant::now());
         }
     }
@@ -160,6 +167,8 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     fn ended(&mut self, slot: Slot, child: &S::Child, cause: ExitCause, stop: Option<Stop>) {
         let now = Instant::now();
+        let has_successor = !self.lifecycle.is_stopping() || self.has_other_binary();
+        self.spawner.ended(slot, has_successor);
         match cause {
             ExitCause::Exited(CANNOT_START) => self.lifecycle.cannot_start(slot, now),
             _ => {
@@ -176,16 +185,25 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn stop(&mut self, row: usize, stop: Stop) {
-        let others_serve = self.lifecycle.serves()
-            || self.binary.as_ref().is_some_and(Binary::has_newer)
-            || upgrade::parent_binary_alive();
+        let successor = if self.lifecycle.serves() {
+            Some(Successor::Generation)
+        } else if self.has_other_binary() {
+            Some(Successor::Binary)
+        } else {
+            None
+        };
         for (_, child) in self.children.in_row(row) {
-            if others_serve {
+            if let Some(successor) = successor {
                 // First: a worker looks when it has got the stop.
-                child.replace();
+                child.replace(successor);
             }
             child.stop(stop);
         }
+    }
+
+    /// Returns whether a new binary runs, or the one that started this one.
+    fn has_other_binary(&self) -> bool {
+        self.binary.as_ref().is_some_and(Binary::has_newer) || upgrade::parent_binary_alive()
     }
 
     fn report_stuck(&mut self, row: usize) {

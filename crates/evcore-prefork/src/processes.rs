@@ -19,6 +19,7 @@ use rustix::{
 
 use crate::{
     affinity::Affinity,
+    descriptor_stores::DescriptorStores,
     exit::ExitCause,
     fork::{self, Side},
     liveness_pipe::{ChildEnd, ParentEnd, Report},
@@ -27,6 +28,7 @@ use crate::{
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
+    successor::Successor,
     worker::{MasterLink, Worker},
 };
 
@@ -34,32 +36,35 @@ use crate::{
 const PANICKED: i32 = 101;
 
 /// Forks workers that run `work`.
-pub(crate) struct Processes<F> {
+pub(crate) struct Processes<'a, F> {
     /// The work; none once no more workers are started.
     work: Option<F>,
     /// Number of workers in a generation.
     workers: usize,
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
+    stores: Option<DescriptorStores<'a>>,
 }
 
-impl<F> Processes<F> {
+impl<'a, F> Processes<'a, F> {
     pub(crate) fn new(
         work: F,
         workers: usize,
         affinity: Option<Affinity>,
         mailboxes: Option<Arc<Table>>,
+        stores: Option<DescriptorStores<'a>>,
     ) -> Self {
         Self {
             work: Some(work),
             workers,
             affinity,
             mailboxes,
+            stores,
         }
     }
 }
 
-impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
+impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
     type Child = Process;
     type Forked = ChildEnd;
 
@@ -80,7 +85,6 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
         pipe.install();
         // The master may have ended before the pipe was installed.
         signals::stop_if_parent_gone();
-        signals::unblock();
         let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
         worker.apply(self.affinity.as_ref());
         if let Some(mut table) = self.mailboxes {
@@ -90,14 +94,40 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
             owned.keep_those_of(slot);
             worker.set_mailboxes(Mailboxes::new(table, slot));
         }
+        let number = slot.number(self.workers);
+        let in_order = self.stores.map(|stores| stores.begin(&mut worker, number));
+        signals::unblock();
         let work = self.work.expect("no worker is started after a stop");
         let ended = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
+        if let (Ok(_), Some(in_order)) = (&ended, in_order) {
+            in_order.report();
+        }
         process::exit(ended.unwrap_or(PANICKED))
     }
 
     fn close(&mut self) {
         self.work = None;
         self.mailboxes = None;
+    }
+
+    fn ended(&mut self, slot: Slot, has_successor: bool) {
+        if let Some(stores) = &mut self.stores {
+            stores.worker_ended(slot.number(self.workers), has_successor);
+        }
+    }
+
+    fn reap(&mut self) {
+        self.stores
+            .as_mut()
+            .into_iter()
+            .for_each(|stores| stores.reap());
+    }
+
+    fn wait(&mut self) {
+        self.stores
+            .as_mut()
+            .into_iter()
+            .for_each(|stores| stores.wait());
     }
 }
 
@@ -145,9 +175,9 @@ impl Child for Process {
         });
     }
 
-    fn replace(&self) {
+    fn replace(&self, successor: Successor) {
         if let Some(pipe) = &self.pipe {
-            pipe.report_successor();
+            pipe.report_successor(successor);
         }
     }
 

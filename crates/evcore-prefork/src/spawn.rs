@@ -3,7 +3,7 @@
 
 use std::{io, num::NonZeroU32, os::fd::BorrowedFd};
 
-use crate::{exit::ExitCause, slot::Slot, stop::Stop};
+use crate::{exit::ExitCause, slot::Slot, stop::Stop, successor::Successor};
 
 /// Starts workers.
 pub(crate) trait Spawn {
@@ -25,6 +25,16 @@ pub(crate) trait Spawn {
 
     /// Drops what only further workers would need, because no more are started.
     fn close(&mut self);
+
+    /// Records that a worker has ended. `has_successor` is true if another worker serves in its place, or
+    /// will.
+    fn ended(&mut self, _slot: Slot, _has_successor: bool) {}
+
+    /// Reaps the processes that are not workers.
+    fn reap(&mut self) {}
+
+    /// Waits for the processes that are not workers, because the workers of another master need them.
+    fn wait(&mut self) {}
 }
 
 /// The two sides of a start.
@@ -43,7 +53,7 @@ pub(crate) trait Child {
     fn stop(&self, stop: Stop);
 
     /// Reports to the worker that another one serves in its place from now on. A stop follows.
-    fn replace(&self);
+    fn replace(&self, successor: Successor);
 
     /// Ends the worker at once. A thread gets a fast stop instead.
     fn kill(&self);

@@ -9,11 +9,13 @@ use std::{
 
 use crate::{
     affinity::Affinity,
+    descriptor_stores::DescriptorStores,
     error::{Error, Result},
     exit::{Outcome, WorkerExit, WorkerInfo},
     fork,
     hooks::Hooks,
     interval::Interval,
+    kept::{HandOn, Kept},
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
     mailboxes::Table,
     master::Master,
@@ -53,6 +55,7 @@ pub struct Supervisor<'a> {
     affinity: Option<Affinity>,
     inherited: Vec<OwnedFd>,
     mailboxes: bool,
+    hand_on: Option<HandOn<'a>>,
     hooks: Hooks<'a>,
 }
 
@@ -69,6 +72,7 @@ impl<'a> Supervisor<'a> {
             affinity: None,
             inherited: Vec::new(),
             mailboxes: false,
+            hand_on: None,
             hooks: Hooks::default(),
         }
     }
@@ -154,17 +158,71 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Makes a mailbox for each slot and for the successors of each index, by which workers send each
-    /// other descriptors: [`Worker::mailboxes`].
+    /// Makes a mailbox for each slot, and two for the successors of each index, by which workers send
+    /// each other descriptors: [`Worker::mailboxes`].
     ///
-    /// A new binary that USR2 starts inherits the mailboxes for successors. They take ten descriptors
-    /// for each worker of a generation in the master, and five in each worker.
+    /// A new binary that USR2 starts inherits one of the two. The mailboxes take twelve descriptors for
+    /// each worker of a generation in the master, and six in each worker.
     ///
     /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].
     pub fn mailboxes(mut self) -> Self {
         self.mailboxes = true;
         self
+    }
+
+    /// Gives each worker a descriptor store, which keeps its idle connections if it dies.
+    ///
+    /// The store is a process that shares the descriptor table of its worker, and waits. If the worker ends
+    /// without having returned from its function, for example because it was killed, the store closes all
+    /// descriptors except the standard streams and those that the worker has
+    /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's successor,
+    /// and it ends when that returns. `hand_on` is called in the store: it has a copy of the memory as it was
+    /// when the worker began, and all descriptors that it has captured are closed. It should give up
+    /// after a time of its choice, because a worker that crashes again and again has no successor.
+    ///
+    /// A store is a child of the master, and is killed if the master dies, or if the server stops. It
+    /// ignores other signals. While it waits it uses no CPU time and some 100 KiB of memory, and the worker
+    /// has one descriptor more. If it is killed, its worker goes on without one. A store that cannot be made
+    /// is [`Worker::descriptor_store_error`].
+    ///
+    /// A worker that panics closes its connections while it unwinds, so they are kept only if
+    /// panics abort. A worker must not replace its program (`exec`): the store would hold the connections as
+    /// long as the new program runs.
+    ///
+    /// The supervisor then has [mailboxes](Self::mailboxes). It works with worker processes on Linux 5.9 or
+    /// later; otherwise `run` and `run_threads` return an error.
+    ///
+    /// ```no_run
+    /// use evcore_handover::{Connection, Sender};
+    /// use evcore_prefork::{Kept, Supervisor, Worker};
+    ///
+    /// /// Sends the connections, and waits until the successor has taken them.
+    /// fn hand_on(kept: Kept) -> std::io::Result<()> {
+    ///     let mut sender = Sender::open(kept.to_successor(), 1)?;
+    ///     let idle = kept.descriptors.into_iter();
+    ///     let mut idle: Vec<_> = idle.map(|fd| Connection::new(fd, b"")).collect();
+    ///     while !idle.is_empty() || sender.unacknowledged() > 0 {
+    ///         sender.send(&mut idle)?;
+    ///         // Wait until it is readable.
+    ///         while sender.next_answer()?.is_some() {}
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// fn work(worker: Worker) -> i32 {
+    ///     let marks = worker.idle_marks(); // 1 at the number of each descriptor that is idle
+    ///     # _ = marks;
+    ///     0
+    /// }
+    ///
+    /// let supervisor = Supervisor::new(4).descriptor_store(|kept| _ = hand_on(kept));
+    /// supervisor.run(work)?;
+    /// # Ok::<(), evcore_prefork::Error>(())
+    /// ```
+    pub fn descriptor_store(mut self, hand_on: impl FnOnce(Kept) + 'a) -> Self {
+        self.hand_on = Some(Box::new(hand_on));
+        self.mailboxes()
     }
 
     /// Sets the hook for each worker that was started. When it is called, the worker runs, and may
@@ -249,10 +307,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for regular work. It is called when the interval has passed since this call or
+    /// Adds a hook for regular work. It is called when the interval has passed since this call or
     /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
-    /// event comes. The next call of this method replaces the hook. More than a year counts as a
-    /// year.
+    /// event comes. More than a year counts as a year.
     ///
     /// # Panics
     ///
@@ -262,7 +319,8 @@ impl<'a> Supervisor<'a> {
             !interval.is_zero(),
             "an interval of 0 would never let the master sleep"
         );
-        self.hooks.interval = Some(Interval::new(interval, Instant::now(), hook));
+        let interval = Interval::new(interval, Instant::now(), hook);
+        self.hooks.intervals.push(interval);
         self
     }
 
@@ -306,15 +364,19 @@ impl<'a> Supervisor<'a> {
         self.check()?;
         fork::require_one_thread()?;
         let mailboxes = self.make_mailboxes()?;
+        let slots = self.slots();
         let Self {
             config,
             affinity,
             inherited,
             hooks,
+            hand_on,
             mailboxes: _,
         } = self;
+        let stores = hand_on.map(|hand_on| DescriptorStores::new(hand_on, slots));
+        let stores = stores.transpose()?;
         let binary = Binary::this_one(inherited, mailboxes.clone());
-        let processes = |_| Processes::new(work, config.workers, affinity, mailboxes);
+        let processes = |_| Processes::new(work, config.workers, affinity, mailboxes, stores);
         Master::new(config, hooks, Some(binary), processes)?.run()
     }
 
@@ -358,6 +420,9 @@ impl<'a> Supervisor<'a> {
         self.check()?;
         if !self.inherited.is_empty() {
             return Err(Error::ThreadsCannotUpgrade);
+        }
+        if self.hand_on.is_some() {
+            return Err(Error::NoDescriptorStore);
         }
         let mailboxes = self.make_mailboxes()?;
         let can_kill = false;
@@ -405,6 +470,7 @@ impl fmt::Debug for Supervisor<'_> {
             .field("affinity", &self.affinity)
             .field("inherited", &self.inherited)
             .field("mailboxes", &self.mailboxes)
+            .field("descriptor_store", &self.hand_on.is_some())
             .finish_non_exhaustive()
     }
 }

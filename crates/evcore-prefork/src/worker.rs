@@ -3,7 +3,10 @@
 use std::{
     num::NonZeroU32,
     os::fd::{AsFd, AsRawFd},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,6 +24,7 @@ use crate::{
     signals::{self, Handlers},
     slot::Slot,
     stop::Stop,
+    successor::{Successor, TO_BINARY},
     thread_channel::ThreadChannel,
     worker_index::WorkerIndex,
 };
@@ -51,6 +55,8 @@ pub struct Worker {
     link: MasterLink,
     affinity_error: Option<Error>,
     mailboxes: Option<Mailboxes>,
+    /// The marks for the descriptor store, or the reason why there is none; `None` if none was requested.
+    idle_marks: Option<Result<&'static [AtomicU8]>>,
 }
 
 /// The link between a worker and its master, for requests and reports.
@@ -99,6 +105,7 @@ impl Worker {
             link,
             affinity_error: None,
             mailboxes: None,
+            idle_marks: None,
         }
     }
 
@@ -106,6 +113,44 @@ impl Worker {
     pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
         let applied = affinity.map(|affinity| affinity.of(self.index.get()).pin());
         self.affinity_error = applied.and_then(Result::err);
+    }
+
+    pub(crate) fn set_idle_marks(&mut self, marks: Result<&'static [AtomicU8]>) {
+        self.idle_marks = Some(marks);
+    }
+
+    /// The marks of this worker's descriptors, by their numbers, if it has a [descriptor
+    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle, and 0
+    /// before it does anything else with the descriptor.
+    ///
+    /// The store of a worker that has died hands on the marked ones. So a connection is marked only if the
+    /// worker has handled all that it has received, and has sent all that it answers. With evcore, pass this
+    /// to `Builder::idle_marks`. A descriptor with a number from the length up, of some 4 million, cannot be
+    /// marked.
+    ///
+    /// ```
+    /// use std::sync::atomic::Ordering::Release;
+    /// use std::os::fd::{AsRawFd, RawFd};
+    ///
+    /// fn mark(worker: &evcore_prefork::Worker, descriptor: RawFd, is_idle: bool) {
+    ///     let marks = worker.idle_marks().unwrap_or_default();
+    ///     if let Some(mark) = marks.get(descriptor as usize) {
+    ///         mark.store(is_idle.into(), Release);
+    ///     }
+    /// }
+    /// # mark(&evcore_prefork::Worker::solo()?, std::io::stdin().as_raw_fd(), false);
+    /// # Ok::<(), evcore_prefork::Error>(())
+    /// ```
+    #[must_use]
+    pub fn idle_marks(&self) -> Option<&'static [AtomicU8]> {
+        self.idle_marks.as_ref()?.as_ref().ok().copied()
+    }
+
+    /// The reason why this worker has no descriptor store, although the supervisor has them; `None` if it has
+    /// one, or needs none. The worker serves nevertheless.
+    #[must_use]
+    pub fn descriptor_store_error(&self) -> Option<&Error> {
+        self.idle_marks.as_ref()?.as_ref().err()
     }
 
     pub(crate) fn set_mailboxes(&mut self, mailboxes: Mailboxes) {
@@ -170,17 +215,22 @@ impl Worker {
         })
     }
 
-    /// Returns whether another worker serves in place of this one: after a reload, and if a new binary
-    /// serves, or the older one that started this binary. It gets the connections that this worker sends
-    /// to [`Mailboxes::to_successor`].
+    /// The kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If a newer
+    /// generation of the same master and another binary serve, it is the generation.
     ///
-    /// False before a [stop](Self::stop) by the master, without a master, and if the workers are threads.
+    /// `None` if no other worker serves, before a [stop](Self::stop) by the master, without a master, and if the workers are threads.
     /// Costs a system call.
     #[must_use]
-    pub fn has_successor(&self) -> bool {
+    pub fn successor(&self) -> Option<Successor> {
         match self.link {
-            MasterLink::Process => liveness_pipe::has_successor(),
-            MasterLink::Solo | MasterLink::Thread(_) => false,
+            MasterLink::Process => {
+                let successor = liveness_pipe::successor();
+                if let (Some(Successor::Binary), Some(marks)) = (successor, self.idle_marks()) {
+                    marks[1].store(TO_BINARY, Ordering::Release);
+                }
+                successor
+            }
+            MasterLink::Solo | MasterLink::Thread(_) => None,
         }
     }
 

@@ -17,7 +17,8 @@
 //! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
 //!
 //! The parts stay usable without it. A program with needs of its own, such as a loop over other
-//! streams than sockets, joins `evcore` and `evcore-prefork` itself, as in the table.
+//! streams than sockets, makes its loop of a worker's [`Parts`], and joins the rest itself, as in the
+//! table.
 #![forbid(unsafe_code)]
 
 mod arrival;
@@ -27,6 +28,7 @@ mod event;
 mod giving;
 mod handover;
 mod listeners;
+mod parts;
 mod proxy_header;
 mod proxy_protocol;
 mod server;
@@ -37,6 +39,7 @@ mod worker;
 pub use arrival::Arrival;
 pub use event::Event;
 pub use handover::Moves;
+pub use parts::Parts;
 pub use proxy_protocol::{ProxyProtocol, ProxyProtocolError};
 pub use server::Server;
 pub use shortages::Shortage;

@@ -2,6 +2,8 @@
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
+mod descriptor_store;
+#[cfg(target_os = "linux")]
 mod mailboxes;
 mod reload;
 pub(crate) mod terminal;
@@ -22,7 +24,9 @@ use std::{
 
 #[cfg(target_os = "linux")]
 use evcore_prefork::{Affinity, Cpus};
-use evcore_prefork::{CANNOT_START, DO_NOT_RESTART, Error, Stop, Supervisor, Worker, WorkerInfo};
+use evcore_prefork::{
+    CANNOT_START, DO_NOT_RESTART, Error, Stop, Successor, Supervisor, Worker, WorkerInfo,
+};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::server_process::MAIN_FLAG;
@@ -90,7 +94,7 @@ pub(crate) fn run_main(name: &str) {
                 || upgrade::run_main(other)
                 || threads::run_main(other);
             #[cfg(target_os = "linux")]
-            let known = known || mailboxes::run_main(other);
+            let known = known || mailboxes::run_main(other) || descriptor_store::run_main(other);
             assert!(known, "no child main is called {other:?}");
         }
     }
@@ -158,9 +162,10 @@ impl Loop {
             }
         }
         let (index, stop) = (self.worker.index(), self.worker.stop());
-        let then = match self.worker.has_successor() {
-            true => " for a successor",
-            false => "",
+        let then = match self.worker.successor() {
+            Some(Successor::Generation) => " for a newer generation",
+            Some(Successor::Binary) => " for another binary",
+            None => "",
         };
         println!("stops {index} {stop:?}{then}");
     }
