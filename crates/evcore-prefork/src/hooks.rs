@@ -5,6 +5,7 @@ use std::io;
 use crate::{
     exit::{WorkerExit, WorkerInfo},
     interval::Interval,
+    kept::KeptCounts,
     reload::Reload,
     stop::Stop,
     upgrade::Upgrade,
@@ -19,12 +20,15 @@ pub(crate) struct Hooks<'a> {
     pub(crate) on_ready: WorkerHook<'a>,
     pub(crate) on_stuck: WorkerHook<'a>,
     pub(crate) on_exit: Box<dyn FnMut(&WorkerExit) + 'a>,
+    pub(crate) on_kept: KeptHook<'a>,
     pub(crate) on_reload: Box<dyn FnMut(Reload) + 'a>,
     pub(crate) on_reopen: Box<dyn FnMut() + 'a>,
     pub(crate) on_upgrade: Box<dyn FnMut(&Upgrade) + 'a>,
     pub(crate) on_stop: Box<dyn FnMut(Stop) + 'a>,
     pub(crate) interval: Option<Interval<'a>>,
 }
+
+type KeptHook<'a> = Box<dyn FnMut(&WorkerInfo, KeptCounts) + 'a>;
 
 type StartErrorHook<'a> = Box<dyn FnMut(&WorkerInfo, &io::Error) + 'a>;
 
@@ -36,6 +40,7 @@ impl Default for Hooks<'_> {
             on_ready: Box::new(|_| {}),
             on_stuck: Box::new(|_| {}),
             on_exit: Box::new(|_| {}),
+            on_kept: Box::new(|_, _| {}),
             on_reload: Box::new(|_| {}),
             on_reopen: Box::new(|| {}),
             on_upgrade: Box::new(|_| {}),

@@ -124,6 +124,8 @@ mod shared_slice;
 mod signal_state;
 mod signals;
 #[cfg(target_os = "linux")]
+mod store_place;
+#[cfg(target_os = "linux")]
 mod store_process;
 mod sync;
 mod thread_channel;
@@ -134,7 +136,7 @@ pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
 pub use exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
-pub use kept::Kept;
+pub use kept::{Kept, KeptCounts};
 pub use mailboxes::Mailboxes;
 pub use passed_fds::INHERITED;
 pub use reload::Reload;

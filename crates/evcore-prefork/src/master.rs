@@ -126,7 +126,7 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
-        self.spawner.reap();
+        self.spawner.reap(&mut *self.hooks.on_kept);
         self.handle_end_of_new_binary();
         self.handle_reopen();
         self.handle_commands();
@@ -167,7 +167,8 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn ended(&mut self, slot: Slot, child: &S::Child, cause: ExitCause, stop: Option<Stop>) {
         let now = Instant::now();
         let has_successor = !self.lifecycle.is_stopping() || self.has_other_binary();
-        self.spawner.ended(slot, has_successor);
+        let worker = self.info(slot, Some(child));
+        self.spawner.ended(&worker, has_successor);
         match cause {
             ExitCause::Exited(CANNOT_START) => self.lifecycle.cannot_start(slot, now),
             _ => {
@@ -175,7 +176,6 @@ impl<'a, S: Spawn> Master<'a, S> {
                 self.lifecycle.ended(slot, refused, now);
             }
         }
-        let worker = self.info(slot, Some(child));
         (self.hooks.on_exit)(&WorkerExit {
             worker,
             cause,

@@ -20,8 +20,9 @@ use rustix::{
 use crate::{
     affinity::Affinity,
     descriptor_stores::DescriptorStores,
-    exit::ExitCause,
+    exit::{ExitCause, WorkerInfo},
     fork::{self, Side},
+    kept::KeptCounts,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     mailboxes::{Mailboxes, Table},
     signals,
@@ -69,7 +70,10 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
 
     const DOING: &'static str = "forking a worker";
 
-    fn spawn(&mut self, _: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+    fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+        if let Some(stores) = &mut self.stores {
+            stores.prepare(slot.number(self.workers));
+        }
         Ok(match fork::fork()? {
             Side::Parent(pid, pipe) => Spawned::Child(Process {
                 pid,
@@ -109,17 +113,16 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         self.mailboxes = None;
     }
 
-    fn ended(&mut self, slot: Slot, has_successor: bool) {
+    fn ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
         if let Some(stores) = &mut self.stores {
-            stores.worker_ended(slot.number(self.workers), has_successor);
+            stores.worker_ended(worker, has_successor);
         }
     }
 
-    fn reap(&mut self) {
-        self.stores
-            .as_mut()
-            .into_iter()
-            .for_each(|stores| stores.reap());
+    fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
+        if let Some(stores) = &mut self.stores {
+            stores.reap(report);
+        }
     }
 
     fn wait(&mut self) {

@@ -6,10 +6,9 @@
     reason = "mmap and mincore, and the slice over the mapping"
 )]
 
-use std::{
-    io, ptr, slice,
-    sync::atomic::{AtomicI32, AtomicU8},
-};
+use std::{io, ptr, slice, sync::atomic::AtomicU8};
+
+use crate::store_place::StorePlace;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
@@ -17,11 +16,11 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 ///
 /// # Safety
 ///
-/// It is an atomic, and all bytes zero is a valid value.
+/// Each of its fields is an atomic, and all bytes zero is a valid value.
 pub(crate) unsafe trait Shared: Sync + 'static {}
 
-// SAFETY: an atomic integer; zero is a valid number.
-unsafe impl Shared for AtomicI32 {}
+// SAFETY: atomic integers and nothing else; zero is a valid number.
+unsafe impl Shared for StorePlace {}
 
 // SAFETY: an atomic integer; zero is a valid number.
 unsafe impl Shared for AtomicU8 {}

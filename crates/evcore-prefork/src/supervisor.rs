@@ -15,7 +15,7 @@ use crate::{
     fork,
     hooks::Hooks,
     interval::Interval,
-    kept::{HandOn, Kept},
+    kept::{HandOn, Kept, KeptCounts},
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
     mailboxes::Table,
     master::Master,
@@ -177,7 +177,7 @@ impl<'a> Supervisor<'a> {
     /// without having returned from its function, for example because it was killed, the store closes all
     /// descriptors except the standard streams and those that the worker has
     /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's successor,
-    /// and it ends when that returns. `hand_on` is called in the store: it has a copy of the memory as it was
+    /// and returns how many of them it has taken. Then the store ends. `hand_on` is called in the store: it has a copy of the memory as it was
     /// when the worker began, and all descriptors that it has captured are closed. It should give up
     /// after a time of its choice, because a worker that crashes again and again has no successor.
     ///
@@ -198,8 +198,9 @@ impl<'a> Supervisor<'a> {
     /// use evcore_prefork::{Kept, Supervisor, Worker};
     ///
     /// /// Sends the connections, and waits until the successor has taken them.
-    /// fn hand_on(kept: Kept) -> std::io::Result<()> {
+    /// fn hand_on(kept: Kept) -> std::io::Result<usize> {
     ///     let mut sender = Sender::open(kept.to_successor(), 1)?;
+    ///     let count = kept.descriptors.len();
     ///     let idle = kept.descriptors.into_iter();
     ///     let mut idle: Vec<_> = idle.map(|fd| Connection::new(fd, b"")).collect();
     ///     while !idle.is_empty() || sender.unacknowledged() > 0 {
@@ -207,7 +208,7 @@ impl<'a> Supervisor<'a> {
     ///         // Wait until it is readable.
     ///         while sender.next_answer()?.is_some() {}
     ///     }
-    ///     Ok(())
+    ///     Ok(count)
     /// }
     ///
     /// fn work(worker: Worker) -> i32 {
@@ -216,13 +217,22 @@ impl<'a> Supervisor<'a> {
     ///     0
     /// }
     ///
-    /// let supervisor = Supervisor::new(4).descriptor_store(|kept| _ = hand_on(kept));
+    /// let supervisor = Supervisor::new(4)
+    ///     .descriptor_store(|kept| hand_on(kept).unwrap_or(0))
+    ///     .on_kept(|worker, counts| eprintln!("{worker} has died: {counts}"));
     /// supervisor.run(work)?;
     /// # Ok::<(), evcore_prefork::Error>(())
     /// ```
-    pub fn descriptor_store(mut self, hand_on: impl FnOnce(Kept) + 'a) -> Self {
+    pub fn descriptor_store(mut self, hand_on: impl FnOnce(Kept) -> usize + 'a) -> Self {
         self.hand_on = Some(Box::new(hand_on));
         self.mailboxes()
+    }
+
+    /// Sets the hook for the [store](Self::descriptor_store) of a worker that has died, when the store has
+    /// ended. It is not called for a store that was killed.
+    pub fn on_kept(mut self, hook: impl FnMut(&WorkerInfo, KeptCounts) + 'a) -> Self {
+        self.hooks.on_kept = Box::new(hook);
+        self
     }
 
     /// Sets the hook for each worker that was started. When it is called, the worker runs, and may

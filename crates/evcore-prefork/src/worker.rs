@@ -116,8 +116,9 @@ impl Worker {
     }
 
     /// The marks of this worker's descriptors, by their numbers, if it has a [descriptor
-    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle, and 0
-    /// before it does anything else with the descriptor.
+    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle. Before
+    /// it does anything else with the descriptor it writes 2, and 0 before it closes it. The store only
+    /// counts those with a 2.
     ///
     /// The store of a worker that has died hands on the marked ones. So a connection is marked only if the
     /// worker has handled all that it has received, and has sent all that it answers. With evcore, pass this
@@ -131,7 +132,7 @@ impl Worker {
     /// fn mark(worker: &evcore_prefork::Worker, descriptor: RawFd, is_idle: bool) {
     ///     let marks = worker.idle_marks().unwrap_or_default();
     ///     if let Some(mark) = marks.get(descriptor as usize) {
-    ///         mark.store(is_idle.into(), Release);
+    ///         mark.store(if is_idle { 1 } else { 2 }, Release);
     ///     }
     /// }
     /// # mark(&evcore_prefork::Worker::solo()?, std::io::stdin().as_raw_fd(), false);
