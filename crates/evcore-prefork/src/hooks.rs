@@ -1,6 +1,6 @@
 //! The functions of the application that the master calls.
 
-use std::io;
+use std::{io, time::Duration};
 
 use crate::{
     exit::{WorkerExit, WorkerInfo},
@@ -19,6 +19,7 @@ pub(crate) struct Hooks<'a> {
     pub(crate) on_start_error: StartErrorHook<'a>,
     pub(crate) on_ready: WorkerHook<'a>,
     pub(crate) on_stuck: WorkerHook<'a>,
+    pub(crate) on_hang: HangHook<'a>,
     pub(crate) on_exit: Box<dyn FnMut(&WorkerExit) + 'a>,
     pub(crate) on_kept: KeptHook<'a>,
     pub(crate) on_reload: Box<dyn FnMut(Reload) + 'a>,
@@ -27,6 +28,8 @@ pub(crate) struct Hooks<'a> {
     pub(crate) on_stop: Box<dyn FnMut(Stop) + 'a>,
     pub(crate) interval: Option<Interval<'a>>,
 }
+
+type HangHook<'a> = Box<dyn FnMut(&WorkerInfo, Duration) + 'a>;
 
 type KeptHook<'a> = Box<dyn FnMut(&WorkerInfo, KeptCounts) + 'a>;
 
@@ -39,6 +42,7 @@ impl Default for Hooks<'_> {
             on_start_error: Box::new(|_, _| {}),
             on_ready: Box::new(|_| {}),
             on_stuck: Box::new(|_| {}),
+            on_hang: Box::new(|_, _| {}),
             on_exit: Box::new(|_| {}),
             on_kept: Box::new(|_, _| {}),
             on_reload: Box::new(|_| {}),

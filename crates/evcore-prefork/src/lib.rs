@@ -98,6 +98,7 @@ mod reload;
 mod upgrade;
 
 mod children;
+mod hang;
 mod hooks;
 mod interval;
 mod lifecycle;
@@ -119,7 +120,6 @@ mod fork;
 mod liveness_pipe;
 mod pause;
 mod self_pipe;
-#[cfg(target_os = "linux")]
 mod shared_slice;
 mod signal_state;
 mod signals;

@@ -22,6 +22,7 @@ use crate::{
     descriptor_stores::DescriptorStores,
     exit::{ExitCause, WorkerInfo},
     fork::{self, Side},
+    hang::Turns,
     kept::KeptCounts,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     mailboxes::{Mailboxes, Table},
@@ -44,6 +45,7 @@ pub(crate) struct Processes<'a, F> {
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
     stores: Option<DescriptorStores<'a>>,
+    turns: Option<Turns>,
 }
 
 impl<'a, F> Processes<'a, F> {
@@ -53,6 +55,7 @@ impl<'a, F> Processes<'a, F> {
         affinity: Option<Affinity>,
         mailboxes: Option<Arc<Table>>,
         stores: Option<DescriptorStores<'a>>,
+        turns: Option<Turns>,
     ) -> Self {
         Self {
             work: Some(work),
@@ -60,6 +63,7 @@ impl<'a, F> Processes<'a, F> {
             affinity,
             mailboxes,
             stores,
+            turns,
         }
     }
 }
@@ -89,6 +93,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         // The master may have ended before the pipe was installed.
         signals::stop_if_parent_gone();
         let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
+        worker.set_turns(self.turns);
         worker.apply(self.affinity.as_ref());
         if let Some(mut table) = self.mailboxes {
             // In the master, the binary that USR2 starts shares the table. In this process that

@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Result},
     exit::{Outcome, WorkerExit, WorkerInfo},
     fork,
+    hang::Watch,
     hooks::Hooks,
     interval::Interval,
     kept::{HandOn, Kept, KeptCounts},
@@ -56,6 +57,7 @@ pub struct Supervisor<'a> {
     inherited: Vec<OwnedFd>,
     mailboxes: bool,
     hand_on: Option<HandOn<'a>>,
+    hang_timeout: Option<Duration>,
     hooks: Hooks<'a>,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Supervisor<'a> {
             inherited: Vec::new(),
             mailboxes: false,
             hand_on: None,
+            hang_timeout: None,
             hooks: Hooks::default(),
         }
     }
@@ -102,6 +105,32 @@ impl<'a> Supervisor<'a> {
     /// [`Duration::MAX`] means no limit; use it if your workers report.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.config.timeouts.ready = timeout;
+        self
+    }
+
+    /// Kills a worker process that has [worked](Worker::works) for this time without a [wait](Worker::waits),
+    /// because it hangs: in a loop without an end, in a call that blocks, or by a stop signal of a debugger.
+    /// It is replaced like one that has crashed. By default, no worker is killed.
+    ///
+    /// The master looks eight times in this time, so a worker may hang for an eighth longer. It is for worker
+    /// processes; a thread cannot be killed.
+    ///
+    /// # Panics
+    ///
+    /// If the time is below 8 ms.
+    pub fn hang_timeout(mut self, timeout: Duration) -> Self {
+        assert!(
+            timeout >= Duration::from_millis(8),
+            "each turn takes some time"
+        );
+        self.hang_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the hook for each worker that is about to be killed because it [hangs](Self::hang_timeout),
+    /// with the time for which it has worked.
+    pub fn on_hang(mut self, hook: impl FnMut(&WorkerInfo, Duration) + 'a) -> Self {
+        self.hooks.on_hang = Box::new(hook);
         self
     }
 
@@ -381,13 +410,19 @@ impl<'a> Supervisor<'a> {
             inherited,
             hooks,
             hand_on,
+            hang_timeout,
             mailboxes: _,
         } = self;
         let stores = hand_on.map(|hand_on| DescriptorStores::new(hand_on, slots));
         let stores = stores.transpose()?;
+        let watch = hang_timeout
+            .map(|timeout| Watch::new(slots, timeout))
+            .transpose()?;
+        let turns = watch.as_ref().map(|watch| watch.turns);
         let binary = Binary::this_one(inherited, mailboxes.clone());
-        let processes = |_| Processes::new(work, config.workers, affinity, mailboxes, stores);
-        Master::new(config, hooks, Some(binary), processes)?.run()
+        let processes =
+            |_| Processes::new(work, config.workers, affinity, mailboxes, stores, turns);
+        Master::new(config, hooks, Some(binary), watch, processes)?.run()
     }
 
     /// Runs the workers as threads of this process, and returns after they have been stopped. The
@@ -442,7 +477,7 @@ impl<'a> Supervisor<'a> {
         };
         let affinity = self.affinity;
         let threads = |waker| Threads::new(work, config.workers, affinity, mailboxes, waker);
-        Master::new(config, self.hooks, None, threads)?.run()
+        Master::new(config, self.hooks, None, None, threads)?.run()
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {

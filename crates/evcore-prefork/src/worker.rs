@@ -16,6 +16,7 @@ use crate::{
     affinity::Affinity,
     error::{Error, Result},
     exit::WorkerInfo,
+    hang::Turns,
     liveness_pipe,
     mailboxes::Mailboxes,
     signals::{self, Handlers},
@@ -53,6 +54,8 @@ pub struct Worker {
     mailboxes: Option<Mailboxes>,
     /// The marks for the descriptor store, or the reason why there is none; `None` if none was requested.
     idle_marks: Option<Result<&'static [AtomicU8]>>,
+    /// The words of turns; none if nobody looks whether a worker hangs.
+    turns: Option<Turns>,
 }
 
 /// The link between a worker and its master, for requests and reports.
@@ -102,6 +105,7 @@ impl Worker {
             affinity_error: None,
             mailboxes: None,
             idle_marks: None,
+            turns: None,
         }
     }
 
@@ -109,6 +113,30 @@ impl Worker {
     pub(crate) fn apply(&mut self, affinity: Option<&Affinity>) {
         let applied = affinity.map(|affinity| affinity.of(self.index.get()).pin());
         self.affinity_error = applied.and_then(Result::err);
+    }
+
+    pub(crate) fn set_turns(&mut self, turns: Option<Turns>) {
+        self.turns = turns;
+    }
+
+    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If that takes longer
+    /// than the [timeout](crate::Supervisor::hang_timeout), the master kills it. Without a timeout it has no
+    /// effect; otherwise it costs a reading of the clock.
+    ///
+    /// Call it after each wait of your loop, and `waits` before it.
+    #[inline]
+    pub fn works(&self) {
+        if let Some(turns) = self.turns {
+            turns.begin(self.slot);
+        }
+    }
+
+    /// Records that this worker is about to wait.
+    #[inline]
+    pub fn waits(&self) {
+        if let Some(turns) = self.turns {
+            turns.end(self.slot);
+        }
     }
 
     pub(crate) fn set_idle_marks(&mut self, marks: Result<&'static [AtomicU8]>) {
