@@ -88,6 +88,10 @@ pub struct Options {
     pub shutdown_timeout: Duration,
     /// True if connections move to the successor of a worker process.
     pub handover: bool,
+    /// True if the idle connections of a worker process that dies move to its successor.
+    pub fd_store: bool,
+    /// The time of a turn beyond which the worker process is killed; with `None`, none is.
+    pub hang_timeout: Option<Duration>,
     /// True if idle connections move to workers that have fewer.
     pub rebalance: bool,
     /// The load balancers that report the addresses of clients.
@@ -181,6 +185,11 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
                 options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
             }
             "handover" => options.handover = on_or_off(&name, &value(&mut parser)?)?,
+            "fd-store" => options.fd_store = on_or_off(&name, &value(&mut parser)?)?,
+            "hang-timeout" => {
+                let timeout = number(&name, &value(&mut parser)?, 8, 86_400_000)?;
+                options.hang_timeout = Some(Duration::from_millis(timeout));
+            }
             "rebalance" => options.rebalance = on_or_off(&name, &value(&mut parser)?)?,
             "proxy-protocol" => {
                 let senders = value(&mut parser)?.parse();
@@ -211,6 +220,15 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
     }
     if options.affinity.is_some() && options.workers == 0 {
         let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
+        return Err(OptionError(message.to_owned()));
+    }
+    if options.fd_store && !options.moves_connections() {
+        let message =
+            "--fd-store on needs worker processes and --handover on, because connections move";
+        return Err(OptionError(message.to_owned()));
+    }
+    if options.hang_timeout.is_some() && (options.threads || options.workers == 0) {
+        let message = "--hang-timeout is for worker processes, because threads cannot be killed";
         return Err(OptionError(message.to_owned()));
     }
     if let Some(unix) = options.listen.iter().find(|address| address.is_unix()) {
@@ -275,6 +293,8 @@ impl Default for Options {
             shutdown_timeout: Duration::from_secs(30),
             proxy_protocol: None,
             handover: cfg!(any(target_os = "linux", target_os = "android")),
+            fd_store: false,
+            hang_timeout: None,
             rebalance: true,
             bodies: 64 * 1024 * 1024,
             access_log: None,

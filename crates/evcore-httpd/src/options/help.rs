@@ -51,6 +51,11 @@ Usage: httpd [OPTIONS]
   --handover on|off        whether open connections move to the new workers after
                            HUP, and after USR2 and QUIT; not with --workers 0
                            or --threads           [default: on; off without Linux]
+  --fd-store on|off        whether the idle connections of a worker that dies, also
+                           by kill -9, move to its successor; needs Linux and
+                           --handover on                           [default: off]
+  --hang-timeout MS        kill a worker whose turn lasts longer, in milliseconds
+                                                                 [default: none]
   --rebalance on|off       whether idle ones move to workers that have fewer; not
                            with --accept off or reuseport         [default: on]
   --proxy-protocol NETWORKS
