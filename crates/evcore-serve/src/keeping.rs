@@ -30,31 +30,43 @@ pub(crate) fn hand_on(mut kept: Kept, version: u32, state: &[u8]) -> usize {
     for descriptor in descriptors {
         departure.push(Connection::new(descriptor, state));
     }
-    let mut refused = 0;
+    let mut closed = 0;
     while departure.under_way() > 0 {
-        match turn(&mut departure) {
-            Ok(Some(answers)) => refused += answers.refused.len(),
-            Ok(None) => break,
-            // The successor has died.
+        let mut answers = Answers::default();
+        let result = turn(&mut departure, &mut answers);
+        for connection in fewer(answers.refused, &mut closed) {
+            departure.push(connection);
+        }
+        match result {
+            Ok(true) => {}
+            // The successor has died, or has ended the channel.
             Err(Error::Ended) if reopen(&mut departure, &kept, version) => {}
-            Err(_) => break,
+            Ok(false) | Err(_) => break,
         }
     }
-    count - refused - departure.take_back().len()
+    count - closed - departure.take_back().len()
 }
 
-/// Sends, waits for answers and reads them. `None` if the successor lets it wait for too long.
-fn turn(departure: &mut Departure) -> Result<Option<Answers>> {
+/// Sends, waits for answers and reads them. Returns false if the successor lets it wait for too long.
+fn turn(departure: &mut Departure, answers: &mut Answers) -> Result<bool> {
     let now = Instant::now();
     departure.send(now)?;
     if departure.is_overdue(now) {
-        return Ok(None);
+        return Ok(false);
     }
     let due = departure.due_at().unwrap_or(now);
     wait(&*departure, due.saturating_duration_since(now));
-    let mut answers = Answers::default();
-    departure.read(Instant::now(), &mut answers)?;
-    Ok(Some(answers))
+    departure.read(Instant::now(), answers)?;
+    Ok(true)
+}
+
+/// Closes an eighth of the connections that a successor has refused, because it lacks room or descriptors for
+/// all of them.
+fn fewer(mut refused: Vec<Connection>, closed: &mut usize) -> Vec<Connection> {
+    let fewer = refused.len().div_ceil(8);
+    *closed += fewer;
+    refused.truncate(refused.len() - fewer);
+    refused
 }
 
 /// Waits until the channel is readable. A lack of memory ends the wait early.
