@@ -6,6 +6,8 @@ mod client_timeouts;
 mod command_line;
 mod connection_limit;
 mod dashboard_files;
+#[cfg(target_os = "linux")]
+mod demo;
 mod descriptor_limit;
 mod documented;
 mod error_responses;
@@ -18,6 +20,8 @@ mod flight_recorder;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod listening;
+#[cfg(target_os = "linux")]
+mod live_line;
 mod log_pipes;
 #[cfg(target_os = "linux")]
 mod memory_limit;

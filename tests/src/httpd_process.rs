@@ -257,9 +257,25 @@ impl Server {
     ///
     /// If the system has no `/proc`.
     #[must_use]
+    ///
+    /// The master of a new binary is a child, too.
     pub fn worker_pids(&self) -> Vec<u32> {
         let children = children(self.pid()).into_iter();
         children.filter(|child| !is_store(*child)).collect()
+    }
+
+    /// Starts a new binary by USR2, and returns the process id of its master. The log has it too, but two
+    /// programs write to one log, so their lines may be mixed.
+    pub fn start_binary(&self) -> u32 {
+        let before = self.worker_pids();
+        self.signal(Signal::USR2);
+        let mut new = None;
+        eventually("the new binary starts", || {
+            let mut children = self.worker_pids().into_iter();
+            new = children.find(|child| !before.contains(child));
+            new.is_some()
+        });
+        new.expect("just waited for")
     }
 
     /// The process ids of the workers' descriptor stores now, from `/proc`. One that has ended is in the list

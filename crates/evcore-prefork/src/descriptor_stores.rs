@@ -23,6 +23,7 @@ use crate::{
     shared_slice::shared_slice,
     store_place::StorePlace,
     store_process,
+    successor::Successor,
     worker::Worker,
 };
 
@@ -77,10 +78,11 @@ impl<'a> DescriptorStores<'a> {
         self.left.clear();
         let hand_on = self.hand_on.take().expect("a worker begins once");
         let mailboxes = worker.mailboxes().expect("the supervisor has made them");
-        let successor = mailboxes.to_successor().as_raw_fd();
+        let successors = [Successor::Generation, Successor::Binary]
+            .map(|successor| mailboxes.to_successor(successor).as_raw_fd());
         let full = || io::Error::other("there are too many of workers that have ended");
         let begun = place.ok_or_else(full).and_then(|place| {
-            store_process::begin(worker.info(), self.master, place, successor, hand_on)
+            store_process::begin(worker.info(), self.master, place, successors, hand_on)
         });
         let in_order = InOrder(begun.as_ref().ok().copied());
         let doing = "making the descriptor store of a worker (clone)";

@@ -26,7 +26,7 @@ pub(crate) struct Hooks<'a> {
     pub(crate) on_reopen: Box<dyn FnMut() + 'a>,
     pub(crate) on_upgrade: Box<dyn FnMut(&Upgrade) + 'a>,
     pub(crate) on_stop: Box<dyn FnMut(Stop) + 'a>,
-    pub(crate) interval: Option<Interval<'a>>,
+    pub(crate) intervals: Vec<Interval<'a>>,
 }
 
 type HangHook<'a> = Box<dyn FnMut(&WorkerInfo, Duration) + 'a>;
@@ -49,7 +49,7 @@ impl Default for Hooks<'_> {
             on_reopen: Box::new(|| {}),
             on_upgrade: Box::new(|_| {}),
             on_stop: Box::new(|_| {}),
-            interval: None,
+            intervals: Vec::new(),
         }
     }
 }

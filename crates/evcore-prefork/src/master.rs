@@ -16,6 +16,7 @@ use crate::{
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
+    successor::Successor,
     upgrade::{self, Binary, Upgrade},
 };
 
@@ -88,9 +89,9 @@ impl<'a, S: Spawn> Master<'a, S> {
                 Action::Abandon(row) => self.abandon(row),
                 Action::Report(reload) => (self.hooks.on_reload)(reload),
                 Action::Wait(until) => {
-                    let interval = self.hooks.interval.as_ref().map(Interval::due);
+                    let intervals = self.hooks.intervals.iter().map(Interval::due);
                     let watch = self.watch.as_ref().map(|watch| watch.due);
-                    let until = until.into_iter().chain(interval).chain(watch).min();
+                    let until = until.into_iter().chain(intervals).chain(watch).min();
                     self.self_pipe.wait(until, self.children.ready_fds())?;
                     self.handle_events();
                 }
@@ -138,7 +139,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         self.handle_commands();
         self.handle_stop();
         self.kill_hung();
-        if let Some(interval) = &mut self.hooks.interval {
+        for interval in &mut self.hooks.intervals {
             interval.call_if_due(Instant::now());
         }
     }
@@ -193,11 +194,17 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn stop(&mut self, row: usize, stop: Stop) {
-        let others_serve = self.lifecycle.serves() || self.has_other_binary();
+        let successor = if self.lifecycle.serves() {
+            Some(Successor::Generation)
+        } else if self.has_other_binary() {
+            Some(Successor::Binary)
+        } else {
+            None
+        };
         for (_, child) in self.children.in_row(row) {
-            if others_serve {
+            if let Some(successor) = successor {
                 // First: a worker looks when it has got the stop.
-                child.replace();
+                child.replace(successor);
             }
             child.stop(stop);
         }

@@ -8,6 +8,7 @@ use crate::{
     kept::KeptCounts,
     slot::Slot,
     stop::Stop,
+    successor::Successor,
 };
 
 /// Starts workers.
@@ -58,7 +59,7 @@ pub(crate) trait Child {
     fn stop(&self, stop: Stop);
 
     /// Reports to the worker that another one serves in its place from now on. A stop follows.
-    fn replace(&self);
+    fn replace(&self, successor: Successor);
 
     /// Ends the worker at once. A thread gets a fast stop instead.
     fn kill(&self);

@@ -55,6 +55,7 @@ use crate::{
     kept::{HandOn, Kept, KeptCounts},
     shared_slice::{shared_slice, written},
     store_place::StorePlace,
+    successor::TO_BINARY,
 };
 
 /// The most descriptors of a worker that can be marked. Their marks take a byte each, once they are used.
@@ -69,8 +70,8 @@ pub(crate) fn require() -> Result<()> {
 }
 
 /// Makes the store of this worker, a process with one thread, and returns the marks of its descriptors by
-/// their numbers. `place` gets the store's process id and its report. `successor` is the mailbox of the worker's
-/// successor, which the worker keeps open.
+/// their numbers. `place` gets the store's process id and its report. `successors` are the mailboxes of the
+/// worker's successors, in the same binary and in another one. The worker keeps them open.
 ///
 /// # Errors
 ///
@@ -79,7 +80,7 @@ pub(crate) fn begin(
     worker: WorkerInfo,
     master: Pid,
     place: &'static StorePlace,
-    successor: RawFd,
+    successors: [RawFd; 2],
     hand_on: HandOn<'_>,
 ) -> io::Result<&'static [AtomicU8]> {
     let most = getrlimit(Resource::Nofile).maximum;
@@ -93,7 +94,7 @@ pub(crate) fn begin(
             master,
             worker_end,
             place,
-            successor,
+            successors,
             marks,
         };
         store.run(hand_on);
@@ -127,7 +128,7 @@ struct Store {
     master: Pid,
     worker_end: OwnedFd,
     place: &'static StorePlace,
-    successor: RawFd,
+    successors: [RawFd; 2],
     marks: &'static [AtomicU8],
 }
 
@@ -151,7 +152,8 @@ impl Store {
             end(0);
         }
         let Marked { idle, busy } = idle_marks::marked(written(self.marks));
-        let all = idle.iter().copied().chain([self.successor]);
+        let successor = self.successor();
+        let all = idle.iter().copied().chain([successor]);
         for range in idle_marks::all_but(all.collect()) {
             if close(range).is_err() {
                 end(1);
@@ -165,10 +167,20 @@ impl Store {
             worker: self.worker,
             descriptors: descriptors.collect(),
             // SAFETY: the table has kept it open, and nothing else uses it.
-            successor: unsafe { OwnedFd::from_raw_fd(self.successor) },
+            successor: unsafe { OwnedFd::from_raw_fd(successor) },
         });
         let lost = all.saturating_sub(taken);
         self.place.report(KeptCounts { taken, lost });
+    }
+
+    /// The mailbox that the worker would have used. A worker that serves when it dies is replaced by its
+    /// own master.
+    fn successor(&self) -> RawFd {
+        let [generation, binary] = self.successors;
+        match self.marks[1].load(Acquire) {
+            TO_BINARY => binary,
+            _ => generation,
+        }
     }
 
     fn has_ended_in_order(&self) -> bool {

@@ -187,11 +187,11 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Makes a mailbox for each slot and for the successors of each index, by which workers send each
-    /// other descriptors: [`Worker::mailboxes`].
+    /// Makes a mailbox for each slot, and two for the successors of each index, by which workers send
+    /// each other descriptors: [`Worker::mailboxes`].
     ///
-    /// A new binary that USR2 starts inherits the mailboxes for successors. They take ten descriptors
-    /// for each worker of a generation in the master, and five in each worker.
+    /// A new binary that USR2 starts inherits one of the two. The mailboxes take twelve descriptors for
+    /// each worker of a generation in the master, and six in each worker.
     ///
     /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].
@@ -346,10 +346,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for regular work. It is called when the interval has passed since this call or
+    /// Adds a hook for regular work. It is called when the interval has passed since this call or
     /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
-    /// event comes. The next call of this method replaces the hook. More than a year counts as a
-    /// year.
+    /// event comes. More than a year counts as a year.
     ///
     /// # Panics
     ///
@@ -359,7 +358,8 @@ impl<'a> Supervisor<'a> {
             !interval.is_zero(),
             "an interval of 0 would never let the master sleep"
         );
-        self.hooks.interval = Some(Interval::new(interval, Instant::now(), hook));
+        let interval = Interval::new(interval, Instant::now(), hook);
+        self.hooks.intervals.push(interval);
         self
     }
 

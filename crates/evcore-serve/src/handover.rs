@@ -7,14 +7,13 @@
 //! shuts down as it does without a handover, with the connections that have come back.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use evcore::balancer::Give;
 use evcore::{Connections, EventLoop, Ready, Step, Timer, Token, TokenMap};
 use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
-use evcore_prefork::{Mailboxes, Stop, Worker, WorkerIndex};
+use evcore_prefork::{Mailboxes, Stop, Successor, Worker, WorkerIndex};
 
 use crate::arrival::{self, Arrival};
 use crate::departure::{Answers, Departure};
@@ -50,8 +49,7 @@ pub(crate) struct Handover {
     version: u32,
     index: WorkerIndex,
     on_event: OnEvent,
-    /// The mailbox of the successor.
-    successor: OwnedFd,
+    mailboxes: Mailboxes,
     /// The sources that the loop watches for the handover, and the token of its timer.
     sources: TokenMap<Source>,
     own: Token,
@@ -84,6 +82,7 @@ enum Phase {
     Serving,
     Leaving {
         departure: Departure,
+        successor: Successor,
         sender: Token,
         stop_by: Instant,
     },
@@ -114,7 +113,7 @@ impl Handover {
             version,
             index,
             on_event,
-            successor: mailboxes.to_successor().try_clone_to_owned()?,
+            mailboxes: mailboxes.clone(),
             sources,
             own,
             giving: None,
@@ -146,7 +145,7 @@ impl Handover {
             // The connections that were sent belong to the successor.
             self.end(ev, now);
         } else if matches!(self.phase, Phase::Serving) {
-            self.begin_stop(ev, supervised.has_successor(), now, timeout);
+            self.begin_stop(ev, supervised.successor(), now, timeout);
         } else {
             self.go_on(ev, now);
         }
@@ -161,7 +160,7 @@ impl Handover {
     fn begin_stop(
         &mut self,
         ev: &mut EventLoop,
-        has_successor: bool,
+        successor: Option<Successor>,
         now: Instant,
         timeout: Duration,
     ) {
@@ -169,10 +168,11 @@ impl Handover {
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        if !has_successor || ev.stats().active == 0 && self.back.is_empty() {
+        let Some(successor) = successor else { return };
+        if ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
-        let mailbox = self.successor.as_fd();
+        let mailbox = self.mailboxes.to_successor(successor);
         let departure = match Departure::open(mailbox, self.version, PATIENCE, now) {
             Ok(departure) => departure,
             Err(error) => return self.report(&error),
@@ -182,6 +182,7 @@ impl Handover {
                 self.sources.insert(sender, Source::Sender);
                 self.phase = Phase::Leaving {
                     departure,
+                    successor,
                     sender,
                     stop_by,
                 };
@@ -296,7 +297,10 @@ impl Handover {
     /// If the successor has died, another one takes its place.
     fn on_channel_end(&mut self, ev: &mut EventLoop, error: &Error, now: Instant) {
         let Phase::Leaving {
-            departure, sender, ..
+            departure,
+            successor,
+            sender,
+            ..
         } = &mut self.phase
         else {
             return;
@@ -305,7 +309,8 @@ impl Handover {
             return self.give_up(ev, error);
         }
         self.sources.remove(ev, *sender);
-        let reopened = departure.reopen(self.successor.as_fd(), self.version, now);
+        let mailbox = self.mailboxes.to_successor(*successor);
+        let reopened = departure.reopen(mailbox, self.version, now);
         let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
             self.moves.handed_over += acknowledged as u64;
             *sender = ev.add_background(departure)?;
@@ -377,13 +382,12 @@ impl Handover {
     pub(crate) fn hand_over<T>(
         &mut self,
         ev: &mut EventLoop,
-        mailboxes: Option<&Mailboxes>,
         connections: &mut Connections<T>,
         state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
     ) {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
-            Phase::Serving => self.giving_room(ev, mailboxes),
+            Phase::Serving => self.giving_room(ev),
             Phase::Over { .. } => 0,
         };
         if room == 0 {
@@ -403,19 +407,19 @@ impl Handover {
     }
 
     /// Number of connections that the plan gives to another worker, and that may leave now.
-    fn giving_room(&mut self, ev: &mut EventLoop, mailboxes: Option<&Mailboxes>) -> usize {
+    fn giving_room(&mut self, ev: &mut EventLoop) -> usize {
         if let Some(give) = ev.listeners().take_give() {
             let follows = |(giving, _): &mut (Giving, _)| giving.follow(give);
             if !self.giving.as_mut().is_some_and(follows) {
                 self.end_giving(ev);
-                self.open_giving(ev, give, mailboxes);
+                self.open_giving(ev, give);
             }
         }
         self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
     }
 
-    fn open_giving(&mut self, ev: &mut EventLoop, give: Give, mailboxes: Option<&Mailboxes>) {
-        let Some(mailbox) = mailboxes.and_then(|all| all.to_slot(give.to.slot())) else {
+    fn open_giving(&mut self, ev: &mut EventLoop, give: Give) {
+        let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
             return;
         };
         let opened = Giving::open(give, mailbox, self.version, Instant::now());

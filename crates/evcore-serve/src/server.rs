@@ -4,17 +4,18 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{error, fmt, io};
+use std::{error, fmt, io, mem};
 
 use evcore::balancer::{Policy, WorkerGroup, WorkerId};
 use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, EventLoop, Listener};
-use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
+use evcore_prefork::{Affinity, CANNOT_START, Outcome, Stop, Supervisor};
 
 use crate::event::{Event, OnEvent};
 use crate::handover::Handover;
 use crate::keeping;
 use crate::listeners::{Listeners, add_all};
+use crate::parts::Parts;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::service_manager::ServiceManager;
 use crate::worker::Worker;
@@ -60,9 +61,9 @@ pub struct Server {
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
-    /// The service manager; The service manager; The service manager; `None` if none expects
-    /// reports.
+    /// The service manager; `None` if none expects reports.
     service_manager: Option<ServiceManager>,
+    intervals: Vec<(Duration, Box<dyn FnMut()>)>,
 }
 
 impl Server {
@@ -84,6 +85,7 @@ impl Server {
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
             service_manager: None,
+            intervals: Vec::new(),
         }
     }
 
@@ -279,6 +281,18 @@ impl Server {
         self
     }
 
+    /// Adds a function that the master calls at regular times, the first time when the interval has
+    /// passed. That wakes the master, which otherwise sleeps until something happens.
+    /// [`run_here`](Self::run_here) has no master, and calls none.
+    ///
+    /// # Panics
+    ///
+    /// [`run`](Self::run) and [`run_threads`](Self::run_threads) panic if the interval is 0.
+    pub fn on_interval(mut self, interval: Duration, hook: impl FnMut() + 'static) -> Self {
+        self.intervals.push((interval, Box::new(hook)));
+        self
+    }
+
     /// Reports to the service manager that has started the server, by the protocol of systemd
     /// (`sd_notify`): its start, its reloads, its stop, the process id of a new binary, and signs
     /// of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is not set.
@@ -323,6 +337,42 @@ impl Server {
         Ok(supervisor.run(|worker| {
             let listeners = setup.listeners.into_worker(worker.index().get());
             setup.loops.run(worker, Ok(listeners), work)
+        })?)
+    }
+
+    /// Runs the workers as [`run`](Self::run) does, and gives each the [`Parts`] of its loop in place of a
+    /// loop: for a loop over other streams than sockets. With 0 workers, this process serves, as with
+    /// [`run_here`](Self::run_here).
+    ///
+    /// The settings of the loop, the handover and the PROXY protocol of this server do not count then.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run), and with 0 workers those of `work`.
+    pub fn run_parts<E: Into<BoxError>>(
+        self,
+        work: impl FnOnce(&mut Parts) -> Result<(), E>,
+    ) -> io::Result<Outcome> {
+        if self.workers == 0 {
+            let supervised = evcore_prefork::Worker::solo()?;
+            let Setup { listeners, loops } = self.setup(1)?;
+            let (ready, info) = (Arc::clone(&loops.on_event), supervised.info());
+            let on_ready = Box::new(move || ready(Event::Ready(&info)));
+            let mut parts = loops.parts(supervised, listeners.open, on_ready);
+            work(&mut parts).map_err(io::Error::other)?;
+            let stop = parts.supervised.stop();
+            return Ok(Outcome::Stopped(stop.unwrap_or(Stop::Graceful)));
+        }
+        let (mut supervisor, setup) = self.supervised()?;
+        for listener in setup.listeners.iter() {
+            supervisor = supervisor.inherit(listener)?;
+        }
+        Ok(supervisor.run(|worker| {
+            let listeners = setup.listeners.into_worker(worker.index().get());
+            setup.loops.run_work(worker, |worker, on_ready| {
+                let mut parts = setup.loops.parts(worker, listeners, on_ready);
+                work(&mut parts).map_err(|error| error.into().to_string())
+            })
         })?)
     }
 
@@ -382,7 +432,7 @@ impl Server {
     }
 
     /// The supervisor with its hooks, and the parts that the workers are made of.
-    fn supervised(self) -> io::Result<(Supervisor<'static>, Setup)> {
+    fn supervised(mut self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
             // Each worker reports. Until all new workers have reported, a reload leaves the old
@@ -401,6 +451,9 @@ impl Server {
             .service_manager
             .as_ref()
             .and(ServiceManager::watchdog());
+        for (interval, hook) in mem::take(&mut self.intervals) {
+            supervisor = supervisor.on_interval(interval, hook);
+        }
         let setup = self.setup(supervisor.slots())?;
         if let Some(interval) = watchdog {
             let on_event = Arc::clone(&setup.loops.on_event);
@@ -482,6 +535,27 @@ impl Loops {
         listeners: io::Result<Vec<Listener>>,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> i32 {
+        self.run_work(supervised, |supervised, on_ready| {
+            let built = listeners.and_then(|listeners| {
+                let mut ev = self.event_loop(&supervised, listeners)?;
+                let handover = self.handover(&mut ev, &supervised)?;
+                Ok((ev, handover))
+            });
+            let (ev, handover) = built.map_err(|error| error.to_string())?;
+            let on_event = Arc::clone(&self.on_event);
+            let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
+                .handover(handover)
+                .proxy_protocol(self.proxy_protocol.clone());
+            work(worker.on_ready(on_ready)).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Runs the work of a worker, which calls its second argument when it is ready. Returns its exit code.
+    fn run_work(
+        &self,
+        supervised: evcore_prefork::Worker,
+        work: impl FnOnce(evcore_prefork::Worker, Box<dyn FnOnce()>) -> Result<(), String>,
+    ) -> i32 {
         let index = supervised.index();
         if let Some(error) = supervised.affinity_error() {
             (self.on_event)(Event::Affinity(index, error));
@@ -489,32 +563,33 @@ impl Loops {
         if let Some(error) = supervised.descriptor_store_error() {
             (self.on_event)(Event::NoDescriptorStore(index, error));
         }
-        let cannot_start = |error: String| {
-            (self.on_event)(Event::CannotStart(index, error));
-            CANNOT_START
-        };
-        let built = listeners.and_then(|listeners| {
-            let mut ev = self.event_loop(&supervised, listeners)?;
-            let handover = self.handover(&mut ev, &supervised)?;
-            Ok((ev, handover))
-        });
-        let (ev, handover) = match built {
-            Ok(built) => built,
-            Err(error) => return cannot_start(error.to_string()),
-        };
         let is_ready = Rc::new(Cell::new(false));
         let set_ready = Rc::clone(&is_ready);
-        let on_event = Arc::clone(&self.on_event);
-        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
-            .handover(handover)
-            .proxy_protocol(self.proxy_protocol.clone());
-        match work(worker.on_ready(move || set_ready.set(true))) {
+        match work(supervised, Box::new(move || set_ready.set(true))) {
             Ok(()) => 0,
             Err(error) if is_ready.get() => {
-                (self.on_event)(Event::Failed(index, error.to_string()));
+                (self.on_event)(Event::Failed(index, error));
                 FAILED
             }
-            Err(error) => cannot_start(error.to_string()),
+            Err(error) => {
+                (self.on_event)(Event::CannotStart(index, error));
+                CANNOT_START
+            }
+        }
+    }
+
+    fn parts(
+        &self,
+        supervised: evcore_prefork::Worker,
+        listeners: Vec<Listener>,
+        on_ready: Box<dyn FnOnce()>,
+    ) -> Parts {
+        Parts {
+            supervised,
+            listeners,
+            group: self.group.clone(),
+            stop_timeout: self.stop_timeout,
+            on_ready: Some(on_ready),
         }
     }
 

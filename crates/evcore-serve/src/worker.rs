@@ -178,8 +178,7 @@ impl Worker {
         state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
     ) {
         if let Some(handover) = &mut self.handover {
-            let mailboxes = self.supervised.mailboxes();
-            handover.hand_over(&mut self.ev, mailboxes, connections, state);
+            handover.hand_over(&mut self.ev, connections, state);
         }
     }
 

@@ -278,6 +278,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`update_clock`](crate::TimersMut::update_clock) first, and then the time counts from that call, or it
     /// gives a [point in time](crate::TimersMut::arm_at).
     ///
+    /// A handler that takes 17 ms and arms its own timer again for 50 ms therefore runs every 50 ms:
+    /// the wait that follows it lasts 33 ms. If the handler takes 70 ms, the timer is due when the
+    /// handler returns, and expires in the next turn without a wait, so the handler runs every 70 ms.
+    ///
     /// The deadline is rounded up to a millisecond (and to a
     /// [`timer_resolution`](crate::Builder::timer_resolution)). A timer that the handler of another timer
     /// arms expires in the next turn at the earliest.

@@ -115,9 +115,8 @@ impl World {
                 }
             }
             Act::Post(client) => {
-                _ = self
-                    .token(client)
-                    .map(|token| self.ev.post(token, Ready::NONE))
+                let token = self.token(client);
+                token.map(|token| self.ev.post(token, Ready::NONE));
             }
             Act::Announce(client) => {
                 if let Some(token) = self.token(client) {
