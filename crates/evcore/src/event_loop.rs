@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Result},
     eviction::Evictions,
     handle::Handle,
+    idle_marks::IdleMarks,
     instruments::Instruments,
     phase::Phase,
     record::Record,
@@ -61,12 +62,14 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) timers: Timers,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
+    /// The idle connections as a descriptor store sees them; none without a store.
+    pub(crate) marks: Option<Box<IdleMarks>>,
     pub(crate) shutdown: ShutdownTimes,
     /// The requests of other threads, which handles make.
     pub(crate) requests: Requests<Ready>,
 
-    /// The loop has no instruments and no ticker, and does not shut down. Each turn looks at this, and
-    /// at none of the three.
+    /// The loop has no instruments, no ticker and no marks, and does not shut down. Each turn looks at this,
+    /// and at none of the four.
     pub(crate) is_plain: bool,
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
@@ -204,6 +207,9 @@ impl<L: Acceptor> EventLoop<L> {
         let token = self.slots.next_token().ok_or(full)?;
         self.poller.add(fd, token.to_bits(), interest, mode)?;
         self.slots.begin(token, kind);
+        if let (Some(marks), Kind::Connection) = (&mut self.marks, kind) {
+            marks.begin(token.index(), fd.target());
+        }
         let descriptor = match fd.target() {
             Target::Descriptor(fd) => Some(fd.as_raw_fd()),
             Target::Simulated(_) => None,

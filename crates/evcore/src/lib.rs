@@ -96,6 +96,7 @@ mod timers;
 // Phases with a policy of their own.
 mod accepting;
 mod eviction;
+mod idle_marks;
 mod listeners;
 mod shutdown_times;
 

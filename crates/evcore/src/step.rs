@@ -91,6 +91,16 @@ pub struct Accepted<S = Stream> {
     pub listener: usize,
 }
 
+impl<S> Step<S> {
+    /// The token that the step is about.
+    pub(crate) fn token(&self) -> Option<Token> {
+        match *self {
+            Self::Ready(token, _) | Self::Expired(token, _) | Self::Evict(token) => Some(token),
+            Self::Accepted(_) | Self::Woken | Self::ShuttingDown => None,
+        }
+    }
+}
+
 impl<S> Accepted<S> {
     /// A client as a layer between the loop and the program reports it, such as one that has read the
     /// client's address from the connection.
