@@ -222,7 +222,7 @@ impl Server {
     ///
     /// A connection arrives with this state, because its worker cannot make one any more. So the state must
     /// be enough to serve an idle connection, and [`EventLoop::set_idle`] is for a connection of which
-    /// nothing else is known. [`Builder::idle_marks`] says when to call it. Connections that are not idle are
+    /// nothing else is known. [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) says when to call it. Connections that are not idle are
     /// closed, as without a store. Between the last byte of an answer and the mark, a connection is not idle.
     ///
     /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that panics
@@ -617,11 +617,11 @@ impl Loops {
         listeners: Vec<Listener>,
     ) -> io::Result<EventLoop> {
         let member = self.group.join(WorkerId::from_slot(supervised.slot()));
-        let mut builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let mut ev = builder.group(member).build()?;
         if let Some(marks) = supervised.idle_marks() {
-            builder = builder.idle_marks(marks);
+            ev.listeners().set_idle_marks(marks);
         }
-        let ev = builder.group(member).build()?;
         let handle = ev.handle();
         let descriptor = handle.descriptor();
         // Only a backend of the program's own has no descriptor.
