@@ -153,6 +153,7 @@ impl Server {
     }
 
     /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`].
+    /// A single worker needs none, and has [`Policy::Off`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -467,6 +468,8 @@ impl Server {
     fn setup(self, slots: usize) -> io::Result<Setup> {
         let group = match self.group {
             Some(group) => group,
+            // A single worker shares its listeners with no other (as in nginx).
+            None if self.workers <= 1 => WorkerGroup::new(Policy::Off, slots)?,
             None => WorkerGroup::new(self.policy, slots)?,
         };
         Ok(Setup {
@@ -668,6 +671,15 @@ mod tests {
             let expected =
                 format!("cannot supervise {workers} workers: from 1 to 1024 are possible");
             assert_eq!(refused.unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_single_worker_shares_its_listeners_by_no_policy() {
+        for (workers, policy) in [(1, "policy: Off"), (2, "policy: LeastLoaded")] {
+            let group = server(workers).0.setup(4).unwrap().loops.group;
+            let group = format!("{group:?}");
+            assert!(group.contains(policy), "{workers}: {group}");
         }
     }
 

@@ -8,7 +8,7 @@ use evcore_instrument::InstrumentOptions;
 use evcore_net::Listener;
 use evcore_poller::{Backend, BackendKind, Interest, MAX_ID, Mode, Poller};
 use evcore_posted::Requests;
-use evcore_timer::{Lazy, TimerQueue, TimerWheel};
+use evcore_timer::{Lazy, Timer, TimerQueue, TimerTable, TimerWheel};
 
 use crate::{
     accepting::Accepting,
@@ -25,12 +25,13 @@ use crate::{
     shutdown_times::ShutdownTimes,
     slots::Slots,
     stats::Stats,
-    timer_slot::Timer,
-    timers::Timers,
 };
 
 /// The default grace. Most clients send their next request sooner after an answer.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
+
+// The poller has fewer ids: each index that fits there has ids for all its timers.
+const _: () = assert!((MAX_ID + 1) * (Timer::MAX_PER_INDEX as u32) - 1 <= TimerWheel::ID_MAX);
 
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.
 ///
@@ -170,9 +171,9 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// # Panics
     ///
-    /// If `timers` is 0 or above [`Timer::MAX_PER_TOKEN`](crate::Timer::MAX_PER_TOKEN).
+    /// If `timers` is 0 or above [`Timer::MAX_PER_INDEX`](crate::Timer::MAX_PER_INDEX).
     pub fn timers_per_token(mut self, timers: u8) -> Self {
-        let most = Timer::MAX_PER_TOKEN;
+        let most = Timer::MAX_PER_INDEX;
         assert!(
             (1..=most).contains(&timers),
             "{timers} timers per token; from 1 to {most} are possible"
@@ -352,15 +353,11 @@ impl<L: Acceptor> Builder<L> {
         };
         let instruments = Instruments::new(self.instruments.timed(TRACES));
         let lag_ns = updates.lag_ns();
-        let mut timers = Timers::new(
+        let timers = TimerTable::new(
             self.timer_queue,
             self.timers_per_token,
-            clock.monotonic_ms(),
-            lag_ns,
+            clock.monotonic_ns(),
         );
-        if TRACES || instruments.keeps_records() {
-            timers.record();
-        }
         let waker = poller.waker();
         Ok(EventLoop {
             is_plain: updates.is_every_wait() && !instruments.is_on() && self.marks.is_none(),
@@ -368,7 +365,7 @@ impl<L: Acceptor> Builder<L> {
             requests: Requests::new(move || waker.wake()),
             poller,
             slots: Slots::new(first_index, expected, MAX_ID),
-            timers,
+            timers: timers.with_lag(lag_ns),
             evictions: Evictions::new(expected, self.idle_grace, lag_ns),
             clock,
             updates,

@@ -7,6 +7,7 @@ use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
 use evcore_poller::{Interest, MAX_ID, Mode, Poller, Ready, Source, Target};
 use evcore_posted::Requests;
+use evcore_timer::{Timer, TimerQueue, TimerTable};
 use evcore_token::Token;
 
 use crate::{
@@ -25,8 +26,6 @@ use crate::{
     slots::{Kind, Slots},
     stats::Stats,
     step::Step,
-    timer_slot::Timer,
-    timers::Timers,
 };
 
 /// The event loop of one worker.
@@ -59,7 +58,9 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) updates: ClockUpdates,
     pub(crate) poller: Poller,
     pub(crate) slots: Slots,
-    pub(crate) timers: Timers,
+    /// The queue is boxed, so that it is chosen at run time and is not a type parameter of the loop. That
+    /// costs an indirect call for each arm.
+    pub(crate) timers: TimerTable<Box<dyn TimerQueue>>,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
     /// The idle connections as a descriptor store sees them; none without a store.
@@ -296,11 +297,11 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn arm(&mut self, token: Token, timer: Timer, after: Duration) -> bool {
         let is_current = self.slots.has(token);
         if is_current {
-            if !self.timers.arms_plainly(timer) {
+            let now_ns = self.clock.monotonic_ns();
+            self.timers.arm(token.index(), timer, now_ns, after);
+            if self.instruments.is_on() {
                 self.record_arm(token, timer, after);
             }
-            let now_ns = self.clock.monotonic_ns();
-            self.timers.arm_known(token.index(), timer, now_ns, after);
         }
         is_current
     }

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use evcore_timer::Timer;
 use evcore_token::Token;
 
 use crate::{
@@ -15,7 +16,6 @@ use crate::{
     instruments::{Instruments, TRACES},
     record::Record,
     step::Step,
-    timer_slot::Timer,
 };
 
 impl<L: Acceptor> EventLoop<L> {
@@ -137,14 +137,14 @@ impl<L: Acceptor> EventLoop<L> {
         self.instruments.record(record);
     }
 
-    /// Records that a timer is about to be armed. Panics if a token has no such timer.
+    /// Records that a timer was armed.
     ///
     /// This is out of line, so that the code that is inlined into each handler is short.
     #[cold]
     #[inline(never)]
     pub(crate) fn record_arm(&mut self, token: Token, timer: Timer, after: Duration) {
         let now_ns = self.clock.monotonic_ns();
-        let deadline_ms = self.timers.deadline_after(timer, now_ns, after);
+        let deadline_ms = self.timers.deadline_after(now_ns, after);
         self.record(Record::Armed {
             token,
             timer,

@@ -2,9 +2,8 @@
 
 use evcore_net::{Address, Stream};
 use evcore_poller::Ready;
+use evcore_timer::Timer;
 use evcore_token::Token;
-
-use crate::timer_slot::Timer;
 
 /// One thing for the application to do.
 ///
