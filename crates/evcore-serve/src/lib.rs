@@ -30,6 +30,7 @@ mod giving;
 mod handover;
 mod keeping;
 mod listeners;
+mod loops;
 mod parts;
 mod proxy_header;
 mod proxy_protocol;
