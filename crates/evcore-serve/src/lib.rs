@@ -30,7 +30,6 @@ mod giving;
 mod handover;
 mod keeping;
 mod listeners;
-mod loops;
 mod parts;
 mod proxy_header;
 mod proxy_protocol;
