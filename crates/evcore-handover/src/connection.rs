@@ -16,9 +16,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Connection {
+pub struct Connection<D = OwnedFd> {
     /// The open file. Its status flags, such as `O_NONBLOCK`, move with it.
-    pub descriptor: OwnedFd,
+    pub descriptor: D,
     /// The program's own bytes: at most [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     pub state: Vec<u8>,
 }

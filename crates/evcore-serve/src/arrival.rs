@@ -1,8 +1,9 @@
 //! Connections that come from other workers: the mailboxes, and the channels of their senders.
 
 use evcore::balancer::Moved;
-use evcore::{EdgeStream, EventLoop, Interest, Mode, Stream, Token};
-use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
+use evcore::poller::Source;
+use evcore::{Acceptor, EdgeStream, EventLoop, Interest, Mode, Stream, Token};
+use evcore_handover::{Batch, Connection, Descriptor, Error, Mailbox, Receiver};
 
 /// A connection that another worker has handed over, or that has come back because no worker took it.
 ///
@@ -10,9 +11,9 @@ use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
 /// Keep it: dropping it closes the connection, but its token stays in use until the loop ends.
 #[derive(Debug)]
 #[must_use = "its token stays in use until it is removed"]
-pub struct Arrival {
+pub struct Arrival<S = Stream> {
     /// The stream, for [`Connections::insert`](evcore::Connections::insert).
-    pub stream: EdgeStream,
+    pub stream: EdgeStream<S>,
     /// The bytes that [`Worker::hand_over`](crate::Worker::hand_over) got.
     pub state: Vec<u8>,
     /// True if this worker has handed the connection over before, and no other has taken it.
@@ -27,10 +28,10 @@ const BATCHES_MAX: usize = 4;
 
 /// Takes the new senders out of a mailbox. Senders that do not fit into this turn are reported
 /// again.
-pub(crate) fn open_channels(
-    mailbox: &mut Mailbox,
+pub(crate) fn open_channels<D: Descriptor>(
+    mailbox: &mut Mailbox<D>,
     mut report: impl FnMut(&Error),
-) -> Vec<Receiver> {
+) -> Vec<Receiver<D>> {
     let mut receivers = Vec::new();
     for _ in 0..RECEIVERS_MAX {
         match mailbox.next_receiver() {
@@ -48,10 +49,10 @@ pub(crate) fn open_channels(
 /// # Errors
 ///
 /// The channel has ended.
-pub(crate) fn receive(
-    ev: &mut EventLoop,
-    receiver: &mut Receiver,
-    arrived: &mut Vec<Arrival>,
+pub(crate) fn receive<D: Descriptor + Source, S: From<D>>(
+    ev: &mut EventLoop<impl Acceptor>,
+    receiver: &mut Receiver<D>,
+    arrived: &mut Vec<Arrival<S>>,
 ) -> Result<(), Error> {
     for _ in 0..BATCHES_MAX {
         match receiver.receive()? {
@@ -64,10 +65,13 @@ pub(crate) fn receive(
 
 /// Registers the connections of a batch, and then acknowledges it, so that acknowledged connections
 /// can be served. If they do not all fit, the batch goes back.
-fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
+fn accept<D: Descriptor + Source, S: From<D>>(
+    ev: &mut EventLoop<impl Acceptor>,
+    batch: Batch<'_, D>,
+) -> Vec<Arrival<S>> {
     let mut tokens = Vec::new();
     for connection in batch.connections() {
-        match ev.add(connection, Interest::BOTH, Mode::Edge) {
+        match ev.add(&connection.descriptor, Interest::BOTH, Mode::Edge) {
             Ok(token) => tokens.push(token),
             // The loop is full, or the kernel refuses the registration.
             Err(_) => {
@@ -95,20 +99,23 @@ fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
     }
 }
 
-fn end(ev: &mut EventLoop, tokens: &[Token]) {
+fn end(ev: &mut EventLoop<impl Acceptor>, tokens: &[Token]) {
     for &token in tokens {
         ev.remove(token);
     }
 }
 
 /// Watches a connection again that no worker has taken.
-pub(crate) fn take_back(ev: &mut EventLoop, connection: Connection) -> evcore::Result<Arrival> {
-    let token = ev.add(&connection, Interest::BOTH, Mode::Edge)?;
+pub(crate) fn take_back<D: Source, S: From<D>>(
+    ev: &mut EventLoop<impl Acceptor>,
+    connection: Connection<D>,
+) -> evcore::Result<Arrival<S>> {
+    let token = ev.add(&connection.descriptor, Interest::BOTH, Mode::Edge)?;
     Ok(arrival(connection, token, true))
 }
 
-fn arrival(connection: Connection, token: Token, is_back: bool) -> Arrival {
-    let stream = Stream::from(connection.descriptor);
+fn arrival<D, S: From<D>>(connection: Connection<D>, token: Token, is_back: bool) -> Arrival<S> {
+    let stream = S::from(connection.descriptor);
     Arrival {
         stream: EdgeStream::new(stream, token),
         state: connection.state,

@@ -7,18 +7,19 @@
 //! shuts down as it does without a handover, with the connections that have come back.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use evcore::balancer::Give;
-use evcore::{Connections, EventLoop, Ready, Step, Timer, Token, TokenMap};
-use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
-use evcore_prefork::{Mailboxes, Stop, Worker, WorkerIndex};
+use evcore::{
+    Acceptor, Connections, EventLoop, Ready, Step, Stream, Timer, Token, TokenMap, poller,
+};
+use evcore_handover::{Connection, Descriptor, Error, Mailbox, Receiver, STATE_BYTES_MAX};
+use evcore_prefork::Stop;
 
 use crate::arrival::{self, Arrival};
 use crate::departure::{Answers, Departure};
-use crate::event::{Event, OnEvent};
 use crate::giving::Giving;
 
 /// The timer of the handover's own token.
@@ -45,34 +46,47 @@ pub struct Moves {
     pub under_way: usize,
 }
 
+/// The function that gets the reason why something did not work.
+pub(crate) type Report = Box<dyn Fn(&dyn fmt::Display)>;
+
+/// The ends of mailboxes that a worker has.
+#[derive(Debug)]
+pub(crate) struct MailboxEnds<D = OwnedFd> {
+    /// The mailboxes that the worker reads.
+    pub(crate) own: Vec<D>,
+    /// The sending end of its successor's.
+    pub(crate) to_successor: D,
+}
+
 /// The parts that a worker needs to hand connections over.
-pub(crate) struct Handover {
+///
+/// It is generic over streams and descriptors, so that a simulator runs it (`tests/simulation/moves`).
+pub(crate) struct Handover<S = Stream, D = OwnedFd> {
     version: u32,
-    index: WorkerIndex,
-    on_event: OnEvent,
+    report: Report,
     /// The mailbox of the successor.
-    successor: OwnedFd,
+    successor: D,
     /// The sources that the loop watches for the handover, and the token of its timer.
-    sources: TokenMap<Source>,
+    sources: TokenMap<Source<D>>,
     own: Token,
     /// The worker that gets connections, although this one goes on serving, and the token of the channel.
-    giving: Option<(Giving, Token)>,
+    giving: Option<(Giving<D>, Token)>,
     /// Connections that the loop watches, and the program does not have yet.
-    arrived: VecDeque<Arrival>,
+    arrived: VecDeque<Arrival<S>>,
     /// Connections that no worker has taken. They are watched only when the program takes them,
     /// because an event may come in the same turn.
-    back: Vec<Connection>,
-    phase: Phase,
+    back: Vec<Connection<D>>,
+    phase: Phase<D>,
     moves: Moves,
 }
 
 #[derive(Debug)]
-enum Source {
+enum Source<D> {
     /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
     /// does not wait.
     Own,
-    Mailbox(Mailbox),
-    Receiver(Receiver),
+    Mailbox(Mailbox<D>),
+    Receiver(Receiver<D>),
     /// The sender of the departure.
     Sender,
     /// The channel of what is given away.
@@ -80,10 +94,10 @@ enum Source {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum Phase<D> {
     Serving,
     Leaving {
-        departure: Departure,
+        departure: Departure<D>,
         sender: Token,
         stop_by: Instant,
     },
@@ -93,28 +107,31 @@ enum Phase {
     },
 }
 
-impl Handover {
+impl<S, D> Handover<S, D>
+where
+    S: From<D>,
+    D: Descriptor + poller::Source + From<S>,
+{
     /// Watches the mailboxes of this worker.
     pub(crate) fn new(
-        ev: &mut EventLoop,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         version: u32,
-        (index, mailboxes): (WorkerIndex, &Mailboxes),
-        on_event: OnEvent,
-    ) -> io::Result<Self> {
+        mailboxes: MailboxEnds<D>,
+        report: Report,
+    ) -> evcore::Result<Self> {
         let own = ev.add_unwatched()?;
         ev.timers().set_background(own);
         let mut sources = TokenMap::new();
         sources.insert(own, Source::Own);
-        let ends = [mailboxes.of_slot()].into_iter();
-        for end in ends.chain(mailboxes.of_predecessors()) {
-            let mailbox = Mailbox::from_fd(end.try_clone_to_owned()?, version);
-            sources.insert(ev.add_background(&mailbox)?, Source::Mailbox(mailbox));
+        for end in mailboxes.own {
+            let mailbox = Mailbox::from_fd(end, version);
+            let token = ev.add_background(mailbox.descriptor())?;
+            sources.insert(token, Source::Mailbox(mailbox));
         }
         Ok(Self {
             version,
-            index,
-            on_event,
-            successor: mailboxes.to_successor().try_clone_to_owned()?,
+            report,
+            successor: mailboxes.to_successor,
             sources,
             own,
             giving: None,
@@ -129,8 +146,9 @@ impl Handover {
     /// Returns the time that the loop may take to shut down, once it has to.
     pub(crate) fn begin_turn(
         &mut self,
-        ev: &mut EventLoop,
-        supervised: &Worker,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        stop: Option<Stop>,
+        has_successor: impl FnOnce() -> bool,
         timeout: Duration,
     ) -> Option<Duration> {
         assert!(
@@ -138,15 +156,15 @@ impl Handover {
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
         );
         if self.giving.is_some() {
-            self.check_giving(ev, supervised.stop());
+            self.check_giving(ev, stop);
         }
-        let stop = supervised.stop()?;
-        let now = Instant::now();
+        let stop = stop?;
+        let now = ev.clock().instant();
         if stop == Stop::Fast {
             // The connections that were sent belong to the successor.
             self.end(ev, now);
         } else if matches!(self.phase, Phase::Serving) {
-            self.begin_stop(ev, supervised.has_successor(), now, timeout);
+            self.begin_stop(ev, has_successor(), now, timeout);
         } else {
             self.go_on(ev, now);
         }
@@ -160,7 +178,7 @@ impl Handover {
 
     fn begin_stop(
         &mut self,
-        ev: &mut EventLoop,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         has_successor: bool,
         now: Instant,
         timeout: Duration,
@@ -172,12 +190,12 @@ impl Handover {
         if !has_successor || ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
-        let mailbox = self.successor.as_fd();
+        let mailbox = self.successor.borrow();
         let departure = match Departure::open(mailbox, self.version, PATIENCE, now) {
             Ok(departure) => departure,
             Err(error) => return self.report(&error),
         };
-        match ev.add_background(&departure) {
+        match ev.add_background(departure.descriptor()) {
             Ok(sender) => {
                 self.sources.insert(sender, Source::Sender);
                 self.phase = Phase::Leaving {
@@ -193,7 +211,7 @@ impl Handover {
         }
     }
 
-    fn go_on(&mut self, ev: &mut EventLoop, now: Instant) {
+    fn go_on(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, now: Instant) {
         let Phase::Leaving {
             departure, stop_by, ..
         } = &mut self.phase
@@ -218,7 +236,7 @@ impl Handover {
     }
 
     /// Arms the timer for the next work that no descriptor reports.
-    fn arm(&self, ev: &mut EventLoop) {
+    fn arm(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         if let Phase::Leaving {
             departure, stop_by, ..
         } = &self.phase
@@ -230,7 +248,7 @@ impl Handover {
 
     /// Returns whether a step is the handover's own.
     #[inline]
-    pub(crate) fn owns(&self, step: &Step) -> bool {
+    pub(crate) fn owns(&self, step: &Step<S>) -> bool {
         match step {
             Step::Ready(token, _) | Step::Expired(token, _) => self.sources.contains(*token),
             _ => false,
@@ -238,13 +256,13 @@ impl Handover {
     }
 
     /// Handles a step of the handover.
-    pub(crate) fn handle(&mut self, ev: &mut EventLoop, step: &Step) {
+    pub(crate) fn handle(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, step: &Step<S>) {
         let (Step::Ready(token, _) | Step::Expired(token, _)) = *step else {
             return;
         };
         match self.sources.get_mut(token) {
             Some(Source::Mailbox(mailbox)) => {
-                let report = |error: &Error| report(&self.on_event, self.index, error);
+                let report = |error: &Error| (self.report)(error);
                 for receiver in arrival::open_channels(mailbox, report) {
                     self.watch(ev, receiver);
                 }
@@ -269,18 +287,18 @@ impl Handover {
     }
 
     /// If the loop cannot watch a receiver, it is dropped, and its sender tries again.
-    fn watch(&mut self, ev: &mut EventLoop, receiver: Receiver) {
-        match ev.add_background(&receiver) {
+    fn watch(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, receiver: Receiver<D>) {
+        match ev.add_background(receiver.descriptor()) {
             Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
             Err(error) => self.report(&error),
         }
     }
 
-    fn read_answers(&mut self, ev: &mut EventLoop) {
+    fn read_answers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Phase::Leaving { departure, .. } = &mut self.phase else {
             return;
         };
-        let now = Instant::now();
+        let now = ev.clock().instant();
         let mut answers = Answers::default();
         let read = departure.read(now, &mut answers);
         self.moves.handed_over += answers.acknowledged as u64;
@@ -294,7 +312,12 @@ impl Handover {
     }
 
     /// If the successor has died, another one takes its place.
-    fn on_channel_end(&mut self, ev: &mut EventLoop, error: &Error, now: Instant) {
+    fn on_channel_end(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        error: &Error,
+        now: Instant,
+    ) {
         let Phase::Leaving {
             departure, sender, ..
         } = &mut self.phase
@@ -305,10 +328,10 @@ impl Handover {
             return self.give_up(ev, error);
         }
         self.sources.remove(ev, *sender);
-        let reopened = departure.reopen(self.successor.as_fd(), self.version, now);
+        let reopened = departure.reopen(self.successor.borrow(), self.version, now);
         let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
             self.moves.handed_over += acknowledged as u64;
-            *sender = ev.add_background(departure)?;
+            *sender = ev.add_background(departure.descriptor())?;
             Ok(*sender)
         });
         match watched {
@@ -321,7 +344,7 @@ impl Handover {
     }
 
     /// Ends the departure, because no successor takes the connections.
-    fn give_up(&mut self, ev: &mut EventLoop, why: &dyn fmt::Display) {
+    fn give_up(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, why: &dyn fmt::Display) {
         let Phase::Leaving { stop_by, .. } = self.phase else {
             return;
         };
@@ -342,7 +365,7 @@ impl Handover {
     }
 
     /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
-    fn end(&mut self, ev: &mut EventLoop, stop_by: Instant) {
+    fn end(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop_by: Instant) {
         self.close_mailboxes(ev);
         if let Phase::Leaving { sender, .. } = self.phase {
             self.sources.remove(ev, sender);
@@ -351,7 +374,7 @@ impl Handover {
         self.phase = Phase::Over { stop_by };
     }
 
-    fn close_mailboxes(&mut self, ev: &mut EventLoop) {
+    fn close_mailboxes(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let mailboxes = self
             .sources
             .iter()
@@ -374,16 +397,18 @@ impl Handover {
 
     /// Lets the connections leave for which `state` returns bytes, if a successor takes them, or as many as
     /// the plan gives to another worker.
-    pub(crate) fn hand_over<T>(
+    pub(crate) fn hand_over<'m, T>(
         &mut self,
-        ev: &mut EventLoop,
-        mailboxes: Option<&Mailboxes>,
-        connections: &mut Connections<T>,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        to_slot: impl FnOnce(usize) -> Option<D::Borrowed<'m>>,
+        connections: &mut Connections<T, S>,
         state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
-    ) {
+    ) where
+        D: 'm,
+    {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
-            Phase::Serving => self.giving_room(ev, mailboxes),
+            Phase::Serving => self.giving_room(ev, to_slot),
             Phase::Over { .. } => 0,
         };
         if room == 0 {
@@ -403,24 +428,35 @@ impl Handover {
     }
 
     /// Number of connections that the plan gives to another worker, and that may leave now.
-    fn giving_room(&mut self, ev: &mut EventLoop, mailboxes: Option<&Mailboxes>) -> usize {
+    fn giving_room<'m>(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        to_slot: impl FnOnce(usize) -> Option<D::Borrowed<'m>>,
+    ) -> usize
+    where
+        D: 'm,
+    {
         if let Some(give) = ev.listeners().take_give() {
-            let follows = |(giving, _): &mut (Giving, _)| giving.follow(give);
+            let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give);
             if !self.giving.as_mut().is_some_and(follows) {
                 self.end_giving(ev);
-                self.open_giving(ev, give, mailboxes);
+                if let Some(mailbox) = to_slot(give.to.slot()) {
+                    self.open_giving(ev, give, mailbox);
+                }
             }
         }
         self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
     }
 
-    fn open_giving(&mut self, ev: &mut EventLoop, give: Give, mailboxes: Option<&Mailboxes>) {
-        let Some(mailbox) = mailboxes.and_then(|all| all.to_slot(give.to.slot())) else {
-            return;
-        };
-        let opened = Giving::open(give, mailbox, self.version, Instant::now());
+    fn open_giving(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        give: Give,
+        mailbox: D::Borrowed<'_>,
+    ) {
+        let opened = Giving::open(give, mailbox, self.version, ev.clock().instant());
         let watched = opened.map_err(io::Error::from).and_then(|giving| {
-            let token = ev.add_background(&giving)?;
+            let token = ev.add_background(giving.descriptor())?;
             Ok((giving, token))
         });
         match watched {
@@ -434,22 +470,22 @@ impl Handover {
         }
     }
 
-    fn give(&mut self, ev: &mut EventLoop, leaving: Vec<Connection>) {
+    fn give(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, leaving: Vec<Connection<D>>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
-        match giving.send(ev, leaving, Instant::now()) {
+        match giving.send(ev, leaving, ev.clock().instant()) {
             Ok(()) => self.arm_giving(ev),
             Err(_) => self.end_giving(ev),
         }
     }
 
-    fn read_giving(&mut self, ev: &mut EventLoop) {
+    fn read_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
         let before = self.back.len();
-        let (taken, read) = giving.read(ev, &mut self.back, Instant::now());
+        let (taken, read) = giving.read(ev, &mut self.back, ev.clock().instant());
         self.moves.handed_over += taken as u64;
         if read.is_err() || self.back.len() > before {
             self.end_giving(ev);
@@ -457,20 +493,20 @@ impl Handover {
     }
 
     /// A turn begins. A worker that stops has another use for what is on its way.
-    fn check_giving(&mut self, ev: &mut EventLoop, stop: Option<Stop>) {
+    fn check_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop: Option<Stop>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
         match stop {
             Some(Stop::Fast) => {}
             Some(_) => self.end_giving(ev),
-            None if giving.is_over(Instant::now()) => self.end_giving(ev),
+            None if giving.is_over(ev.clock().instant()) => self.end_giving(ev),
             None => self.arm_giving(ev),
         }
     }
 
     /// Takes back what the other worker has not taken.
-    fn end_giving(&mut self, ev: &mut EventLoop) {
+    fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, token)) = self.giving.take() else {
             return;
         };
@@ -485,14 +521,17 @@ impl Handover {
         }
     }
 
-    fn arm_giving(&self, ev: &mut EventLoop) {
+    fn arm_giving(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         match self.giving.as_ref().and_then(|(giving, _)| giving.due_at()) {
             Some(due) => _ = ev.timers().arm_at(self.own, DUE, due),
             None => _ = ev.disarm(self.own, DUE),
         }
     }
 
-    pub(crate) fn next_arrival(&mut self, ev: &mut EventLoop) -> Option<Arrival> {
+    pub(crate) fn next_arrival(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+    ) -> Option<Arrival<S>> {
         while let Some(connection) = self.back.pop() {
             match arrival::take_back(ev, connection) {
                 Ok(arrival) => {
@@ -521,17 +560,17 @@ impl Handover {
     }
 
     fn report(&self, why: &dyn fmt::Display) {
-        report(&self.on_event, self.index, why);
+        (self.report)(why);
     }
 }
 
 /// Takes at most `room` connections out of the loop, for which `state` returns bytes.
-fn take<T>(
-    ev: &mut EventLoop,
-    connections: &mut Connections<T>,
+fn take<T, S, D: From<S>>(
+    ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+    connections: &mut Connections<T, S>,
     room: usize,
     mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
-) -> Vec<Connection> {
+) -> Vec<Connection<D>> {
     let mut leaving = Vec::new();
     for (token, (_, value)) in connections.iter_mut() {
         if leaving.len() == room {
@@ -547,14 +586,13 @@ fn take<T>(
         );
         let removed = connections.remove(ev, token);
         let (stream, _) = removed.expect("it was there just now");
-        Connection::new(stream, state)
+        Connection {
+            descriptor: stream.into(),
+            state,
+        }
     });
     removed.collect()
 }
 
 /// A year: a stop timeout that no clock can hold.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
-
-fn report(on_event: &OnEvent, index: WorkerIndex, why: &dyn fmt::Display) {
-    on_event(Event::Handover(index, why.to_string()));
-}

@@ -123,7 +123,10 @@ impl Worker {
         }
         let (supervised, timeout) = (&self.supervised, self.stop_timeout);
         let stops_within = match &mut self.handover {
-            Some(handover) => handover.begin_turn(&mut self.ev, supervised, timeout),
+            Some(handover) => {
+                let has_successor = || supervised.has_successor();
+                handover.begin_turn(&mut self.ev, supervised.stop(), has_successor, timeout)
+            }
             None => supervised.stop_within(timeout),
         };
         if let Some(timeout) = stops_within {
@@ -173,7 +176,8 @@ impl Worker {
     ) {
         if let Some(handover) = &mut self.handover {
             let mailboxes = self.supervised.mailboxes();
-            handover.hand_over(&mut self.ev, mailboxes, connections, state);
+            let to_slot = |slot| mailboxes.and_then(|all| all.to_slot(slot));
+            handover.hand_over(&mut self.ev, to_slot, connections, state);
         }
     }
 
