@@ -29,7 +29,7 @@ pub enum Fault {
     RepeatedReadiness,
     /// A wait reports its events in an order other than that in which they arose.
     ReorderedEvents,
-    /// A signal ends a wait that may sleep (EINTR).
+    /// A signal ends a wait that sleeps (EINTR). A wait that begins with an event is not interrupted.
     InterruptedWait,
     /// The monotonic clock jumps ahead by up to 10 s, as after a suspend of the machine.
     ClockJump,

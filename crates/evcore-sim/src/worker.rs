@@ -162,8 +162,7 @@ impl<A: App> Worker<A> {
             Ok(timeout) => {
                 let timeout_ns = timeout.map_or(u64::MAX, whole_ns);
                 let until_ns = state.now_ns().saturating_add(timeout_ns).max(turn_end_ns);
-                let has_events = state.has_events(self.process.id());
-                state.set_sleeping(self.process.id(), !has_events);
+                let has_events = state.begin_wait(self.process.id());
                 self.due_ns = if has_events { turn_end_ns } else { until_ns };
                 self.phase = Phase::Waiting {
                     timeout,

@@ -26,6 +26,8 @@ pub(crate) struct Process {
     pub(crate) is_reaped: bool,
     /// True if `Workers` drive the process, so that its waits return at once.
     pub(crate) driven_by_workers: bool,
+    /// True if the last wait under `Workers` began without an event, so that it slept.
+    pub(crate) has_slept: bool,
 }
 
 impl State {
@@ -75,6 +77,14 @@ impl State {
         if descriptors.remove(fd).is_some() {
             self.reset(id);
         }
+    }
+
+    /// Begins a wait under `Workers`. Returns whether it ends at once, because of an event.
+    pub(crate) fn begin_wait(&mut self, process: u32) -> bool {
+        let has_events = self.has_events(process);
+        self.processes[process as usize].has_slept = !has_events;
+        self.set_sleeping(process, !has_events);
+        has_events
     }
 
     /// Sets whether a process sleeps in a wait of its pollers.
