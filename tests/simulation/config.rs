@@ -126,6 +126,11 @@ impl Config {
         }
     }
 
+    /// Returns whether a worker may be stopped while a client waits.
+    pub(crate) fn may_pause(&self) -> bool {
+        !self.faults.probability(Fault::Pause).is_never()
+    }
+
     pub(crate) fn precision(&self) -> Precision {
         if self.resolution.is_some() {
             Precision::None
