@@ -6,6 +6,8 @@ mod client_timeouts;
 mod command_line;
 mod connection_limit;
 mod dashboard_files;
+#[cfg(target_os = "linux")]
+mod demo;
 mod descriptor_limit;
 mod documented;
 mod error_responses;

@@ -11,10 +11,15 @@ pub(crate) fn bench(workspace: &Workspace, words: &[&str]) -> Result {
     run(workspace, "evcore-bench", "evcore-bench", &words)
 }
 
-/// Shows the dashboard. `words` are the arguments of the tests' program `demo`, after the server.
-pub(crate) fn demo(workspace: &Workspace, words: &str) -> Result {
-    let words = format!("{}/httpd {words}", target_dir(workspace, "release"));
-    run(workspace, "evcore-tests", "demo", &words)
+/// Shows the dashboard under load.
+pub(crate) fn demo() -> Result {
+    run_attended("cargo run --release -p evcore-httpd --bin httpd -- --demo --workers 4")
+}
+
+/// Takes the pictures of the dashboard.
+pub(crate) fn screenshots(workspace: &Workspace) -> Result {
+    let words = format!("{}/httpd docs/dashboard", target_dir(workspace, "release"));
+    run(workspace, "evcore-tests", "screenshots", &words)
 }
 
 /// Runs the soak, a test of `tests/soak`, for this many minutes.

@@ -11,6 +11,7 @@ use crate::workspace::{Workspace, dir, published};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const CHOOSING: &str = "docs/choosing.md";
 const GLOSSARY: &str = "docs/glossary.md";
 /// The program on the front page.
 pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
@@ -86,7 +87,10 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
     for package in published(workspace) {
         let (name, dir) = (&package.name, dir(package, workspace));
         let sentence = package.description.as_deref().unwrap_or_default();
-        need(README, &format!("\n| [`{name}`]({dir}) | {sentence} |\n"));
+        need(
+            CHOOSING,
+            &format!("\n| [`{name}`](../{dir}) | {sentence} |\n"),
+        );
         need(ARCHITECTURE, &format!("\n### `{name}`\n"));
         // A registry shows these fields, and people search by them.
         for key in ["keywords", "categories", "readme", "documentation"] {

@@ -83,9 +83,8 @@ fn run(words: &[&str]) -> Result {
         ["fuzz", "--seconds", seconds] => fuzz::plan(ws, seconds.parse()?)?,
         ["bench", words @ ..] => return attended::bench(ws, words),
         ["soak", minutes] => return attended::soak(minutes),
-        ["demo"] => return attended::demo(ws, "120"),
-        ["demo", "--seconds", seconds] => return attended::demo(ws, seconds),
-        ["screenshots"] => return attended::demo(ws, "--screenshots docs/dashboard"),
+        ["demo"] => return attended::demo(),
+        ["screenshots"] => return attended::screenshots(ws),
         _ => return Err(format!("no task `{}`\n{}", words.join(" "), help()).into()),
     };
     plan.run(ws).map(drop)

@@ -23,6 +23,7 @@
 //! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error;
 //!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
 //!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;
+//! - `demo`: `--demo`, a server under load with its dashboard;
 //! - `fuzzing`: the parsers, for the targets in `tests/fuzz/`.
 
 #![forbid(unsafe_code)]
@@ -43,6 +44,7 @@ mod counters;
 pub mod counts;
 mod cpu_masks;
 mod dashboard;
+mod demo;
 mod descriptors;
 mod events;
 mod files;

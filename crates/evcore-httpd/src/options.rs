@@ -54,6 +54,8 @@ pub struct Options {
     /// `--listen`. If the list is empty, the server adds the default address, unless it is passed
     /// sockets.
     pub listen: Vec<Address>,
+    /// True if the server gets a load of its own.
+    pub demo: bool,
     /// The number of workers; with 0 this process serves, without a master.
     pub workers: usize,
     /// True if the workers are threads.
@@ -137,6 +139,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Optio
         let name = name.to_owned();
         match name.as_str() {
             "help" => return Ok(Command::Help),
+            "demo" => options.demo = true,
             "listen" => options.listen.push(address(&value(&mut parser)?)?),
             "workers" => processes = Some(workers(&value(&mut parser)?)?),
             "threads" => {
@@ -258,6 +261,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            demo: false,
             workers: usable_cpus(),
             threads: false,
             affinity: None,

@@ -7,12 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use evcore::{clock::Clock, poller::Poller};
+use evcore::{Listener, clock::Clock, poller::Poller};
 use evcore_serve::{Server, prefork::Outcome};
 use signal_hook::{consts::SIGXFSZ, flag};
 
 use crate::{
     access_log::AccessLog,
+    demo::{self, Demo},
     descriptors,
     events::Events,
     files::Files,
@@ -36,7 +37,11 @@ pub fn run() -> ExitCode {
         log(format_args!("httpd: SIGXFSZ cannot be handled: {error}"));
         return ExitCode::from(1);
     }
-    match options::parse(std::env::args_os().skip(1)) {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(ended) = demo::run_load(arguments.iter()) {
+        return ended;
+    }
+    match options::parse(arguments.into_iter()) {
         Ok(Command::Serve(options)) => serve(*options).unwrap_or_else(|error| {
             log(format_args!("httpd: {error}"));
             ExitCode::from(1)
@@ -87,6 +92,8 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let board = setup.scoreboard.clone();
     let events = Arc::new(Events::new(board, &sets[0], pid_file, files));
     let hook = Arc::clone(&events);
+    let addresses = sets[0].iter().map(Listener::local_addr);
+    let demo = options.demo.then(|| Demo::start(addresses)).transpose()?;
     let workers = workers
         .on_event(move |event| hook.on_event(&event))
         .notify_service_manager();
@@ -98,6 +105,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
             .fold(workers, Server::listener)
     };
     let ended = run_workers(workers, setup);
+    drop(demo);
     events.end();
     ended
 }

@@ -84,6 +84,9 @@ Usage: httpd [OPTIONS]
                            requests, for up to a second without a look at the
                            directory; needs --root                 [default: 1000]
   --no-delay-endpoints     disable /sleep and /block
+  --demo                   put a load on the server that shows the dashboard at
+                           work: every few seconds a worker is killed, clients
+                           leave, or all workers are replaced
   --help                   print this text
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status

@@ -1,13 +1,14 @@
 //! The load: clients that stay, come and go, and incidents of the workers.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    net::SocketAddr,
     thread,
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, Server, try_signal_to};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, getppid, kill_process};
+
+use super::client::Client;
 
 /// Number of connected clients, at most.
 const CLIENTS: usize = 240;
@@ -18,11 +19,9 @@ const TICK: Duration = Duration::from_millis(20);
 const INTERVAL: Duration = Duration::from_secs(8);
 
 /// The incidents that make the load uneven. They come in turn.
-const INCIDENTS: [Incident; 7] = [
-    Incident::Leave,
+const INCIDENTS: [Incident; 5] = [
     Incident::Kill,
     Incident::Leave,
-    Incident::Kill,
     Incident::Reload,
     Incident::Leave,
     Incident::Kill,
@@ -38,12 +37,13 @@ enum Incident {
     Reload,
 }
 
-/// A client, and the process id of the worker that serves it.
-type Served = (Client, u32);
+/// The clients that stay when those of a worker leave.
+const STAYING: usize = 10;
 
-pub(crate) struct Load<'a> {
-    server: &'a Server,
-    clients: Vec<Served>,
+pub(super) struct Load {
+    server: SocketAddr,
+    master: Pid,
+    clients: Vec<Client>,
     /// The state of a generator of pseudo-random numbers.
     random: u64,
     ticks: u64,
@@ -51,22 +51,23 @@ pub(crate) struct Load<'a> {
     next_incident: Instant,
 }
 
-impl<'a> Load<'a> {
-    pub(crate) fn new(server: &'a Server) -> Self {
-        Self {
+impl Load {
+    /// Prepares the load of the server that is this process's parent.
+    pub(super) fn new(server: SocketAddr) -> Option<Self> {
+        Some(Self {
             server,
+            master: getppid()?,
             clients: Vec::new(),
             random: 1,
             ticks: 0,
             incidents: 0,
             next_incident: Instant::now() + INTERVAL,
-        }
+        })
     }
 
-    /// Runs until the time is over or the flag is set.
-    pub(crate) fn run(&mut self, time: Duration, is_over: &AtomicBool) {
-        let end = Instant::now() + time;
-        while Instant::now() < end && !is_over.load(Ordering::Relaxed) {
+    /// Runs until the server has ended.
+    pub(super) fn run(&mut self) {
+        while getppid() == Some(self.master) {
             self.tick();
             #[expect(
                 clippy::disallowed_methods,
@@ -81,7 +82,8 @@ impl<'a> Load<'a> {
         // Clients come slowly, so that one can see where new ones go.
         let is_empty = self.clients.len() < CLIENTS / 2;
         if self.clients.len() < CLIENTS && (is_empty || self.ticks % 3 == 0) {
-            self.connect();
+            // While a worker is being replaced, a connection may be refused.
+            self.clients.extend(Client::connect(self.server));
         }
         // Some 50 to 450 requests a second.
         let phase = self.ticks / 80 % 16;
@@ -101,22 +103,13 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn connect(&mut self) {
-        // While a worker is being replaced, a connection may end before its first response.
-        let client = Client::try_connect(self.server.address()).and_then(|mut client| {
-            let worker = client.try_worker()?;
-            Ok((client, worker))
-        });
-        self.clients.extend(client);
-    }
-
-    /// A request of any client. A client whose worker is gone is dropped.
+    /// A request of any client. A client whose connection has ended is dropped.
     fn request(&mut self, path: &str) {
         if self.clients.is_empty() {
             return;
         }
         let one = self.below(self.clients.len());
-        if self.clients[one].0.try_get(path).is_err() {
+        if self.clients[one].get(path).is_err() {
             self.clients.swap_remove(one);
         }
     }
@@ -124,27 +117,37 @@ impl<'a> Load<'a> {
     fn incident(&mut self) {
         let incident = INCIDENTS[self.incidents % INCIDENTS.len()];
         self.incidents += 1;
-        let workers = self.server.worker_pids();
-        if workers.is_empty() {
-            return;
-        }
-        let worker = workers[self.below(workers.len())];
+        // A process that has ended meanwhile is not an error.
         match incident {
-            Incident::Leave => {
-                let mut staying = 10;
-                self.clients.retain(|(_, pid)| {
-                    let is_staying = *pid != worker || staying > 0;
-                    staying -= u32::from(*pid == worker && staying > 0);
-                    is_staying
-                });
-            }
+            Incident::Leave => self.leave(),
             Incident::Kill => {
-                // The worker may have ended since it was listed.
-                let _ = try_signal_to(worker, Signal::KILL);
-                self.clients.retain(|(_, pid)| *pid != worker);
+                let worker = self.any_worker().and_then(Pid::from_raw);
+                let _ = worker.map(|worker| kill_process(worker, Signal::KILL));
             }
-            Incident::Reload => self.server.signal(Signal::HUP),
+            Incident::Reload => _ = kill_process(self.master, Signal::HUP),
         }
+    }
+
+    /// The worker that serves any client.
+    fn any_worker(&mut self) -> Option<i32> {
+        if self.clients.is_empty() {
+            return None;
+        }
+        let one = self.below(self.clients.len());
+        self.clients[one].worker().ok()
+    }
+
+    fn leave(&mut self) {
+        let Some(worker) = self.any_worker() else {
+            return;
+        };
+        let mut staying = STAYING;
+        self.clients.retain_mut(|client| {
+            let is_its = client.worker().is_ok_and(|pid| pid == worker);
+            let leaves = is_its && staying == 0;
+            staying -= usize::from(is_its && !leaves);
+            !leaves
+        });
     }
 
     /// A pseudo-random number below `end` (xorshift64).

@@ -1,18 +1,10 @@
-//! The pictures of the dashboard in `docs/dashboard`.
+//! Takes the pictures of the dashboard in `docs/dashboard`, from `httpd --demo`:
+//!
+//!     cargo xtask screenshots
 
-use std::{
-    error::Error,
-    fs,
-    path::Path,
-    process::Command,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
-};
+use std::{env, error::Error, fs, path::Path, process::Command};
 
 use evcore_tests::{Browser, Scheme, Screen, Server};
-
-use crate::load::Load;
 
 const DESKTOP: Screen = Screen {
     width: 1120,
@@ -28,29 +20,27 @@ const PHONE: Screen = Screen {
 /// Two minutes of history, and a little more.
 const RECORDED: u32 = 122;
 
-/// The longest that the load may run.
-const AT_MOST: Duration = Duration::from_secs(300);
-
-/// The expression that is true when a new worker has some clients.
-const ONE_BAR_GROWS: &str = "(() => {
+/// The expression that is true when the connections are even, and both a kill and a reload are in
+/// the picture.
+const IS_EVEN: &str = "(() => {
     const bars = [...document.querySelectorAll('.bar:not(.old):not(.leaving)')];
     const heights = bars.map((bar) => parseFloat(bar.style.height)).sort((a, b) => a - b);
-    return heights.length === 4 && heights[0] > 0.2 * heights[3] && heights[0] < 0.7 * heights[3]
-        && document.querySelector('.bar.old') === null;
+    return heights.length === 4 && heights[0] > 0.9 * heights[3] && heights[3] > 40
+        && document.querySelector('.bar.old') === null
+        && document.querySelector('path.mark.restart') && document.querySelector('path.mark.reload');
 })()";
 
-/// Takes the pictures while the load runs.
-pub(crate) fn take(server: &Server, load: &mut Load<'_>, to: &Path) -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
+    let usage = "screenshots HTTPD DIRECTORY";
+    let mut args = env::args_os().skip(1);
+    let (httpd, directory) = (args.next().ok_or(usage)?, args.next().ok_or(usage)?);
+    let mut command = Command::new(httpd);
+    command.args(["--listen", "127.0.0.1:0", "--workers", "4", "--demo"]);
+    let server = Server::from_command(command, 1);
     let browser = Browser::start();
     let mut browser = browser.ok_or("install chromium and chromium-driver")?;
-    fs::create_dir_all(to)?;
-    let is_over = AtomicBool::new(false);
-    thread::scope(|threads| {
-        threads.spawn(|| load.run(AT_MOST, &is_over));
-        let taken = pictures(server, &mut browser, to);
-        is_over.store(true, Ordering::Relaxed);
-        taken
-    })
+    fs::create_dir_all(&directory)?;
+    pictures(&server, &mut browser, Path::new(&directory))
 }
 
 fn pictures(server: &Server, browser: &mut Browser, to: &Path) -> Result<(), Box<dyn Error>> {
@@ -62,7 +52,7 @@ fn pictures(server: &Server, browser: &mut Browser, to: &Path) -> Result<(), Box
     for (screen, device) in [(DESKTOP, "desktop"), (PHONE, "phone")] {
         for (scheme, colours) in [(Scheme::Light, "light"), (Scheme::Dark, "dark")] {
             browser.show_on(screen, scheme);
-            browser.wait_for("a bar that grows", ONE_BAR_GROWS);
+            browser.wait_for("even bars", IS_EVEN);
             let path = to.join(format!("{device}-{colours}.png"));
             fs::write(&path, browser.screenshot())?;
             shrink(&path)?;

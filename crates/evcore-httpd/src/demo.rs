@@ -1,0 +1,67 @@
+//! `--demo`: a load that is uneven on purpose, so that somebody who has only the program sees its
+//! dashboard at work.
+//!
+//! The load is this program again, as a child process of the server: a master that has threads could
+//! not fork. It ends with the server, however that ends.
+
+mod client;
+mod load;
+
+use std::{
+    env,
+    ffi::OsStr,
+    io,
+    net::SocketAddr,
+    process::{Child, Command, ExitCode, Stdio},
+};
+
+use evcore::net::Address;
+
+use crate::log::log;
+use load::Load;
+
+/// The first argument of the child. An address follows.
+const LOAD: &str = "--demo-load";
+
+/// The child process. Dropping it ends the load.
+pub struct Demo(Child);
+
+impl Demo {
+    /// Starts the load on the first of these addresses that is TCP.
+    ///
+    /// # Errors
+    ///
+    /// If all are Unix sockets, whose pages no browser opens, or if the child cannot be started.
+    pub fn start<'a>(addresses: impl Iterator<Item = &'a Address>) -> io::Result<Self> {
+        let mut addresses = addresses.filter(|address| !address.is_unix());
+        let address = addresses.next().ok_or_else(|| {
+            io::Error::other("--demo needs a TCP address; add --listen 127.0.0.1:8080")
+        })?;
+        let child = Command::new(env::current_exe()?)
+            .args([LOAD, &address.to_string()])
+            .stdin(Stdio::null())
+            .spawn()?;
+        log(format_args!(
+            "open http://{address}/dashboard; every few seconds a worker is killed, clients leave, or \
+             all workers are replaced"
+        ));
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // It may have ended by itself: Ctrl-C reaches all processes of a terminal.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the load, if the arguments are those of the child.
+pub fn run_load(mut arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
+    arguments.next().filter(|first| first.as_ref() == LOAD)?;
+    let address = arguments.next()?;
+    let server: SocketAddr = address.as_ref().to_str()?.parse().ok()?;
+    Load::new(server)?.run();
+    Some(ExitCode::SUCCESS)
+}
