@@ -97,7 +97,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
-    use crate::{ExitCause, Stop};
+    use crate::{ExitCause, Stop, Successor};
 
     /// A worker that has ended. It may have reported before that it serves.
     #[derive(Debug)]
@@ -112,7 +112,7 @@ mod tests {
 
         fn stop(&self, _: Stop) {}
 
-        fn replace(&self) {}
+        fn replace(&self, _: Successor) {}
 
         fn kill(&self) {}
 

@@ -79,6 +79,7 @@
 
 mod slot;
 mod stop;
+mod successor;
 mod supervisor;
 mod worker;
 mod worker_index;
@@ -126,6 +127,7 @@ pub use mailboxes::Mailboxes;
 pub use passed_fds::INHERITED;
 pub use reload::Reload;
 pub use stop::Stop;
+pub use successor::Successor;
 pub use supervisor::Supervisor;
 pub use upgrade::{Upgrade, inherited, parent_binary_alive};
 pub use worker::Worker;

@@ -15,6 +15,7 @@ use crate::{
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
+    successor::Successor,
     upgrade::{self, Binary, Upgrade},
 };
 
@@ -176,13 +177,18 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn stop(&mut self, row: usize, stop: Stop) {
-        let others_serve = self.lifecycle.serves()
-            || self.binary.as_ref().is_some_and(Binary::has_newer)
-            || upgrade::parent_binary_alive();
+        let has_newer_binary = || self.binary.as_ref().is_some_and(Binary::has_newer);
+        let successor = if self.lifecycle.serves() {
+            Some(Successor::Generation)
+        } else if has_newer_binary() || upgrade::parent_binary_alive() {
+            Some(Successor::Binary)
+        } else {
+            None
+        };
         for (_, child) in self.children.in_row(row) {
-            if others_serve {
+            if let Some(successor) = successor {
                 // First: a worker looks when it has got the stop.
-                child.replace();
+                child.replace(successor);
             }
             child.stop(stop);
         }

@@ -27,6 +27,7 @@ use crate::{
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
+    successor::Successor,
     worker::{MasterLink, Worker},
 };
 
@@ -145,9 +146,9 @@ impl Child for Process {
         });
     }
 
-    fn replace(&self) {
+    fn replace(&self, successor: Successor) {
         if let Some(pipe) = &self.pipe {
-            pipe.report_successor();
+            pipe.report_successor(successor);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::{io, num::NonZeroU32, os::fd::BorrowedFd};
 
-use crate::{exit::ExitCause, slot::Slot, stop::Stop};
+use crate::{exit::ExitCause, slot::Slot, stop::Stop, successor::Successor};
 
 /// Starts workers.
 pub(crate) trait Spawn {
@@ -43,7 +43,7 @@ pub(crate) trait Child {
     fn stop(&self, stop: Stop);
 
     /// Reports to the worker that another one serves in its place from now on. A stop follows.
-    fn replace(&self);
+    fn replace(&self, successor: Successor);
 
     /// Ends the worker at once. A thread gets a fast stop instead.
     fn kill(&self);

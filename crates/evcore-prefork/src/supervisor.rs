@@ -154,11 +154,11 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Makes a mailbox for each slot and for the successors of each index, by which workers send each
-    /// other descriptors: [`Worker::mailboxes`].
+    /// Makes a mailbox for each slot, and two for the successors of each index, by which workers send
+    /// each other descriptors: [`Worker::mailboxes`].
     ///
-    /// A new binary that USR2 starts inherits the mailboxes for successors. They take ten descriptors
-    /// for each worker of a generation in the master, and five in each worker.
+    /// A new binary that USR2 starts inherits one of the two. The mailboxes take twelve descriptors for
+    /// each worker of a generation in the master, and six in each worker.
     ///
     /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].

@@ -21,6 +21,7 @@ use crate::{
     signals::{self, Handlers},
     slot::Slot,
     stop::Stop,
+    successor::Successor,
     thread_channel::ThreadChannel,
     worker_index::WorkerIndex,
 };
@@ -170,17 +171,16 @@ impl Worker {
         })
     }
 
-    /// Returns whether another worker serves in place of this one: after a reload, and if a new binary
-    /// serves, or the older one that started this binary. It gets the connections that this worker sends
-    /// to [`Mailboxes::to_successor`].
+    /// The kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If a newer
+    /// generation of the same master and another binary serve, it is the generation.
     ///
-    /// False before a [stop](Self::stop) by the master, without a master, and if the workers are threads.
+    /// `None` if no other worker serves, before a [stop](Self::stop) by the master, without a master, and if the workers are threads.
     /// Costs a system call.
     #[must_use]
-    pub fn has_successor(&self) -> bool {
+    pub fn successor(&self) -> Option<Successor> {
         match self.link {
-            MasterLink::Process => liveness_pipe::has_successor(),
-            MasterLink::Solo | MasterLink::Thread(_) => false,
+            MasterLink::Process => liveness_pipe::successor(),
+            MasterLink::Solo | MasterLink::Thread(_) => None,
         }
     }
 

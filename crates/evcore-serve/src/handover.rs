@@ -7,7 +7,6 @@
 //! shuts down as it does without a handover, with the connections that have come back.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -16,11 +15,12 @@ use evcore::{
     Acceptor, Connections, EventLoop, Ready, Step, Stream, Timer, Token, TokenMap, poller,
 };
 use evcore_handover::{Connection, Descriptor, Error, Mailbox, Receiver, STATE_BYTES_MAX};
-use evcore_prefork::Stop;
+use evcore_prefork::{Mailboxes, Stop, Successor};
 
 use crate::arrival::{self, Arrival};
 use crate::departure::{Answers, Departure};
 use crate::giving::Giving;
+use crate::mailbox_ends::MailboxEnds;
 
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
@@ -49,34 +49,24 @@ pub struct Moves {
 /// The function that gets the reason why something did not work.
 pub(crate) type Report = Box<dyn Fn(&dyn fmt::Display)>;
 
-/// The ends of mailboxes that a worker has.
-#[derive(Debug)]
-pub(crate) struct MailboxEnds<D = OwnedFd> {
-    /// The mailboxes that the worker reads.
-    pub(crate) own: Vec<D>,
-    /// The sending end of its successor's.
-    pub(crate) to_successor: D,
-}
-
 /// The parts that a worker needs to hand connections over.
 ///
-/// It is generic over streams and descriptors, so that a simulator runs it (`tests/simulation/moves`).
-pub(crate) struct Handover<S = Stream, D = OwnedFd> {
+/// It is generic over streams and mailboxes, so that a simulator runs it (`tests/simulation/moves`).
+pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     version: u32,
     report: Report,
-    /// The mailbox of the successor.
-    successor: D,
+    mailboxes: M,
     /// The sources that the loop watches for the handover, and the token of its timer.
-    sources: TokenMap<Source<D>>,
+    sources: TokenMap<Source<M::Descriptor>>,
     own: Token,
     /// The worker that gets connections, although this one goes on serving, and the token of the channel.
-    giving: Option<(Giving<D>, Token)>,
+    giving: Option<(Giving<M::Descriptor>, Token)>,
     /// Connections that the loop watches, and the program does not have yet.
     arrived: VecDeque<Arrival<S>>,
     /// Connections that no worker has taken. They are watched only when the program takes them,
     /// because an event may come in the same turn.
-    back: Vec<Connection<D>>,
-    phase: Phase<D>,
+    back: Vec<Connection<M::Descriptor>>,
+    phase: Phase<M::Descriptor>,
     moves: Moves,
 }
 
@@ -98,6 +88,7 @@ enum Phase<D> {
     Serving,
     Leaving {
         departure: Departure<D>,
+        successor: Successor,
         sender: Token,
         stop_by: Instant,
     },
@@ -107,23 +98,24 @@ enum Phase<D> {
     },
 }
 
-impl<S, D> Handover<S, D>
+impl<S, D, M> Handover<S, M>
 where
-    S: From<D>,
-    D: Descriptor + poller::Source + From<S>,
+    S: From<D> + Into<D>,
+    D: Descriptor + poller::Source,
+    M: MailboxEnds<Descriptor = D>,
 {
     /// Watches the mailboxes of this worker.
     pub(crate) fn new(
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         version: u32,
-        mailboxes: MailboxEnds<D>,
+        mailboxes: M,
         report: Report,
-    ) -> evcore::Result<Self> {
+    ) -> io::Result<Self> {
         let own = ev.add_unwatched()?;
         ev.timers().set_background(own);
         let mut sources = TokenMap::new();
         sources.insert(own, Source::Own);
-        for end in mailboxes.own {
+        for end in mailboxes.own()? {
             let mailbox = Mailbox::from_fd(end, version);
             let token = ev.add_background(mailbox.descriptor())?;
             sources.insert(token, Source::Mailbox(mailbox));
@@ -131,7 +123,7 @@ where
         Ok(Self {
             version,
             report,
-            successor: mailboxes.to_successor,
+            mailboxes,
             sources,
             own,
             giving: None,
@@ -148,7 +140,7 @@ where
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         stop: Option<Stop>,
-        has_successor: impl FnOnce() -> bool,
+        successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
         assert!(
@@ -164,7 +156,7 @@ where
             // The connections that were sent belong to the successor.
             self.end(ev, now);
         } else if matches!(self.phase, Phase::Serving) {
-            self.begin_stop(ev, has_successor(), now, timeout);
+            self.begin_stop(ev, successor(), now, timeout);
         } else {
             self.go_on(ev, now);
         }
@@ -179,7 +171,7 @@ where
     fn begin_stop(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-        has_successor: bool,
+        successor: Option<Successor>,
         now: Instant,
         timeout: Duration,
     ) {
@@ -187,10 +179,11 @@ where
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        if !has_successor || ev.stats().active == 0 && self.back.is_empty() {
+        let Some(successor) = successor else { return };
+        if ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
-        let mailbox = self.successor.borrow();
+        let mailbox = self.mailboxes.to_successor(successor);
         let departure = match Departure::open(mailbox, self.version, PATIENCE, now) {
             Ok(departure) => departure,
             Err(error) => return self.report(&error),
@@ -200,6 +193,7 @@ where
                 self.sources.insert(sender, Source::Sender);
                 self.phase = Phase::Leaving {
                     departure,
+                    successor,
                     sender,
                     stop_by,
                 };
@@ -319,7 +313,10 @@ where
         now: Instant,
     ) {
         let Phase::Leaving {
-            departure, sender, ..
+            departure,
+            successor,
+            sender,
+            ..
         } = &mut self.phase
         else {
             return;
@@ -328,7 +325,8 @@ where
             return self.give_up(ev, error);
         }
         self.sources.remove(ev, *sender);
-        let reopened = departure.reopen(self.successor.borrow(), self.version, now);
+        let mailbox = self.mailboxes.to_successor(*successor);
+        let reopened = departure.reopen(mailbox, self.version, now);
         let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
             self.moves.handed_over += acknowledged as u64;
             *sender = ev.add_background(departure.descriptor())?;
@@ -397,18 +395,15 @@ where
 
     /// Lets the connections leave for which `state` returns bytes, if a successor takes them, or as many as
     /// the plan gives to another worker.
-    pub(crate) fn hand_over<'m, T>(
+    pub(crate) fn hand_over<T>(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-        to_slot: impl FnOnce(usize) -> Option<D::Borrowed<'m>>,
         connections: &mut Connections<T, S>,
         state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
-    ) where
-        D: 'm,
-    {
+    ) {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
-            Phase::Serving => self.giving_room(ev, to_slot),
+            Phase::Serving => self.giving_room(ev),
             Phase::Over { .. } => 0,
         };
         if room == 0 {
@@ -428,32 +423,21 @@ where
     }
 
     /// Number of connections that the plan gives to another worker, and that may leave now.
-    fn giving_room<'m>(
-        &mut self,
-        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-        to_slot: impl FnOnce(usize) -> Option<D::Borrowed<'m>>,
-    ) -> usize
-    where
-        D: 'm,
-    {
+    fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
         if let Some(give) = ev.listeners().take_give() {
             let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give);
             if !self.giving.as_mut().is_some_and(follows) {
                 self.end_giving(ev);
-                if let Some(mailbox) = to_slot(give.to.slot()) {
-                    self.open_giving(ev, give, mailbox);
-                }
+                self.open_giving(ev, give);
             }
         }
         self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
     }
 
-    fn open_giving(
-        &mut self,
-        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-        give: Give,
-        mailbox: D::Borrowed<'_>,
-    ) {
+    fn open_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, give: Give) {
+        let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
+            return;
+        };
         let opened = Giving::open(give, mailbox, self.version, ev.clock().instant());
         let watched = opened.map_err(io::Error::from).and_then(|giving| {
             let token = ev.add_background(giving.descriptor())?;
@@ -565,7 +549,7 @@ where
 }
 
 /// Takes at most `room` connections out of the loop, for which `state` returns bytes.
-fn take<T, S, D: From<S>>(
+fn take<T, S: Into<D>, D>(
     ev: &mut EventLoop<impl Acceptor<Stream = S>>,
     connections: &mut Connections<T, S>,
     room: usize,

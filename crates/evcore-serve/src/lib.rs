@@ -27,6 +27,7 @@ mod event;
 mod giving;
 mod handover;
 mod listeners;
+mod mailbox_ends;
 mod proxy_header;
 mod proxy_protocol;
 mod server;

@@ -12,7 +12,7 @@ use evcore::{Builder, EventLoop, Listener};
 use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
 
 use crate::event::{Event, OnEvent};
-use crate::handover::{Handover, MailboxEnds};
+use crate::handover::Handover;
 use crate::listeners::{Listeners, add_all};
 use crate::proxy_protocol::ProxyProtocol;
 use crate::service_manager::ServiceManager;
@@ -472,19 +472,11 @@ impl Loops {
         let (Some(version), Some(mailboxes)) = (self.handover, supervised.mailboxes()) else {
             return Ok(None);
         };
-        let own = [mailboxes.of_slot()].into_iter();
-        let own = own.chain(mailboxes.of_predecessors());
-        let ends = MailboxEnds {
-            own: own
-                .map(|end| end.try_clone_to_owned())
-                .collect::<io::Result<_>>()?,
-            to_successor: mailboxes.to_successor().try_clone_to_owned()?,
-        };
         let (on_event, index) = (Arc::clone(&self.on_event), supervised.index());
         let report = move |why: &dyn fmt::Display| {
             on_event(Event::Handover(index, why.to_string()));
         };
-        let handover = Handover::new(ev, version, ends, Box::new(report))?;
+        let handover = Handover::new(ev, version, mailboxes.clone(), Box::new(report))?;
         ev.listeners().set_rebalancing(self.rebalance);
         Ok(Some(handover))
     }

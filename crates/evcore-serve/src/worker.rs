@@ -124,8 +124,8 @@ impl Worker {
         let (supervised, timeout) = (&self.supervised, self.stop_timeout);
         let stops_within = match &mut self.handover {
             Some(handover) => {
-                let has_successor = || supervised.has_successor();
-                handover.begin_turn(&mut self.ev, supervised.stop(), has_successor, timeout)
+                let successor = || supervised.successor();
+                handover.begin_turn(&mut self.ev, supervised.stop(), successor, timeout)
             }
             None => supervised.stop_within(timeout),
         };
@@ -175,9 +175,7 @@ impl Worker {
         state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
     ) {
         if let Some(handover) = &mut self.handover {
-            let mailboxes = self.supervised.mailboxes();
-            let to_slot = |slot| mailboxes.and_then(|all| all.to_slot(slot));
-            handover.hand_over(&mut self.ev, to_slot, connections, state);
+            handover.hand_over(&mut self.ev, connections, state);
         }
     }
 
