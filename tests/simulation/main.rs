@@ -13,7 +13,7 @@ mod invariants;
 mod line_server;
 mod liveness;
 
-use std::{rc::Rc, time::Duration};
+use std::{ops::RangeInclusive, rc::Rc, time::Duration};
 
 use evcore_sim::{Fault, Rng, Sim, Workers, check};
 
@@ -25,8 +25,8 @@ use liveness::LivenessChecker;
 /// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The longest time before the last client comes. A group rests after two seconds.
-const QUIET_MAX: Duration = Duration::from_secs(5);
+/// The time before the last client comes. A group rests after two seconds.
+const QUIET: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6);
 
 /// The time for which workers are stopped when the last client comes.
 const STOP: Duration = Duration::from_secs(4);
@@ -162,7 +162,7 @@ fn come_late(
     rng: &mut Rng,
     liveness: &mut LivenessChecker,
 ) -> TestClient {
-    let quiet = rng.duration(&(Duration::ZERO..=QUIET_MAX));
+    let quiet = rng.duration(&QUIET);
     run_for(server, quiet, liveness);
     let running = rng.index(workers);
     for index in (0..workers).filter(|index| *index != running) {
@@ -230,6 +230,14 @@ fn every_notification_is_followed() {
     check("every_notification_is_followed", 0..100, |sim| {
         let config = Config::notifying(&mut sim.rng());
         run(sim, config, Behaviour::Any).check();
+    });
+}
+
+/// The last client comes after a rest, while all workers but one are stopped.
+#[test]
+fn a_group_at_rest_meets_every_client() {
+    check("a_group_at_rest_meets_every_client", 0..100, |sim| {
+        check_all_answered(sim, Config::resting(&mut sim.rng()));
     });
 }
 
