@@ -31,8 +31,8 @@ const QUIET: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_
 /// The time for which workers are stopped when the last client comes.
 const STOP: Duration = Duration::from_secs(4);
 
-/// The faults of outgoing connections, jobs and datagrams, which this server does not have.
-const NOT_MET: [Fault; 9] = [
+/// The faults of outgoing connections, jobs, datagrams and channels, which this server does not have.
+const NOT_MET: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
     Fault::ConnectTimeout,
@@ -42,6 +42,7 @@ const NOT_MET: [Fault; 9] = [
     Fault::DatagramLoss,
     Fault::DatagramDuplicate,
     Fault::DatagramDelay,
+    Fault::ChannelKill,
 ];
 
 /// The facts about a server's clients after its shutdown.

@@ -31,7 +31,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                       thiserror tokio"),
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
-    ("evcore-sim", "evcore"),
+    ("evcore-sim", "evcore evcore-handover"),
     ("evcore-recording", "crc32fast evcore memmap2 rustix thiserror"),
     // These are not published.
     ("evcore-httpd", "evcore evcore-serve httparse httpdate lexopt mime_guess rustix serde \

@@ -26,6 +26,8 @@ pub(crate) struct Departure<D> {
     patience: Duration,
     /// True if a successor has greeted, perhaps one that has died since.
     has_begun: bool,
+    /// True if a second channel was opened, because nobody had greeted over the first.
+    has_asked_again: bool,
     /// The time of giving up, unless the successor sends a message before.
     patient_until: Instant,
     /// The time at which to send again.
@@ -63,6 +65,7 @@ impl<D: Descriptor> Departure<D> {
             waiting: Vec::new(),
             patience,
             has_begun: false,
+            has_asked_again: false,
             patient_until: now + patience,
             retry_at: None,
         })
@@ -174,6 +177,15 @@ impl<D: Descriptor> Departure<D> {
     /// Returns whether the successor has let this worker wait for too long.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.patient_until <= now && self.awaits()
+    }
+
+    /// Returns whether to open another channel because this one is overdue. It is true once, and only
+    /// if nobody has greeted: a successor may have died after it took the channel out of the mailbox,
+    /// and nothing reports that.
+    pub(crate) fn asks_again(&mut self) -> bool {
+        let asks = !self.sender.is_claimed() && !self.has_asked_again;
+        self.has_asked_again |= asks;
+        asks
     }
 
     /// The next time at which the departure has work although no event is reported.

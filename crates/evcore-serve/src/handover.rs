@@ -25,7 +25,8 @@ use crate::mailbox_ends::MailboxEnds;
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
 
-/// A departure to the successor is given up if nothing is heard of it for this time.
+/// A departure to the successor is given up if nothing is heard of it for this time. If it has not
+/// greeted by then, it is asked once more.
 ///
 /// Until the successor greets, all connections are served here. Those that are sent and not
 /// acknowledged wait.
@@ -221,6 +222,9 @@ where
             Err(error) => return self.on_channel_end(ev, &error, now),
         }
         if departure.is_overdue(now) {
+            if departure.asks_again() {
+                return self.on_channel_end(ev, &Error::Ended, now);
+            }
             return self.give_up(ev, &"the successor does not answer");
         }
         if departure.under_way() == 0 && ev.stats().active == 0 {

@@ -90,6 +90,8 @@ impl State {
             Object::Endpoint(id) => &mut self.net.endpoint_mut(id).watches,
             Object::Listener(id) => &mut self.net.listeners.socket_mut(id).watches,
             Object::Udp(id) => &mut self.net.udp.socket_mut(id).watches,
+            Object::Channel(id) => &mut self.net.channels.end_mut(id).watches,
+            Object::Counter(_) => unreachable!("a counter is not watched"),
             Object::Notifier(id) => self.groups[id.group as usize].watches_mut(id.slot),
         }
     }
