@@ -53,7 +53,10 @@ impl TestClient {
     /// without a fault that takes its connection.
     pub(crate) fn check(&self, totals: &Totals) -> bool {
         let received = self.client.received();
-        assert!(self.expected.starts_with(&received), "{self:?}");
+        assert!(
+            self.expected.starts_with(&received),
+            "a client has another answer: {self:?}"
+        );
         let is_answered = self.client.outcome() == Some(ClientOutcome::Completed)
             && received.len() == self.expected.len();
         assert!(
