@@ -97,11 +97,9 @@ impl Drop for NewBinary {
 
 /// Starts a new binary by USR2.
 fn upgrade(server: &Server, workers: usize) -> NewBinary {
-    server.signal(Signal::USR2);
+    let new = NewBinary(server.start_binary());
     wait_for(server, " serves", 2 * workers);
-    let log = server.log();
-    let started = log.rsplit("the new binary is process ").next().unwrap();
-    NewBinary(started.split_whitespace().next().unwrap().parse().unwrap())
+    new
 }
 
 /// A client, with the lines that it has sent.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ffi::OsString};
 
-use evcore_httpd::options::{self, HELP};
+use evcore_httpd::options;
 use evcore_tests::Server;
 
 use crate::files::{Site, ask};
@@ -25,23 +25,64 @@ fn rows(heading: &str) -> Vec<&'static str> {
         .collect()
 }
 
+/// The rows of the tables under `Numbers` that have this many cells: fields of `/status.json` alone
+/// have two, metrics have five.
+fn numbers(cells: usize) -> Vec<Vec<&'static str>> {
+    let rows = section("Numbers")
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let rows = rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect());
+    rows.filter(|row: &Vec<_>| row.len() == cells).collect()
+}
+
+/// The text of `--help`.
+fn help() -> String {
+    options::table().render_help().to_string()
+}
+
 fn set<'a>(all: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     all.into_iter().collect()
 }
 
+/// Linux only, where the default of `--handover` is `on`.
+#[cfg(target_os = "linux")]
 #[test]
-fn each_option_of_the_help_has_a_row() {
-    let first_words = |text: &'static str| text.split(' ').next().expect("a word");
-    let documented = set(rows("Options").into_iter().map(first_words));
-    let lines = HELP.lines().filter(|line| line.starts_with("  --"));
-    let offered = set(lines.map(|line| first_words(line.trim())));
-    assert_eq!(documented, offered);
-    assert!(offered.len() > 20, "{offered:?}");
+fn the_table_of_options_is_the_programs() {
+    let mut table = "| option | default | meaning |\n|---|---|---|\n".to_owned();
+    for option in options::table().get_arguments() {
+        let name = option.get_long().expect("a name");
+        let value = option
+            .get_value_names()
+            .map(|names| format!(" {}", names[0]));
+        let value = value.filter(|_| option.get_action().takes_values());
+        let defaults = option.get_default_values().iter();
+        let default = defaults.map(|default| format!("`{}` ", default.display()));
+        let choices = option.get_possible_values().into_iter();
+        let choices = choices.map(|choice| format!("`{}`", choice.get_name()));
+        let choices = Some(choices.collect::<Vec<_>>().join(", "));
+        let are_shown = value.is_some() && !option.is_hide_possible_values_set();
+        let choices = choices.filter(|choices| are_shown && !choices.is_empty());
+        let row = format!(
+            "| `--{name}{}` | {}| {}{} |\n",
+            value.unwrap_or_default().replace('|', "\\|"),
+            default.collect::<String>(),
+            option.get_help().expect("a text"),
+            choices.map_or(String::new(), |choices| format!(". One of {choices}")),
+        );
+        table.push_str(&row);
+    }
+    assert!(table.lines().count() > 20, "{table}");
+    let is_there = section("Options").contains(&table);
+    assert!(
+        is_there,
+        "the table of options in docs/httpd.md is now:\n\n{table}"
+    );
 }
 
 #[test]
 fn each_path_of_the_help_has_a_row() {
-    let (_, paths) = HELP.split_once("\nPaths: ").expect("the paths");
+    let help = help();
+    let (_, paths) = help.split_once("\nPaths: ").expect("the paths");
     let (paths, _) = paths.split_once("\n\n").expect("their end");
     let offered = paths
         .split_whitespace()
@@ -68,7 +109,8 @@ fn each_documented_path_is_answered() {
 
 #[test]
 fn each_signal_of_the_help_has_a_row() {
-    let (_, signals) = HELP
+    let help = help();
+    let (_, signals) = help
         .split_once("\nSignals, to the master:\n")
         .expect("the signals");
     let offered = signals.lines().filter_map(|line| {
@@ -84,7 +126,12 @@ fn each_field_of_the_status_has_a_row() {
     let server = Server::start(&["--workers", "1"]);
     let answer = server.connect().get("/status.json");
     let fields = answer.text().split('"').skip(1).step_by(2);
-    assert_eq!(set(rows("`/status.json`")), set(fields));
+    let cells = numbers(2).into_iter().map(|row| row[0]);
+    let cells = cells.chain(numbers(5).into_iter().map(|row| row[3]));
+    let words = cells
+        .flat_map(|cell| cell.split(", "))
+        .filter(|word| !word.is_empty());
+    assert_eq!(set(words.map(|word| word.trim_matches('`'))), set(fields));
 }
 
 #[test]
@@ -99,22 +146,19 @@ fn each_metric_has_a_row_with_its_type_and_its_help() {
         };
         let (name, help) = help.split_once(' ').expect("a text");
         let kind = pair[1].rsplit(' ').next().expect("a type");
-        let row = section("`/metrics`")
-            .lines()
-            .find_map(|line| line.strip_prefix(&format!("| `{name}` | {kind} | ")));
-        let row = row.unwrap_or_else(|| panic!("{name} has no row as a {kind}"));
+        let rows = numbers(5).into_iter();
+        let mut rows = rows.filter(|row| row[0].trim_matches('`') == name);
+        let row = rows.next().unwrap_or_else(|| panic!("{name} has no row"));
+        assert_eq!(row[1], kind, "{name}");
         // Other rows refer to the fields of the status, or explain their labels.
-        if let Some(meaning) = row.strip_prefix("`worker` | ") {
-            let meaning = meaning.trim_end_matches(" |");
+        if row[2] == "`worker`" {
             let help = help.trim_end_matches('.');
-            assert!(
-                meaning.eq_ignore_ascii_case(help),
-                "{name}: {meaning}: {help}"
-            );
+            assert!(row[4].eq_ignore_ascii_case(help), "{name}: {row:?}: {help}");
         }
         names.insert(name);
     }
-    assert_eq!(set(rows("`/metrics`")), names);
+    let documented = numbers(5).into_iter().map(|row| row[0].trim_matches('`'));
+    assert_eq!(set(documented), names);
 }
 
 #[test]

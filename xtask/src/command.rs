@@ -130,6 +130,19 @@ pub(crate) fn run_in(dir: &Path, line: &str) -> Result<(String, bool)> {
     Ok((text, output.status.success()))
 }
 
+/// The output of the line. Its errors go where those of this program go.
+///
+/// # Errors
+///
+/// The command failed.
+pub(crate) fn output_of(line: &str) -> Result<String> {
+    let output = command(line).stderr(Stdio::inherit()).output()?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("`{line}` failed").into()),
+    }
+}
+
 /// The output of the line; `None` if the command fails or is not installed.
 pub(crate) fn printed(line: &str) -> Option<String> {
     let output = command(line).output().ok()?;

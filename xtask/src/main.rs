@@ -28,6 +28,7 @@ mod pictures;
 mod readmes;
 mod targets;
 mod test;
+mod test_programs;
 mod tidy;
 
 use std::env;
@@ -61,8 +62,8 @@ fn run(words: &[&str]) -> Result {
     let ws = &workspace::load()?;
     let plan = match words {
         ["test"] => test::plan(ws)?,
-        ["test", "--quick"] => test::quick(ws)?,
         ["test", "--ci"] => return installed::check(&test::ci(ws)?.run(ws)?),
+        ["tests"] => return test_programs::run(),
         ["nightly"] => nightly::plan(ws).and(nightly::beyond_the_toolchain(ws)?),
         ["injection"] => nightly::injection(),
         ["layers"] => return layers::check(ws),
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn help_and_wrong_words_run_nothing() {
         assert!(run(&["test", "--help"]).is_ok());
-        for line in ["", "tests", "test --ci --quick", "demo 5"] {
+        for line in ["", "all", "test --ci all", "demo 5"] {
             let words: Vec<&str> = line.split_whitespace().collect();
             let error = run(&words).unwrap_err().to_string();
             assert!(

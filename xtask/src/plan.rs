@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::Result;
 use crate::command::{printed, run_logged};
-use crate::test_report::TestReport;
+use crate::test_report::{self, TestReport};
 use crate::workspace::{Workspace, target_dir};
 
 /// The steps of a task in the order of their beginning.
@@ -152,6 +152,7 @@ impl Step {
         let own = line.strip_prefix("CARGO_TARGET_DIR=");
         let own = own.or(line.strip_prefix("cargo xtask "));
         match own.and_then(|rest| rest.split_whitespace().next()) {
+            Some("tests") => "debug",
             // The last name of a path, so that a task shares the directory of its commands.
             Some(dir) => dir.rsplit('/').next().unwrap_or(dir),
             None if line.contains("release") => "release",
@@ -190,6 +191,8 @@ fn print_end(name: &str, outcome: &Outcome, start: Instant) {
     // The reader of the output may have ended.
     let _ = writeln!(io::stdout(), "{name:<44}{tests:>12}{seconds:8.1} s{failed}");
     if let Err(output) = outcome {
+        let failures = test_report::failures(output);
+        let output = failures.as_deref().unwrap_or(output);
         let _ = writeln!(io::stderr(), "{}", output.trim_end());
     }
 }

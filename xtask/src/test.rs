@@ -1,9 +1,9 @@
-//! Everything that a change must pass; `ci` adds what needs the network or more than the Rust
-//! toolchain, and `quick` leaves out what finds few faults.
+//! What a change must pass. `ci` adds what takes longer and finds less: models, counts, mutants,
+//! packages, other systems.
 //!
 //! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the
 //! whole workspace. Such a build unifies features, and hides that a crate depends on the features
-//! of another, so each published crate is also checked alone. `nightly.rs` has the steps that take
+//! of another, so `ci` checks each published crate alone. `nightly.rs` has the steps that take
 //! long.
 
 use crate::plan::Plan;
@@ -12,37 +12,29 @@ use crate::{Result, compat, counts, deny, fuzz, loom, mutants, nightly, targets}
 
 const LEFT: &str = "left to `cargo xtask nightly`";
 
-/// The steps that need only the Rust toolchain and git.
+/// What finds most faults, with the Rust toolchain and git alone.
 pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
-    // The mutants come last, because they use what `cargo test` has built of the dependencies.
-    let plan = most(workspace).and(mutants::everyday()?);
-    Ok(plan.without(&nightly::plan(workspace), LEFT))
+    let plan = first();
+    Ok(plan.without(&ci(workspace)?, "left to `cargo xtask test --ci`"))
 }
 
-/// All steps except the mutants. Steps that build in the common directory run in this order, and
-/// the others next to them.
-fn most(workspace: &Workspace) -> Plan {
+/// What decides whether a change lands. Steps that build in the common directory run in this order,
+/// and the others next to them. The mutants come last, because they use what the tests' build has
+/// built of the dependencies.
+pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
-    first()
+    let plan = first()
         .command(
             "docs",
             "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
         )
         .command("readmes", "cargo xtask readmes")
-        .command(
-            "test",
-            "PROPTEST_CASES=128 RUST_TEST_THREADS=4 cargo test --workspace",
-        )
         .and(alone(workspace, "check"))
         .command("test with all features", some)
         .and(fuzz::check(workspace))
         .and(counts::plan(workspace))
         .and(loom::plan(workspace, loom::SOME))
         .and(compat::plan(workspace))
-}
-
-pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
-    let plan = most(workspace)
         .and(deny::plan())
         .command("packages", "cargo xtask packages")
         .and(targets::plan(workspace, targets::SOME))
@@ -51,28 +43,7 @@ pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     Ok(plan.without(&nightly::beyond_the_toolchain(workspace)?, LEFT))
 }
 
-pub(crate) fn quick(workspace: &Workspace) -> Result<Plan> {
-    let in_crates =
-        "PROPTEST_CASES=16 cargo test --workspace --exclude evcore-tests --lib --bins --tests";
-    let in_whole = "PROPTEST_CASES=16 EVCORE_SIM_SEEDS=50 cargo test --workspace \
-                    --test conformance --test simulation";
-    // Tests run examples, which cargo builds only if no kind of target is named.
-    let mut plan = first()
-        .command("examples", "cargo build --workspace --examples")
-        .command("test: crates", in_crates)
-        .command("test: whole", in_whole);
-    let mut packages = workspace.packages.iter();
-    let tests = packages.find(|package| package.name == "evcore-tests");
-    let tests = tests.into_iter().flat_map(|package| &package.targets);
-    let tests = tests.filter(|target| target.is_test() && !in_whole.contains(&target.name));
-    let tests: Vec<&str> = tests.map(|target| target.name.as_str()).collect();
-    let reason = "left out by `--quick`";
-    let line = format!("test: {}, doctests: {reason}", tests.join(", "));
-    plan.left_out.push(line);
-    Ok(plan.without(&self::plan(workspace)?, reason))
-}
-
-/// The steps that are cheap and find most mistakes.
+/// The steps that find most mistakes, the cheap ones first.
 fn first() -> Plan {
     let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
     Plan::default()
@@ -80,6 +51,7 @@ fn first() -> Plan {
         .command("layers", "cargo xtask layers")
         .command("fmt", "cargo fmt --all -- --check")
         .command("clippy", clippy)
+        .command("test", "cargo xtask tests")
 }
 
 /// Checks or tests each published crate alone, and without its default features, if it has any.

@@ -70,6 +70,35 @@ impl TestReport {
     }
 }
 
+/// The part of an output that tells which tests failed and why; `None` if no test failed. The last
+/// lines are their names, and the commands that run them alone.
+pub(crate) fn failures(output: &str) -> Option<String> {
+    let (mut shown, mut names) = (String::new(), String::new());
+    let (mut program, mut failures) = ("", 0);
+    for line in output.lines() {
+        let is_head = line.starts_with("     Running ") || line.starts_with("   Doc-tests ");
+        match line {
+            _ if is_head => (program, failures) = (line, 0),
+            "failures:" => {
+                failures += 1;
+                let once = if failures == 1 { program } else { "" };
+                shown += &format!("{once}\n");
+            }
+            _ if line.starts_with("test result: ") => failures = 0,
+            _ if failures == 2 => names += &format!("{line}\n"),
+            _ if failures == 1 => shown += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    let alone = output
+        .lines()
+        .skip_while(|line| !line.starts_with("xtask: "));
+    let alone = alone.collect::<Vec<_>>().join("\n");
+    let names: Vec<&str> = names.lines().filter(|line| !line.is_empty()).collect();
+    let count = names.len();
+    (count > 0).then(|| format!("{shown}\n{count} failed:\n{}\n{alone}", names.join("\n")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +140,41 @@ test result: ok. 0 passed; 0 failed; 0 ignored
         let fails = |line, output| TestReport::of_step("a step", line, output).is_err();
         assert!(fails("cargo test", &none) && !fails("cargo build", &none));
         assert!(fails("cargo test --test b --test c", OUTPUT));
+    }
+
+    #[test]
+    fn failures_are_shown_and_named_without_what_passed() {
+        let output = "     Running tests/b.rs (target/debug/deps/b-1)
+test one ... ok
+test two ... FAILED
+
+failures:
+
+---- two stdout ----
+it broke
+
+failures:
+    two
+
+test result: FAILED. 1 passed; 1 failed
+     Running tests/c.rs (target/debug/deps/c-1)
+test three ... ok
+test result: ok. 1 passed; 0 failed
+xtask: tests failed; to run them alone:
+    cargo test -p b --test b
+";
+        let expected = "     Running tests/b.rs (target/debug/deps/b-1)
+
+---- two stdout ----
+it broke
+
+
+
+1 failed:
+    two
+xtask: tests failed; to run them alone:
+    cargo test -p b --test b";
+        assert_eq!(failures(output).as_deref(), Some(expected));
+        assert_eq!(failures(OUTPUT), None);
     }
 }

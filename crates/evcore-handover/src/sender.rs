@@ -6,12 +6,12 @@ use std::{
 };
 
 use crate::{
-    connection::Connection,
+    connection::{Connection, descriptors},
     descriptor::{Descriptor, Received, Unsent},
     error::{Error, Result},
     ledger::{Ledger, OutOfOrder},
     refusal::Refusal,
-    wire::{self, HEADER_BYTES, Message},
+    wire::{self, Entry, HEADER_BYTES, Message},
 };
 
 /// Sends connections to one receiver, and keeps each until its batch is acknowledged.
@@ -58,7 +58,7 @@ pub enum Answer<D = OwnedFd> {
     Acknowledged {
         /// The number of the batch; the first one has 1.
         batch: u64,
-        /// The number of connections.
+        /// The number of connections, partners included.
         connections: usize,
     },
     /// The receiver has dropped all of them, untouched. The answer returns them.
@@ -139,8 +139,7 @@ impl<D: Descriptor> Sender<D> {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
         let result = loop {
-            let lengths = rest.as_slice().iter();
-            let size = wire::batch_size(lengths.map(|connection| connection.state.len()));
+            let size = wire::batch_size(rest.as_slice().iter().map(entry));
             let Some(first) = rest.as_slice().first() else {
                 break Ok(());
             };
@@ -165,12 +164,10 @@ impl<D: Descriptor> Sender<D> {
             return Ok(false);
         }
         let number = self.ledger.next_number();
-        let states = batch.iter().map(|connection| &*connection.state);
-        wire::batch(&mut self.message, self.version, number, states);
-        let descriptors = batch
-            .iter()
-            .map(|connection| connection.descriptor.borrow());
-        let descriptors: Vec<_> = descriptors.collect();
+        let entries = batch.iter().map(entry);
+        wire::batch(&mut self.message, self.version, number, entries);
+        let descriptors = batch.iter().flat_map(Connection::descriptors);
+        let descriptors: Vec<_> = descriptors.map(D::borrow).collect();
         match D::send(self.channel.borrow(), &self.message, &descriptors) {
             Ok(()) => Ok(true),
             Err(Unsent::Full | Unsent::KernelFull) if self.ledger.iter().next().is_some() => {
@@ -215,7 +212,7 @@ impl<D: Descriptor> Sender<D> {
                 theirs: version,
             }),
             Message::Acknowledged { number } => {
-                let connections = self.settle(number)?.len();
+                let connections = descriptors(&self.settle(number)?);
                 let batch = number;
                 Ok(Some(Answer::Acknowledged { batch, connections }))
             }
@@ -246,11 +243,11 @@ impl<D: Descriptor> Sender<D> {
         self.unclaimed.is_none()
     }
 
-    /// The number of connections that are sent and not acknowledged.
+    /// The number of connections that are sent and not acknowledged, partners included.
     /// [`next_answer`](Self::next_answer) updates it.
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
-        self.ledger.iter().map(Vec::len).sum()
+        descriptors(self.ledger.iter().flatten())
     }
 
     /// Ends the channel, and returns every connection that the receiver has not acknowledged, as it was
@@ -302,5 +299,12 @@ impl<D> Sender<D> {
 impl AsFd for Sender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+}
+
+fn entry<D>(connection: &Connection<D>) -> Entry<&[u8]> {
+    Entry {
+        state: &connection.state,
+        has_partner: connection.partner.is_some(),
     }
 }

@@ -1,17 +1,17 @@
 //! The values of `--accept`.
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
+use clap::ValueEnum;
 use evcore::balancer::Policy;
 
-use crate::option_error::OptionError;
-
 /// A value of `--accept`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AcceptOption {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AcceptOption {
     Off,
     Mutex,
     Exclusive,
+    #[value(name = "reuseport")]
     ReusePort,
     LeastLoaded,
 }
@@ -28,22 +28,5 @@ impl AcceptOption {
             Self::LeastLoaded => Policy::least_loaded(),
         };
         policy.with_delay(delay)
-    }
-}
-
-impl FromStr for AcceptOption {
-    type Err = OptionError;
-
-    fn from_str(value: &str) -> Result<Self, OptionError> {
-        match value {
-            "off" => Ok(Self::Off),
-            "mutex" => Ok(Self::Mutex),
-            "exclusive" => Ok(Self::Exclusive),
-            "reuseport" => Ok(Self::ReusePort),
-            "least-loaded" => Ok(Self::LeastLoaded),
-            _ => Err(OptionError(format!(
-                "--accept {value:?}: expected off, mutex, exclusive, reuseport or least-loaded"
-            ))),
-        }
     }
 }

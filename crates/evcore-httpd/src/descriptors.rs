@@ -80,7 +80,7 @@ fn shared(options: &Options) -> u64 {
 
 /// The descriptors of the group: one for each worker that may live, if the policy uses the group.
 fn notifications(options: &Options) -> u64 {
-    if options.policy.uses_group() {
+    if options.policy().uses_group() {
         slots(options) as u64
     } else {
         0
@@ -89,12 +89,12 @@ fn notifications(options: &Options) -> u64 {
 
 /// The most workers that can run at the same time, old and new ones.
 fn slots(options: &Options) -> usize {
-    Server::new(options.workers).slots()
+    Server::new(options.workers()).slots()
 }
 
 fn listeners(options: &Options) -> u64 {
-    let sets = if options.own_listeners {
-        options.workers
+    let sets = if options.own_listeners() {
+        options.workers()
     } else {
         1
     };
@@ -104,14 +104,18 @@ fn listeners(options: &Options) -> u64 {
 /// The minimum: one client, and new workers in addition to the old ones, so that a reload does not
 /// fail.
 fn minimum(options: &Options) -> u64 {
-    open_at_once(options, 2 * options.workers, 1)
+    open_at_once(options, 2 * options.workers(), 1)
 }
 
 /// The full need: all connections, and as many workers as can run at the same time.
 fn full_need(options: &Options) -> u64 {
     /// Descriptors of files that are open for a moment, and of libraries.
     const OTHERS: u64 = 16;
-    let here = if options.threads { options.workers } else { 1 };
+    let here = if options.threads() {
+        options.workers()
+    } else {
+        1
+    };
     let clients = u64::from(options.connections) * here as u64;
     let files = if options.root.is_some() {
         // A thread may finish its read after the connection is closed.
@@ -129,10 +133,12 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     let worker = worker(options);
     // Each client may be sent a file of its own.
     let clients = clients * if options.root.is_some() { 2 } else { 1 };
-    let of_its_own = match options.workers {
+    let of_its_own = match options.workers() {
         0 => worker + clients,
         // Each thread has its own copy of the listeners.
-        _ if options.threads => MASTER + workers * (worker + options.listen.len() as u64) + clients,
+        _ if options.threads() => {
+            MASTER + workers * (worker + options.listen.len() as u64) + clients
+        }
         // The master has a copy of the listeners to pass on, and the liveness pipe of each worker, of
         // which both ends are open while the worker starts.
         _ => (LIVENESS_PIPE + worker + clients + mailboxes_of_worker(options))
@@ -144,7 +150,7 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
 /// Both ends of the mailbox of each slot, and of the two for the successors of each index.
 fn mailboxes(options: &Options) -> u64 {
     match options.moves_connections() {
-        true => 2 * (slots(options) + 2 * options.workers) as u64,
+        true => 2 * (slots(options) + 2 * options.workers()) as u64,
         false => 0,
     }
 }

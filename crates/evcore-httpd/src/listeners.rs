@@ -71,8 +71,8 @@ pub fn open(
     passed: Passed,
     files: &mut SocketFiles,
 ) -> Result<Vec<Vec<Listener>>, Box<dyn Error>> {
-    let sets = if options.own_listeners {
-        options.workers
+    let sets = if options.own_listeners() {
+        options.workers()
     } else {
         1
     };
@@ -109,7 +109,7 @@ fn bind(address: &Address, options: &Options) -> Result<Listener, evcore::net::E
     if let Some(bytes) = options.send_buffer {
         socket = socket.send_buffer(bytes);
     }
-    let builder = Listener::builder().reuse_port(options.own_listeners);
+    let builder = Listener::builder().reuse_port(options.own_listeners());
     builder.socket(socket).bind(address)
 }
 

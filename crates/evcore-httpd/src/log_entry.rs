@@ -1,7 +1,8 @@
 //! A line of the access log: its contents and its formats.
 
-use std::{borrow::Cow, io::Write, net::IpAddr, str::FromStr};
+use std::{borrow::Cow, io::Write, net::IpAddr};
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::pipe;
@@ -17,26 +18,12 @@ pub const MAX_REQUEST_LINE: usize = 960;
 const MAX_ESCAPED_IN_JSON: usize = 640;
 
 /// A value of `--access-log-format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// The common log format.
     Common,
     /// An object in JSON.
     Json,
-}
-
-impl FromStr for LogFormat {
-    type Err = String;
-
-    fn from_str(value: &str) -> Result<Self, String> {
-        match value {
-            "common" => Ok(Self::Common),
-            "json" => Ok(Self::Json),
-            _ => Err(format!(
-                "--access-log-format {value:?}: expected common or json"
-            )),
-        }
-    }
 }
 
 /// The contents of a line.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use clap::error::ErrorKind;
+
 /// A bad command line: one line that names the option and the allowed values.
 #[derive(Debug)]
 pub struct OptionError(pub(crate) String);
@@ -12,8 +14,17 @@ impl fmt::Display for OptionError {
     }
 }
 
-impl From<lexopt::Error> for OptionError {
-    fn from(error: lexopt::Error) -> Self {
-        Self(format!("{error}; --help lists the options"))
+/// Takes the first paragraph of the message as one line, and leaves out the usage below it.
+impl From<clap::Error> for OptionError {
+    fn from(error: clap::Error) -> Self {
+        let message = error.to_string();
+        let first = message.split("\n\n").next().unwrap_or_default();
+        let first = first.strip_prefix("error: ").unwrap_or(first);
+        let words: Vec<_> = first.split_whitespace().collect();
+        let mut line = words.join(" ");
+        if error.kind() == ErrorKind::UnknownArgument {
+            line.push_str("; --help lists the options");
+        }
+        Self(line)
     }
 }

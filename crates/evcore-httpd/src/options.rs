@@ -1,123 +1,251 @@
-//! The command line.
+//! The command line, as a table: a field of [`Options`] is an option.
+//!
+//! The documentation of a field is its text in `--help`, and its attributes are its name, its value,
+//! its default and its parser. The tests take the table of `docs/httpd.md` from it.
 
-mod help;
+mod values;
 
-use std::{
-    ffi::OsString, fmt, ops::RangeInclusive, os::unix::ffi::OsStrExt, path::PathBuf, str::FromStr,
-    time::Duration,
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{
+    Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser,
+    builder::{OsStringValueParser, TypedValueParser},
+    error::ErrorKind,
+    parser::ValueSource,
 };
-
 use evcore::{balancer::Policy, net::Address, poller::BackendKind};
-use evcore_serve::{
-    ProxyProtocol, ProxyProtocolError,
-    prefork::{Affinity, Cpus},
-};
-use lexopt::{Arg, Parser, ValueExt};
+use evcore_serve::{ProxyProtocol, prefork::Affinity};
 
 use crate::{
-    accept_option::AcceptOption, body::MAX_BODY_BYTES, cpu_masks, log_entry::LogFormat,
+    accept_option::AcceptOption, body::MAX_BODY_BYTES, log_entry::LogFormat,
     option_error::OptionError,
 };
 
-pub use help::HELP;
+pub use values::{AutoOr, LogLevel, Timers};
 
-/// The maximum of `--flight-recorder`: 24 MiB.
-const MAX_RECORDS: usize = 1 << 20;
+use values::{MAX_WORKERS, affinity, component, milliseconds, number, on_or_off, poller, workers};
 
-/// The maximum of `--connections`.
-const MAX_CONNECTIONS: u32 = 1 << 20;
+/// `on`, where connections can move: on Linux.
+const HANDOVER: &str = match cfg!(any(target_os = "linux", target_os = "android")) {
+    true => "on",
+    false => "off",
+};
 
-/// The most workers that a supervisor accepts.
-const MAX_WORKERS: usize = 1024;
+/// The second part of `--help`.
+const PATHS_AND_SIGNALS: &str = "\
+MS is a time in milliseconds.
 
-/// The maximum of `--open-files`.
-const MAX_OPEN_FILES: u32 = 1 << 20;
+Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
+/status.json  /history.json  /metrics  /dashboard  /dashboard.js
+/dashboard.css
+/files/NAME (with --root)
 
-/// The range of `--send-buffer`: from a page, because kernels raise very small ones.
-const SEND_BUFFERS: RangeInclusive<u32> = 4096..=1 << 30;
+Signals, to the master:
+  TERM, INT  stop now
+  QUIT       finish open requests, then stop; idle connections are closed, those
+             that received a response within the last second a second later
+  HUP        start new workers, which take over the connections of the old ones;
+             those then finish open requests and stop
+  USR1       reopen the access log
+  USR2       start a new binary with the same listeners (not with --threads)
+  WINCH      send QUIT to the workers; HUP starts new ones
+With --workers 0, only TERM, INT, QUIT and USR1 are handled.";
 
-/// The maximum of `--bodies`.
-const MAX_BODIES: usize = usize::MAX;
+/// An HTTP server on every part of evcore.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "httpd", args_override_self = true, term_width = 100)]
+#[command(disable_help_flag = true, after_help = PATHS_AND_SIGNALS)]
+#[command(override_usage = "httpd [OPTIONS]")]
+pub struct Options {
+    /// `ADDRESS:PORT`, `[IPV6]:PORT` or `unix:PATH`; may be repeated. Sockets that a service manager
+    /// passes (`LISTEN_FDS`) are added. The default is `127.0.0.1:8080` if none is passed.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Vec<Address>,
 
-/// The options of the command line.
+    /// Number of worker processes; `auto`: one for each CPU that the process may use; `0`: serve in
+    /// this process, without a master.
+    #[arg(long = "workers", value_name = "N|auto", default_value = "auto", value_parser = workers)]
+    pub processes: usize,
+
+    /// Number of worker threads, instead of processes.
+    #[arg(long, value_name = "N", value_parser = number(1..=MAX_WORKERS))]
+    #[arg(conflicts_with = "processes")]
+    pub threads: Option<usize>,
+
+    /// CPUs of the workers: `auto`, `auto MASK`, or a mask for each worker; not with `--workers 0`.
+    #[arg(long = "cpu-affinity", value_name = "LIST", value_parser = affinity)]
+    pub affinity: Option<Affinity>,
+
+    /// How workers share the listeners. Only epoll has exclusive wake-ups: on other pollers,
+    /// `exclusive` is the same as `off`, and `least-loaded` uses the accept lock. With `reuseport`
+    /// each worker has its own listeners, and several workers take no Unix sockets.
+    #[arg(long, value_name = "POLICY", default_value = "least-loaded")]
+    pub accept: AcceptOption,
+
+    /// How long a worker that does not listen waits before it tries again (nginx:
+    /// `accept_mutex_delay`).
+    #[arg(long, value_name = "MS", default_value = "500", value_parser = milliseconds)]
+    pub accept_delay: Duration,
+
+    /// The most connections accepted in one turn of the event loop.
+    #[arg(long, value_name = "N", default_value = "64", value_parser = number(1..=65_536_usize))]
+    pub multi_accept: usize,
+
+    /// `auto`, `epoll`, `kqueue`, `port`, `devpoll`, `poll` or `select`, if the system has it;
+    /// `io_uring`, if Linux (6.1 or later) permits it, on which a connection wakes all workers with
+    /// `--accept off` and `exclusive`; `epoll-masked`, to test the server's edge-triggered reads.
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = poller)]
+    pub poller: AutoOr<BackendKind>,
+
+    /// Timer queue.
+    #[arg(long, value_name = "NAME", default_value = "wheel")]
+    pub timers: Timers,
+
+    /// Interval of clock updates. Without it, each turn updates the clock.
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub timer_resolution: Option<Duration>,
+
+    /// The most connections of one worker. While no more than a sixteenth of them is free, each turn
+    /// that has new clients closes idle connections, the oldest first.
+    #[arg(long, value_name = "N", default_value = "10240", value_parser = number(1..=1_u32 << 20))]
+    pub connections: u32,
+
+    /// Time for a request head, between two reads of a body, and for a body to wait for memory.
+    #[arg(long, value_name = "MS", default_value = "60000", value_parser = milliseconds)]
+    pub header_timeout: Duration,
+
+    /// Time that a connection may be idle.
+    #[arg(long, value_name = "MS", default_value = "65000", value_parser = milliseconds)]
+    pub keepalive_timeout: Duration,
+
+    /// Time between two successful writes of a response.
+    #[arg(long, value_name = "MS", default_value = "60000", value_parser = milliseconds)]
+    pub send_timeout: Duration,
+
+    // From a page, because kernels raise very small ones.
+    /// What the kernel may hold of the responses of one connection (`SO_SNDBUF`); it doubles the
+    /// number. Not for Unix sockets.
+    #[arg(long, value_name = "BYTES", value_parser = number(4096..=1_u32 << 30))]
+    pub send_buffer: Option<u32>,
+
+    /// Time for open connections after QUIT.
+    #[arg(long, value_name = "MS", default_value = "30000", value_parser = milliseconds)]
+    pub shutdown_timeout: Duration,
+
+    /// Whether open connections move to the new workers after HUP, and after USR2 and QUIT; not with
+    /// `--workers 0` or `--threads`. It needs Linux.
+    #[arg(long, value_name = "on|off", default_value = HANDOVER, value_parser = on_or_off())]
+    #[arg(action = ArgAction::Set, hide_possible_values = true)]
+    pub handover: bool,
+
+    /// Whether the idle connections of a worker that dies, also by `kill -9`, move to its successor. It
+    /// needs Linux and `--handover on`.
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_or_off())]
+    #[arg(action = ArgAction::Set, hide_possible_values = true)]
+    pub fd_store: bool,
+
+    /// Kill a worker process whose turn of the event loop lasts longer; at least 8.
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub hang_timeout: Option<Duration>,
+
+    /// Whether idle connections move from workers that have more to those that have fewer; only where
+    /// connections can move, and not with `--accept off` or `reuseport`.
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = on_or_off())]
+    #[arg(action = ArgAction::Set, hide_possible_values = true)]
+    pub rebalance: bool,
+
+    /// Load balancers whose connections begin with a header of the PROXY protocol (1 or 2), which has
+    /// the client's address: networks such as `10.0.0.0/8`, addresses, and `unix:` for Unix sockets,
+    /// separated by commas. Others are served without it.
+    #[arg(long, value_name = "NETWORKS")]
+    pub proxy_protocol: Option<ProxyProtocol>,
+
+    /// Memory of one worker for all unfinished request bodies; more bodies wait.
+    #[arg(long, value_name = "BYTES", default_value = "67108864")]
+    #[arg(value_parser = number(MAX_BODY_BYTES..=usize::MAX))]
+    pub bodies: usize,
+
+    /// Write a line for each response; `-`: to standard output. Lines that a full pipe or disk
+    /// refuses are lost and counted.
+    #[arg(long, value_name = "PATH")]
+    pub access_log: Option<PathBuf>,
+
+    /// The common log format, or an object in JSON.
+    #[arg(long, value_name = "F", default_value = "common")]
+    pub access_log_format: LogFormat,
+
+    /// What to log to standard error: `error`; `debug`: also connections and plans of the event loop;
+    /// `trace`: also its turns, steps and timers. `debug` and `trace` need a build with `--features
+    /// tracing`.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "error",
+        hide_possible_values = true
+    )]
+    pub log_level: LogLevel,
+
+    /// Log only errors, and the addresses that it listens on; not with `--log-level debug` or
+    /// `trace`.
+    #[arg(long)]
+    pub quiet: bool,
+
+    /// Log a turn of the event loop that takes longer; at most one a second.
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub watchdog: Option<Duration>,
+
+    /// Keep the last N records of what the event loop does, and log them after a panic of the worker,
+    /// and with each turn that `--watchdog` logs.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=1_usize << 20))]
+    pub flight_recorder: usize,
+
+    /// Record what the workers get from outside, for `evcore-replay`: in `FILE.N` of worker N, and in
+    /// FILE with `--workers 0`. The recording has what clients sent, and only its owner may read it.
+    /// Connections do not move.
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["threads", "proxy_protocol"])]
+    pub record: Option<PathBuf>,
+
+    /// Size of the recording of a worker. It begins anew when half of it is used and no connection is
+    /// open; needs `--record`.
+    #[arg(long, value_name = "BYTES", default_value = "67108864")]
+    #[arg(value_parser = number(65_536..=1_usize << 40))]
+    pub record_size: usize,
+
+    /// Write the process id of the master; the file appears when the server is ready.
+    #[arg(long = "pid", value_name = "FILE")]
+    pub pid_file: Option<PathBuf>,
+
+    /// Serve the files in DIR at `/files/`; symbolic links are followed within DIR.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+
+    /// The file in a directory that is served for the directory; needs `--root`.
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(component))]
+    pub index: Option<OsString>,
+
+    /// The most files that one worker keeps open for later requests, for up to a second without a
+    /// look at the directory; needs `--root`.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = number(0..=1_u32 << 20))]
+    pub open_files: u32,
+
+    /// Disable `/sleep` and `/block`.
+    #[arg(long = "no-delay-endpoints", action = ArgAction::SetFalse)]
+    pub delay_endpoints: bool,
+
+    /// Put a load on the server that shows the dashboard at work: every few seconds a worker is
+    /// killed, clients leave, or all workers are replaced.
+    #[arg(long)]
+    pub demo: bool,
+}
+
+/// The task that a command line asks for.
 #[derive(Debug)]
 pub enum Command {
     /// Serves with these options.
     Serve(Box<Options>),
-    /// Prints [`HELP`].
-    Help,
-}
-
-/// The options of the server.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// `--listen`. If the list is empty, the server adds the default address, unless it is passed
-    /// sockets.
-    pub listen: Vec<Address>,
-    /// True if the server gets a load of its own.
-    pub demo: bool,
-    /// The number of workers; with 0 this process serves, without a master.
-    pub workers: usize,
-    /// True if the workers are threads.
-    pub threads: bool,
-    /// The CPUs of the workers; `None`: no affinity is set.
-    pub affinity: Option<Affinity>,
-    /// The policy by which the workers share the listeners.
-    pub policy: Policy,
-    /// True if each worker has its own listeners, and the kernel distributes the connections
-    /// (`SO_REUSEPORT`).
-    pub own_listeners: bool,
-    /// The most connections accepted in one turn.
-    pub multi_accept: usize,
-    /// The poller; `None` for the default of the system.
-    pub poller: Option<BackendKind>,
-    /// The timer queue.
-    pub timers: Timers,
-    /// The interval of clock updates; `None` for an update in every turn.
-    pub timer_resolution: Option<Duration>,
-    /// The most connections of one worker.
-    pub connections: u32,
-    /// The time for a request head, between two reads of a body, and for a body to wait for memory.
-    pub header_timeout: Duration,
-    /// The time that a connection may be idle.
-    pub keepalive_timeout: Duration,
-    /// The time between two successful writes of a response.
-    pub send_timeout: Duration,
-    /// The maximum size of the kernel's buffer for the responses of one connection (`SO_SNDBUF`),
-    /// in bytes; with `None` the system decides.
-    pub send_buffer: Option<u32>,
-    /// The time for open connections in a graceful shutdown.
-    pub shutdown_timeout: Duration,
-    /// True if connections move to the successor of a worker process.
-    pub handover: bool,
-    /// True if idle connections move to workers that have fewer.
-    pub rebalance: bool,
-    /// The load balancers that report the addresses of clients.
-    pub proxy_protocol: Option<ProxyProtocol>,
-    /// The memory of one worker for all unfinished request bodies, in bytes.
-    pub bodies: usize,
-    /// `-` is standard output; `None`: no access log.
-    pub access_log: Option<PathBuf>,
-    /// The format of the access log.
-    pub access_log_format: LogFormat,
-    /// True if only errors and the addresses are logged to standard error.
-    pub quiet: bool,
-    /// The events that are logged to standard error.
-    pub log_level: LogLevel,
-    /// The time of a turn beyond which it is logged; with `None`, no turn is logged.
-    pub watchdog: Option<Duration>,
-    /// The number of records that are kept for the log after something went wrong.
-    pub flight_recorder: usize,
-    /// The directory of `/files/...`; `None` if no files are served.
-    pub root: Option<PathBuf>,
-    /// The name of the file that is served for a directory.
-    pub index: Option<OsString>,
-    /// The most files that a worker keeps open for later requests.
-    pub open_files: u32,
-    /// True if `/sleep` and `/block` are enabled.
-    pub delay_endpoints: bool,
-    /// The path of the pid file.
-    pub pid_file: Option<PathBuf>,
+    /// Prints this text.
+    Help(String),
 }
 
 /// Parses the arguments, without the name of the program.
@@ -126,119 +254,62 @@ pub struct Options {
 ///
 /// The first bad option.
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, OptionError> {
-    let mut parser = Parser::from_args(arguments);
-    let mut options = Options::default();
-    let mut accept = AcceptOption::LeastLoaded;
-    let mut delay = Duration::from_millis(500);
-    let (mut processes, mut threads) = (None, None);
-    let mut open_files = None;
-    while let Some(argument) = parser.next()? {
-        let Arg::Long(name) = argument else {
-            return Err(argument.unexpected().into());
-        };
-        let name = name.to_owned();
-        match name.as_str() {
-            "help" => return Ok(Command::Help),
-            "demo" => options.demo = true,
-            "listen" => options.listen.push(address(&value(&mut parser)?)?),
-            "workers" => processes = Some(workers(&value(&mut parser)?)?),
-            "threads" => {
-                threads = Some(number(&name, &value(&mut parser)?, 1, MAX_WORKERS)?);
-            }
-            "cpu-affinity" => options.affinity = Some(affinity(&value(&mut parser)?)?),
-            "access-log" => options.access_log = Some(parser.value()?.into()),
-            "access-log-format" => {
-                options.access_log_format = value(&mut parser)?.parse().map_err(OptionError)?;
-            }
-            "quiet" => options.quiet = true,
-            "log-level" => options.log_level = value(&mut parser)?.parse()?,
-            "watchdog" => options.watchdog = Some(milliseconds(&name, &value(&mut parser)?)?),
-            "flight-recorder" => {
-                options.flight_recorder = number(&name, &value(&mut parser)?, 0, MAX_RECORDS)?;
-            }
-            "no-delay-endpoints" => options.delay_endpoints = false,
-            "pid" => options.pid_file = Some(file(&name, parser.value()?)?),
-            "accept" => accept = value(&mut parser)?.parse()?,
-            "accept-delay" => delay = milliseconds(&name, &value(&mut parser)?)?,
-            "multi-accept" => {
-                options.multi_accept = number(&name, &value(&mut parser)?, 1, 65_536)?;
-            }
-            "timers" => options.timers = value(&mut parser)?.parse()?,
-            "timer-resolution" => {
-                options.timer_resolution = Some(milliseconds(&name, &value(&mut parser)?)?);
-            }
-            "poller" => options.poller = poller(&value(&mut parser)?)?,
-            "connections" => {
-                options.connections = number(&name, &value(&mut parser)?, 1, MAX_CONNECTIONS)?;
-            }
-            "header-timeout" => options.header_timeout = milliseconds(&name, &value(&mut parser)?)?,
-            "keepalive-timeout" => {
-                options.keepalive_timeout = milliseconds(&name, &value(&mut parser)?)?;
-            }
-            "send-timeout" => options.send_timeout = milliseconds(&name, &value(&mut parser)?)?,
-            "send-buffer" => {
-                let (least, most) = SEND_BUFFERS.into_inner();
-                options.send_buffer = Some(number(&name, &value(&mut parser)?, least, most)?);
-            }
-            "shutdown-timeout" => {
-                options.shutdown_timeout = milliseconds(&name, &value(&mut parser)?)?;
-            }
-            "handover" => options.handover = on_or_off(&name, &value(&mut parser)?)?,
-            "rebalance" => options.rebalance = on_or_off(&name, &value(&mut parser)?)?,
-            "proxy-protocol" => {
-                let senders = value(&mut parser)?.parse();
-                options.proxy_protocol = Some(senders.map_err(bad_networks)?);
-            }
-            "bodies" => {
-                options.bodies = number(&name, &value(&mut parser)?, MAX_BODY_BYTES, MAX_BODIES)?;
-            }
-            "root" => options.root = Some(directory(&name, parser.value()?)?),
-            "index" => options.index = Some(component(&name, parser.value()?)?),
-            "open-files" => {
-                open_files = Some(number(&name, &value(&mut parser)?, 0, MAX_OPEN_FILES)?);
-            }
-            _ => return Err(Arg::Long(&name).unexpected().into()),
+    let program = std::iter::once("httpd".into());
+    let matches = match command().try_get_matches_from(program.chain(arguments)) {
+        Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            return Ok(Command::Help(error.to_string()));
         }
-    }
-    options.threads = threads.is_some();
-    options.workers = match (processes, threads) {
-        (Some(_), Some(_)) => {
-            let message = "--threads and --workers: only one of them is allowed".to_owned();
-            return Err(OptionError(message));
-        }
-        (one, other) => one.or(other).unwrap_or(options.workers),
+        Err(error) => return Err(error.into()),
     };
-    if options.quiet && options.log_level != LogLevel::Error {
-        let message = "--quiet and --log-level: only one of them is allowed".to_owned();
-        return Err(OptionError(message));
-    }
-    if options.affinity.is_some() && options.workers == 0 {
-        let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
-        return Err(OptionError(message.to_owned()));
-    }
-    if let Some(unix) = options.listen.iter().find(|address| address.is_unix()) {
-        options.allow_send_buffer(unix).map_err(OptionError)?;
-    }
-    for (name, is_there) in [
-        ("index", options.index.is_some()),
-        ("open-files", open_files.is_some()),
-    ] {
-        if is_there && options.root.is_none() {
-            return Err(OptionError(format!(
-                "--{name} is for files, and there are none without --root DIR"
-            )));
-        }
-    }
-    options.open_files = open_files.unwrap_or(options.open_files);
-    options.policy = accept.policy(delay, options.workers);
-    options.own_listeners = matches!(accept, AcceptOption::ReusePort) && options.workers > 1;
+    let options = Options::from_arg_matches(&matches)?;
+    options.check(&matches).map_err(OptionError)?;
     Ok(Command::Serve(Box::new(options)))
 }
 
+/// Returns the table of options.
+pub fn table() -> clap::Command {
+    let help = Arg::new("help").short('h').long("help");
+    let help = help.action(ArgAction::HelpShort).help("Print this text");
+    Options::command().arg(help)
+}
+
+/// Returns the table for a terminal, without the backquotes, which are for the documentation.
+fn command() -> clap::Command {
+    table().mut_args(|arg| {
+        let text = arg.get_help().map(|help| help.to_string().replace('`', ""));
+        // A number that is out of range may begin with a hyphen.
+        let takes_value = arg.get_action().takes_values();
+        arg.help(text.unwrap_or_default())
+            .allow_hyphen_values(takes_value)
+    })
+}
+
 impl Options {
+    /// Returns the number of workers; with 0 this process serves, without a master.
+    pub fn workers(&self) -> usize {
+        self.threads.unwrap_or(self.processes)
+    }
+
+    /// Returns whether the workers are threads.
+    pub(crate) fn threads(&self) -> bool {
+        self.threads.is_some()
+    }
+
+    /// Returns the policy by which the workers share the listeners.
+    pub(crate) fn policy(&self) -> Policy {
+        self.accept.policy(self.accept_delay, self.workers())
+    }
+
+    /// Returns whether each worker has its own listeners, and the kernel distributes the connections
+    /// (`SO_REUSEPORT`).
+    pub(crate) fn own_listeners(&self) -> bool {
+        self.accept == AcceptOption::ReusePort && self.workers() > 1
+    }
+
     /// Returns whether connections move from worker to worker.
     pub(crate) fn moves_connections(&self) -> bool {
-        self.handover && self.workers > 0 && !self.threads
+        self.handover && self.workers() > 0 && !self.threads() && self.record.is_none()
     }
 
     /// Checks whether a listener at this address can have the [send buffer](Self::send_buffer).
@@ -255,218 +326,52 @@ impl Options {
         }
         Ok(())
     }
+
+    /// Checks the options that exclude or need each other.
+    fn check(&self, matches: &ArgMatches) -> Result<(), String> {
+        self.log_level.check()?;
+        if self.quiet && self.log_level != LogLevel::Error {
+            return Err("--quiet and --log-level: only one of them is allowed".to_owned());
+        }
+        if self.affinity.is_some() && self.workers() == 0 {
+            let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
+            return Err(message.to_owned());
+        }
+        if self.fd_store && !self.moves_connections() {
+            let message =
+                "--fd-store on needs worker processes whose connections move (--handover on)";
+            return Err(message.to_owned());
+        }
+        if self.hang_timeout.is_some() && (self.threads() || self.workers() == 0) {
+            let message =
+                "--hang-timeout is for worker processes, because threads cannot be killed";
+            return Err(message.to_owned());
+        }
+        if let Some(unix) = self.listen.iter().find(|address| address.is_unix()) {
+            self.allow_send_buffer(unix)?;
+        }
+        if self.record.is_none()
+            && matches.value_source("record_size") == Some(ValueSource::CommandLine)
+        {
+            let message =
+                "--record-size is for a recording, and there is none without --record FILE";
+            return Err(message.to_owned());
+        }
+        for (id, name) in [("index", "--index"), ("open_files", "--open-files")] {
+            let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
+            if is_given && self.root.is_none() {
+                return Err(format!(
+                    "{name} is for files, and there are none without --root DIR"
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
+/// The options of an empty command line.
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            listen: Vec::new(),
-            demo: false,
-            workers: usable_cpus(),
-            threads: false,
-            affinity: None,
-            policy: Policy::Off,
-            own_listeners: false,
-            multi_accept: 64,
-            poller: None,
-            timers: Timers::Wheel,
-            timer_resolution: None,
-            connections: 10_240,
-            header_timeout: Duration::from_secs(60),
-            keepalive_timeout: Duration::from_secs(65),
-            send_timeout: Duration::from_secs(60),
-            send_buffer: None,
-            shutdown_timeout: Duration::from_secs(30),
-            proxy_protocol: None,
-            handover: cfg!(any(target_os = "linux", target_os = "android")),
-            rebalance: true,
-            bodies: 64 * 1024 * 1024,
-            access_log: None,
-            access_log_format: LogFormat::Common,
-            quiet: false,
-            log_level: LogLevel::Error,
-            watchdog: None,
-            flight_recorder: 0,
-            root: None,
-            index: None,
-            open_files: 1000,
-            delay_endpoints: true,
-            pid_file: None,
-        }
-    }
-}
-
-/// The timer queue. Each re-arms lazily.
-#[derive(Clone, Copy, Debug)]
-pub enum Timers {
-    /// A hierarchical timing wheel.
-    Wheel,
-    /// A red-black tree.
-    Tree,
-    /// A four-ary heap.
-    Heap,
-}
-
-impl FromStr for Timers {
-    type Err = OptionError;
-
-    fn from_str(value: &str) -> Result<Self, OptionError> {
-        match value {
-            "wheel" => Ok(Self::Wheel),
-            "tree" => Ok(Self::Tree),
-            "heap" => Ok(Self::Heap),
-            _ => Err(OptionError(format!(
-                "--timers {value:?}: expected wheel, tree or heap"
-            ))),
-        }
-    }
-}
-
-/// A value of `--log-level`. Each includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
-    /// Announcements of the server, and errors.
-    Error,
-    /// Connections, plans and stale events of the event loop.
-    Debug,
-    /// Turns, steps, timers and posts of the event loop.
-    Trace,
-}
-
-impl FromStr for LogLevel {
-    type Err = OptionError;
-
-    fn from_str(value: &str) -> Result<Self, OptionError> {
-        let level = match value {
-            "error" => return Ok(Self::Error),
-            "debug" => Self::Debug,
-            "trace" => Self::Trace,
-            _ => {
-                return Err(OptionError(format!(
-                    "--log-level {value:?}: expected error, debug or trace"
-                )));
-            }
-        };
-        if cfg!(feature = "tracing") {
-            Ok(level)
-        } else {
-            Err(OptionError(format!(
-                "--log-level {value}: this httpd is built without `--features tracing`; expected \
-                 error"
-            )))
-        }
-    }
-}
-
-fn value(parser: &mut Parser) -> Result<String, OptionError> {
-    Ok(parser.value()?.string()?)
-}
-
-fn file(name: &str, value: OsString) -> Result<PathBuf, OptionError> {
-    if value.is_empty() {
-        return Err(OptionError(format!(
-            "--{name} \"\": expected the path of a file"
-        )));
-    }
-    Ok(value.into())
-}
-
-fn directory(name: &str, value: OsString) -> Result<PathBuf, OptionError> {
-    if value.is_empty() {
-        return Err(OptionError(format!(
-            "--{name} \"\": expected the path of a directory"
-        )));
-    }
-    Ok(value.into())
-}
-
-/// The name of a file in a directory.
-fn component(name: &str, value: OsString) -> Result<OsString, OptionError> {
-    let bytes = value.as_bytes();
-    if matches!(bytes, b"" | b"." | b"..") || bytes.contains(&b'/') {
-        return Err(OptionError(format!(
-            "--{name} {value:?}: expected the name of a file, without a directory"
-        )));
-    }
-    Ok(value)
-}
-
-fn address(value: &str) -> Result<Address, OptionError> {
-    value
-        .parse()
-        .map_err(|error| OptionError(format!("--listen: {error}")))
-}
-
-fn workers(value: &str) -> Result<usize, OptionError> {
-    match value {
-        "auto" => Ok(usable_cpus()),
-        _ => number("workers", value, 0, MAX_WORKERS)
-            .map_err(|error| OptionError(format!("{error}, or auto"))),
-    }
-}
-
-fn affinity(value: &str) -> Result<Affinity, OptionError> {
-    let allowed = Cpus::allowed();
-    let allowed = allowed.map_err(|error| OptionError(format!("--cpu-affinity: {error}")))?;
-    cpu_masks::parse(value, &allowed)
-        .map_err(|error| OptionError(format!("--cpu-affinity: {error}")))
-}
-
-fn usable_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn poller(value: &str) -> Result<Option<BackendKind>, OptionError> {
-    match value {
-        "auto" => Ok(None),
-        _ => match value.parse() {
-            Ok(kind) => Ok(Some(kind)),
-            Err(error) => Err(OptionError(format!("--poller: {error}, or auto"))),
-        },
-    }
-}
-
-fn bad_networks(error: ProxyProtocolError) -> OptionError {
-    OptionError(format!("--proxy-protocol: {error}"))
-}
-
-fn on_or_off(name: &str, value: &str) -> Result<bool, OptionError> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(OptionError(format!("--{name} is on or off, not {value:?}"))),
-    }
-}
-
-fn milliseconds(name: &str, value: &str) -> Result<Duration, OptionError> {
-    // The maximum is a day, because a larger number is probably in another unit.
-    number(name, value, 1, 86_400_000).map(Duration::from_millis)
-}
-
-fn number<N>(name: &str, value: &str, least: N, most: N) -> Result<N, OptionError>
-where
-    N: FromStr + PartialOrd + fmt::Display,
-{
-    match value.parse() {
-        Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(OptionError(format!(
-            "--{name} {value:?}: expected a number from {least} to {most}"
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn log_levels_that_this_build_cannot_log_are_refused() {
-        assert_eq!("error".parse::<LogLevel>().unwrap(), LogLevel::Error);
-        for level in ["debug", "trace"] {
-            let refused = level.parse::<LogLevel>().err();
-            let refused = refused.map(|OptionError(message)| message);
-            assert_eq!(refused.is_none(), cfg!(feature = "tracing"), "{refused:?}");
-            assert!(refused.is_none_or(|message| message.contains("--features tracing")));
-        }
+        Self::parse_from(["httpd"])
     }
 }

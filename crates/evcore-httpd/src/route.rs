@@ -17,6 +17,7 @@ pub enum Route {
     Files,
     Status,
     StatusJson,
+    HistoryJson,
     Metrics,
     Dashboard(Asset),
 }
@@ -49,6 +50,7 @@ fixed_paths! {
     "/worker" => Route::Worker,
     "/status" => Route::Status,
     "/status.json" => Route::StatusJson,
+    "/history.json" => Route::HistoryJson,
     "/metrics" => Route::Metrics,
     "/dashboard" => Route::Dashboard(Asset::Page),
     "/dashboard.js" => Route::Dashboard(Asset::Script),
@@ -136,7 +138,7 @@ fn delay(ms: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::HELP;
+    use crate::options;
 
     /// The path of a route, as the help has it.
     fn path_in_help(route: Route) -> &'static str {
@@ -150,6 +152,7 @@ mod tests {
             Route::Files => "/files/NAME",
             Route::Status => "/status",
             Route::StatusJson => "/status.json",
+            Route::HistoryJson => "/history.json",
             Route::Metrics => "/metrics",
             Route::Dashboard(Asset::Page) => "/dashboard",
             Route::Dashboard(Asset::Script) => "/dashboard.js",
@@ -159,7 +162,8 @@ mod tests {
 
     #[test]
     fn the_help_has_each_path_and_no_other() {
-        let (_, paths) = HELP.split_once("\nPaths: ").expect("the paths");
+        let help = options::table().render_help().to_string();
+        let (_, paths) = help.split_once("\nPaths: ").expect("the paths");
         let (paths, _) = paths.split_once("\n\n").expect("their end");
         let mut offered: Vec<_> = paths
             .split_whitespace()

@@ -64,6 +64,9 @@ pub enum Error {
     /// This system has no mailboxes.
     #[error("mailboxes need Linux: Unix sockets of type SOCK_SEQPACKET; leave `mailboxes` out")]
     NoMailboxes,
+    /// This system has no descriptor stores, or the workers are threads, which end together.
+    #[error("a descriptor store needs Linux and worker processes; leave `descriptor_store` out")]
+    NoDescriptorStore,
     /// This system has no CPU affinity.
     #[error("this system has no CPU affinity; leave the affinity out")]
     NoAffinity,
@@ -117,9 +120,10 @@ impl From<Error> for io::Error {
             | Error::BadActivation { .. }
             | Error::Blocking { .. }
             | Error::ThreadsCannotUpgrade => io::ErrorKind::InvalidInput,
-            Error::Threads { .. } | Error::NoAffinity | Error::NoMailboxes => {
-                io::ErrorKind::Unsupported
-            }
+            Error::Threads { .. }
+            | Error::NoAffinity
+            | Error::NoMailboxes
+            | Error::NoDescriptorStore => io::ErrorKind::Unsupported,
             Error::InUse => io::ErrorKind::AlreadyExists,
             Error::Os { source, .. } => source.kind(),
         };

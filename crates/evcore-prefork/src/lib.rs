@@ -92,17 +92,26 @@ mod cpus;
 mod activation;
 mod error;
 mod exit;
+mod kept;
 mod mailboxes;
 mod passed_fds;
 mod reload;
 mod upgrade;
 
 mod children;
+mod hang;
 mod hooks;
 mod interval;
 mod lifecycle;
 mod master;
 
+#[cfg(target_os = "linux")]
+mod descriptor_stores;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_descriptor_stores.rs"]
+mod descriptor_stores;
+#[cfg(target_os = "linux")]
+mod idle_marks;
 mod processes;
 mod spawn;
 mod threads;
@@ -112,8 +121,13 @@ mod fork;
 mod liveness_pipe;
 mod pause;
 mod self_pipe;
+mod shared_slice;
 mod signal_state;
 mod signals;
+#[cfg(target_os = "linux")]
+mod store_place;
+#[cfg(target_os = "linux")]
+mod store_process;
 mod sync;
 mod thread_channel;
 mod wake;
@@ -123,6 +137,7 @@ pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
 pub use exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
+pub use kept::{Kept, KeptCounts};
 pub use mailboxes::Mailboxes;
 pub use passed_fds::INHERITED;
 pub use reload::Reload;

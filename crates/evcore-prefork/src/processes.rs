@@ -19,8 +19,11 @@ use rustix::{
 
 use crate::{
     affinity::Affinity,
-    exit::ExitCause,
+    descriptor_stores::DescriptorStores,
+    exit::{ExitCause, WorkerInfo},
     fork::{self, Side},
+    hang::Turns,
+    kept::KeptCounts,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     mailboxes::{Mailboxes, Table},
     signals,
@@ -35,38 +38,47 @@ use crate::{
 const PANICKED: i32 = 101;
 
 /// Forks workers that run `work`.
-pub(crate) struct Processes<F> {
+pub(crate) struct Processes<'a, F> {
     /// The work; none once no more workers are started.
     work: Option<F>,
     /// Number of workers in a generation.
     workers: usize,
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
+    stores: Option<DescriptorStores<'a>>,
+    turns: Option<Turns>,
 }
 
-impl<F> Processes<F> {
+impl<'a, F> Processes<'a, F> {
     pub(crate) fn new(
         work: F,
         workers: usize,
         affinity: Option<Affinity>,
         mailboxes: Option<Arc<Table>>,
+        stores: Option<DescriptorStores<'a>>,
+        turns: Option<Turns>,
     ) -> Self {
         Self {
             work: Some(work),
             workers,
             affinity,
             mailboxes,
+            stores,
+            turns,
         }
     }
 }
 
-impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
+impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
     type Child = Process;
     type Forked = ChildEnd;
 
     const DOING: &'static str = "forking a worker";
 
-    fn spawn(&mut self, _: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+    fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+        if let Some(stores) = &mut self.stores {
+            stores.prepare(slot.number(self.workers));
+        }
         Ok(match fork::fork()? {
             Side::Parent(pid, pipe) => Spawned::Child(Process {
                 pid,
@@ -81,8 +93,8 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
         pipe.install();
         // The master may have ended before the pipe was installed.
         signals::stop_if_parent_gone();
-        signals::unblock();
         let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
+        worker.set_turns(self.turns);
         worker.apply(self.affinity.as_ref());
         if let Some(mut table) = self.mailboxes {
             // In the master, the binary that USR2 starts shares the table. In this process that
@@ -91,14 +103,39 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<F> {
             owned.keep_those_of(slot);
             worker.set_mailboxes(Mailboxes::new(table, slot));
         }
+        let number = slot.number(self.workers);
+        let in_order = self.stores.map(|stores| stores.begin(&mut worker, number));
+        signals::unblock();
         let work = self.work.expect("no worker is started after a stop");
         let ended = panic::catch_unwind(AssertUnwindSafe(|| work(worker)));
+        if let (Ok(_), Some(in_order)) = (&ended, in_order) {
+            in_order.report();
+        }
         process::exit(ended.unwrap_or(PANICKED))
     }
 
     fn close(&mut self) {
         self.work = None;
         self.mailboxes = None;
+    }
+
+    fn ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
+        if let Some(stores) = &mut self.stores {
+            stores.worker_ended(worker, has_successor);
+        }
+    }
+
+    fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
+        if let Some(stores) = &mut self.stores {
+            stores.reap(report);
+        }
+    }
+
+    fn wait(&mut self) {
+        self.stores
+            .as_mut()
+            .into_iter()
+            .for_each(|stores| stores.wait());
     }
 }
 

@@ -9,11 +9,14 @@ use std::{
 
 use crate::{
     affinity::Affinity,
+    descriptor_stores::DescriptorStores,
     error::{Error, Result},
     exit::{Outcome, WorkerExit, WorkerInfo},
     fork,
+    hang::Watch,
     hooks::Hooks,
     interval::Interval,
+    kept::{HandOn, Kept, KeptCounts},
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
     mailboxes::Table,
     master::Master,
@@ -53,6 +56,8 @@ pub struct Supervisor<'a> {
     affinity: Option<Affinity>,
     inherited: Vec<OwnedFd>,
     mailboxes: bool,
+    hand_on: Option<HandOn<'a>>,
+    hang_timeout: Option<Duration>,
     hooks: Hooks<'a>,
 }
 
@@ -69,6 +74,8 @@ impl<'a> Supervisor<'a> {
             affinity: None,
             inherited: Vec::new(),
             mailboxes: false,
+            hand_on: None,
+            hang_timeout: None,
             hooks: Hooks::default(),
         }
     }
@@ -98,6 +105,32 @@ impl<'a> Supervisor<'a> {
     /// [`Duration::MAX`] means no limit; use it if your workers report.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.config.timeouts.ready = timeout;
+        self
+    }
+
+    /// Kills a worker process that has [worked](Worker::works) for this time without a [wait](Worker::waits),
+    /// because it hangs: in a loop without an end, in a call that blocks, or by a stop signal of a debugger.
+    /// It is replaced like one that has crashed. By default, no worker is killed.
+    ///
+    /// The master looks eight times in this time, so a worker may hang for an eighth longer. It is for worker
+    /// processes; a thread cannot be killed.
+    ///
+    /// # Panics
+    ///
+    /// If the time is below 8 ms.
+    pub fn hang_timeout(mut self, timeout: Duration) -> Self {
+        assert!(
+            timeout >= Duration::from_millis(8),
+            "each turn takes some time"
+        );
+        self.hang_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the hook for each worker that is about to be killed because it [hangs](Self::hang_timeout),
+    /// with the time for which it has worked.
+    pub fn on_hang(mut self, hook: impl FnMut(&WorkerInfo, Duration) + 'a) -> Self {
+        self.hooks.on_hang = Box::new(hook);
         self
     }
 
@@ -164,6 +197,70 @@ impl<'a> Supervisor<'a> {
     /// [`Error::NoMailboxes`].
     pub fn mailboxes(mut self) -> Self {
         self.mailboxes = true;
+        self
+    }
+
+    /// Gives each worker a descriptor store, which keeps its idle connections if it dies.
+    ///
+    /// The store is a process that shares the descriptor table of its worker, and waits. If the worker ends
+    /// without having returned from its function, for example because it was killed, the store closes all
+    /// descriptors except the standard streams and those that the worker has
+    /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's successor,
+    /// and returns how many of them it has taken. Then the store ends. `hand_on` is called in the store: it has a copy of the memory as it was
+    /// when the worker began, and all descriptors that it has captured are closed. It should give up
+    /// after a time of its choice, because a worker that crashes again and again has no successor.
+    ///
+    /// A store is a child of the master, and is killed if the master dies, or if the server stops. It
+    /// ignores other signals. While it waits it uses no CPU time and some 100 KiB of memory, and the worker
+    /// has one descriptor more. If it is killed, its worker goes on without one. A store that cannot be made
+    /// is [`Worker::descriptor_store_error`].
+    ///
+    /// A worker that panics closes its connections while it unwinds, so they are kept only if
+    /// panics abort. A worker must not replace its program (`exec`): the store would hold the connections as
+    /// long as the new program runs.
+    ///
+    /// The supervisor then has [mailboxes](Self::mailboxes). It works with worker processes on Linux 5.9 or
+    /// later; otherwise `run` and `run_threads` return an error.
+    ///
+    /// ```no_run
+    /// use evcore_handover::{Connection, Sender};
+    /// use evcore_prefork::{Kept, Supervisor, Worker};
+    ///
+    /// /// Sends the connections, and waits until the successor has taken them.
+    /// fn hand_on(kept: Kept) -> std::io::Result<usize> {
+    ///     let mut sender = Sender::open(kept.to_successor(), 1)?;
+    ///     let count = kept.descriptors.len();
+    ///     let idle = kept.descriptors.into_iter();
+    ///     let mut idle: Vec<_> = idle.map(|fd| Connection::new(fd, b"")).collect();
+    ///     while !idle.is_empty() || sender.unacknowledged() > 0 {
+    ///         sender.send(&mut idle)?;
+    ///         // Wait until it is readable.
+    ///         while sender.next_answer()?.is_some() {}
+    ///     }
+    ///     Ok(count)
+    /// }
+    ///
+    /// fn work(worker: Worker) -> i32 {
+    ///     let marks = worker.idle_marks(); // 1 at the number of each descriptor that is idle
+    ///     # _ = marks;
+    ///     0
+    /// }
+    ///
+    /// let supervisor = Supervisor::new(4)
+    ///     .descriptor_store(|kept| hand_on(kept).unwrap_or(0))
+    ///     .on_kept(|worker, counts| eprintln!("{worker} has died: {counts}"));
+    /// supervisor.run(work)?;
+    /// # Ok::<(), evcore_prefork::Error>(())
+    /// ```
+    pub fn descriptor_store(mut self, hand_on: impl FnOnce(Kept) -> usize + 'a) -> Self {
+        self.hand_on = Some(Box::new(hand_on));
+        self.mailboxes()
+    }
+
+    /// Sets the hook for the [store](Self::descriptor_store) of a worker that has died, when the store has
+    /// ended. It is not called for a store that was killed.
+    pub fn on_kept(mut self, hook: impl FnMut(&WorkerInfo, KeptCounts) + 'a) -> Self {
+        self.hooks.on_kept = Box::new(hook);
         self
     }
 
@@ -249,10 +346,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for regular work. It is called when the interval has passed since this call or
+    /// Adds a hook for regular work. It is called when the interval has passed since this call or
     /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
-    /// event comes. The next call of this method replaces the hook. More than a year counts as a
-    /// year.
+    /// event comes. More than a year counts as a year.
     ///
     /// # Panics
     ///
@@ -262,7 +358,8 @@ impl<'a> Supervisor<'a> {
             !interval.is_zero(),
             "an interval of 0 would never let the master sleep"
         );
-        self.hooks.interval = Some(Interval::new(interval, Instant::now(), hook));
+        let interval = Interval::new(interval, Instant::now(), hook);
+        self.hooks.intervals.push(interval);
         self
     }
 
@@ -306,16 +403,26 @@ impl<'a> Supervisor<'a> {
         self.check()?;
         fork::require_one_thread()?;
         let mailboxes = self.make_mailboxes()?;
+        let slots = self.slots();
         let Self {
             config,
             affinity,
             inherited,
             hooks,
+            hand_on,
+            hang_timeout,
             mailboxes: _,
         } = self;
+        let stores = hand_on.map(|hand_on| DescriptorStores::new(hand_on, slots));
+        let stores = stores.transpose()?;
+        let watch = hang_timeout
+            .map(|timeout| Watch::new(slots, timeout))
+            .transpose()?;
+        let turns = watch.as_ref().map(|watch| watch.turns);
         let binary = Binary::this_one(inherited, mailboxes.clone());
-        let processes = |_| Processes::new(work, config.workers, affinity, mailboxes);
-        Master::new(config, hooks, Some(binary), processes)?.run()
+        let processes =
+            |_| Processes::new(work, config.workers, affinity, mailboxes, stores, turns);
+        Master::new(config, hooks, Some(binary), watch, processes)?.run()
     }
 
     /// Runs the workers as threads of this process, and returns after they have been stopped. The
@@ -359,6 +466,9 @@ impl<'a> Supervisor<'a> {
         if !self.inherited.is_empty() {
             return Err(Error::ThreadsCannotUpgrade);
         }
+        if self.hand_on.is_some() {
+            return Err(Error::NoDescriptorStore);
+        }
         let mailboxes = self.make_mailboxes()?;
         let can_kill = false;
         let config = Config {
@@ -367,7 +477,7 @@ impl<'a> Supervisor<'a> {
         };
         let affinity = self.affinity;
         let threads = |waker| Threads::new(work, config.workers, affinity, mailboxes, waker);
-        Master::new(config, self.hooks, None, threads)?.run()
+        Master::new(config, self.hooks, None, None, threads)?.run()
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {
@@ -405,6 +515,7 @@ impl fmt::Debug for Supervisor<'_> {
             .field("affinity", &self.affinity)
             .field("inherited", &self.inherited)
             .field("mailboxes", &self.mailboxes)
+            .field("descriptor_store", &self.hand_on.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@
 //! them, they come back.
 
 use std::mem;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use evcore_handover::{
@@ -18,7 +19,7 @@ const ROOM_AFTER: Duration = Duration::from_millis(10);
 
 /// The departure of a worker's connections.
 #[derive(Debug)]
-pub(crate) struct Departure<D> {
+pub(crate) struct Departure<D = OwnedFd> {
     sender: Sender<D>,
     /// Connections that have left the loop, and are not in the channel.
     waiting: Vec<Connection<D>>,
@@ -36,7 +37,7 @@ pub(crate) struct Departure<D> {
 
 /// The content of the successor's answers.
 #[derive(Debug)]
-pub(crate) struct Answers<D> {
+pub(crate) struct Answers<D = OwnedFd> {
     /// The number of connections that are no longer here.
     pub(crate) acknowledged: usize,
     /// Connections that the successor has refused.
@@ -103,7 +104,7 @@ impl<D: Descriptor> Departure<D> {
     /// meanwhile.
     pub(crate) fn room(&self) -> usize {
         if self.sender.is_claimed() {
-            LEAVING_MAX.saturating_sub(self.waiting.len())
+            LEAVING_MAX.saturating_sub(descriptors(&self.waiting))
         } else {
             0
         }
@@ -111,7 +112,7 @@ impl<D: Descriptor> Departure<D> {
 
     /// Number of connections that have left the loop and belong to this worker.
     pub(crate) fn under_way(&self) -> usize {
-        self.waiting.len() + self.sender.unacknowledged()
+        descriptors(&self.waiting) + self.sender.unacknowledged()
     }
 
     /// Adds a connection that has left the loop.
@@ -209,4 +210,10 @@ impl<D: Descriptor> Departure<D> {
         back.extend(self.waiting);
         back
     }
+}
+
+/// Number of connections, partners included.
+pub(crate) fn descriptors<D>(connections: &[Connection<D>]) -> usize {
+    let each = connections.iter().map(|one| one.descriptors().count());
+    each.sum()
 }

@@ -28,8 +28,8 @@ use crate::{
 ///
 /// let (near, far) = old.unix_pair();
 /// let mut sender = Sender::open_to(&to_new.inherit(&old), 1)?;
-/// let (descriptor, state) = (SimDescriptor::from(near), b"hel".to_vec());
-/// sender.send(&mut vec![Connection { descriptor, state }])?;
+/// let descriptor = SimDescriptor::from(near);
+/// sender.send(&mut vec![Connection { descriptor, partner: None, state: b"hel".to_vec() }])?;
 ///
 /// let mut receiver = mailbox.next_receiver()?.expect("a sender");
 /// let batch = receiver.receive()?.expect("a batch");

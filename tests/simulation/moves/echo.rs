@@ -14,7 +14,11 @@ use evcore::{Connections, EventLoop, Ready, Step, Token, balancer::WorkerId};
 use evcore_prefork::Successor;
 use evcore_sim::{App, Process, Sim, SimDescriptor, SimListener, SimStream};
 
-use crate::{ADDRESS, Server, handover::Handover, mailbox_ends::MailboxEnds};
+use crate::{
+    ADDRESS, Server,
+    handover::{Handover, Leaving},
+    mailbox_ends::MailboxEnds,
+};
 
 /// The version of a connection's state.
 const VERSION: u32 = 1;
@@ -149,9 +153,13 @@ impl EchoWorker {
     }
 
     fn end_turn(&mut self) {
-        let state = |_: Token, conn: &mut Connection| conn.state();
+        let leaves = |token, conns: &mut Connections<Connection, _>| {
+            let (_, conn) = conns.get(token)?;
+            let (state, partner) = (conn.state()?, None);
+            Some(Leaving { state, partner })
+        };
         self.handover
-            .hand_over(&mut self.ev, &mut self.conns, state);
+            .hand_over(&mut self.ev, &mut self.conns, leaves);
         while let Some(arrival) = self.handover.next_arrival(&mut self.ev) {
             let totals = &self.server.totals;
             let count = match arrival.is_back {

@@ -2,6 +2,8 @@
 
 mod blocked_signals;
 #[cfg(target_os = "linux")]
+mod descriptor_store;
+#[cfg(target_os = "linux")]
 mod mailboxes;
 mod reload;
 pub(crate) mod terminal;
@@ -92,7 +94,7 @@ pub(crate) fn run_main(name: &str) {
                 || upgrade::run_main(other)
                 || threads::run_main(other);
             #[cfg(target_os = "linux")]
-            let known = known || mailboxes::run_main(other);
+            let known = known || mailboxes::run_main(other) || descriptor_store::run_main(other);
             assert!(known, "no child main is called {other:?}");
         }
     }

@@ -1,0 +1,197 @@
+//! The descriptor stores of a master: the one of each worker, and those whose worker has ended.
+
+use std::{
+    collections::BTreeMap,
+    fmt, io, mem,
+    os::fd::AsRawFd,
+    sync::atomic::{
+        AtomicU8,
+        Ordering::{Acquire, Release},
+    },
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid},
+};
+
+use crate::{
+    error::{Error, Result},
+    exit::WorkerInfo,
+    idle_marks::IN_ORDER,
+    kept::{HandOn, KeptCounts},
+    shared_slice::shared_slice,
+    store_place::StorePlace,
+    store_process,
+    successor::Successor,
+    worker::Worker,
+};
+
+/// The stores, all of which are children of this process. Nothing else reaps them.
+///
+/// Dropping it kills them.
+pub(crate) struct DescriptorStores<'a> {
+    /// The function that runs in each store; none in a worker.
+    hand_on: Option<HandOn<'a>>,
+    master: Pid,
+    places: &'static [StorePlace],
+    /// The place of the store of each slot's worker.
+    of_slots: BTreeMap<usize, usize>,
+    /// The places of stores whose workers have ended, with these.
+    left: Vec<(usize, WorkerInfo)>,
+}
+
+impl<'a> DescriptorStores<'a> {
+    /// Makes room for stores of this many slots: for a worker in each, and for one that has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Os`] if the kernel lacks the calls of a store, or memory.
+    pub(crate) fn new(hand_on: HandOn<'a>, slots: usize) -> Result<Self> {
+        store_process::require()?;
+        let places = shared_slice(2 * slots);
+        Ok(Self {
+            hand_on: Some(hand_on),
+            master: getpid(),
+            places: places.map_err(Error::os("mapping memory for descriptor stores (mmap)"))?,
+            of_slots: BTreeMap::new(),
+            left: Vec::new(),
+        })
+    }
+
+    /// Chooses the place of the store of a worker that is about to be forked. If all are in use, it gets
+    /// none.
+    pub(crate) fn prepare(&mut self, slot: usize) {
+        self.of_slots.remove(&slot);
+        let left = self.left.iter().map(|(place, _)| place);
+        let used: Vec<_> = self.of_slots.values().chain(left).collect();
+        let free = (0..self.places.len()).find(|place| !used.contains(&place));
+        self.of_slots.extend(free.map(|place| (slot, place)));
+    }
+
+    /// Makes the store of a forked worker. If that fails, the worker has none, and its
+    /// [`descriptor_store_error`](Worker::descriptor_store_error) has the reason.
+    pub(crate) fn begin(mut self, worker: &mut Worker, slot: usize) -> InOrder {
+        let place = self.of_slots.get(&slot).map(|place| &self.places[*place]);
+        // The others are not this process's to end.
+        self.of_slots.clear();
+        self.left.clear();
+        let hand_on = self.hand_on.take().expect("a worker begins once");
+        let mailboxes = worker.mailboxes().expect("the supervisor has made them");
+        let successors = [Successor::Generation, Successor::Binary]
+            .map(|successor| mailboxes.to_successor(successor).as_raw_fd());
+        let full = || io::Error::other("there are too many of workers that have ended");
+        let begun = place.ok_or_else(full).and_then(|place| {
+            store_process::begin(worker.info(), self.master, place, successors, hand_on)
+        });
+        let in_order = InOrder(begun.as_ref().ok().copied());
+        let doing = "making the descriptor store of a worker (clone)";
+        worker.set_idle_marks(begun.map_err(Error::os(doing)));
+        in_order
+    }
+
+    /// Records that the worker of a slot has ended. Its store is killed if no worker will take what it
+    /// keeps.
+    pub(crate) fn worker_ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
+        let Some(place) = self.of_slots.remove(&worker.slot) else {
+            return;
+        };
+        if let (Some(store), false) = (self.pid(place), has_successor) {
+            kill(store);
+        }
+        self.left.push((place, *worker));
+    }
+
+    /// Reaps the stores that have ended. Calls `report` for each that has handed on what it kept.
+    pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
+        let places = self.places;
+        self.left.retain(|(place, worker)| {
+            let place = &places[*place];
+            let store = Pid::from_raw(place.pid.load(Acquire));
+            let is_left = store.is_some_and(|store| !has_ended(store, WaitOptions::NOHANG));
+            if !is_left {
+                if let Some(counts) = place.free() {
+                    report(worker, counts);
+                }
+            }
+            is_left
+        });
+        // The worker of a store that was killed goes on without one.
+        for place in self.of_slots.values() {
+            if let Some(store) = self.pid(*place) {
+                if has_ended(store, WaitOptions::NOHANG) {
+                    self.places[*place].free();
+                }
+            }
+        }
+    }
+
+    /// Waits until the stores have ended by themselves, because the workers of another master take what
+    /// they keep.
+    pub(crate) fn wait(&mut self) {
+        for (place, _) in mem::take(&mut self.left) {
+            self.wait_for(place);
+        }
+    }
+
+    fn pid(&self, place: usize) -> Option<Pid> {
+        Pid::from_raw(self.places[place].pid.load(Acquire))
+    }
+
+    fn wait_for(&self, place: usize) {
+        if let Some(store) = self.pid(place) {
+            has_ended(store, WaitOptions::empty());
+            self.places[place].free();
+        }
+    }
+}
+
+impl Drop for DescriptorStores<'_> {
+    fn drop(&mut self) {
+        let places = mem::take(&mut self.of_slots).into_values();
+        let places = places.chain(self.left.drain(..).map(|(place, _)| place));
+        let places: Vec<usize> = places.collect();
+        places
+            .iter()
+            .filter_map(|place| self.pid(*place))
+            .for_each(kill);
+        places.into_iter().for_each(|place| self.wait_for(place));
+    }
+}
+
+fn kill(store: Pid) {
+    // One that has ended waits to be reaped, so no other process has its number.
+    let _ = kill_process(store, Signal::KILL);
+}
+
+fn has_ended(store: Pid, options: WaitOptions) -> bool {
+    loop {
+        match waitpid(Some(store), options) {
+            Ok(None) => return false,
+            Err(Errno::INTR) => {}
+            Ok(Some(_)) | Err(_) => return true,
+        }
+    }
+}
+
+impl fmt::Debug for DescriptorStores<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DescriptorStores")
+            .field("of_slots", &self.of_slots)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The report of a worker that it ends in order: its store then ends too, and hands nothing on.
+#[derive(Debug)]
+pub(crate) struct InOrder(Option<&'static [AtomicU8]>);
+
+impl InOrder {
+    pub(crate) fn report(&self) {
+        if let Some(marks) = self.0 {
+            // Standard input is no connection of the server, so its mark is free.
+            marks[0].store(IN_ORDER, Release);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The marks of a worker's descriptors, as its descriptor store reads them.
+
+use std::{
+    ops::RangeInclusive,
+    os::fd::RawFd,
+    sync::atomic::{AtomicU8, Ordering::Acquire},
+};
+
+/// The mark of an idle descriptor.
+const IDLE: u8 = 1;
+
+/// The mark of a connection that is not idle. It is only counted.
+const BUSY: u8 = 2;
+
+/// The mark, in place of the first descriptor's, of a worker that has ended in order.
+pub(crate) const IN_ORDER: u8 = 255;
+
+/// The marks of a worker that has died.
+#[derive(Debug, Default)]
+pub(crate) struct Marked {
+    /// The idle descriptors, in the order of their numbers.
+    pub(crate) idle: Vec<RawFd>,
+    /// Number of connections that are not idle.
+    pub(crate) busy: usize,
+}
+
+/// Reads the marks, each with the number of its descriptor. Standard streams cannot be marked.
+pub(crate) fn marked<'a>(marks: impl Iterator<Item = (usize, &'a AtomicU8)>) -> Marked {
+    let mut marked = Marked::default();
+    for (number, mark) in marks.skip_while(|(number, _)| *number < STANDARD_STREAMS.into()) {
+        match mark.load(Acquire) {
+            IDLE => marked
+                .idle
+                .push(RawFd::try_from(number).expect("a table has fewer")),
+            BUSY => marked.busy += 1,
+            _ => {}
+        }
+    }
+    marked
+}
+
+/// Standard input, output and error.
+const STANDARD_STREAMS: u8 = 3;
+
+/// The numbers of all descriptors that are neither a standard stream nor one of these, in ranges.
+pub(crate) fn all_but(mut kept: Vec<RawFd>) -> impl Iterator<Item = RangeInclusive<u32>> {
+    kept.sort_unstable();
+    let kept = kept
+        .into_iter()
+        .map(|fd| u32::try_from(fd).expect("it is open"));
+    let mut next = u32::from(STANDARD_STREAMS);
+    let ends = kept.map(Some).chain([None]);
+    ends.filter_map(move |kept| {
+        let first = next;
+        let last = match kept {
+            Some(kept) => {
+                next = next.max(kept + 1);
+                kept.checked_sub(1)?
+            }
+            None => u32::MAX,
+        };
+        (first <= last).then_some(first..=last)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn each_descriptor_is_kept_or_in_one_range(
+            bytes in prop::collection::vec(0_u8..4, 0..300),
+            others in prop::collection::vec(0_i32..400, 0..4),
+        ) {
+            let marks: Vec<_> = bytes.iter().map(|byte| AtomicU8::new(*byte)).collect();
+            let Marked { idle: kept, busy } = marked(marks.iter().enumerate());
+            prop_assert_eq!(busy, bytes.iter().skip(3).filter(|byte| **byte == 2).count());
+            let expected: Vec<RawFd> = (3..).zip(bytes.iter().skip(3))
+                .filter_map(|(number, byte)| (*byte == 1).then_some(number)).collect();
+            prop_assert_eq!(&kept, &expected);
+
+            let all: Vec<RawFd> = kept.iter().chain(&others).copied().collect();
+            let stays: BTreeSet<u32> = all.iter().map(|fd| *fd as u32).chain(0..3).collect();
+            let ranges: Vec<_> = all_but(all).collect();
+            for number in 0..500 {
+                let times = ranges.iter().filter(|range| range.contains(&number)).count();
+                prop_assert_eq!(times, usize::from(!stays.contains(&number)), "{}", number);
+            }
+            prop_assert_eq!(ranges.last().map(|range| *range.end()), Some(u32::MAX));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The descriptors that a descriptor store keeps.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::exit::WorkerInfo;
+
+/// The idle connections of a worker that has died, in its [descriptor
+/// store](crate::Supervisor::descriptor_store).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Kept {
+    /// The worker that has died.
+    pub worker: WorkerInfo,
+    /// The descriptors that it had marked as idle, in the order of their numbers. There may be none.
+    pub descriptors: Vec<OwnedFd>,
+    pub(crate) successor: OwnedFd,
+}
+
+impl Kept {
+    /// The sending end of the mailbox of the worker's [successor](crate::Mailboxes::to_successor).
+    #[must_use]
+    pub fn to_successor(&self) -> BorrowedFd<'_> {
+        self.successor.as_fd()
+    }
+}
+
+/// The function that hands on what a store keeps.
+pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) -> usize + 'a>;
+
+/// The connections of a worker that has died, as the hook [`on_kept`](crate::Supervisor::on_kept) gets
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptCounts {
+    /// Connections that the descriptor store has handed on.
+    pub taken: usize,
+    /// Connections that were closed: those that were not idle, and those that no successor took.
+    pub lost: usize,
+}
+
+/// Prints, for example, `98 connections go on, 2 are closed`, for a log.
+impl fmt::Display for KeptCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { taken, lost } = self;
+        write!(f, "{taken} connections go on, {lost} are closed")
+    }
+}

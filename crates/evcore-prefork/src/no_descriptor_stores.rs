@@ -1,0 +1,48 @@
+//! Descriptor stores on a system that has none: they cannot be made.
+
+use std::{convert::Infallible, marker::PhantomData};
+
+use crate::{
+    error::{Error, Result},
+    exit::WorkerInfo,
+    kept::{HandOn, KeptCounts},
+    worker::Worker,
+};
+
+/// Never made.
+#[derive(Debug)]
+pub(crate) struct DescriptorStores<'a>(Infallible, PhantomData<HandOn<'a>>);
+
+impl<'a> DescriptorStores<'a> {
+    pub(crate) fn new(_: HandOn<'a>, _: usize) -> Result<Self> {
+        Err(Error::NoDescriptorStore)
+    }
+
+    pub(crate) fn begin(self, _: &mut Worker, _: usize) -> InOrder {
+        match self.0 {}
+    }
+
+    pub(crate) fn prepare(&mut self, _: usize) {
+        match self.0 {}
+    }
+
+    pub(crate) fn worker_ended(&mut self, _: &WorkerInfo, _: bool) {
+        match self.0 {}
+    }
+
+    pub(crate) fn reap(&mut self, _: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
+        match self.0 {}
+    }
+
+    pub(crate) fn wait(&mut self) {
+        match self.0 {}
+    }
+}
+
+/// The report of an end in order.
+#[derive(Debug)]
+pub(crate) struct InOrder;
+
+impl InOrder {
+    pub(crate) fn report(&self) {}
+}

@@ -1,0 +1,67 @@
+//! Memory that a process shares with the processes that it makes: an anonymous shared mapping, all zero
+//! at first, which lasts as long as the last of them.
+
+#![allow(
+    unsafe_code,
+    reason = "mmap and mincore, and the slice over the mapping"
+)]
+
+use std::{
+    io, ptr, slice,
+    sync::atomic::{AtomicU8, AtomicU32},
+};
+
+#[cfg(target_os = "linux")]
+use crate::store_place::StorePlace;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// A type that other processes may write at any time.
+///
+/// # Safety
+///
+/// Each of its fields is an atomic, and all bytes zero is a valid value.
+pub(crate) unsafe trait Shared: Sync + 'static {}
+
+// SAFETY: an atomic integer; zero is a valid number.
+unsafe impl Shared for AtomicU32 {}
+
+// SAFETY: atomic integers and nothing else; zero is a valid number.
+#[cfg(target_os = "linux")]
+unsafe impl Shared for StorePlace {}
+
+// SAFETY: an atomic integer; zero is a valid number.
+unsafe impl Shared for AtomicU8 {}
+
+/// Maps this many values, at least one. The mapping lasts as long as the process. A page takes memory once
+/// it is written.
+pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
+    const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
+    // Without a reservation where the system can, because most of it may never be written.
+    #[cfg(target_os = "linux")]
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    #[cfg(not(target_os = "linux"))]
+    let flags = MapFlags::SHARED;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: without a hint the kernel chooses addresses that nothing uses.
+    let mapping = unsafe { mmap_anonymous(ptr::null_mut(), size_of::<T>() * len, access, flags) }?;
+    // SAFETY: nothing unmaps it, it has room for `len` values, and by `Shared` its content is valid from
+    // the start and may change at any time.
+    Ok(unsafe { slice::from_raw_parts(mapping.cast(), len) })
+}
+
+/// The bytes of a mapping of [`shared_slice`] that have been written, with the index of each. Also some that
+/// have not, up to a page. Others are not read, because a read would take memory.
+#[cfg(target_os = "linux")]
+pub(crate) fn written(
+    bytes: &'static [AtomicU8],
+) -> impl Iterator<Item = (usize, &'static AtomicU8)> {
+    let page = rustix::param::page_size();
+    // If the kernel does not tell, every page is read.
+    let mut resident = vec![1_u8; bytes.len().div_ceil(page)];
+    let start = bytes.as_ptr().cast_mut().cast();
+    // SAFETY: it is a mapping of this length, and the vector has a byte for each of its pages.
+    unsafe { libc::mincore(start, bytes.len(), resident.as_mut_ptr()) };
+    let all = bytes.iter().enumerate();
+    all.filter(move |(at, _)| resident[at / page] & 1 == 1)
+}

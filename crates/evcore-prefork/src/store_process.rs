@@ -1,0 +1,241 @@
+//! The process of a descriptor store, on Linux.
+//!
+//! The kernel closes a connection when the last descriptor table with it is gone. A store shares the
+//! table of its worker (`CLONE_FILES`), so it keeps all of them, at no cost for each, and whatever ends the
+//! worker.
+//!
+//! # What the store may do
+//!
+//! Worker and store have one table, but two memories. While the worker lives, the store must neither open
+//! nor close a descriptor, so it waits in a single system call. The worker makes it while it has one
+//! thread, as its first act, so no lock is held in the store's memory, and most pages stay shared with the
+//! master.
+//!
+//! # Whose child it is
+//!
+//! It is a child of the master (`CLONE_PARENT`), which reaps it, and with which it dies
+//! (`PR_SET_PDEATHSIG`). The kernel writes its number into memory that the master reads before either side
+//! goes on (`CLONE_PARENT_SETTID`), so the master knows each store, also if the worker is killed within
+//! the call.
+//!
+//! # What the worker's end leaves
+//!
+//! The store first closes all that is not marked. Until then the worker's listeners and its poller are
+//! open. The kernel passes over a poller in which nobody waits, so no client is missed meanwhile.
+
+#![allow(
+    unsafe_code,
+    reason = "clone, and descriptors that are known by their numbers"
+)]
+
+use std::{
+    io,
+    mem::{self, MaybeUninit},
+    ops::RangeInclusive,
+    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    panic::{self, AssertUnwindSafe},
+    ptr,
+    sync::atomic::{AtomicI32, AtomicU8, Ordering::Acquire},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    net::{SocketType, getpeername, sockopt::socket_type},
+    process::{
+        Pid, PidfdFlags, Resource, Signal, getpid, getppid, getrlimit, pidfd_open,
+        set_parent_process_death_signal,
+    },
+};
+
+use crate::{
+    error::{Error, Result},
+    exit::WorkerInfo,
+    idle_marks::{self, IN_ORDER, Marked},
+    kept::{HandOn, Kept, KeptCounts},
+    shared_slice::{shared_slice, written},
+    store_place::StorePlace,
+    successor::TO_BINARY,
+};
+
+/// The most descriptors of a worker that can be marked. Their marks take a byte each, once they are used.
+const DESCRIPTORS_MAX: u64 = 1 << 22;
+
+/// Returns an error unless the kernel has all that a store needs.
+pub(crate) fn require() -> Result<()> {
+    let needed = "looking for the calls of a descriptor store (pidfd_open, close_range; Linux 5.9)";
+    pidfd_open(getpid(), PidfdFlags::empty()).map_err(Error::os(needed))?;
+    // The highest number is no descriptor.
+    close(u32::MAX..=u32::MAX).map_err(Error::os(needed))
+}
+
+/// Makes the store of this worker, a process with one thread, and returns the marks of its descriptors by
+/// their numbers. `place` gets the store's process id and its report. `successors` are the mailboxes of the
+/// worker's successors, in the same binary and in another one. The worker keeps them open.
+///
+/// # Errors
+///
+/// The kernel's: there is no store then, and the worker serves without one.
+pub(crate) fn begin(
+    worker: WorkerInfo,
+    master: Pid,
+    place: &'static StorePlace,
+    successors: [RawFd; 2],
+    hand_on: HandOn<'_>,
+) -> io::Result<&'static [AtomicU8]> {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let most = most.unwrap_or(DESCRIPTORS_MAX).clamp(4, DESCRIPTORS_MAX);
+    let most = usize::try_from(most).expect("it is below the limit");
+    let marks = shared_slice::<AtomicU8>(most)?;
+    let worker_end = pidfd_open(getpid(), PidfdFlags::empty())?;
+    if clone_with_descriptors(&place.pid)? {
+        let store = Store {
+            worker,
+            master,
+            worker_end,
+            place,
+            successors,
+            marks,
+        };
+        store.run(hand_on);
+    }
+    // A descriptor that was dropped here would be closed in the store, too.
+    mem::forget((worker_end, hand_on));
+    Ok(marks)
+}
+
+/// Makes a process as `fork` does, with the descriptor table of this one and with its parent. Returns true
+/// in that process.
+fn clone_with_descriptors(number: &AtomicI32) -> io::Result<bool> {
+    let flags = libc::CLONE_FILES | libc::CLONE_PARENT | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
+    let (flags, stack) = (libc::c_long::from(flags), 0);
+    // The order of the first two differs on this system.
+    let (first, second) = match cfg!(target_arch = "s390x") {
+        true => (stack, flags),
+        false => (flags, stack),
+    };
+    // SAFETY: without a stack of its own and without `CLONE_VM` it is a fork: the new process has a copy
+    // of the memory. This process has one thread, so no lock is held. `number` outlives the call.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, first, second, number.as_ptr(), 0, 0) };
+    match pid {
+        ..0 => Err(io::Error::last_os_error()),
+        pid => Ok(pid == 0),
+    }
+}
+
+struct Store {
+    worker: WorkerInfo,
+    master: Pid,
+    worker_end: OwnedFd,
+    place: &'static StorePlace,
+    successors: [RawFd; 2],
+    marks: &'static [AtomicU8],
+}
+
+impl Store {
+    /// Lives until the worker has ended, and hands on what it has left. No destructor of this process
+    /// runs: each value with a descriptor is a copy of one of the worker's.
+    fn run(self, hand_on: HandOn<'_>) -> ! {
+        let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(hand_on)));
+        end(handed_on.is_err().into())
+    }
+
+    fn keep(self, hand_on: HandOn<'_>) {
+        ignore_signals();
+        // The name is for people alone, so a failure does not matter.
+        let _ = rustix::thread::set_name(c"descriptor store");
+        let dies = set_parent_process_death_signal(Some(Signal::KILL));
+        if dies.is_err() || getppid() != Some(self.master) {
+            end(1);
+        }
+        if wait_for(self.worker_end.as_fd()).is_err() || self.has_ended_in_order() {
+            end(0);
+        }
+        let Marked { idle, busy } = idle_marks::marked(written(self.marks));
+        let successor = self.successor();
+        let all = idle.iter().copied().chain([successor]);
+        for range in idle_marks::all_but(all.collect()) {
+            if close(range).is_err() {
+                end(1);
+            }
+        }
+        // Closed just now, with all others.
+        mem::forget(self.worker_end);
+        let all = idle.len() + busy;
+        let descriptors = idle.into_iter().filter_map(connection);
+        let taken = hand_on(Kept {
+            worker: self.worker,
+            descriptors: descriptors.collect(),
+            // SAFETY: the table has kept it open, and nothing else uses it.
+            successor: unsafe { OwnedFd::from_raw_fd(successor) },
+        });
+        let lost = all.saturating_sub(taken);
+        self.place.report(KeptCounts { taken, lost });
+    }
+
+    /// The mailbox that the worker would have used. A worker that serves when it dies is replaced by its
+    /// own master.
+    fn successor(&self) -> RawFd {
+        let [generation, binary] = self.successors;
+        match self.marks[1].load(Acquire) {
+            TO_BINARY => binary,
+            _ => generation,
+        }
+    }
+
+    fn has_ended_in_order(&self) -> bool {
+        self.marks[0].load(Acquire) == IN_ORDER
+    }
+}
+
+/// Takes a descriptor that is marked. If it is no connection of a stream, which a program marks only by
+/// mistake, it is closed.
+fn connection(number: RawFd) -> Option<OwnedFd> {
+    // SAFETY: it is borrowed for these calls, which fail if it is not open.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    if socket_type(fd) != Ok(SocketType::STREAM) || getpeername(fd).is_err() {
+        let number = u32::try_from(number).expect("a marked one is not negative");
+        let _ = close(number..=number);
+        return None;
+    }
+    // SAFETY: it is open, and the worker that owned it is gone.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Waits until the process of this descriptor has ended.
+fn wait_for(process: BorrowedFd<'_>) -> Result<(), Errno> {
+    loop {
+        let mut ended = [PollFd::from_borrowed_fd(process, PollFlags::IN)];
+        match poll(&mut ended, None) {
+            Err(Errno::INTR) => {}
+            polled => return polled.map(drop),
+        }
+    }
+}
+
+/// Blocks all signals. A stop of the server, which its process group may get, is the master's to handle.
+fn ignore_signals() {
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: the call fills the set, which it gets as a pointer to memory of its size.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: the set is filled, and the old one is not requested.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut()) };
+}
+
+/// Closes all descriptors in a range.
+fn close(range: RangeInclusive<u32>) -> io::Result<()> {
+    let (first, last) = (*range.start(), *range.end());
+    // SAFETY: after this the values that own these descriptors are not used, in a process that runs no
+    // destructor.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Ends this process without a destructor, and without writing the output that the worker has in its
+/// buffer.
+fn end(code: i32) -> ! {
+    // SAFETY: it takes a number, and does not return.
+    unsafe { libc::_exit(code) }
+}

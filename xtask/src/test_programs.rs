@@ -1,0 +1,123 @@
+//! All tests of the workspace, from one build.
+//!
+//! `cargo test` runs one program after the other. Most of them wait for processes, timers and
+//! sockets, so here several run at a time; the documentation's tests are one more command.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use cargo_metadata::{Artifact, Message, TargetKind};
+
+use crate::Result;
+use crate::command::{output_of, run_in};
+
+/// Number of programs that run at a time.
+const AT_ONCE: usize = 4;
+
+const BUILD: &str = "cargo test --workspace --no-run --message-format json-render-diagnostics";
+
+/// The random cases of a property, and the tests of a program that run at a time.
+const SETTINGS: &str = "PROPTEST_CASES=128 RUST_TEST_THREADS=4";
+
+/// A test program, or a command that runs some.
+struct Program {
+    /// The line that cargo prints before its tests.
+    head: String,
+    dir: String,
+    line: String,
+    /// The line that runs these tests alone.
+    alone: String,
+}
+
+/// Builds and runs all tests. Prints what `cargo test --workspace --no-fail-fast` prints.
+///
+/// # Errors
+///
+/// If the build or a test fails.
+pub(crate) fn run() -> Result {
+    let programs = Mutex::new(programs(&output_of(BUILD)?)?);
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(program) = locked(&programs, VecDeque::pop_front) {
+                    if !program.run() {
+                        locked(&failed, |failed| failed.push(program.alone));
+                    }
+                }
+            });
+        }
+    });
+    match locked(&failed, |failed| failed.join("\n    ")) {
+        none if none.is_empty() => Ok(()),
+        lines => Err(format!("tests failed; to run them alone:\n    {lines}").into()),
+    }
+}
+
+fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
+    work(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The programs that cargo has built, and the tests of the documentation, those that take longest
+/// first: the tests of the whole wait for many processes.
+fn programs(messages: &str) -> Result<VecDeque<Program>> {
+    let mut programs = VecDeque::from([Program {
+        head: "   Doc-tests all".to_owned(),
+        dir: ".".to_owned(),
+        line: "cargo test --workspace --no-fail-fast --doc".to_owned(),
+        alone: "cargo test --workspace --doc".to_owned(),
+    }]);
+    let mut of_crates = Vec::new();
+    for message in Message::parse_stream(messages.as_bytes()) {
+        if let Message::CompilerArtifact(artifact) = message? {
+            let program = Program::of(&artifact);
+            match program {
+                Some(program) if program.dir.ends_with("/tests") => programs.push_back(program),
+                program => of_crates.extend(program),
+            }
+        }
+    }
+    programs.extend(of_crates);
+    Ok(programs)
+}
+
+impl Program {
+    /// The program of an artifact, if that is one with tests.
+    fn of(artifact: &Artifact) -> Option<Program> {
+        let path = artifact
+            .executable
+            .as_ref()
+            .filter(|_| artifact.profile.test)?;
+        let (target, dir) = (&artifact.target, artifact.manifest_path.parent()?);
+        let package = artifact.package_id.repr.rsplit(['/', '#', '@']);
+        let package = package
+            .into_iter()
+            .find(|name| name.starts_with("evcore") || *name == "xtask")?;
+        let file = target
+            .src_path
+            .strip_prefix(dir)
+            .unwrap_or(&target.src_path);
+        let (kind, selects) = match target.kind.first()? {
+            TargetKind::Test => ("", format!("--test {}", target.name)),
+            TargetKind::Bin => ("unittests ", format!("--bin {}", target.name)),
+            TargetKind::Example => ("unittests ", format!("--example {}", target.name)),
+            _ => ("unittests ", "--lib".to_owned()),
+        };
+        Some(Program {
+            head: format!("     Running {kind}{file} ({path})"),
+            dir: dir.to_string(),
+            line: format!("CARGO_MANIFEST_DIR={dir} CARGO_PKG_NAME={package} {SETTINGS} {path}"),
+            alone: format!("cargo test -p {package} {selects}"),
+        })
+    }
+
+    /// Returns whether all its tests have passed, and prints its output.
+    fn run(&self) -> bool {
+        let (output, passed) = run_in(Path::new(&self.dir), &self.line)
+            .unwrap_or_else(|error| (error.to_string(), false));
+        println!("{}\n{}", self.head, output.trim_end());
+        passed
+    }
+}
