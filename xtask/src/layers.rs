@@ -16,7 +16,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-token", "slab"),
     ("evcore-clock", "jiff rustix"),
     ("evcore-timer", ""),
-    ("evcore-poller", "libc rustix thiserror"),
+    ("evcore-poller", "bitflags libc rustix thiserror"),
     ("evcore-posted", "parking_lot"),
     ("evcore-pool", ""),
     ("evcore-instrument", "hdrhistogram"),
