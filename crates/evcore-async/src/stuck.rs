@@ -68,10 +68,8 @@ fn watch(
     let (mut before, mut reported) = (Polled::default(), 0);
     while lasts() {
         let polled = *lock(watched);
-        if let Some(at) = polled.at
-            && polled == before
-            && polled.polls != reported
-        {
+        let is_stuck = polled == before && polled.polls != reported;
+        if let Some(at) = polled.at.filter(|_| is_stuck) {
             reported = polled.polls;
             report(at);
         }

@@ -99,6 +99,14 @@ impl Scoreboard {
         self.update_server(|server| server.restarts += 1);
     }
 
+    /// Counts the connections of a worker that has died. Only the master may call this.
+    pub fn count_kept(&self, kept: u64, lost: u64) {
+        self.update_server(|server| {
+            server.kept += kept;
+            server.lost += lost;
+        });
+    }
+
     /// The values of all slots. A slot whose worker changes meanwhile has no running worker.
     fn snapshot(&self) -> Vec<WorkerStats> {
         let slots = (0..self.workers.workers()).map(WorkerId::from_slot);

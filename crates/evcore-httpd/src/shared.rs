@@ -208,12 +208,12 @@ impl Shared {
             Action::Route(Route::Status) => {
                 // The connection of this request counts as writing.
                 self.counts.change(phase, Phase::Writing);
-                let body = self.page(Counts::status_text);
+                let body = self.page(clock, |counts, _| counts.status_text());
                 self.reply(request, clock, body.as_bytes());
             }
             Action::Route(Route::StatusJson) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.page(|counts| counts.status_json(clock));
+                let body = self.page(clock, Counts::status_json);
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
             Action::Route(Route::HistoryJson) => {
@@ -223,7 +223,7 @@ impl Shared {
             }
             Action::Route(Route::Metrics) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.page(|counts| counts.metrics_text(clock));
+                let body = self.page(clock, Counts::metrics_text);
                 self.reply_as(request, clock, prometheus::CONTENT_TYPE, body.as_bytes());
             }
             Action::Route(Route::Dashboard(asset)) => self.dashboard(request, clock, asset),
@@ -247,8 +247,10 @@ impl Shared {
     }
 
     /// A page about all workers.
-    fn page(&self, make: impl FnOnce(&Counts) -> String) -> String {
-        self.outside.value("page", || make(&self.counts))
+    fn page(&self, clock: &Clock, make: impl FnOnce(&Counts, &Clock) -> String) -> String {
+        // The clock is recorded by itself. It is read at most once a turn.
+        let _ = clock.unix_seconds();
+        self.outside.value("page", || make(&self.counts, clock))
     }
 
     /// Responds to a request for a file, whose head has these bytes. Returns the part of the file

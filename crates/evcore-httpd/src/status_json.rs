@@ -21,6 +21,8 @@ pub struct StatusJson {
     uptime_ms: u64,
     reloads: u64,
     restarts: u64,
+    kept: u64,
+    lost: u64,
     #[serde(flatten)]
     sums: Counts,
     jain: Box<RawValue>,
@@ -86,6 +88,8 @@ impl StatusJson {
             uptime_ms: since(at.server.started_ms),
             reloads: at.server.reloads,
             restarts: at.server.restarts,
+            kept: at.server.kept,
+            lost: at.server.lost,
             sums: Counts::new(&sums, sums.counters),
             jain: number(format!("{jain:.4}")),
             workers: at.running().map(worker).collect(),
@@ -253,7 +257,7 @@ mod tests {
             )
         };
         let expected = format!(
-            "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,{},\
+            "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,\"kept\":0,\"lost\":0,{},\
              \"jain\":1.0000,\"workers\":[{},{}]}}\n",
             counts(6, [15, 45, 105, 135, 165, 75]),
             worker(1),

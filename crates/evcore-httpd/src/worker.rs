@@ -14,7 +14,7 @@ use evcore_serve::Worker;
 
 use crate::{
     access_log::AccessLog,
-    connection::STATE_VERSION,
+    connection::{IDLE_STATE, STATE_VERSION},
     counts::Counts,
     files::Files,
     flight_log::{SlowTurnLog, log_records},
@@ -54,6 +54,12 @@ impl Setup {
             .event_loop(move |builder| configured(builder, &loops));
         if options.moves_connections() {
             workers = workers.handover(STATE_VERSION).rebalance(options.rebalance);
+            if options.fd_store {
+                workers = workers.descriptor_store(IDLE_STATE);
+            }
+        }
+        if let Some(timeout) = options.hang_timeout {
+            workers = workers.hang_timeout(timeout);
         }
         if let Some(senders) = options.proxy_protocol.clone() {
             workers = workers.proxy_protocol(senders);

@@ -49,7 +49,12 @@ pub enum Outside {
 impl Outside {
     /// A value that `get` returns, and in a replay the recorded one. It is recorded as JSON.
     ///
-    /// After the end of a recording, and after a difference, this calls `get`.
+    /// `get` must not use what is recorded by itself, such as the loop's clock: a replay does not call
+    /// it. After the end of a recording, and after a difference, this calls `get`.
+    ///
+    /// # Panics
+    ///
+    /// In a debug build, if `get` uses what is recorded.
     pub fn value<T>(&self, name: &str, get: impl FnOnce() -> T) -> T
     where
         T: Serialize + DeserializeOwned,
@@ -57,7 +62,9 @@ impl Outside {
         match self {
             Self::Direct => get(),
             Self::Recorded(recorder) => {
+                let before = recorder.position();
                 let value = get();
+                debug_assert_eq!(before, recorder.position(), "{name} uses what is recorded");
                 recorder.call(What::Value, 0, 0, &to_bytes(name, &value));
                 value
             }

@@ -198,6 +198,11 @@ impl Recorder {
         self.lock().call(what, of, result, bytes);
     }
 
+    /// The turn that is under way, and the end of its calls.
+    pub(crate) fn position(&self) -> (u64, usize) {
+        self.lock().writer.position()
+    }
+
     /// Records the answer to a question, or counts it if the answer is "nothing".
     pub(crate) fn answer(&self, answer: Option<(What, u32, i64, &[u8])>) {
         let mut shared = self.lock();

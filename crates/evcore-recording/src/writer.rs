@@ -117,6 +117,11 @@ impl Writer {
         (*self.memory).as_ref()
     }
 
+    /// The number of the turn that is under way, and the end of its calls.
+    pub(crate) fn position(&self) -> (u64, usize) {
+        (self.turn, self.end)
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }

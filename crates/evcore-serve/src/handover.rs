@@ -16,7 +16,7 @@ use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
 use evcore_prefork::{Mailboxes, Stop, Successor, Worker, WorkerIndex};
 
 use crate::arrival::{self, Arrival};
-use crate::departure::{Answers, Departure};
+use crate::departure::{Answers, Departure, descriptors};
 use crate::event::{Event, OnEvent};
 use crate::giving::Giving;
 
@@ -253,7 +253,8 @@ impl Handover {
             Some(Source::Receiver(receiver)) => {
                 let mut arrived = Vec::new();
                 let received = arrival::receive(ev, receiver, &mut arrived);
-                self.moves.arrived += arrived.len() as u64;
+                let streams = arrived.iter().map(Arrival::streams);
+                self.moves.arrived += streams.sum::<u64>();
                 self.arrived.extend(arrived);
                 if let Err(error) = received {
                     self.sources.remove(ev, token);
@@ -339,7 +340,7 @@ impl Handover {
             self.sources.remove(ev, sender);
             let under_way = departure.under_way();
             let back = departure.take_back();
-            self.moves.handed_over += (under_way - back.len()) as u64;
+            self.moves.handed_over += (under_way - descriptors(&back)) as u64;
             self.back.extend(back);
         }
         // The shutdown begins in the next turn.
@@ -377,13 +378,13 @@ impl Handover {
         matches!(&self.phase, Phase::Leaving { departure, .. } if departure.has_begun())
     }
 
-    /// Lets the connections leave for which `state` returns bytes, if a successor takes them, or as many as
+    /// Lets the connections leave for which `leaves` returns a state, if a successor takes them, or as many as
     /// the plan gives to another worker.
     pub(crate) fn hand_over<T>(
         &mut self,
         ev: &mut EventLoop,
         connections: &mut Connections<T>,
-        state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+        leaves: impl FnMut(Token, &mut Connections<T>) -> Option<Leaving>,
     ) {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
@@ -393,10 +394,10 @@ impl Handover {
         if room == 0 {
             return;
         }
-        let leaving = take(ev, connections, room, state);
+        let leaving = take(ev, connections, room, leaves);
         match &mut self.phase {
             Phase::Leaving { departure, .. } => {
-                if leaving.len() == room {
+                if descriptors(&leaving) >= room {
                     // There may be more. The next turn does not wait.
                     ev.post_next(self.own, Ready::NONE);
                 }
@@ -500,7 +501,7 @@ impl Handover {
         while let Some(connection) = self.back.pop() {
             match arrival::take_back(ev, connection) {
                 Ok(arrival) => {
-                    self.moves.taken_back += 1;
+                    self.moves.taken_back += arrival.streams();
                     return Some(arrival);
                 }
                 // The connection is closed.
@@ -519,7 +520,7 @@ impl Handover {
                 .map_or(0, |(giving, _)| giving.under_way()),
         };
         Moves {
-            under_way: under_way + self.back.len(),
+            under_way: under_way + descriptors(&self.back),
             ..self.moves
         }
     }
@@ -529,31 +530,52 @@ impl Handover {
     }
 }
 
-/// Takes at most `room` connections out of the loop, for which `state` returns bytes.
+/// The state of a connection that leaves, and the token of its partner.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) state: Vec<u8>,
+    pub(crate) partner: Option<Token>,
+}
+
+/// Takes connections out of the loop for which `leaves` returns a state, until there are `room`; a partner
+/// may be one more.
 fn take<T>(
     ev: &mut EventLoop,
     connections: &mut Connections<T>,
     room: usize,
-    mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+    mut leaves: impl FnMut(Token, &mut Connections<T>) -> Option<Leaving>,
 ) -> Vec<Connection> {
-    let mut leaving = Vec::new();
-    for (token, (_, value)) in connections.iter_mut() {
-        if leaving.len() == room {
+    let tokens: Vec<Token> = connections.iter_mut().map(|(token, _)| token).collect();
+    let (mut taken, mut streams) = (Vec::new(), 0);
+    for token in tokens {
+        if streams >= room {
             break;
         }
-        leaving.extend(state(token, value).map(|state| (token, state)));
-    }
-    let removed = leaving.into_iter().map(|(token, state)| {
+        // A partner may have left with an earlier one.
+        if connections.get(token).is_none() {
+            continue;
+        }
+        let Some(Leaving { state, partner }) = leaves(token, connections) else {
+            continue;
+        };
         let length = state.len();
         assert!(
             length <= STATE_BYTES_MAX,
             "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
         );
-        let removed = connections.remove(ev, token);
-        let (stream, _) = removed.expect("it was there just now");
-        Connection::new(stream, state)
-    });
-    removed.collect()
+        let mut remove = |token| {
+            let (stream, _) = connections.remove(ev, token).expect("it is open");
+            stream
+        };
+        let stream = remove(token);
+        let partner = partner.map(remove);
+        streams += 1 + usize::from(partner.is_some());
+        taken.push(match partner {
+            Some(partner) => Connection::pair(stream, partner, state),
+            None => Connection::new(stream, state),
+        });
+    }
+    taken
 }
 
 /// A year: a stop timeout that no clock can hold.

@@ -486,7 +486,7 @@ function drawFigures(sample) {
   write($("active"), text(status.active));
   const phases = ["reading", "writing", "waiting"].map((name) => `${text(status[name])} ${name}`);
   write($("phases"), phases.join(", "));
-  for (const name of ["restarts", "reloads"]) write($(name), text(status[name]));
+  for (const name of ["restarts", "reloads", "kept", "lost"]) write($(name), text(status[name]));
   const count = sample.byIndex.size;
   const workers = `${count} ${count === 1 ? "worker" : "workers"}`;
   write($("facts"), `${location.host} · ${workers} · up ${duration(status.uptime_ms)}`);
