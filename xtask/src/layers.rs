@@ -28,7 +28,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
     ("evcore-async", "evcore futures-io hyper pin-project-lite scoped-tls-hkt send_wrapper \
-                      thiserror tokio"),
+                      signal-hook thiserror tokio"),
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
     ("evcore-sim", "evcore evcore-handover"),
