@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     refusal::Refusal,
     socket::{self, Cut, Packet, Received, Unsent},
-    wire::{self, MESSAGE_BYTES_MAX, Message},
+    wire::{self, Entry, MESSAGE_BYTES_MAX, Message},
 };
 
 /// Receives the connections of one sender.
@@ -69,7 +69,7 @@ impl Receiver {
             Ok(Received::Message(packet)) => {
                 let length = packet.length.min(self.buffer.len());
                 match self.understand(&self.buffer[..length], &packet) {
-                    Ok((number, states)) => Ok(Some(self.batch(number, states, packet))),
+                    Ok((number, entries)) => Ok(Some(self.batch(number, entries, packet))),
                     Err(error) => {
                         self.refuse_message(length, &error);
                         Err(error)
@@ -79,8 +79,8 @@ impl Receiver {
         }
     }
 
-    /// The number of the batch, and the places of its states.
-    fn understand(&self, bytes: &[u8], packet: &Packet) -> Result<(u64, Vec<Range<usize>>)> {
+    /// The number of the batch, and its connections.
+    fn understand(&self, bytes: &[u8], packet: &Packet) -> Result<(u64, Vec<Entry<Range<usize>>>)> {
         let malformed = |why| Error::Malformed { why };
         match packet.cut {
             Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
@@ -91,7 +91,7 @@ impl Receiver {
         let Message::Batch {
             version,
             number,
-            states,
+            entries,
         } = message
         else {
             return Err(malformed("it is not a batch"));
@@ -103,10 +103,11 @@ impl Receiver {
         if number != self.last + 1 {
             return Err(malformed("it does not have the next number"));
         }
-        if states.len() != packet.descriptors.len() {
-            return Err(malformed("it has not one descriptor for each state"));
+        let expected: usize = entries.iter().map(Entry::descriptors).sum();
+        if expected != packet.descriptors.len() {
+            return Err(malformed("it has not one descriptor for each connection"));
         }
-        Ok((number, states))
+        Ok((number, entries))
     }
 
     /// Sends the sender the reason if possible, and ends the channel.
@@ -128,17 +129,24 @@ impl Receiver {
         socket::end(&self.channel);
     }
 
-    fn batch(&mut self, number: u64, states: Vec<Range<usize>>, packet: Packet) -> Batch<'_> {
+    fn batch(
+        &mut self,
+        number: u64,
+        entries: Vec<Entry<Range<usize>>>,
+        packet: Packet,
+    ) -> Batch<'_> {
         self.last = number;
-        let states = states.into_iter().map(|place| &self.buffer[place]);
-        let connections = packet.descriptors.into_iter().zip(states);
-        let connections = connections
-            .map(|(descriptor, state)| Connection::new(descriptor, state))
-            .collect();
+        let mut descriptors = packet.descriptors.into_iter();
+        let mut next = || descriptors.next().expect("it has one for each");
+        let connections = entries.into_iter().map(|entry| Connection {
+            descriptor: next(),
+            partner: entry.has_partner.then(&mut next),
+            state: self.buffer[entry.state].to_vec(),
+        });
         Batch {
+            connections: connections.collect(),
             receiver: self,
             number,
-            connections,
             is_answered: false,
         }
     }
@@ -179,7 +187,7 @@ impl Batch<'_> {
         self.number
     }
 
-    /// The connections, to be registered, and their states. Do not read from them yet: they may go
+    /// The connections, with all their [descriptors](Connection::descriptors), to be registered. Do not read from them yet: they may go
     /// back.
     #[must_use]
     pub fn connections(&self) -> &[Connection] {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use crate::{
-    connection::Connection,
+    connection::{Connection, descriptors},
     error::{Error, Result},
     ledger::{Ledger, OutOfOrder},
     refusal::Refusal,
     socket::{self, Received, Unsent},
-    wire::{self, HEADER_BYTES, Message},
+    wire::{self, Entry, HEADER_BYTES, Message},
 };
 
 /// Sends connections to one receiver, and keeps each until its batch is acknowledged.
@@ -58,7 +58,7 @@ pub enum Answer {
     Acknowledged {
         /// The number of the batch; the first one has 1.
         batch: u64,
-        /// The number of connections.
+        /// The number of connections, partners included.
         connections: usize,
     },
     /// The receiver has dropped all of them, untouched. The answer returns them.
@@ -134,8 +134,7 @@ impl Sender {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
         let result = loop {
-            let lengths = rest.as_slice().iter();
-            let size = wire::batch_size(lengths.map(|connection| connection.state.len()));
+            let size = wire::batch_size(rest.as_slice().iter().map(entry));
             let Some(first) = rest.as_slice().first() else {
                 break Ok(());
             };
@@ -160,9 +159,9 @@ impl Sender {
             return Ok(false);
         }
         let number = self.ledger.next_number();
-        let states = batch.iter().map(|connection| &*connection.state);
-        wire::batch(&mut self.message, self.version, number, states);
-        let descriptors: Vec<_> = batch.iter().map(AsFd::as_fd).collect();
+        let entries = batch.iter().map(entry);
+        wire::batch(&mut self.message, self.version, number, entries);
+        let descriptors: Vec<_> = batch.iter().flat_map(Connection::descriptors).collect();
         match socket::send(self.channel.as_fd(), &self.message, &descriptors) {
             Ok(()) => Ok(true),
             Err(Unsent::Full | Unsent::KernelFull) if self.ledger.iter().next().is_none() => {
@@ -211,7 +210,7 @@ impl Sender {
                 theirs: version,
             }),
             Message::Acknowledged { number } => {
-                let connections = self.settle(number)?.len();
+                let connections = descriptors(&self.settle(number)?);
                 let batch = number;
                 Ok(Some(Answer::Acknowledged { batch, connections }))
             }
@@ -242,11 +241,11 @@ impl Sender {
         self.unclaimed.is_none()
     }
 
-    /// The number of connections that are sent and not acknowledged.
+    /// The number of connections that are sent and not acknowledged, partners included.
     /// [`next_answer`](Self::next_answer) updates it.
     #[must_use]
     pub fn unacknowledged(&self) -> usize {
-        self.ledger.iter().map(Vec::len).sum()
+        descriptors(self.ledger.iter().flatten())
     }
 
     /// Ends the channel, and returns every connection that the receiver has not acknowledged, as it was
@@ -290,5 +289,12 @@ impl Sender {
 impl AsFd for Sender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+}
+
+fn entry(connection: &Connection) -> Entry<&[u8]> {
+    Entry {
+        state: &connection.state,
+        has_partner: connection.partner.is_some(),
     }
 }

@@ -36,7 +36,8 @@ const PATHS_AND_SIGNALS: &str = "\
 MS is a time in milliseconds.
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
-/status.json  /metrics  /dashboard  /dashboard.js  /dashboard.css
+/status.json  /history.json  /metrics  /dashboard  /dashboard.js
+/dashboard.css
 /files/NAME (with --root)
 
 Signals, to the master:
@@ -136,6 +137,16 @@ pub struct Options {
     #[arg(long, value_name = "on|off", default_value = HANDOVER, value_parser = on_or_off())]
     #[arg(action = ArgAction::Set, hide_possible_values = true)]
     pub handover: bool,
+
+    /// Whether the idle connections of a worker that dies, also by `kill -9`, move to its successor. It
+    /// needs Linux and `--handover on`.
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_or_off())]
+    #[arg(action = ArgAction::Set, hide_possible_values = true)]
+    pub fd_store: bool,
+
+    /// Kill a worker process whose turn of the event loop lasts longer; at least 8.
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub hang_timeout: Option<Duration>,
 
     /// Whether idle connections move from workers that have more to those that have fewer; only where
     /// connections can move, and not with `--accept off` or `reuseport`.
@@ -324,6 +335,16 @@ impl Options {
         }
         if self.affinity.is_some() && self.workers() == 0 {
             let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
+            return Err(message.to_owned());
+        }
+        if self.fd_store && !self.moves_connections() {
+            let message =
+                "--fd-store on needs worker processes whose connections move (--handover on)";
+            return Err(message.to_owned());
+        }
+        if self.hang_timeout.is_some() && (self.threads() || self.workers() == 0) {
+            let message =
+                "--hang-timeout is for worker processes, because threads cannot be killed";
             return Err(message.to_owned());
         }
         if let Some(unix) = self.listen.iter().find(|address| address.is_unix()) {

@@ -13,6 +13,7 @@ use evcore_recording::{End, Outside, Recording, Replay, ReplayedListener};
 use evcore_sim::Timeline;
 
 use crate::{
+    history::History,
     log,
     options::{self, Command, Options},
     repeatable::{Repeatable, START, Signals, Start},
@@ -163,6 +164,7 @@ fn replay(
     }
     let setup = Setup {
         scoreboard: WorkerStats::scoreboard(1)?,
+        history: History::new(1)?,
         options,
     };
     let mut builder = Builder::<ReplayedListener>::default()

@@ -374,7 +374,12 @@ impl Server {
         } else {
             self.shared.counts.connection_arrived();
         }
-        let connection = Connection::arrived(&arrival.state, &mut self.shared);
+        let stream = arrival.stream.get_ref();
+        // Behind a load balancer this is not the client's.
+        let is_direct = self.options.fd_store && self.options.proxy_protocol.is_none();
+        let peer = || stream.peer_addr().ok()?.tcp().map(|peer| peer.ip());
+        let peer = || is_direct.then(peer).flatten();
+        let connection = Connection::arrived(&arrival.state, peer, &mut self.shared);
         let is_known = connection.is_ok();
         let connection = connection.unwrap_or_else(|Abort| Connection::new(None, &self.shared));
         let token = self.connections.insert(arrival.stream, connection);

@@ -216,6 +216,11 @@ impl Shared {
                 let body = self.page(clock, Counts::status_json);
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
+            Action::Route(Route::HistoryJson) => {
+                self.counts.change(phase, Phase::Writing);
+                let body = self.page(|counts| counts.history_json(clock));
+                self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
             Action::Route(Route::Metrics) => {
                 self.counts.change(phase, Phase::Writing);
                 let body = self.page(clock, Counts::metrics_text);

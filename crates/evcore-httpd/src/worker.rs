@@ -14,10 +14,11 @@ use evcore_serve::Worker;
 
 use crate::{
     access_log::AccessLog,
-    connection::STATE_VERSION,
+    connection::{IDLE_STATE, STATE_VERSION},
     counts::Counts,
     files::Files,
     flight_log::{SlowTurnLog, log_records},
+    history::{History, Sampler},
     options::{Options, Timers},
     scoreboard::{Scoreboard, WorkerStats},
     server::Server,
@@ -28,6 +29,8 @@ use crate::{
 pub struct Setup {
     /// Every worker's counters and metrics.
     pub scoreboard: Scoreboard,
+    /// The last two minutes of the scoreboard.
+    pub history: History,
     /// The options of the command line.
     pub options: Options,
 }
@@ -51,6 +54,12 @@ impl Setup {
             .event_loop(move |builder| configured(builder, &loops));
         if options.moves_connections() {
             workers = workers.handover(STATE_VERSION).rebalance(options.rebalance);
+            if options.fd_store {
+                workers = workers.descriptor_store(IDLE_STATE);
+            }
+        }
+        if let Some(timeout) = options.hang_timeout {
+            workers = workers.hang_timeout(timeout);
         }
         if let Some(senders) = options.proxy_protocol.clone() {
             workers = workers.proxy_protocol(senders);
@@ -60,6 +69,7 @@ impl Setup {
         }
         let setup = Self {
             scoreboard,
+            history: History::new(slots)?,
             options,
         };
         Ok((workers, setup))
@@ -73,9 +83,20 @@ impl Setup {
     pub fn serve(self, mut worker: Worker) -> Result<(), Box<dyn Error + Send + Sync>> {
         let slot = WorkerId::from_slot(worker.supervised().slot());
         let place = (slot, worker.index().get());
+        // A master takes the samples, if there is one.
+        let sampler = (self.options.workers() == 0).then(|| self.sampler());
         let server = self.server(&mut worker.ev, place, Outside::Direct)?;
-        let mut serving = Serving { worker, server };
+        let mut serving = Serving {
+            worker,
+            server,
+            sampler,
+        };
         Ok(serving.run()?)
+    }
+
+    /// What takes the samples of the scoreboard.
+    pub fn sampler(&self) -> Sampler {
+        Sampler::new(self.history.clone(), self.scoreboard.clone())
     }
 
     /// Makes the server of a worker of this slot and index, over its loop.
@@ -89,7 +110,7 @@ impl Setup {
         let path = options.access_log.as_deref();
         let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));
         let files = Files::open(&options)?;
-        let counts = Counts::new(self.scoreboard, slot);
+        let counts = Counts::new(self.scoreboard, slot).with_history(self.history);
         let mut server = Server::over(outside, ev.clock(), index, counts, options);
         if let Some(files) = files {
             server = server.with_files(ev, files)?;
@@ -105,6 +126,7 @@ impl Setup {
 struct Serving {
     worker: Worker,
     server: Server,
+    sampler: Option<Sampler>,
 }
 
 impl Serving {
@@ -136,6 +158,9 @@ impl Serving {
             }
             self.server.move_connections(&mut self.worker);
             self.server.end_turn(&mut self.worker.ev);
+            if let Some(sampler) = &mut self.sampler {
+                sampler.sample(self.worker.ev.clock());
+            }
         }
     }
 }

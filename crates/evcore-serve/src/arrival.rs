@@ -13,10 +13,20 @@ use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
 pub struct Arrival {
     /// The stream, for [`Connections::insert`](evcore::Connections::insert).
     pub stream: EdgeStream,
+    /// The other end of a session, which [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has
+    /// handed over with the stream.
+    pub partner: Option<EdgeStream>,
     /// The bytes that [`Worker::hand_over`](crate::Worker::hand_over) got.
     pub state: Vec<u8>,
     /// True if this worker has handed the connection over before, and no other has taken it.
     pub is_back: bool,
+}
+
+impl Arrival {
+    /// Number of its streams.
+    pub(crate) fn streams(&self) -> u64 {
+        1 + u64::from(self.partner.is_some())
+    }
 }
 
 /// The receivers that one turn takes out of a mailbox at most.
@@ -67,14 +77,11 @@ pub(crate) fn receive(
 fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
     let mut tokens = Vec::new();
     for connection in batch.connections() {
-        match ev.add(connection, Interest::BOTH, Mode::Edge) {
-            Ok(token) => tokens.push(token),
-            // The loop is full, or the kernel refuses the registration.
-            Err(_) => {
-                end(ev, &tokens);
-                batch.refuse();
-                return Vec::new();
-            }
+        // The loop is full, or the kernel refuses the registration.
+        if watch(ev, connection, &mut tokens).is_err() {
+            end(ev, &tokens);
+            batch.refuse();
+            return Vec::new();
         }
     }
     let count = u32::try_from(tokens.len()).expect("a batch has fewer");
@@ -82,8 +89,10 @@ fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
     ev.listeners().report_moved(Moved::Arrived(count));
     match batch.accept() {
         Ok(connections) => {
-            let both = connections.into_iter().zip(tokens);
-            both.map(|(connection, token)| arrival(connection, token, false))
+            let mut tokens = tokens.into_iter();
+            let arrivals = connections.into_iter();
+            arrivals
+                .map(|connection| arrival(connection, &mut tokens, false))
                 .collect()
         }
         // No step has carried these tokens.
@@ -102,15 +111,44 @@ fn end(ev: &mut EventLoop, tokens: &[Token]) {
 }
 
 /// Watches a connection again that no worker has taken.
+///
+/// # Errors
+///
+/// The loop's. It watches nothing of the connection then.
 pub(crate) fn take_back(ev: &mut EventLoop, connection: Connection) -> evcore::Result<Arrival> {
-    let token = ev.add(&connection, Interest::BOTH, Mode::Edge)?;
-    Ok(arrival(connection, token, true))
+    let mut tokens = Vec::new();
+    if let Err(error) = watch(ev, &connection, &mut tokens) {
+        end(ev, &tokens);
+        return Err(error);
+    }
+    Ok(arrival(connection, &mut tokens.into_iter(), true))
 }
 
-fn arrival(connection: Connection, token: Token, is_back: bool) -> Arrival {
-    let stream = Stream::from(connection.descriptor);
+/// Watches the descriptors of a connection, and appends a token for each.
+fn watch(
+    ev: &mut EventLoop,
+    connection: &Connection,
+    tokens: &mut Vec<Token>,
+) -> evcore::Result<()> {
+    for descriptor in connection.descriptors() {
+        tokens.push(ev.add(&descriptor, Interest::BOTH, Mode::Edge)?);
+    }
+    Ok(())
+}
+
+/// `tokens` has one for each descriptor of the connection.
+fn arrival(
+    connection: Connection,
+    tokens: &mut impl Iterator<Item = Token>,
+    is_back: bool,
+) -> Arrival {
+    let mut stream = |descriptor| {
+        let token = tokens.next().expect("each descriptor is watched");
+        EdgeStream::new(Stream::from(descriptor), token)
+    };
     Arrival {
-        stream: EdgeStream::new(stream, token),
+        stream: stream(connection.descriptor),
+        partner: connection.partner.map(stream),
         state: connection.state,
         is_back,
     }

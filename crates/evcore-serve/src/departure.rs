@@ -90,7 +90,7 @@ impl Departure {
     /// meanwhile.
     pub(crate) fn room(&self) -> usize {
         if self.sender.is_claimed() {
-            LEAVING_MAX.saturating_sub(self.waiting.len())
+            LEAVING_MAX.saturating_sub(descriptors(&self.waiting))
         } else {
             0
         }
@@ -98,7 +98,7 @@ impl Departure {
 
     /// Number of connections that have left the loop and belong to this worker.
     pub(crate) fn under_way(&self) -> usize {
-        self.waiting.len() + self.sender.unacknowledged()
+        descriptors(&self.waiting) + self.sender.unacknowledged()
     }
 
     /// Adds a connection that has left the loop.
@@ -182,6 +182,12 @@ impl Departure {
         back.extend(self.waiting);
         back
     }
+}
+
+/// Number of connections, partners included.
+pub(crate) fn descriptors(connections: &[Connection]) -> usize {
+    let each = connections.iter().map(|one| one.descriptors().count());
+    each.sum()
 }
 
 /// The descriptor is readable if answers have come.

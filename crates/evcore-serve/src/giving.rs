@@ -11,7 +11,7 @@ use evcore::EventLoop;
 use evcore::balancer::{Give, Moved, WorkerId};
 use evcore_handover::{Connection, Result};
 
-use crate::departure::{Answers, Departure};
+use crate::departure::{Answers, Departure, descriptors};
 
 /// The longest time that connections wait for the other worker to acknowledge them.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -96,7 +96,7 @@ impl Giving {
         now: Instant,
     ) -> Result<()> {
         self.wanted = 0;
-        report(ev, Moved::Left, leaving.len());
+        report(ev, Moved::Left, descriptors(&leaving));
         for connection in leaving {
             self.departure.push(connection);
         }
@@ -116,7 +116,7 @@ impl Giving {
         let mut answers = Answers::default();
         let read = self.departure.read(now, &mut answers);
         report(ev, Moved::Taken, answers.acknowledged);
-        report(ev, Moved::CameBack, answers.refused.len());
+        report(ev, Moved::CameBack, descriptors(&answers.refused));
         back.extend(answers.refused);
         (answers.acknowledged, read)
     }
@@ -126,9 +126,9 @@ impl Giving {
     pub(crate) fn close(self, ev: &mut EventLoop) -> (usize, Vec<Connection>) {
         let under_way = self.under_way();
         let back = self.departure.take_back();
-        let taken = under_way - back.len();
+        let taken = under_way - descriptors(&back);
         report(ev, Moved::Taken, taken);
-        report(ev, Moved::CameBack, back.len());
+        report(ev, Moved::CameBack, descriptors(&back));
         (taken, back)
     }
 }

@@ -7,17 +7,16 @@
 //! shuts down as it does without a handover, with the connections that have come back.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use evcore::balancer::Give;
 use evcore::{Connections, EventLoop, Ready, Step, Timer, Token, TokenMap};
 use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
-use evcore_prefork::{Mailboxes, Stop, Worker, WorkerIndex};
+use evcore_prefork::{Mailboxes, Stop, Successor, Worker, WorkerIndex};
 
 use crate::arrival::{self, Arrival};
-use crate::departure::{Answers, Departure};
+use crate::departure::{Answers, Departure, descriptors};
 use crate::event::{Event, OnEvent};
 use crate::giving::Giving;
 
@@ -50,8 +49,7 @@ pub(crate) struct Handover {
     version: u32,
     index: WorkerIndex,
     on_event: OnEvent,
-    /// The mailbox of the successor.
-    successor: OwnedFd,
+    mailboxes: Mailboxes,
     /// The sources that the loop watches for the handover, and the token of its timer.
     sources: TokenMap<Source>,
     own: Token,
@@ -84,6 +82,7 @@ enum Phase {
     Serving,
     Leaving {
         departure: Departure,
+        successor: Successor,
         sender: Token,
         stop_by: Instant,
     },
@@ -114,7 +113,7 @@ impl Handover {
             version,
             index,
             on_event,
-            successor: mailboxes.to_successor().try_clone_to_owned()?,
+            mailboxes: mailboxes.clone(),
             sources,
             own,
             giving: None,
@@ -146,7 +145,7 @@ impl Handover {
             // The connections that were sent belong to the successor.
             self.end(ev, now);
         } else if matches!(self.phase, Phase::Serving) {
-            self.begin_stop(ev, supervised.has_successor(), now, timeout);
+            self.begin_stop(ev, supervised.successor(), now, timeout);
         } else {
             self.go_on(ev, now);
         }
@@ -161,7 +160,7 @@ impl Handover {
     fn begin_stop(
         &mut self,
         ev: &mut EventLoop,
-        has_successor: bool,
+        successor: Option<Successor>,
         now: Instant,
         timeout: Duration,
     ) {
@@ -169,10 +168,11 @@ impl Handover {
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        if !has_successor || ev.stats().active == 0 && self.back.is_empty() {
+        let Some(successor) = successor else { return };
+        if ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
-        let mailbox = self.successor.as_fd();
+        let mailbox = self.mailboxes.to_successor(successor);
         let departure = match Departure::open(mailbox, self.version, PATIENCE, now) {
             Ok(departure) => departure,
             Err(error) => return self.report(&error),
@@ -182,6 +182,7 @@ impl Handover {
                 self.sources.insert(sender, Source::Sender);
                 self.phase = Phase::Leaving {
                     departure,
+                    successor,
                     sender,
                     stop_by,
                 };
@@ -252,7 +253,8 @@ impl Handover {
             Some(Source::Receiver(receiver)) => {
                 let mut arrived = Vec::new();
                 let received = arrival::receive(ev, receiver, &mut arrived);
-                self.moves.arrived += arrived.len() as u64;
+                let streams = arrived.iter().map(Arrival::streams);
+                self.moves.arrived += streams.sum::<u64>();
                 self.arrived.extend(arrived);
                 if let Err(error) = received {
                     self.sources.remove(ev, token);
@@ -296,7 +298,10 @@ impl Handover {
     /// If the successor has died, another one takes its place.
     fn on_channel_end(&mut self, ev: &mut EventLoop, error: &Error, now: Instant) {
         let Phase::Leaving {
-            departure, sender, ..
+            departure,
+            successor,
+            sender,
+            ..
         } = &mut self.phase
         else {
             return;
@@ -305,7 +310,8 @@ impl Handover {
             return self.give_up(ev, error);
         }
         self.sources.remove(ev, *sender);
-        let reopened = departure.reopen(self.successor.as_fd(), self.version, now);
+        let mailbox = self.mailboxes.to_successor(*successor);
+        let reopened = departure.reopen(mailbox, self.version, now);
         let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
             self.moves.handed_over += acknowledged as u64;
             *sender = ev.add_background(departure)?;
@@ -334,7 +340,7 @@ impl Handover {
             self.sources.remove(ev, sender);
             let under_way = departure.under_way();
             let back = departure.take_back();
-            self.moves.handed_over += (under_way - back.len()) as u64;
+            self.moves.handed_over += (under_way - descriptors(&back)) as u64;
             self.back.extend(back);
         }
         // The shutdown begins in the next turn.
@@ -372,27 +378,26 @@ impl Handover {
         matches!(&self.phase, Phase::Leaving { departure, .. } if departure.has_begun())
     }
 
-    /// Lets the connections leave for which `state` returns bytes, if a successor takes them, or as many as
+    /// Lets the connections leave for which `leaves` returns a state, if a successor takes them, or as many as
     /// the plan gives to another worker.
     pub(crate) fn hand_over<T>(
         &mut self,
         ev: &mut EventLoop,
-        mailboxes: Option<&Mailboxes>,
         connections: &mut Connections<T>,
-        state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+        leaves: impl FnMut(Token, &mut Connections<T>) -> Option<Leaving>,
     ) {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
-            Phase::Serving => self.giving_room(ev, mailboxes),
+            Phase::Serving => self.giving_room(ev),
             Phase::Over { .. } => 0,
         };
         if room == 0 {
             return;
         }
-        let leaving = take(ev, connections, room, state);
+        let leaving = take(ev, connections, room, leaves);
         match &mut self.phase {
             Phase::Leaving { departure, .. } => {
-                if leaving.len() == room {
+                if descriptors(&leaving) >= room {
                     // There may be more. The next turn does not wait.
                     ev.post_next(self.own, Ready::NONE);
                 }
@@ -403,19 +408,19 @@ impl Handover {
     }
 
     /// Number of connections that the plan gives to another worker, and that may leave now.
-    fn giving_room(&mut self, ev: &mut EventLoop, mailboxes: Option<&Mailboxes>) -> usize {
+    fn giving_room(&mut self, ev: &mut EventLoop) -> usize {
         if let Some(give) = ev.listeners().take_give() {
             let follows = |(giving, _): &mut (Giving, _)| giving.follow(give);
             if !self.giving.as_mut().is_some_and(follows) {
                 self.end_giving(ev);
-                self.open_giving(ev, give, mailboxes);
+                self.open_giving(ev, give);
             }
         }
         self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
     }
 
-    fn open_giving(&mut self, ev: &mut EventLoop, give: Give, mailboxes: Option<&Mailboxes>) {
-        let Some(mailbox) = mailboxes.and_then(|all| all.to_slot(give.to.slot())) else {
+    fn open_giving(&mut self, ev: &mut EventLoop, give: Give) {
+        let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
             return;
         };
         let opened = Giving::open(give, mailbox, self.version, Instant::now());
@@ -496,7 +501,7 @@ impl Handover {
         while let Some(connection) = self.back.pop() {
             match arrival::take_back(ev, connection) {
                 Ok(arrival) => {
-                    self.moves.taken_back += 1;
+                    self.moves.taken_back += arrival.streams();
                     return Some(arrival);
                 }
                 // The connection is closed.
@@ -515,7 +520,7 @@ impl Handover {
                 .map_or(0, |(giving, _)| giving.under_way()),
         };
         Moves {
-            under_way: under_way + self.back.len(),
+            under_way: under_way + descriptors(&self.back),
             ..self.moves
         }
     }
@@ -525,31 +530,52 @@ impl Handover {
     }
 }
 
-/// Takes at most `room` connections out of the loop, for which `state` returns bytes.
+/// The state of a connection that leaves, and the token of its partner.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) state: Vec<u8>,
+    pub(crate) partner: Option<Token>,
+}
+
+/// Takes connections out of the loop for which `leaves` returns a state, until there are `room`; a partner
+/// may be one more.
 fn take<T>(
     ev: &mut EventLoop,
     connections: &mut Connections<T>,
     room: usize,
-    mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+    mut leaves: impl FnMut(Token, &mut Connections<T>) -> Option<Leaving>,
 ) -> Vec<Connection> {
-    let mut leaving = Vec::new();
-    for (token, (_, value)) in connections.iter_mut() {
-        if leaving.len() == room {
+    let tokens: Vec<Token> = connections.iter_mut().map(|(token, _)| token).collect();
+    let (mut taken, mut streams) = (Vec::new(), 0);
+    for token in tokens {
+        if streams >= room {
             break;
         }
-        leaving.extend(state(token, value).map(|state| (token, state)));
-    }
-    let removed = leaving.into_iter().map(|(token, state)| {
+        // A partner may have left with an earlier one.
+        if connections.get(token).is_none() {
+            continue;
+        }
+        let Some(Leaving { state, partner }) = leaves(token, connections) else {
+            continue;
+        };
         let length = state.len();
         assert!(
             length <= STATE_BYTES_MAX,
             "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
         );
-        let removed = connections.remove(ev, token);
-        let (stream, _) = removed.expect("it was there just now");
-        Connection::new(stream, state)
-    });
-    removed.collect()
+        let mut remove = |token| {
+            let (stream, _) = connections.remove(ev, token).expect("it is open");
+            stream
+        };
+        let stream = remove(token);
+        let partner = partner.map(remove);
+        streams += 1 + usize::from(partner.is_some());
+        taken.push(match partner {
+            Some(partner) => Connection::pair(stream, partner, state),
+            None => Connection::new(stream, state),
+        });
+    }
+    taken
 }
 
 /// A year: a stop timeout that no clock can hold.

@@ -15,6 +15,7 @@
 //! | a worker stops within a time of its own | a stop ends the worker with its clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
 //! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
+//! | a worker's idle connections are marked, and its descriptor store hands them on | a worker that crashes takes its idle clients along |
 //!
 //! The parts stay usable without it. A program with needs of its own, such as a loop over other
 //! streams than sockets, makes its loop of a worker's [`Parts`], and joins the rest itself, as in the
@@ -27,6 +28,7 @@ mod departure;
 mod event;
 mod giving;
 mod handover;
+mod keeping;
 mod listeners;
 mod parts;
 mod proxy_header;
