@@ -30,6 +30,7 @@ mod giving;
 mod handover;
 mod keeping;
 mod listeners;
+mod mailbox_ends;
 mod parts;
 mod proxy_header;
 mod proxy_protocol;

@@ -129,7 +129,10 @@ impl Worker {
         }
         let (supervised, timeout) = (&self.supervised, self.stop_timeout);
         let stops_within = match &mut self.handover {
-            Some(handover) => handover.begin_turn(&mut self.ev, supervised, timeout),
+            Some(handover) => {
+                let successor = || supervised.successor();
+                handover.begin_turn(&mut self.ev, supervised.stop(), successor, timeout)
+            }
             None => supervised.stop_within(timeout),
         };
         if let Some(timeout) = stops_within {
