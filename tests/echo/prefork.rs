@@ -157,16 +157,10 @@ fn threads_serve_reload_and_stop_as_processes_do() {
 #[test]
 fn a_new_binary_takes_over_the_listener_and_refuses_no_client() {
     let mut server = start();
-    server.signal(Signal::USR2);
+    let new = server.start_binary();
     eventually("the workers of both serve", || {
         count(&server, " serves") == 2 * WORKERS
     });
-    let log = server.log();
-    let started = log.split("the new binary is process ").nth(1);
-    let pid = started.and_then(|rest| rest.split_whitespace().next());
-    let new: u32 = pid
-        .and_then(|pid| pid.parse().ok())
-        .expect("its process id");
     drop(served(&server));
     server.signal(Signal::QUIT);
     assert!(server.wait().success());

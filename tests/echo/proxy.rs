@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evcore_tests::{PATIENCE, Server, eventually, example, limited, not_run};
+use evcore_tests::{PATIENCE, Server, eventually, example, limited, not_run, signal_to};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
@@ -109,6 +109,67 @@ fn more_sessions_are_served_than_the_default_of_a_loop() {
     }
 }
 
+/// Sends the number of each session from one side, calls `act`, and reads the numbers at the other side.
+fn through(sessions: &[[TcpStream; 2]], from: usize, act: impl FnOnce()) {
+    for (number, session) in (0_u32..).zip(sessions) {
+        let sent = (&session[from]).write_all(&number.to_le_bytes());
+        sent.expect("it is open");
+    }
+    act();
+    for (number, session) in (0_u32..).zip(sessions) {
+        let mut bytes = [0; 4];
+        let received = (&session[1 - from]).read_exact(&mut bytes);
+        received.expect("it goes on");
+        assert_eq!(u32::from_le_bytes(bytes), number);
+    }
+}
+
+/// More sessions than a batch has, some of which have half ended.
+#[test]
+fn both_ends_of_a_session_move_at_reloads_and_an_upgrade() {
+    let (upstream, mut proxy) = with_upstream(&[]);
+    let sessions = (0..300).map(|_| {
+        let client = connect(proxy.address());
+        [client, accept(&upstream)]
+    });
+    let sessions: Vec<_> = sessions.collect();
+    let wait_for_ends = |old: &[u32]| {
+        eventually("the old workers have ended", || {
+            let living = proxy.worker_pids();
+            !old.iter().any(|worker| living.contains(worker))
+        });
+    };
+    for time in 0..6 {
+        let old = proxy.worker_pids();
+        through(&sessions, time % 2, || proxy.signal(Signal::HUP));
+        wait_for_ends(&old);
+    }
+    let (half_ended, sessions) = sessions.split_at(20);
+    for [client, _] in half_ended {
+        client.shutdown(Shutdown::Write).expect("it is open");
+    }
+    let new = proxy.start_binary();
+    eventually("the new worker serves", || {
+        proxy.log().matches(" serves").count() == 1 + 6 + 1
+    });
+    through(sessions, 0, || proxy.signal(Signal::QUIT));
+    through(half_ended, 1, || ());
+    assert!(proxy.wait().success());
+    through(sessions, 1, || ());
+    through(half_ended, 1, || ());
+    for [client, at_upstream] in half_ended {
+        read_end(at_upstream);
+        at_upstream.shutdown(Shutdown::Write).expect("it is open");
+        read_end(client);
+    }
+    let log = proxy.log();
+    assert!(!log.contains("do not move"), "{log}");
+    upstream.set_nonblocking(true).expect("a listener");
+    let further = upstream.accept().expect_err("a further connection");
+    assert_eq!(further.kind(), ErrorKind::WouldBlock);
+    signal_to(new, Signal::TERM);
+}
+
 #[test]
 fn many_sessions_at_once_lose_nothing() {
     let server = start("60");
@@ -197,7 +258,7 @@ fn is_answered(mut client: &TcpStream) -> Option<bool> {
 #[test]
 fn without_a_descriptor_a_client_waits_or_is_closed() {
     let server = start("60");
-    let command = limited(24, &example("evcore-serve", "proxy"));
+    let command = limited(36, &example("evcore-serve", "proxy"));
     let proxy = started(command, server.address(), &[]);
     let mut clients = Vec::new();
     let (mut last, answered) = loop {
@@ -212,7 +273,7 @@ fn without_a_descriptor_a_client_waits_or_is_closed() {
             break (client, answered);
         }
         clients.push(client);
-        assert!(clients.len() < 24, "there are descriptors for all");
+        assert!(clients.len() < 36, "there are descriptors for all");
     };
     let all_served = |clients: &[TcpStream]| {
         clients

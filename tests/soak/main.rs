@@ -185,5 +185,5 @@ fn reloads_under_wrk_lose_no_request() {
 
 #[test]
 fn reloads_under_ab_lose_no_request() {
-    reloads_lose_nothing(|server| tools::ab(server, seconds()));
+    reloads_lose_nothing(|server| tools::ab(server, seconds(), 20));
 }

@@ -2,19 +2,26 @@
 //! worker was killed.
 //!
 //! Some clients are always busy, some are idle, and some are in the middle of a request head. Each
-//! compares the body of each response with what it has sent. At the end no worker has a descriptor more
-//! than before the first client.
+//! compares the body of each response with what it has sent. wrk and ab have clients of their own. `ss`
+//! lists the same ports of clients before and afterwards, and the server has accepted none. At the end no
+//! worker has a descriptor more than before the first client.
 //!
 //!     SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
 //!         cargo test --release -p evcore-tests --test soak moves -- --nocapture --test-threads 1
+//!
+//! The numbers are for each policy. `SOAK_POLICIES=mutex,off` chooses some, so that a run can be in parts.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     env, fs,
     io::{self, ErrorKind},
+    net::SocketAddr,
     path::PathBuf,
     process::Command,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::Receiver,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -28,6 +35,7 @@ use rustix::process::Signal;
 
 use super::{
     random,
+    tools::{self, HttpReport},
     victim::{clients_of, state},
 };
 
@@ -38,6 +46,13 @@ const BUSY: usize = 20;
 
 fn number(variable: &str, default: usize) -> usize {
     env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// The policies that are tested, one after the other.
+fn policies() -> Vec<String> {
+    let all = || "least-loaded,off,mutex,exclusive,reuseport".to_owned();
+    let chosen = env::var("SOAK_POLICIES").unwrap_or_else(|_| all());
+    chosen.split(',').map(str::to_owned).collect()
 }
 
 /// A server under test, whose master changes with an upgrade.
@@ -51,7 +66,7 @@ struct Site {
 }
 
 impl Site {
-    fn start(name: &str, poller: BackendKind, is_unix: bool) -> Self {
+    fn start(name: &str, options: &[&str], is_unix: bool) -> Self {
         allow_many_descriptors();
         let directory = Scratch::new(name);
         let (pid_file, path) = (directory.file("pid"), directory.file("socket"));
@@ -62,8 +77,7 @@ impl Site {
             None => "127.0.0.1:0".to_owned(),
         };
         command.args(["--listen", &listen, "--workers", &WORKERS.to_string()]);
-        command.args(["--poller", &poller.to_string(), "--pid"]);
-        command.arg(&pid_file);
+        command.args(options).arg("--pid").arg(&pid_file);
         let server = Server::from_command(command, 1);
         let mut site = Self {
             master: server.pid(),
@@ -106,6 +120,35 @@ impl Site {
         let old = self.workers();
         signal_to(self.master, Signal::HUP);
         self.wait_for_new_workers(&old);
+    }
+
+    /// Replaces the binary by a new one.
+    fn upgrade(&mut self) {
+        let new = self.start_binary();
+        signal_to(self.master, Signal::QUIT);
+        self.go_on_with(new);
+    }
+
+    /// The ports of the clients that are connected, in the list of `ss`; `None` without it, and for a
+    /// Unix socket.
+    fn client_ports(&self) -> Option<BTreeSet<u16>> {
+        if self.path.is_some() {
+            return None;
+        }
+        let mut command = tools::installed("ss")?;
+        command.args(["-tnH", "state", "established"]);
+        command.args(["sport", "=", &format!(":{}", self.server.address().port())]);
+        let output = command.output().expect("it starts");
+        let text = String::from_utf8(output.stdout).expect("a list");
+        let port = |line: &str| {
+            line.split_whitespace()
+                .last()?
+                .rsplit(':')
+                .next()?
+                .parse()
+                .ok()
+        };
+        Some(text.lines().filter_map(port).collect())
     }
 
     /// Starts a new binary, and returns the process id of its master when it serves.
@@ -236,6 +279,13 @@ impl Visitor {
         self.end()
     }
 
+    /// The number of clients that the present binary has accepted.
+    fn accepted(&mut self) -> u64 {
+        let page = self.client.get("/status.json").body;
+        let page: serde_json::Value = serde_json::from_slice(&page).expect("JSON");
+        page["accepted"].as_u64().expect("a number")
+    }
+
     fn expect_answer(&mut self) {
         if let Err(error) = self.ask() {
             panic!("client {} at request {}: {error}", self.name, self.sent);
@@ -271,6 +321,7 @@ fn stay_connected(site: &mut Site, clients: usize, times: usize, turn_over: fn(&
     others.iter_mut().for_each(Visitor::expect_answer);
     let is_over = AtomicBool::new(false);
     let mut longest = Duration::ZERO;
+    let accepted = others[0].accepted();
     thread::scope(|scope| {
         let end = SetOnDrop(&is_over);
         for visitors in &mut busy {
@@ -301,33 +352,123 @@ fn stay_connected(site: &mut Site, clients: usize, times: usize, turn_over: fn(&
          the old workers have gone after {longest:?} at most"
     );
     others.extend(busy.into_iter().flatten());
+    if let Some(ports) = site.client_ports() {
+        let ours = others.iter().map(|visitor| visitor.client.local_port());
+        assert_eq!(ports, ours.collect(), "the ports in the list of `ss`");
+    }
+    // A new binary counts from 0.
+    let now = others[0].accepted();
+    assert!(
+        [accepted, 0].contains(&now),
+        "{now} accepted, before {accepted}"
+    );
     site.check_descriptors(others);
 }
 
 #[test]
 fn moves_at_reloads_reconnect_no_client() {
-    let times = number("SOAK_RELOADS", 50);
-    let mut site = Site::start("moves-tcp", BackendKind::Epoll, false);
-    stay_connected(&mut site, 2000, times, |site| site.reload());
-    let mut site = Site::start("moves-unix", BackendKind::Epoll, true);
-    stay_connected(&mut site, 500, times / 5, |site| site.reload());
-    for poller in [BackendKind::IoUring, BackendKind::Poll] {
-        if is_permitted(poller) {
-            let mut site = Site::start(&format!("moves-{poller}"), poller, false);
-            stay_connected(&mut site, 500, times / 5, |site| site.reload());
-        }
+    let times = number("SOAK_RELOADS", 10);
+    for policy in policies() {
+        let mut site = Site::start(&format!("moves-{policy}"), &["--accept", &policy], false);
+        print!("{policy}: ");
+        stay_connected(&mut site, 2000, times, |site| site.reload());
+    }
+}
+
+#[test]
+fn moves_on_other_pollers_and_a_unix_socket_reconnect_no_client() {
+    let times = number("SOAK_RELOADS", 10);
+    let mut site = Site::start("moves-unix", &[], true);
+    stay_connected(&mut site, 500, times, |site| site.reload());
+    for poller in BackendKind::available()
+        .iter()
+        .filter(|kind| is_permitted(**kind))
+    {
+        let poller = poller.to_string();
+        // select cannot watch descriptors above 1,023.
+        let mut site = Site::start(&format!("moves-{poller}"), &["--poller", &poller], false);
+        print!("{poller}: ");
+        stay_connected(&mut site, 400, times, |site| site.reload());
     }
 }
 
 #[test]
 fn moves_at_upgrades_reconnect_no_client() {
-    let times = number("SOAK_UPGRADES", 5);
-    let mut site = Site::start("moves-usr2", BackendKind::Epoll, false);
-    stay_connected(&mut site, 1000, times, |site| {
-        let new = site.start_binary();
-        signal_to(site.master, Signal::QUIT);
-        site.go_on_with(new);
+    let times = number("SOAK_UPGRADES", 2);
+    for policy in policies() {
+        let mut site = Site::start(
+            &format!("moves-usr2-{policy}"),
+            &["--accept", &policy],
+            false,
+        );
+        print!("{policy}: ");
+        stay_connected(&mut site, 2000, times, Site::upgrade);
+    }
+}
+
+/// Starts a load for this many seconds; `None` if its program is not installed.
+type Load = fn(SocketAddr, usize) -> Option<Receiver<HttpReport>>;
+
+/// Calls `turn_over` this many times, while a tool keeps 2,000 clients busy.
+fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn(&mut Site)) {
+    const CLIENTS: usize = 2000;
+    let (mut done, mut requests) = (0, 0);
+    while done < times {
+        let duration = Duration::from_secs((2 + times as u64 / 10).min(20));
+        let started = Instant::now();
+        let Some(running) = load(site.server.address(), duration.as_secs() as usize) else {
+            return;
+        };
+        let mut before = None;
+        eventually("all clients are connected", || {
+            before = site.client_ports();
+            before.as_ref().is_none_or(|ports| ports.len() >= CLIENTS)
+        });
+        loop {
+            turn_over(site);
+            let after = site.client_ports();
+            if started.elapsed() > duration {
+                // Some clients may have ended.
+                break;
+            }
+            assert!(after == before, "other clients after {done} times");
+            done += 1;
+        }
+        let report = running.recv().expect("the load has ended well");
+        assert_eq!(report.errors, 0, "{report:?}");
+        requests += report.requests;
+    }
+    println!("2000 clients, {done} times: 0 reconnects, 0 errors; {requests} requests");
+}
+
+fn stay_connected_under_a_tool(name: &str, load: Load) {
+    let (reloads, upgrades) = (number("SOAK_RELOADS", 1), number("SOAK_UPGRADES", 1));
+    let mut policies = policies();
+    if env::var_os("SOAK_RELOADS").is_none() {
+        // The clients of the other tests have all of them.
+        policies.drain(1..);
+    }
+    for policy in policies {
+        let directory = format!("moves-{name}-{policy}");
+        let mut site = Site::start(&directory, &["--accept", &policy], false);
+        print!("{name}, {policy}, reloads: ");
+        stay_connected_under(load, &mut site, reloads, |site| site.reload());
+        print!("{name}, {policy}, upgrades: ");
+        stay_connected_under(load, &mut site, upgrades, Site::upgrade);
+        site.check_descriptors(Vec::new());
+    }
+}
+
+#[test]
+fn moves_under_wrk_reconnect_no_client() {
+    stay_connected_under_a_tool("wrk", |server, seconds| {
+        tools::wrk(server, seconds, &["-c2000"])
     });
+}
+
+#[test]
+fn moves_under_ab_reconnect_no_client() {
+    stay_connected_under_a_tool("ab", |server, seconds| tools::ab(server, seconds, 2000));
 }
 
 /// Calls `kill` this many times, which kills a process during a reload or an upgrade, and returns the
@@ -369,7 +510,7 @@ fn lose_only(
 
 #[test]
 fn moves_during_kills_of_workers_lose_only_what_these_serve() {
-    let mut site = Site::start("moves-kills", BackendKind::Epoll, false);
+    let mut site = Site::start("moves-kills", &[], false);
     lose_only(&mut site, number("SOAK_KILLS", 30), |site| {
         let old = site.workers();
         signal_to(site.master, Signal::HUP);
@@ -392,8 +533,8 @@ fn moves_during_kills_of_workers_lose_only_what_these_serve() {
 
 #[test]
 fn moves_during_kills_of_masters_lose_only_what_their_workers_serve() {
-    let mut site = Site::start("moves-masters", BackendKind::Epoll, false);
-    lose_only(&mut site, number("SOAK_UPGRADES", 5), |site| {
+    let mut site = Site::start("moves-masters", &[], false);
+    lose_only(&mut site, number("SOAK_KILLS", 5), |site| {
         let new = site.start_binary();
         let mut workers = site.workers();
         workers.retain(|child| *child != new);

@@ -26,7 +26,7 @@ pub(super) struct Iperf3Report {
     pub(super) error: Option<String>,
 }
 
-/// Starts wrk with 32 connections; `None` if it is not installed.
+/// Starts wrk with 32 connections, unless the options have another number; `None` if it is not installed.
 pub(super) fn wrk(
     server: SocketAddr,
     seconds: usize,
@@ -44,11 +44,16 @@ pub(super) fn wrk(
     }))
 }
 
-/// Starts ab with 20 kept connections; `None` if it is not installed. It fails at the first reset.
-pub(super) fn ab(server: SocketAddr, seconds: usize) -> Option<Receiver<HttpReport>> {
+/// Starts ab with this many kept connections; `None` if it is not installed. It fails at the first reset.
+pub(super) fn ab(
+    server: SocketAddr,
+    seconds: usize,
+    connections: usize,
+) -> Option<Receiver<HttpReport>> {
     let mut command = installed("ab")?;
-    // It allocates memory for this many requests at its start.
-    command.args(["-q", "-k", "-c20", "-n20000000", "-t", &seconds.to_string()]);
+    command.args(["-q", "-k", "-c", &connections.to_string()]);
+    // It allocates memory for this many requests at its start. The option comes last, because `-t` sets it.
+    command.args(["-t", &seconds.to_string(), "-n2000000"]);
     command.arg(format!("http://{server}/"));
     Some(report(command, |text| HttpReport {
         requests: number_in(text, "Complete requests:").expect("ab has run to its end"),
@@ -145,7 +150,7 @@ pub(super) fn bytes_on_the_way() -> u64 {
     2 * (most("tcp_rmem") + most("tcp_wmem")) + (64 << 10)
 }
 
-fn installed(program: &str) -> Option<Command> {
+pub(super) fn installed(program: &str) -> Option<Command> {
     let mut version = Command::new(program);
     version.arg("-V").stdin(Stdio::null());
     version.stdout(Stdio::null()).stderr(Stdio::null());

@@ -257,15 +257,51 @@ impl Server {
     ///
     /// If the system has no `/proc`.
     #[must_use]
+    ///
+    /// The master of a new binary is a child, too.
     pub fn worker_pids(&self) -> Vec<u32> {
-        let pid = self.pid();
-        let path = format!("/proc/{pid}/task/{pid}/children");
-        let children = std::fs::read_to_string(path).expect("the master lives");
-        children
-            .split_whitespace()
-            .map(|pid| pid.parse().expect("a number"))
-            .collect()
+        let children = children(self.pid()).into_iter();
+        children.filter(|child| !is_store(*child)).collect()
     }
+
+    /// Starts a new binary by USR2, and returns the process id of its master. The log has it too, but two
+    /// programs write to one log, so their lines may be mixed.
+    pub fn start_binary(&self) -> u32 {
+        let before = self.worker_pids();
+        self.signal(Signal::USR2);
+        let mut new = None;
+        eventually("the new binary starts", || {
+            let mut children = self.worker_pids().into_iter();
+            new = children.find(|child| !before.contains(child));
+            new.is_some()
+        });
+        new.expect("just waited for")
+    }
+
+    /// The process ids of the workers' descriptor stores now, from `/proc`. One that has ended is in the list
+    /// until its master has reaped it.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no `/proc`.
+    #[must_use]
+    pub fn store_pids(&self) -> Vec<u32> {
+        let children = children(self.pid()).into_iter();
+        children.filter(|child| is_store(*child)).collect()
+    }
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).expect("the master lives");
+    let pids = children.split_whitespace();
+    pids.map(|pid| pid.parse().expect("a number")).collect()
+}
+
+/// Returns whether a process is a descriptor store. The kernel keeps 15 bytes of its name.
+fn is_store(pid: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name == "descriptor stor\n")
 }
 
 /// The poller of the environment, if there is one and the kernel permits it.

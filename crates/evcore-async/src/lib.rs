@@ -6,15 +6,17 @@
 //! - [`spawn_local`] spawns a task, and a [`JoinHandle`] waits for it.
 //! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors, [`sleep`],
 //!   [`timeout`] and [`interval`] for the time, [`shutting_down`] for the end.
-//! - [`BlockingPool`] runs work that blocks.
+//! - [`BlockingPool`] runs work that blocks, [`Child`] another process, and [`Signals`] come from
+//!   anywhere.
 //!
 //! # How it works
 //!
-//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor,
-//! and its waker posts that token. A sleep is a token with a timer. A stream is a token with a
-//! descriptor, and with the wakers of the tasks that read and write. The executor has a table of
-//! these, by token. Each step of the loop either polls a task or wakes one. To cancel is to end a
-//! token, and no step carries a token that has ended.
+//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor.
+//! A sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of the
+//! tasks that read and write. The executor has a table of these, by token. A step of the loop wakes
+//! tasks or polls them: tasks that were woken on the loop's thread are polled in the step of one token,
+//! up to 256 of them, and a task that another thread has woken in its own. To cancel is to end a token,
+//! and no step carries a token that has ended.
 //!
 //! # Panics
 //!
@@ -28,21 +30,25 @@ mod error;
 mod executor;
 mod join;
 mod join_error;
+mod run_queue;
 mod runtime;
 mod shared;
 mod slot;
 mod spawn;
+mod stuck;
 mod task;
 mod waker;
 mod yield_now;
 
 // What futures wait for.
 mod blocking;
+mod child;
 mod interval;
 mod job;
 mod listener;
 mod registration;
 mod shutdown;
+mod signals;
 mod sleep;
 mod stream;
 mod timeout;
@@ -57,6 +63,7 @@ pub mod hyper;
 mod tokio;
 
 pub use blocking::BlockingPool;
+pub use child::Child;
 pub use copy::copy_bidirectional;
 pub use error::Error;
 pub use executor::Executor;
@@ -67,6 +74,7 @@ pub use join_error::JoinError;
 pub use listener::{Listener, TcpListener, UnixListener};
 pub use runtime::Runtime;
 pub use shutdown::{ShuttingDown, handle, is_shutting_down, shutting_down};
+pub use signals::Signals;
 pub use sleep::{Sleep, now, sleep, sleep_until};
 pub use spawn::{Refused, spawn_local, try_spawn_local};
 pub use stream::{Stream, TcpStream, UnixStream};

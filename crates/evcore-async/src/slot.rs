@@ -1,5 +1,8 @@
 //! The state that an executor keeps for a token.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::task::Waker;
 
 use evcore::Ready;
@@ -9,11 +12,12 @@ use crate::task::Task;
 
 /// The state of a token, by its purpose.
 pub(crate) enum Slot {
-    Task(Task),
+    Task(Rc<Task>),
     Source(Source),
     Sleep(Event),
     Shutdown(Event),
     Job(Job),
+    Signal(Signal),
 }
 
 /// A watched descriptor: the reports since the stream last looked, and the tasks that wait for it.
@@ -31,6 +35,12 @@ pub(crate) struct Event {
     pub(crate) waker: Option<Waker>,
 }
 
+/// Signals: the end of the pipe to which the handler writes, and the event.
+pub(crate) struct Signal {
+    pub(crate) receiver: UnixStream,
+    pub(crate) event: Event,
+}
+
 /// The reaction of an executor to a step.
 pub(crate) enum Reaction {
     /// Polls the task.
@@ -44,10 +54,22 @@ impl Slot {
     #[inline]
     pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
         match self {
+            // The run queue polls a task that is in it, too.
+            Self::Task(task) if task.is_queued() => Reaction::Wake([None, None]),
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
+            Self::Signal(signal) => Reaction::Wake([signal.on_ready(), None]),
             // These tokens are never posted.
             Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) => Reaction::Wake([None, None]),
+        }
+    }
+
+    /// The event for which a task waits.
+    pub(crate) fn event(&mut self) -> Option<&mut Event> {
+        match self {
+            Self::Sleep(event) | Self::Shutdown(event) => Some(event),
+            Self::Signal(signal) => Some(&mut signal.event),
+            Self::Task(_) | Self::Source(_) | Self::Job(_) => None,
         }
     }
 
@@ -78,6 +100,14 @@ impl Source {
         let reader = if reads { self.reader.take() } else { None };
         let writer = if writes { self.writer.take() } else { None };
         [reader, writer]
+    }
+}
+
+impl Signal {
+    /// Empties the pipe, which the loop would report again otherwise.
+    fn on_ready(&mut self) -> Option<Waker> {
+        while matches!(self.receiver.read(&mut [0; 64]), Ok(1..)) {}
+        self.event.come()
     }
 }
 

@@ -16,9 +16,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Connection {
+pub struct Connection<D = OwnedFd> {
     /// The open file. Its status flags, such as `O_NONBLOCK`, move with it.
-    pub descriptor: OwnedFd,
+    pub descriptor: D,
+    /// The other end of a session, for example a proxy's connection to its upstream. Both move together,
+    /// or not at all.
+    pub partner: Option<D>,
     /// The program's own bytes: at most [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     pub state: Vec<u8>,
 }
@@ -29,8 +32,38 @@ impl Connection {
     pub fn new(descriptor: impl Into<OwnedFd>, state: impl Into<Vec<u8>>) -> Self {
         Self {
             descriptor: descriptor.into(),
+            partner: None,
             state: state.into(),
         }
+    }
+
+    /// A session of two connections, with their state.
+    ///
+    /// ```
+    /// use evcore_handover::Connection;
+    ///
+    /// let (client, upstream) = std::os::unix::net::UnixStream::pair()?;
+    /// let session = Connection::pair(client, upstream, b"");
+    /// assert_eq!(session.descriptors().count(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn pair(
+        descriptor: impl Into<OwnedFd>,
+        partner: impl Into<OwnedFd>,
+        state: impl Into<Vec<u8>>,
+    ) -> Self {
+        Self {
+            partner: Some(partner.into()),
+            ..Self::new(descriptor, state)
+        }
+    }
+}
+
+impl<D> Connection<D> {
+    /// Its descriptor, and its partner's if it has one: all that a receiver has to register.
+    pub fn descriptors(&self) -> impl Iterator<Item = &D> {
+        [&self.descriptor].into_iter().chain(&self.partner)
     }
 }
 
@@ -38,4 +71,12 @@ impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Number of descriptors of these.
+pub(crate) fn descriptors<'a, D: 'a>(
+    connections: impl IntoIterator<Item = &'a Connection<D>>,
+) -> usize {
+    let each = connections.into_iter().map(|one| one.descriptors().count());
+    each.sum()
 }

@@ -8,10 +8,10 @@ use std::{
 
 use crate::{
     connection::Connection,
+    descriptor::{Cut, Descriptor, Packet, Received, Unsent},
     error::{Error, Result},
     refusal::Refusal,
-    socket::{self, Cut, Packet, Received, Unsent},
-    wire::{self, MESSAGE_BYTES_MAX, Message},
+    wire::{self, Entry, MESSAGE_BYTES_MAX, Message},
 };
 
 /// Receives the connections of one sender.
@@ -19,10 +19,10 @@ use crate::{
 /// It comes from a [`Mailbox`](crate::Mailbox). Watch it for readability. If it is dropped, the
 /// connections that were not acknowledged go back to their sender.
 #[derive(Debug)]
-pub struct Receiver {
-    channel: OwnedFd,
+pub struct Receiver<D = OwnedFd> {
+    channel: D,
     /// The descriptor is readable if the sender has taken its connections back.
-    revocation: OwnedFd,
+    revocation: D,
     /// Set when this side ends the channel. After that, the kernel reports a closed channel even if
     /// the sender lives.
     has_ended: bool,
@@ -32,8 +32,8 @@ pub struct Receiver {
     buffer: Vec<u8>,
 }
 
-impl Receiver {
-    pub(crate) fn new(channel: OwnedFd, revocation: OwnedFd, version: u32) -> Self {
+impl<D: Descriptor> Receiver<D> {
+    pub(crate) fn new(channel: D, revocation: D, version: u32) -> Self {
         Self {
             channel,
             revocation,
@@ -55,11 +55,11 @@ impl Receiver {
     /// not acknowledged. [`Error::Ended`] means that no more batches come: the sender was dropped,
     /// has died, or has taken the rest back. With [`Error::NoDescriptors`], [`Error::Malformed`],
     /// [`Error::ForeignVersion`] and [`Error::Os`], all of a message was dropped.
-    pub fn receive(&mut self) -> Result<Option<Batch<'_>>> {
+    pub fn receive(&mut self) -> Result<Option<Batch<'_, D>>> {
         if self.has_ended {
             return Err(Error::Ended);
         }
-        match socket::receive(self.channel.as_fd(), &mut self.buffer) {
+        match D::receive(self.channel.borrow(), &mut self.buffer) {
             Ok(Received::Nothing) => Ok(None),
             Ok(Received::End) => Err(Error::Ended),
             Err(error) => {
@@ -69,7 +69,7 @@ impl Receiver {
             Ok(Received::Message(packet)) => {
                 let length = packet.length.min(self.buffer.len());
                 match self.understand(&self.buffer[..length], &packet) {
-                    Ok((number, states)) => Ok(Some(self.batch(number, states, packet))),
+                    Ok((number, entries)) => Ok(Some(self.batch(number, entries, packet))),
                     Err(error) => {
                         self.refuse_message(length, &error);
                         Err(error)
@@ -79,8 +79,12 @@ impl Receiver {
         }
     }
 
-    /// The number of the batch, and the places of its states.
-    fn understand(&self, bytes: &[u8], packet: &Packet) -> Result<(u64, Vec<Range<usize>>)> {
+    /// The number of the batch, and its connections.
+    fn understand(
+        &self,
+        bytes: &[u8],
+        packet: &Packet<D>,
+    ) -> Result<(u64, Vec<Entry<Range<usize>>>)> {
         let malformed = |why| Error::Malformed { why };
         match packet.cut {
             Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
@@ -91,7 +95,7 @@ impl Receiver {
         let Message::Batch {
             version,
             number,
-            states,
+            entries,
         } = message
         else {
             return Err(malformed("it is not a batch"));
@@ -103,10 +107,11 @@ impl Receiver {
         if number != self.last + 1 {
             return Err(malformed("it does not have the next number"));
         }
-        if states.len() != packet.descriptors.len() {
-            return Err(malformed("it has not one descriptor for each state"));
+        let expected: usize = entries.iter().map(Entry::descriptors).sum();
+        if expected != packet.descriptors.len() {
+            return Err(malformed("it has not one descriptor for each connection"));
         }
-        Ok((number, states))
+        Ok((number, entries))
     }
 
     /// Sends the sender the reason if possible, and ends the channel.
@@ -117,7 +122,7 @@ impl Receiver {
         };
         if let Some(number) = wire::batch_number(&self.buffer[..length]) {
             let refusal = wire::refused(number, reason);
-            let _ = socket::send(self.channel.as_fd(), &refusal, &[]);
+            let _ = D::send(self.channel.borrow(), &refusal, &[]);
         }
         self.end();
     }
@@ -125,20 +130,27 @@ impl Receiver {
     /// Ends the channel. The sender keeps the connections that are still in it.
     fn end(&mut self) {
         self.has_ended = true;
-        socket::end(&self.channel);
+        D::end(self.channel.borrow());
     }
 
-    fn batch(&mut self, number: u64, states: Vec<Range<usize>>, packet: Packet) -> Batch<'_> {
+    fn batch(
+        &mut self,
+        number: u64,
+        entries: Vec<Entry<Range<usize>>>,
+        packet: Packet<D>,
+    ) -> Batch<'_, D> {
         self.last = number;
-        let states = states.into_iter().map(|place| &self.buffer[place]);
-        let connections = packet.descriptors.into_iter().zip(states);
-        let connections = connections
-            .map(|(descriptor, state)| Connection::new(descriptor, state))
-            .collect();
+        let mut descriptors = packet.descriptors.into_iter();
+        let mut next = || descriptors.next().expect("it has one for each");
+        let connections = entries.into_iter().map(|entry| Connection {
+            descriptor: next(),
+            partner: entry.has_partner.then(&mut next),
+            state: self.buffer[entry.state].to_vec(),
+        });
         Batch {
+            connections: connections.collect(),
             receiver: self,
             number,
-            connections,
             is_answered: false,
         }
     }
@@ -148,8 +160,16 @@ impl Receiver {
     fn inherits(&self) -> bool {
         // The order matters: a sender that takes back revokes before it closes its end.
         !self.has_ended
-            && socket::is_hung_up(self.channel.as_fd())
-            && !socket::is_revoked(self.revocation.as_fd())
+            && D::is_hung_up(self.channel.borrow())
+            && !D::has_counted(self.revocation.borrow())
+    }
+}
+
+impl<D> Receiver<D> {
+    /// The descriptor to watch for readability.
+    #[must_use]
+    pub fn descriptor(&self) -> &D {
+        &self.channel
     }
 }
 
@@ -165,24 +185,24 @@ impl AsFd for Receiver {
 /// batch refuses it.
 #[derive(Debug)]
 #[must_use = "dropping it refuses it"]
-pub struct Batch<'a> {
-    receiver: &'a mut Receiver,
+pub struct Batch<'a, D: Descriptor = OwnedFd> {
+    receiver: &'a mut Receiver<D>,
     number: u64,
-    connections: Vec<Connection>,
+    connections: Vec<Connection<D>>,
     is_answered: bool,
 }
 
-impl Batch<'_> {
+impl<D: Descriptor> Batch<'_, D> {
     /// Its number; the first one of a sender has 1.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The connections, to be registered, and their states. Do not read from them yet: they may go
+    /// The connections, with all their [descriptors](Connection::descriptors), to be registered. Do not read from them yet: they may go
     /// back.
     #[must_use]
-    pub fn connections(&self) -> &[Connection] {
+    pub fn connections(&self) -> &[Connection<D>] {
         &self.connections
     }
 
@@ -198,11 +218,11 @@ impl Batch<'_> {
     ///
     /// The error has the connections, because you must remove them from your poller before you drop
     /// them. The sender keeps the files open, so a registration would go on reporting.
-    pub fn accept(mut self) -> Result<Vec<Connection>, TakenBack> {
+    pub fn accept(mut self) -> Result<Vec<Connection<D>>, TakenBack<D>> {
         let message = wire::acknowledged(self.number);
         self.is_answered = true;
         let connections = mem::take(&mut self.connections);
-        match socket::send(self.receiver.channel.as_fd(), &message, &[]) {
+        match D::send(self.receiver.channel.borrow(), &message, &[]) {
             Ok(()) => Ok(connections),
             Err(Unsent::Gone) if self.receiver.inherits() => Ok(connections),
             Err(Unsent::Gone) => Err(TakenBack { connections }),
@@ -221,13 +241,13 @@ impl Batch<'_> {
     pub fn refuse(self) {}
 }
 
-impl Drop for Batch<'_> {
+impl<D: Descriptor> Drop for Batch<'_, D> {
     fn drop(&mut self) {
         if self.is_answered {
             return;
         }
         let message = wire::refused(self.number, Refusal::Declined);
-        match socket::send(self.receiver.channel.as_fd(), &message, &[]) {
+        match D::send(self.receiver.channel.borrow(), &message, &[]) {
             Ok(()) | Err(Unsent::Gone) => {}
             Err(Unsent::Full | Unsent::KernelFull | Unsent::Failed(_)) => self.receiver.end(),
         }
@@ -236,16 +256,16 @@ impl Drop for Batch<'_> {
 
 /// A batch stays with its sender, which has taken it back or cannot be answered. Remove its connections from your poller, and drop them.
 #[derive(Debug)]
-pub struct TakenBack {
+pub struct TakenBack<D = OwnedFd> {
     /// Duplicates of the sender's connections.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<Connection<D>>,
 }
 
-impl fmt::Display for TakenBack {
+impl<D> fmt::Display for TakenBack<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.connections.len();
         write!(f, "the sender has taken {count} connections back")
     }
 }
 
-impl std::error::Error for TakenBack {}
+impl<D: fmt::Debug> std::error::Error for TakenBack<D> {}

@@ -11,14 +11,16 @@
 //! | 4 | the version of the program's state |
 //! | 8 | the number of the batch |
 //!
-//! In a batch, the length of each state follows, in 4 bytes each, and then the states.
+//! In a batch, the length of each state follows, in 4 bytes each, and then the states. The highest bit of a
+//! length is set if the connection has a partner. The descriptors are in the same order, a partner's after
+//! its connection's.
 
 use std::ops::Range;
 
 use crate::refusal::Refusal;
 
-/// The most connections of a batch. On Linux, a message may have no more descriptors
-/// (`SCM_MAX_FD`).
+/// The most connections of a batch; a connection with a partner counts twice. On Linux, a message may have
+/// no more descriptors (`SCM_MAX_FD`).
 pub const BATCH_CONNECTIONS_MAX: usize = 253;
 
 /// The most bytes of one connection's state, and of all states of a batch together.
@@ -35,6 +37,24 @@ const LENGTH_BYTES: usize = 4;
 const MAGIC: [u8; 4] = *b"evHO";
 const PROTOCOL: u8 = 1;
 
+/// The bit of a length that marks a connection with a partner.
+const HAS_PARTNER: u32 = 1 << 31;
+
+/// A connection as a message has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<S> {
+    /// Its state, or the place of the state in the message.
+    pub(crate) state: S,
+    pub(crate) has_partner: bool,
+}
+
+impl<S> Entry<S> {
+    /// Number of descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        1 + usize::from(self.has_partner)
+    }
+}
+
 /// A message without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -42,11 +62,10 @@ pub(crate) enum Message {
     Introduction { version: u32 },
     /// The receiver has taken its end from the mailbox.
     Greeting { version: u32 },
-    /// Connections, with the place of each state in the message.
     Batch {
         version: u32,
         number: u64,
-        states: Vec<Range<usize>>,
+        entries: Vec<Entry<Range<usize>>>,
     },
     /// The receiver owns the connections of a batch.
     Acknowledged { number: u64 },
@@ -91,32 +110,33 @@ pub(crate) fn refused(number: u64, reason: Refusal) -> [u8; HEADER_BYTES] {
     header(Kind::Refused, reason.code(), 0, number)
 }
 
-/// Replaces the contents of `out` by a batch of these states, which keep to the limits.
+/// Replaces the contents of `out` by a batch of these connections, which keep to the limits.
 pub(crate) fn batch<'a>(
     out: &mut Vec<u8>,
     version: u32,
     number: u64,
-    states: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    entries: impl ExactSizeIterator<Item = Entry<&'a [u8]>> + Clone,
 ) {
-    let count = u16::try_from(states.len()).expect("a batch has at most 253 connections");
+    let count = u16::try_from(entries.len()).expect("a batch has at most 253 connections");
     out.clear();
     out.extend(header(Kind::Batch, count, version, number));
-    for state in states.clone() {
-        let length = u32::try_from(state.len()).expect("a state has at most 60 KiB");
-        out.extend(length.to_le_bytes());
+    for entry in entries.clone() {
+        let length = u32::try_from(entry.state.len()).expect("a state has at most 60 KiB");
+        let partner = if entry.has_partner { HAS_PARTNER } else { 0 };
+        out.extend((length | partner).to_le_bytes());
     }
-    states.for_each(|state| out.extend(state));
+    entries.for_each(|entry| out.extend(entry.state));
 }
 
-/// The number of connections, from the first on, that fit into one batch, given the lengths of
-/// their states.
-pub(crate) fn batch_size(lengths: impl Iterator<Item = usize>) -> usize {
-    let mut left = STATE_BYTES_MAX;
-    let fits = lengths.map_while(|length| {
-        left = left.checked_sub(length)?;
+/// The number of connections, from the first on, that fit into one batch.
+pub(crate) fn batch_size<'a>(entries: impl Iterator<Item = Entry<&'a [u8]>>) -> usize {
+    let (mut bytes, mut descriptors) = (STATE_BYTES_MAX, BATCH_CONNECTIONS_MAX);
+    let fits = entries.map_while(|entry| {
+        bytes = bytes.checked_sub(entry.state.len())?;
+        descriptors = descriptors.checked_sub(entry.descriptors())?;
         Some(())
     });
-    fits.take(BATCH_CONNECTIONS_MAX).count()
+    fits.count()
 }
 
 /// The header of a message, as numbers.
@@ -177,11 +197,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
         number,
     } = header;
     if kind == Kind::Batch as u8 {
-        let states = states(usize::from(count), rest)?;
+        let entries = entries(usize::from(count), rest)?;
         return Ok(Message::Batch {
             version,
             number,
-            states,
+            entries,
         });
     }
     if !rest.is_empty() {
@@ -199,8 +219,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
     }
 }
 
-/// The places of this many states, which must end where the message ends.
-fn states(count: usize, rest: &[u8]) -> Result<Vec<Range<usize>>, &'static str> {
+/// This many connections, whose states must end where the message ends.
+fn entries(count: usize, rest: &[u8]) -> Result<Vec<Entry<Range<usize>>>, &'static str> {
     if !(1..=BATCH_CONNECTIONS_MAX).contains(&count) {
         return Err("a batch has 1 to 253 connections");
     }
@@ -212,19 +232,21 @@ fn states(count: usize, rest: &[u8]) -> Result<Vec<Range<usize>>, &'static str> 
     }
     let first = HEADER_BYTES + lengths.len();
     let (mut start, end) = (first, first + states.len());
-    let mut places = Vec::with_capacity(count);
+    let mut entries = Vec::with_capacity(count);
     for length in lengths.chunks_exact(LENGTH_BYTES) {
         let length = u32::from_le_bytes(length.try_into().expect("a chunk has 4 bytes"));
-        let next = start.checked_add(length as usize);
+        let has_partner = length & HAS_PARTNER != 0;
+        let next = start.checked_add((length & !HAS_PARTNER) as usize);
         let next = next.filter(|next| *next <= end);
         let next = next.ok_or("its states are shorter than their lengths")?;
-        places.push(start..next);
+        let state = start..next;
+        entries.push(Entry { state, has_partner });
         start = next;
     }
     if start != end {
         return Err("its states are longer than their lengths");
     }
-    Ok(places)
+    Ok(entries)
 }
 
 #[cfg(test)]
@@ -233,14 +255,18 @@ mod tests {
 
     use super::*;
 
-    fn encoded(version: u32, number: u64, states: &[Vec<u8>]) -> Vec<u8> {
+    /// Connections without a partner.
+    fn alone<'a>(states: &'a [Vec<u8>]) -> Vec<Entry<&'a [u8]>> {
+        let entry = |state: &'a Vec<u8>| Entry {
+            state: state.as_slice(),
+            has_partner: false,
+        };
+        states.iter().map(entry).collect()
+    }
+
+    fn encoded(version: u32, number: u64, entries: &[Entry<&[u8]>]) -> Vec<u8> {
         let mut bytes = vec![0xff; 3];
-        batch(
-            &mut bytes,
-            version,
-            number,
-            states.iter().map(Vec::as_slice),
-        );
+        batch(&mut bytes, version, number, entries.iter().cloned());
         bytes
     }
 
@@ -269,7 +295,7 @@ mod tests {
 
     #[test]
     fn each_fault_has_its_reason() {
-        let good = encoded(1, 2, &[b"ab".to_vec(), b"c".to_vec()]);
+        let good = encoded(1, 2, &alone(&[b"ab".to_vec(), b"c".to_vec()]));
         let changed = |place: usize, byte: u8| {
             let mut bytes = good.clone();
             bytes[place] = byte;
@@ -304,7 +330,7 @@ mod tests {
         let mut unknown = acknowledged(1);
         unknown[5] = 99;
         assert_eq!(parse(&unknown), Err("it is of an unknown kind"));
-        let long = encoded(1, 2, &[vec![0; STATE_BYTES_MAX], vec![0]]);
+        let long = encoded(1, 2, &alone(&[vec![0; STATE_BYTES_MAX], vec![0]]));
         assert_eq!(parse(&long), Err("its states are longer than the limit"));
     }
 
@@ -312,15 +338,21 @@ mod tests {
     fn the_longest_batch_fits_into_the_longest_message() {
         let mut states = vec![Vec::new(); BATCH_CONNECTIONS_MAX];
         states[7] = vec![1; STATE_BYTES_MAX];
-        assert_eq!(encoded(1, 1, &states).len(), MESSAGE_BYTES_MAX);
+        assert_eq!(encoded(1, 1, &alone(&states)).len(), MESSAGE_BYTES_MAX);
     }
 
     #[test]
     fn a_batch_takes_what_fits() {
-        assert_eq!(batch_size(std::iter::empty()), 0);
-        assert_eq!(batch_size([0; 300].into_iter()), BATCH_CONNECTIONS_MAX);
-        assert_eq!(batch_size([STATE_BYTES_MAX, 0, 1].into_iter()), 2);
-        assert_eq!(batch_size([STATE_BYTES_MAX + 1].into_iter()), 0);
+        let bytes = vec![0; STATE_BYTES_MAX + 1];
+        let size = |lengths: &[usize], has_partner| {
+            let states = lengths.iter().map(|length| &bytes[..*length]);
+            batch_size(states.map(|state| Entry { state, has_partner }))
+        };
+        assert_eq!(size(&[], false), 0);
+        assert_eq!(size(&[0; 300], false), BATCH_CONNECTIONS_MAX);
+        assert_eq!(size(&[0; 300], true), BATCH_CONNECTIONS_MAX / 2);
+        assert_eq!(size(&[STATE_BYTES_MAX, 0, 1], false), 2);
+        assert_eq!(size(&[STATE_BYTES_MAX + 1], false), 0);
     }
 
     proptest! {
@@ -328,15 +360,24 @@ mod tests {
         fn a_batch_is_parsed_as_it_was_written(
             version: u32,
             number: u64,
-            states in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..=253),
+            connections in prop::collection::vec(
+                (prop::collection::vec(any::<u8>(), 0..200), any::<bool>()),
+                1..=253,
+            ),
         ) {
-            let bytes = encoded(version, number, &states);
+            let entry = |(state, has_partner): &'_ (Vec<u8>, bool)| (state.clone(), *has_partner);
+            let expected: Vec<_> = connections.iter().map(entry).collect();
+            let entries = expected.iter().map(|(state, has_partner)| Entry {
+                state: state.as_slice(),
+                has_partner: *has_partner,
+            });
+            let bytes = encoded(version, number, &entries.collect::<Vec<_>>());
             prop_assert_eq!(batch_number(&bytes), Some(number));
-            let Ok(Message::Batch { version: v, number: n, states: places }) = parse(&bytes) else {
+            let Ok(Message::Batch { version: v, number: n, entries }) = parse(&bytes) else {
                 return Err(TestCaseError::fail("not a batch"));
             };
-            let parsed: Vec<_> = places.into_iter().map(|place| bytes[place].to_vec()).collect();
-            prop_assert_eq!((v, n, parsed), (version, number, states));
+            let parsed = entries.into_iter().map(|entry| (bytes[entry.state].to_vec(), entry.has_partner));
+            prop_assert_eq!((v, n, parsed.collect::<Vec<_>>()), (version, number, expected));
         }
 
         /// A batch without its last bytes is refused, however many are cut off.
@@ -345,7 +386,7 @@ mod tests {
             states in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..20),
             cut in any::<prop::sample::Index>(),
         ) {
-            let bytes = encoded(1, 1, &states);
+            let bytes = encoded(1, 1, &alone(&states));
             prop_assert!(parse(&bytes[..cut.index(bytes.len())]).is_err());
         }
 
@@ -364,10 +405,10 @@ mod tests {
             }
             message.extend(bytes);
             let _ = batch_number(&message);
-            if let Ok(Message::Batch { states, .. }) = parse(&message) {
-                prop_assert_eq!(states.len(), usize::from(count));
-                prop_assert_eq!(states.last().unwrap().end, message.len());
-                prop_assert!(states.iter().all(|place| message.get(place.clone()).is_some()));
+            if let Ok(Message::Batch { entries, .. }) = parse(&message) {
+                prop_assert_eq!(entries.len(), usize::from(count));
+                prop_assert_eq!(entries.last().unwrap().state.end, message.len());
+                prop_assert!(entries.iter().all(|entry| message.get(entry.state.clone()).is_some()));
             }
         }
     }

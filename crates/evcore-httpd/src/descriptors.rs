@@ -147,18 +147,18 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     shared(options) + of_its_own
 }
 
-/// Both ends of the mailbox of each slot, and of the one for the successors of each index.
+/// Both ends of the mailbox of each slot, and of the two for the successors of each index.
 fn mailboxes(options: &Options) -> u64 {
     match options.moves_connections() {
-        true => 2 * (slots(options) + options.workers()) as u64,
+        true => 2 * (slots(options) + 2 * options.workers()) as u64,
         false => 0,
     }
 }
 
 /// The sending ends of all mailboxes, the receiving ends of its own, and its channels to other workers.
 fn mailboxes_of_worker(options: &Options) -> u64 {
-    /// The two mailboxes of a worker, each twice, and a copy of its successor's.
-    const OWN: u64 = 2 * 2 + 1;
+    /// The three mailboxes of a worker, each twice.
+    const OWN: u64 = 2 * 3;
     /// A sender, until its receiver greets; two receivers take one more.
     const CHANNELS: u64 = 4;
     match mailboxes(options) {

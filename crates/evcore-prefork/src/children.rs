@@ -34,6 +34,10 @@ impl<C: Child> Children<C> {
         self.all.values().map(|entry| &entry.child)
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Slot, &C)> {
+        self.all.iter().map(|(slot, entry)| (*slot, &entry.child))
+    }
+
     pub(crate) fn in_row(&self, row: usize) -> impl Iterator<Item = (Slot, &C)> {
         let all = self.all.iter().filter(move |(slot, _)| slot.row == row);
         all.map(|(&slot, entry)| (slot, &entry.child))
@@ -97,7 +101,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
-    use crate::{ExitCause, Stop};
+    use crate::{ExitCause, Stop, Successor};
 
     /// A worker that has ended. It may have reported before that it serves.
     #[derive(Debug)]
@@ -112,7 +116,7 @@ mod tests {
 
         fn stop(&self, _: Stop) {}
 
-        fn replace(&self) {}
+        fn replace(&self, _: Successor) {}
 
         fn kill(&self) {}
 

@@ -19,7 +19,7 @@ use std::{
         fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd},
         unix::net::UnixStream,
     },
-    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+    sync::atomic::{AtomicI32, AtomicU8, Ordering},
 };
 
 use rustix::{
@@ -32,14 +32,18 @@ use crate::{
     error::{Error, Result},
     pause::pause,
     signal_state::NO_FD,
+    successor::Successor,
 };
 
 /// The worker's end in this process, or `NO_FD`.
 // Invariant: once set, a socket that is never closed.
 static CHILD_END: AtomicI32 = AtomicI32::new(NO_FD);
 
-/// The master has reported that this worker has a successor.
-static HAS_SUCCESSOR: AtomicBool = AtomicBool::new(false);
+/// The last report of the master: the byte of a [`Successor`], or 0.
+static SUCCESSOR: AtomicU8 = AtomicU8::new(0);
+
+const GENERATION: u8 = b'g';
+const BINARY: u8 = b'b';
 
 /// Creates a liveness pipe.
 pub(crate) fn liveness_pipe() -> Result<(ParentEnd, ChildEnd)> {
@@ -95,8 +99,12 @@ impl ParentEnd {
 
     /// Reports to the worker that another one serves in its place. There is room for the byte; if the
     /// kernel has no memory for it, the worker ends as if it had no successor.
-    pub(crate) fn report_successor(&self) {
-        let _ = send(&self.0, b"!", WITHOUT_SIGPIPE);
+    pub(crate) fn report_successor(&self, successor: Successor) {
+        let byte = match successor {
+            Successor::Generation => GENERATION,
+            Successor::Binary => BINARY,
+        };
+        let _ = send(&self.0, &[byte], WITHOUT_SIGPIPE);
     }
 }
 
@@ -154,12 +162,13 @@ fn is_gone(mut look: impl FnMut() -> Look, pause: impl Fn()) -> bool {
 /// Checks the pipe. Takes the report of the master, if there is one, because it would hide the end
 /// behind it.
 fn look(end: BorrowedFd<'_>) -> Look {
+    let mut report = [0; 1];
     loop {
-        return match recv(end, &mut [0; 1], RecvFlags::empty()) {
+        return match recv(end, &mut report, RecvFlags::empty()) {
             // The error means that the master ended before it had read a report.
             Ok((_, 0)) | Err(Errno::CONNRESET | Errno::NOTCONN) => Look::Gone,
             Ok(_) => {
-                HAS_SUCCESSOR.store(true, Ordering::Release);
+                SUCCESSOR.store(report[0], Ordering::Release);
                 continue;
             }
             Err(Errno::AGAIN) => Look::Held,
@@ -168,12 +177,16 @@ fn look(end: BorrowedFd<'_>) -> Look {
     }
 }
 
-/// Returns whether the master has reported a successor of this worker.
-pub(crate) fn has_successor() -> bool {
+/// The successor of this worker that the master has reported last.
+pub(crate) fn successor() -> Option<Successor> {
     if let Some(end) = child_end() {
         look(end);
     }
-    HAS_SUCCESSOR.load(Ordering::Acquire)
+    match SUCCESSOR.load(Ordering::Acquire) {
+        GENERATION => Some(Successor::Generation),
+        BINARY => Some(Successor::Binary),
+        _ => None,
+    }
 }
 
 /// Reports to the master that this worker serves.
@@ -250,10 +263,12 @@ mod tests {
     #[test]
     fn a_report_of_a_successor_hides_no_end() {
         let (parent, child) = liveness_pipe().unwrap();
-        parent.report_successor();
-        assert_eq!(look(child.0.as_fd()), Look::Held);
-        assert!(HAS_SUCCESSOR.load(Ordering::Acquire));
-        parent.report_successor();
+        for successor in [Successor::Binary, Successor::Generation] {
+            parent.report_successor(successor);
+            assert_eq!(look(child.0.as_fd()), Look::Held);
+            assert_eq!(super::successor(), Some(successor));
+        }
+        parent.report_successor(Successor::Binary);
         drop(parent);
         assert_eq!(look(child.0.as_fd()), Look::Gone);
     }

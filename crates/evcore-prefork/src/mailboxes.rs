@@ -12,15 +12,17 @@ use std::{
 use crate::{
     error::{Error, Result},
     slot::Slot,
+    successor::Successor,
 };
 
 /// The mailboxes of the [slots](crate::Worker::slot) and of successors.
 ///
 /// A worker sends to any other one of its master by [`to_slot`](Self::to_slot). A worker that stops
-/// cannot know the slot of its successor, which may be a process of a new binary. So there is one more
-/// mailbox for each [index](crate::Worker::index), which a new binary inherits. A worker that stops
-/// sends there ([`to_successor`](Self::to_successor)), and one that serves reads it
-/// ([`of_predecessors`](Self::of_predecessors)).
+/// does not know the slot of its [successor](Successor). So there are two more mailboxes for each
+/// [index](crate::Worker::index). One is for the next generation of the same master. The other one is
+/// for another binary: a new binary inherits it, and until the old one has ended, workers of both read
+/// it. A worker that stops sends to one of them ([`to_successor`](Self::to_successor)), and a worker
+/// that serves reads both ([`of_predecessors`](Self::of_predecessors)).
 ///
 /// Each is one end of a pair of Unix sockets of type `SOCK_SEQPACKET`, non-blocking and
 /// close-on-exec. `Sender::open` and `Mailbox::from_fd` of `evcore-handover` take them.
@@ -40,7 +42,7 @@ use crate::{
 /// # #[cfg(not(target_os = "linux"))]
 /// # fn main() {}
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mailboxes {
     table: Arc<Table>,
     slot: usize,
@@ -64,13 +66,19 @@ impl Mailboxes {
         Some(self.table.slots.get(slot)?.sending.as_fd())
     }
 
-    /// The sending end for the worker that serves in place of this one: its successor after a reload or
-    /// an upgrade, or its replacement.
+    /// The sending end for the worker that serves in place of this one, as [`Worker::successor`] has
+    /// returned it. If that worker dies, its replacement reads the mailbox.
     ///
     /// Stop reading [`of_predecessors`](Self::of_predecessors) before you send.
+    ///
+    /// [`Worker::successor`]: crate::Worker::successor
     #[must_use]
-    pub fn to_successor(&self) -> BorrowedFd<'_> {
-        self.table.successors[self.index].sending.as_fd()
+    pub fn to_successor(&self, successor: Successor) -> BorrowedFd<'_> {
+        let pair = match successor {
+            Successor::Generation => &self.table.generations[self.index],
+            Successor::Binary => self.table.of_binaries(self.index),
+        };
+        pair.sending.as_fd()
     }
 
     /// The mailbox of this worker's slot, which this worker reads.
@@ -82,11 +90,12 @@ impl Mailboxes {
     /// The mailboxes in which workers that stop reach this one. Read them until this worker gets a
     /// stop.
     ///
-    /// There is one mailbox, or several if the old binary had more workers.
+    /// There are two mailboxes, or more if the old binary had more workers.
     pub fn of_predecessors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (workers, index) = (self.table.workers, self.index);
-        let mine = self.table.successors.iter().skip(index).step_by(workers);
-        mine.map(Pair::receiving)
+        let of_binaries = self.table.binaries.iter().skip(index).step_by(workers);
+        let mine = [&self.table.generations[index]].into_iter();
+        mine.chain(of_binaries).map(Pair::receiving)
     }
 }
 
@@ -96,34 +105,50 @@ pub(crate) struct Table {
     /// Number of workers in a generation.
     workers: usize,
     slots: Vec<Pair>,
-    /// The mailboxes for successors, by index. There are more of them than workers if an older
-    /// binary had more workers.
-    successors: Vec<Pair>,
+    /// The mailboxes for successors of the same master, by index.
+    generations: Vec<Pair>,
+    /// The mailboxes for successors of another binary, by index. There are more of them than workers
+    /// if an older binary had more workers.
+    binaries: Vec<Pair>,
+    /// Number of mailboxes that the older binary reads. It does not have the others.
+    inherited: usize,
 }
 
 impl Table {
     /// Creates the mailboxes. `inherited` are those of an older binary, in the order of its list.
     pub(crate) fn new(workers: usize, slots: usize, inherited: Vec<OwnedFd>) -> Result<Self> {
-        let mut inherited = inherited.into_iter();
-        let mut successors = Vec::new();
-        while let (Some(sending), receiving @ Some(_)) = (inherited.next(), inherited.next()) {
-            successors.push(Pair { sending, receiving });
+        let mut ends = inherited.into_iter();
+        let mut binaries = Vec::new();
+        while let (Some(sending), receiving @ Some(_)) = (ends.next(), ends.next()) {
+            binaries.push(Pair { sending, receiving });
         }
-        while successors.len() < workers {
-            successors.push(Pair::new()?);
+        let inherited = binaries.len();
+        while binaries.len() < workers {
+            binaries.push(Pair::new()?);
         }
-        let slots = (0..slots).map(|_| Pair::new()).collect::<Result<_>>()?;
+        let pairs = |count| (0..count).map(|_| Pair::new()).collect::<Result<_>>();
         Ok(Self {
             workers,
-            slots,
-            successors,
+            slots: pairs(slots)?,
+            generations: pairs(workers)?,
+            binaries,
+            inherited,
         })
     }
 
-    /// The descriptors that a new binary inherits: both ends of each mailbox for successors.
+    /// The mailbox by which a worker of this index reaches a worker of another binary.
+    fn of_binaries(&self, index: usize) -> &Pair {
+        match self.inherited {
+            0 => &self.binaries[index],
+            // A newer binary reads all of them, and an older one only those that it has passed on.
+            inherited => &self.binaries[index % inherited],
+        }
+    }
+
+    /// The descriptors that a new binary inherits: both ends of each mailbox for another binary.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = RawFd> {
         let ends = |pair: &Pair| [pair.sending.as_raw_fd(), pair.receiving().as_raw_fd()];
-        self.successors.iter().flat_map(ends)
+        self.binaries.iter().flat_map(ends)
     }
 
     /// Closes the ends that only other workers read, in a worker that is a process.
@@ -132,8 +157,10 @@ impl Table {
         for (n, pair) in self.slots.iter_mut().enumerate() {
             pair.receiving.take_if(|_| n != number);
         }
-        for (n, pair) in self.successors.iter_mut().enumerate() {
-            pair.receiving.take_if(|_| n % self.workers != slot.index);
+        for pairs in [&mut self.generations, &mut self.binaries] {
+            for (n, pair) in pairs.iter_mut().enumerate() {
+                pair.receiving.take_if(|_| n % self.workers != slot.index);
+            }
         }
     }
 }

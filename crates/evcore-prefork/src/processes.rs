@@ -20,14 +20,17 @@ use rustix::{
 use crate::{
     affinity::Affinity,
     descriptor_stores::DescriptorStores,
-    exit::ExitCause,
+    exit::{ExitCause, WorkerInfo},
     fork::{self, Side},
+    hang::Turns,
+    kept::KeptCounts,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     mailboxes::{Mailboxes, Table},
     signals,
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
+    successor::Successor,
     worker::{MasterLink, Worker},
 };
 
@@ -43,6 +46,7 @@ pub(crate) struct Processes<'a, F> {
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
     stores: Option<DescriptorStores<'a>>,
+    turns: Option<Turns>,
 }
 
 impl<'a, F> Processes<'a, F> {
@@ -52,6 +56,7 @@ impl<'a, F> Processes<'a, F> {
         affinity: Option<Affinity>,
         mailboxes: Option<Arc<Table>>,
         stores: Option<DescriptorStores<'a>>,
+        turns: Option<Turns>,
     ) -> Self {
         Self {
             work: Some(work),
@@ -59,6 +64,7 @@ impl<'a, F> Processes<'a, F> {
             affinity,
             mailboxes,
             stores,
+            turns,
         }
     }
 }
@@ -69,7 +75,10 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
 
     const DOING: &'static str = "forking a worker";
 
-    fn spawn(&mut self, _: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+    fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+        if let Some(stores) = &mut self.stores {
+            stores.prepare(slot.number(self.workers));
+        }
         Ok(match fork::fork()? {
             Side::Parent(pid, pipe) => Spawned::Child(Process {
                 pid,
@@ -85,6 +94,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         // The master may have ended before the pipe was installed.
         signals::stop_if_parent_gone();
         let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
+        worker.set_turns(self.turns);
         worker.apply(self.affinity.as_ref());
         if let Some(mut table) = self.mailboxes {
             // In the master, the binary that USR2 starts shares the table. In this process that
@@ -109,17 +119,16 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         self.mailboxes = None;
     }
 
-    fn ended(&mut self, slot: Slot, has_successor: bool) {
+    fn ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
         if let Some(stores) = &mut self.stores {
-            stores.worker_ended(slot.number(self.workers), has_successor);
+            stores.worker_ended(worker, has_successor);
         }
     }
 
-    fn reap(&mut self) {
-        self.stores
-            .as_mut()
-            .into_iter()
-            .for_each(|stores| stores.reap());
+    fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
+        if let Some(stores) = &mut self.stores {
+            stores.reap(report);
+        }
     }
 
     fn wait(&mut self) {
@@ -174,9 +183,9 @@ impl Child for Process {
         });
     }
 
-    fn replace(&self) {
+    fn replace(&self, successor: Successor) {
         if let Some(pipe) = &self.pipe {
-            pipe.report_successor();
+            pipe.report_successor(successor);
         }
     }
 

@@ -18,6 +18,7 @@ use crate::{
     slot::Slot,
     spawn::{Child, End, Spawn, Spawned},
     stop::Stop,
+    successor::Successor,
     thread_channel::ThreadChannel,
     worker::{MasterLink, Worker},
 };
@@ -119,7 +120,7 @@ impl Child for Thread {
     }
 
     /// Worker threads have no use for it: they share all descriptors.
-    fn replace(&self) {}
+    fn replace(&self, _: Successor) {}
 
     fn kill(&self) {
         self.channel.stop(Stop::Fast.severity());

@@ -3,14 +3,18 @@
 //!     cargo run --release --example proxy -- --listen 127.0.0.1:7007 --to 127.0.0.1:80
 //!
 //! While one side does not read, the proxy does not read from the other. It passes the end of one
-//! on to the other. QUIT stops it gracefully. More options: `--workers N`, `--connect-timeout S`,
+//! on to the other. QUIT stops it gracefully. At a reload (HUP) or an upgrade (USR2, then QUIT), a session
+//! moves to a new worker with both its connections as soon as no bytes are in the proxy. More options: `--workers N`, `--connect-timeout S`,
 //! `--idle-timeout S`; `--send-proxy` begins each connection with the client's address (the PROXY
 //! protocol, version 2).
 use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Step, Stream};
 use evcore::{Ready, Timer, Token, net::SplicePipe};
-use evcore_serve::{Server, Worker};
+use evcore_serve::{Arrival, Server, Worker};
 use proxy_header::{ProxiedAddress, ProxyHeader};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
+
+/// The version of a session's state: whether the client has ended, and the upstream, a byte each.
+const STATE_VERSION: u32 = 1;
 
 /// The timer of a session, at its client's token: first for the connect, then for idle time.
 const TIMEOUT: Timer = Timer::new(0);
@@ -57,6 +61,18 @@ fn header(new: &Accepted) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the upstream and the state of a client's session, if the session can move: no bytes are on
+/// their way in this process.
+fn leave(client: Token, sides: &mut Connections<Side>) -> Option<(Token, Vec<u8>)> {
+    let (_, side) = sides.get(client)?;
+    let ends = side.ends.filter(|ends| ends[0] == client)?;
+    let [(_, client), (_, upstream)] = sides.get_disjoint_mut(ends)?;
+    let is_empty = |side: &Side| side.header.is_empty() && side.pipe.is_empty();
+    let can_move = upstream.is_connected && is_empty(client) && is_empty(upstream);
+    let ended = [client, upstream].map(|side| side.has_ended.into());
+    can_move.then(|| (ends[1], ended.to_vec()))
+}
+
 struct Proxy {
     to: Address,
     connect_timeout: Duration,
@@ -70,11 +86,38 @@ impl Proxy {
     /// `set_idle`.
     fn work(mut self, mut worker: Worker) -> evcore::Result<()> {
         while worker.next_turn()? {
-            while let Some(step) = worker.ev.next_step() {
+            while let Some(step) = worker.next_step() {
                 self.handle(step, &mut worker.ev);
+            }
+            worker.hand_over_pairs(&mut self.sides, leave);
+            while let Some(arrival) = worker.next_arrival() {
+                self.resume(arrival, &mut worker.ev);
             }
         }
         Ok(())
+    }
+
+    /// Goes on with a session that another worker has begun.
+    fn resume(&mut self, arrival: Arrival, ev: &mut EventLoop) {
+        let partner = arrival.partner.expect("a session has two");
+        let mut ended = arrival.state.iter().map(|byte| *byte != 0);
+        let ends = [arrival.stream, partner].map(|stream| {
+            let side = Side {
+                is_connected: true,
+                has_ended: ended.next().expect("a byte each"),
+                ..Side::default()
+            };
+            self.sides.insert(stream, side)
+        });
+        self.pair(ends);
+        ev.arm(ends[0], TIMEOUT, self.idle_timeout);
+    }
+
+    fn pair(&mut self, ends: [Token; 2]) {
+        for end in ends {
+            let (_, side) = self.sides.get_mut(end).expect("it was just added");
+            side.ends = Some(ends);
+        }
     }
 
     fn handle(&mut self, step: Step, ev: &mut EventLoop) {
@@ -107,10 +150,7 @@ impl Proxy {
         let client = self.sides.add(ev, new.stream, side)?;
         let upstream = self.sides.add(ev, upstream, Side::default());
         let upstream = upstream.inspect_err(|_| _ = self.sides.close(ev, client))?;
-        for end in [client, upstream] {
-            let (_, side) = self.sides.get_mut(end).expect("it was just added");
-            side.ends = Some([client, upstream]);
-        }
+        self.pair([client, upstream]);
         ev.arm(client, TIMEOUT, self.connect_timeout);
         Ok(())
     }
@@ -151,7 +191,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
     }
+    // No session is marked as idle, so none moves while its worker serves.
     server
+        .handover(STATE_VERSION)
+        .rebalance(false)
         .event_loop(|builder| builder.connections(20_000)) // a session has two
         .on_event(|event| eprintln!("{event}"))
         .run(|worker| proxy.work(worker))?;

@@ -4,14 +4,13 @@
 //! worker that is stopped keeps none of them waiting. It is in the plan of a turn what leaves next, so
 //! the channel stays open for some turns.
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use evcore::EventLoop;
 use evcore::balancer::{Give, Moved, WorkerId};
-use evcore_handover::{Connection, Result};
+use evcore::{Acceptor, EventLoop};
+use evcore_handover::{Connection, Descriptor, Result};
 
-use crate::departure::{Answers, Departure};
+use crate::departure::{Answers, Departure, descriptors};
 
 /// The longest time that connections wait for the other worker to acknowledge them.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -21,19 +20,19 @@ const UNUSED_TURNS_MAX: u32 = 3;
 
 /// A channel to the worker that gets connections.
 #[derive(Debug)]
-pub(crate) struct Giving {
+pub(crate) struct Giving<D> {
     to: WorkerId,
-    departure: Departure,
+    departure: Departure<D>,
     /// Number of connections that the last plan gives, and that have not left.
     wanted: usize,
     unused_turns: u32,
 }
 
-impl Giving {
+impl<D: Descriptor> Giving<D> {
     /// Opens a channel to the worker that reads this mailbox.
     pub(crate) fn open(
         give: Give,
-        mailbox: BorrowedFd<'_>,
+        mailbox: D::Borrowed<'_>,
         version: u32,
         now: Instant,
     ) -> Result<Self> {
@@ -91,12 +90,12 @@ impl Giving {
     /// The channel has ended.
     pub(crate) fn send(
         &mut self,
-        ev: &mut EventLoop,
-        leaving: Vec<Connection>,
+        ev: &mut EventLoop<impl Acceptor>,
+        leaving: Vec<Connection<D>>,
         now: Instant,
     ) -> Result<()> {
         self.wanted = 0;
-        report(ev, Moved::Left, leaving.len());
+        report(ev, Moved::Left, descriptors(&leaving));
         for connection in leaving {
             self.departure.push(connection);
         }
@@ -109,38 +108,36 @@ impl Giving {
     /// The second value is an error if the channel has ended.
     pub(crate) fn read(
         &mut self,
-        ev: &mut EventLoop,
-        back: &mut Vec<Connection>,
+        ev: &mut EventLoop<impl Acceptor>,
+        back: &mut Vec<Connection<D>>,
         now: Instant,
     ) -> (usize, Result<()>) {
         let mut answers = Answers::default();
         let read = self.departure.read(now, &mut answers);
         report(ev, Moved::Taken, answers.acknowledged);
-        report(ev, Moved::CameBack, answers.refused.len());
+        report(ev, Moved::CameBack, descriptors(&answers.refused));
         back.extend(answers.refused);
         (answers.acknowledged, read)
     }
 
+    /// The descriptor that is readable if there are answers.
+    pub(crate) fn descriptor(&self) -> &D {
+        self.departure.descriptor()
+    }
+
     /// Closes the channel. Returns the number of connections that the other worker has taken, and the
     /// others.
-    pub(crate) fn close(self, ev: &mut EventLoop) -> (usize, Vec<Connection>) {
+    pub(crate) fn close(self, ev: &mut EventLoop<impl Acceptor>) -> (usize, Vec<Connection<D>>) {
         let under_way = self.under_way();
         let back = self.departure.take_back();
-        let taken = under_way - back.len();
+        let taken = under_way - descriptors(&back);
         report(ev, Moved::Taken, taken);
-        report(ev, Moved::CameBack, back.len());
+        report(ev, Moved::CameBack, descriptors(&back));
         (taken, back)
     }
 }
 
-/// Readable if there are answers.
-impl AsFd for Giving {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.departure.as_fd()
-    }
-}
-
-fn report(ev: &mut EventLoop, moved: fn(u32) -> Moved, connections: usize) {
+fn report(ev: &mut EventLoop<impl Acceptor>, moved: fn(u32) -> Moved, connections: usize) {
     let connections = u32::try_from(connections).expect("a loop has fewer connections");
     if connections > 0 {
         ev.listeners().report_moved(moved(connections));

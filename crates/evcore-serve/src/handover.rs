@@ -7,24 +7,26 @@
 //! shuts down as it does without a handover, with the connections that have come back.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use evcore::balancer::Give;
-use evcore::{Connections, EventLoop, Ready, Step, Timer, Token, TokenMap};
-use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
-use evcore_prefork::{Mailboxes, Stop, Worker, WorkerIndex};
+use evcore::{
+    Acceptor, Connections, EventLoop, Ready, Step, Stream, Timer, Token, TokenMap, poller,
+};
+use evcore_handover::{Connection, Descriptor, Error, Mailbox, Receiver, STATE_BYTES_MAX};
+use evcore_prefork::{Mailboxes, Stop, Successor};
 
 use crate::arrival::{self, Arrival};
-use crate::departure::{Answers, Departure};
-use crate::event::{Event, OnEvent};
+use crate::departure::{Answers, Departure, descriptors};
 use crate::giving::Giving;
+use crate::mailbox_ends::MailboxEnds;
 
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
 
-/// A departure to the successor is given up if nothing is heard of it for this time.
+/// A departure to the successor is given up if nothing is heard of it for this time. If it has not
+/// greeted by then, it is asked once more.
 ///
 /// Until the successor greets, all connections are served here. Those that are sent and not
 /// acknowledged wait.
@@ -45,34 +47,37 @@ pub struct Moves {
     pub under_way: usize,
 }
 
+/// The function that gets the reason why something did not work.
+pub(crate) type Report = Box<dyn Fn(&dyn fmt::Display)>;
+
 /// The parts that a worker needs to hand connections over.
-pub(crate) struct Handover {
+///
+/// It is generic over streams and mailboxes, so that a simulator runs it (`tests/simulation/moves`).
+pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     version: u32,
-    index: WorkerIndex,
-    on_event: OnEvent,
-    /// The mailbox of the successor.
-    successor: OwnedFd,
+    report: Report,
+    mailboxes: M,
     /// The sources that the loop watches for the handover, and the token of its timer.
-    sources: TokenMap<Source>,
+    sources: TokenMap<Source<M::Descriptor>>,
     own: Token,
     /// The worker that gets connections, although this one goes on serving, and the token of the channel.
-    giving: Option<(Giving, Token)>,
+    giving: Option<(Giving<M::Descriptor>, Token)>,
     /// Connections that the loop watches, and the program does not have yet.
-    arrived: VecDeque<Arrival>,
+    arrived: VecDeque<Arrival<S>>,
     /// Connections that no worker has taken. They are watched only when the program takes them,
     /// because an event may come in the same turn.
-    back: Vec<Connection>,
-    phase: Phase,
+    back: Vec<Connection<M::Descriptor>>,
+    phase: Phase<M::Descriptor>,
     moves: Moves,
 }
 
 #[derive(Debug)]
-enum Source {
+enum Source<D> {
     /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
     /// does not wait.
     Own,
-    Mailbox(Mailbox),
-    Receiver(Receiver),
+    Mailbox(Mailbox<D>),
+    Receiver(Receiver<D>),
     /// The sender of the departure.
     Sender,
     /// The channel of what is given away.
@@ -80,10 +85,11 @@ enum Source {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum Phase<D> {
     Serving,
     Leaving {
-        departure: Departure,
+        departure: Departure<D>,
+        successor: Successor,
         sender: Token,
         stop_by: Instant,
     },
@@ -93,28 +99,32 @@ enum Phase {
     },
 }
 
-impl Handover {
+impl<S, D, M> Handover<S, M>
+where
+    S: From<D> + Into<D>,
+    D: Descriptor + poller::Source,
+    M: MailboxEnds<Descriptor = D>,
+{
     /// Watches the mailboxes of this worker.
     pub(crate) fn new(
-        ev: &mut EventLoop,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         version: u32,
-        (index, mailboxes): (WorkerIndex, &Mailboxes),
-        on_event: OnEvent,
+        mailboxes: M,
+        report: Report,
     ) -> io::Result<Self> {
         let own = ev.add_unwatched()?;
         ev.timers().set_background(own);
         let mut sources = TokenMap::new();
         sources.insert(own, Source::Own);
-        let ends = [mailboxes.of_slot()].into_iter();
-        for end in ends.chain(mailboxes.of_predecessors()) {
-            let mailbox = Mailbox::from_fd(end.try_clone_to_owned()?, version);
-            sources.insert(ev.add_background(&mailbox)?, Source::Mailbox(mailbox));
+        for end in mailboxes.own()? {
+            let mailbox = Mailbox::from_fd(end, version);
+            let token = ev.add_background(mailbox.descriptor())?;
+            sources.insert(token, Source::Mailbox(mailbox));
         }
         Ok(Self {
             version,
-            index,
-            on_event,
-            successor: mailboxes.to_successor().try_clone_to_owned()?,
+            report,
+            mailboxes,
             sources,
             own,
             giving: None,
@@ -129,8 +139,9 @@ impl Handover {
     /// Returns the time that the loop may take to shut down, once it has to.
     pub(crate) fn begin_turn(
         &mut self,
-        ev: &mut EventLoop,
-        supervised: &Worker,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        stop: Option<Stop>,
+        successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
         assert!(
@@ -138,15 +149,15 @@ impl Handover {
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
         );
         if self.giving.is_some() {
-            self.check_giving(ev, supervised.stop());
+            self.check_giving(ev, stop);
         }
-        let stop = supervised.stop()?;
-        let now = Instant::now();
+        let stop = stop?;
+        let now = ev.clock().instant();
         if stop == Stop::Fast {
             // The connections that were sent belong to the successor.
             self.end(ev, now);
         } else if matches!(self.phase, Phase::Serving) {
-            self.begin_stop(ev, supervised.has_successor(), now, timeout);
+            self.begin_stop(ev, successor(), now, timeout);
         } else {
             self.go_on(ev, now);
         }
@@ -160,8 +171,8 @@ impl Handover {
 
     fn begin_stop(
         &mut self,
-        ev: &mut EventLoop,
-        has_successor: bool,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        successor: Option<Successor>,
         now: Instant,
         timeout: Duration,
     ) {
@@ -169,19 +180,21 @@ impl Handover {
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        if !has_successor || ev.stats().active == 0 && self.back.is_empty() {
+        let Some(successor) = successor else { return };
+        if ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
-        let mailbox = self.successor.as_fd();
+        let mailbox = self.mailboxes.to_successor(successor);
         let departure = match Departure::open(mailbox, self.version, PATIENCE, now) {
             Ok(departure) => departure,
             Err(error) => return self.report(&error),
         };
-        match ev.add_background(&departure) {
+        match ev.add_background(departure.descriptor()) {
             Ok(sender) => {
                 self.sources.insert(sender, Source::Sender);
                 self.phase = Phase::Leaving {
                     departure,
+                    successor,
                     sender,
                     stop_by,
                 };
@@ -193,7 +206,7 @@ impl Handover {
         }
     }
 
-    fn go_on(&mut self, ev: &mut EventLoop, now: Instant) {
+    fn go_on(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, now: Instant) {
         let Phase::Leaving {
             departure, stop_by, ..
         } = &mut self.phase
@@ -209,6 +222,9 @@ impl Handover {
             Err(error) => return self.on_channel_end(ev, &error, now),
         }
         if departure.is_overdue(now) {
+            if departure.asks_again() {
+                return self.on_channel_end(ev, &Error::Ended, now);
+            }
             return self.give_up(ev, &"the successor does not answer");
         }
         if departure.under_way() == 0 && ev.stats().active == 0 {
@@ -218,7 +234,7 @@ impl Handover {
     }
 
     /// Arms the timer for the next work that no descriptor reports.
-    fn arm(&self, ev: &mut EventLoop) {
+    fn arm(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         if let Phase::Leaving {
             departure, stop_by, ..
         } = &self.phase
@@ -230,7 +246,7 @@ impl Handover {
 
     /// Returns whether a step is the handover's own.
     #[inline]
-    pub(crate) fn owns(&self, step: &Step) -> bool {
+    pub(crate) fn owns(&self, step: &Step<S>) -> bool {
         match step {
             Step::Ready(token, _) | Step::Expired(token, _) => self.sources.contains(*token),
             _ => false,
@@ -238,13 +254,13 @@ impl Handover {
     }
 
     /// Handles a step of the handover.
-    pub(crate) fn handle(&mut self, ev: &mut EventLoop, step: &Step) {
+    pub(crate) fn handle(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, step: &Step<S>) {
         let (Step::Ready(token, _) | Step::Expired(token, _)) = *step else {
             return;
         };
         match self.sources.get_mut(token) {
             Some(Source::Mailbox(mailbox)) => {
-                let report = |error: &Error| report(&self.on_event, self.index, error);
+                let report = |error: &Error| (self.report)(error);
                 for receiver in arrival::open_channels(mailbox, report) {
                     self.watch(ev, receiver);
                 }
@@ -252,7 +268,8 @@ impl Handover {
             Some(Source::Receiver(receiver)) => {
                 let mut arrived = Vec::new();
                 let received = arrival::receive(ev, receiver, &mut arrived);
-                self.moves.arrived += arrived.len() as u64;
+                let streams = arrived.iter().map(Arrival::streams);
+                self.moves.arrived += streams.sum::<u64>();
                 self.arrived.extend(arrived);
                 if let Err(error) = received {
                     self.sources.remove(ev, token);
@@ -269,18 +286,18 @@ impl Handover {
     }
 
     /// If the loop cannot watch a receiver, it is dropped, and its sender tries again.
-    fn watch(&mut self, ev: &mut EventLoop, receiver: Receiver) {
-        match ev.add_background(&receiver) {
+    fn watch(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, receiver: Receiver<D>) {
+        match ev.add_background(receiver.descriptor()) {
             Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
             Err(error) => self.report(&error),
         }
     }
 
-    fn read_answers(&mut self, ev: &mut EventLoop) {
+    fn read_answers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Phase::Leaving { departure, .. } = &mut self.phase else {
             return;
         };
-        let now = Instant::now();
+        let now = ev.clock().instant();
         let mut answers = Answers::default();
         let read = departure.read(now, &mut answers);
         self.moves.handed_over += answers.acknowledged as u64;
@@ -294,9 +311,17 @@ impl Handover {
     }
 
     /// If the successor has died, another one takes its place.
-    fn on_channel_end(&mut self, ev: &mut EventLoop, error: &Error, now: Instant) {
+    fn on_channel_end(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        error: &Error,
+        now: Instant,
+    ) {
         let Phase::Leaving {
-            departure, sender, ..
+            departure,
+            successor,
+            sender,
+            ..
         } = &mut self.phase
         else {
             return;
@@ -305,10 +330,11 @@ impl Handover {
             return self.give_up(ev, error);
         }
         self.sources.remove(ev, *sender);
-        let reopened = departure.reopen(self.successor.as_fd(), self.version, now);
+        let mailbox = self.mailboxes.to_successor(*successor);
+        let reopened = departure.reopen(mailbox, self.version, now);
         let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
             self.moves.handed_over += acknowledged as u64;
-            *sender = ev.add_background(departure)?;
+            *sender = ev.add_background(departure.descriptor())?;
             Ok(*sender)
         });
         match watched {
@@ -321,7 +347,7 @@ impl Handover {
     }
 
     /// Ends the departure, because no successor takes the connections.
-    fn give_up(&mut self, ev: &mut EventLoop, why: &dyn fmt::Display) {
+    fn give_up(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, why: &dyn fmt::Display) {
         let Phase::Leaving { stop_by, .. } = self.phase else {
             return;
         };
@@ -334,7 +360,7 @@ impl Handover {
             self.sources.remove(ev, sender);
             let under_way = departure.under_way();
             let back = departure.take_back();
-            self.moves.handed_over += (under_way - back.len()) as u64;
+            self.moves.handed_over += (under_way - descriptors(&back)) as u64;
             self.back.extend(back);
         }
         // The shutdown begins in the next turn.
@@ -342,7 +368,7 @@ impl Handover {
     }
 
     /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
-    fn end(&mut self, ev: &mut EventLoop, stop_by: Instant) {
+    fn end(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop_by: Instant) {
         self.close_mailboxes(ev);
         if let Phase::Leaving { sender, .. } = self.phase {
             self.sources.remove(ev, sender);
@@ -351,7 +377,7 @@ impl Handover {
         self.phase = Phase::Over { stop_by };
     }
 
-    fn close_mailboxes(&mut self, ev: &mut EventLoop) {
+    fn close_mailboxes(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let mailboxes = self
             .sources
             .iter()
@@ -372,55 +398,57 @@ impl Handover {
         matches!(&self.phase, Phase::Leaving { departure, .. } if departure.has_begun())
     }
 
-    /// Lets the connections leave for which `state` returns bytes, if a successor takes them, or as many as
+    /// Lets the connections leave for which `leaves` returns a state, if a successor takes them, or as many as
     /// the plan gives to another worker.
     pub(crate) fn hand_over<T>(
         &mut self,
-        ev: &mut EventLoop,
-        mailboxes: Option<&Mailboxes>,
-        connections: &mut Connections<T>,
-        state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        connections: &mut Connections<T, S>,
+        leaves: impl FnMut(Token, &mut Connections<T, S>) -> Option<Leaving>,
     ) {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
-            Phase::Serving => self.giving_room(ev, mailboxes),
+            Phase::Serving => self.giving_room(ev),
             Phase::Over { .. } => 0,
         };
         if room == 0 {
             return;
         }
-        let leaving = take(ev, connections, room, state);
+        let leaving = take(ev, connections, room, leaves);
         match &mut self.phase {
             Phase::Leaving { departure, .. } => {
-                if leaving.len() == room {
+                if descriptors(&leaving) >= room {
                     // There may be more. The next turn does not wait.
                     ev.post_next(self.own, Ready::NONE);
                 }
                 leaving.into_iter().for_each(|one| departure.push(one));
+                // At once, because a worker that dies takes along what is not in the channel. If it
+                // fails, it fails in the next turn too, which handles that.
+                let _ = departure.send(Instant::now());
             }
             Phase::Serving | Phase::Over { .. } => self.give(ev, leaving),
         }
     }
 
     /// Number of connections that the plan gives to another worker, and that may leave now.
-    fn giving_room(&mut self, ev: &mut EventLoop, mailboxes: Option<&Mailboxes>) -> usize {
+    fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
         if let Some(give) = ev.listeners().take_give() {
-            let follows = |(giving, _): &mut (Giving, _)| giving.follow(give);
+            let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give);
             if !self.giving.as_mut().is_some_and(follows) {
                 self.end_giving(ev);
-                self.open_giving(ev, give, mailboxes);
+                self.open_giving(ev, give);
             }
         }
         self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
     }
 
-    fn open_giving(&mut self, ev: &mut EventLoop, give: Give, mailboxes: Option<&Mailboxes>) {
-        let Some(mailbox) = mailboxes.and_then(|all| all.to_slot(give.to.slot())) else {
+    fn open_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, give: Give) {
+        let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
             return;
         };
-        let opened = Giving::open(give, mailbox, self.version, Instant::now());
+        let opened = Giving::open(give, mailbox, self.version, ev.clock().instant());
         let watched = opened.map_err(io::Error::from).and_then(|giving| {
-            let token = ev.add_background(&giving)?;
+            let token = ev.add_background(giving.descriptor())?;
             Ok((giving, token))
         });
         match watched {
@@ -434,22 +462,22 @@ impl Handover {
         }
     }
 
-    fn give(&mut self, ev: &mut EventLoop, leaving: Vec<Connection>) {
+    fn give(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, leaving: Vec<Connection<D>>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
-        match giving.send(ev, leaving, Instant::now()) {
+        match giving.send(ev, leaving, ev.clock().instant()) {
             Ok(()) => self.arm_giving(ev),
             Err(_) => self.end_giving(ev),
         }
     }
 
-    fn read_giving(&mut self, ev: &mut EventLoop) {
+    fn read_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
         let before = self.back.len();
-        let (taken, read) = giving.read(ev, &mut self.back, Instant::now());
+        let (taken, read) = giving.read(ev, &mut self.back, ev.clock().instant());
         self.moves.handed_over += taken as u64;
         if read.is_err() || self.back.len() > before {
             self.end_giving(ev);
@@ -457,20 +485,20 @@ impl Handover {
     }
 
     /// A turn begins. A worker that stops has another use for what is on its way.
-    fn check_giving(&mut self, ev: &mut EventLoop, stop: Option<Stop>) {
+    fn check_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop: Option<Stop>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
         match stop {
             Some(Stop::Fast) => {}
             Some(_) => self.end_giving(ev),
-            None if giving.is_over(Instant::now()) => self.end_giving(ev),
+            None if giving.is_over(ev.clock().instant()) => self.end_giving(ev),
             None => self.arm_giving(ev),
         }
     }
 
     /// Takes back what the other worker has not taken.
-    fn end_giving(&mut self, ev: &mut EventLoop) {
+    fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, token)) = self.giving.take() else {
             return;
         };
@@ -485,18 +513,21 @@ impl Handover {
         }
     }
 
-    fn arm_giving(&self, ev: &mut EventLoop) {
+    fn arm_giving(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         match self.giving.as_ref().and_then(|(giving, _)| giving.due_at()) {
             Some(due) => _ = ev.timers().arm_at(self.own, DUE, due),
             None => _ = ev.disarm(self.own, DUE),
         }
     }
 
-    pub(crate) fn next_arrival(&mut self, ev: &mut EventLoop) -> Option<Arrival> {
+    pub(crate) fn next_arrival(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+    ) -> Option<Arrival<S>> {
         while let Some(connection) = self.back.pop() {
             match arrival::take_back(ev, connection) {
                 Ok(arrival) => {
-                    self.moves.taken_back += 1;
+                    self.moves.taken_back += arrival.streams();
                     return Some(arrival);
                 }
                 // The connection is closed.
@@ -515,46 +546,64 @@ impl Handover {
                 .map_or(0, |(giving, _)| giving.under_way()),
         };
         Moves {
-            under_way: under_way + self.back.len(),
+            under_way: under_way + descriptors(&self.back),
             ..self.moves
         }
     }
 
     fn report(&self, why: &dyn fmt::Display) {
-        report(&self.on_event, self.index, why);
+        (self.report)(why);
     }
 }
 
-/// Takes at most `room` connections out of the loop, for which `state` returns bytes.
-fn take<T>(
-    ev: &mut EventLoop,
-    connections: &mut Connections<T>,
+/// The state of a connection that leaves, and the token of its partner.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) state: Vec<u8>,
+    pub(crate) partner: Option<Token>,
+}
+
+/// Takes connections out of the loop for which `leaves` returns a state, until there are `room`; a partner
+/// may be one more.
+fn take<T, S: Into<D>, D>(
+    ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+    connections: &mut Connections<T, S>,
     room: usize,
-    mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
-) -> Vec<Connection> {
-    let mut leaving = Vec::new();
-    for (token, (_, value)) in connections.iter_mut() {
-        if leaving.len() == room {
+    mut leaves: impl FnMut(Token, &mut Connections<T, S>) -> Option<Leaving>,
+) -> Vec<Connection<D>> {
+    let tokens: Vec<Token> = connections.iter_mut().map(|(token, _)| token).collect();
+    let (mut taken, mut streams) = (Vec::new(), 0);
+    for token in tokens {
+        if streams >= room {
             break;
         }
-        leaving.extend(state(token, value).map(|state| (token, state)));
-    }
-    let removed = leaving.into_iter().map(|(token, state)| {
+        // A partner may have left with an earlier one.
+        if connections.get(token).is_none() {
+            continue;
+        }
+        let Some(Leaving { state, partner }) = leaves(token, connections) else {
+            continue;
+        };
         let length = state.len();
         assert!(
             length <= STATE_BYTES_MAX,
             "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
         );
-        let removed = connections.remove(ev, token);
-        let (stream, _) = removed.expect("it was there just now");
-        Connection::new(stream, state)
-    });
-    removed.collect()
+        let mut remove = |token| {
+            let (stream, _) = connections.remove(ev, token).expect("it is open");
+            stream.into()
+        };
+        let descriptor = remove(token);
+        let partner = partner.map(remove);
+        streams += 1 + usize::from(partner.is_some());
+        taken.push(Connection {
+            descriptor,
+            partner,
+            state,
+        });
+    }
+    taken
 }
 
 /// A year: a stop timeout that no clock can hold.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
-
-fn report(on_event: &OnEvent, index: WorkerIndex, why: &dyn fmt::Display) {
-    on_event(Event::Handover(index, why.to_string()));
-}

@@ -10,7 +10,7 @@ use evcore_prefork::WorkerIndex;
 use crate::arrival::Arrival;
 use crate::awaited_headers::AwaitedHeaders;
 use crate::event::{Event, OnEvent};
-use crate::handover::{Handover, Moves};
+use crate::handover::{Handover, Leaving, Moves};
 use crate::proxy_protocol::ProxyProtocol;
 use crate::shortages::Shortages;
 
@@ -90,7 +90,10 @@ impl Worker {
     /// If the program has left an [arrival](Self::next_arrival) of the turn before.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
         self.begin_turn();
-        self.ev.wait()
+        self.supervised.waits();
+        let goes_on = self.ev.wait();
+        self.supervised.works();
+        goes_on
     }
 
     /// Does the same as [`next_turn`](Self::next_turn), with a call between the end of the turn
@@ -105,7 +108,10 @@ impl Worker {
         self.begin_turn();
         let timeout = self.ev.prepare()?.timeout;
         between(&mut self.ev);
-        self.ev.wait_at_most(timeout)
+        self.supervised.waits();
+        let goes_on = self.ev.wait_at_most(timeout);
+        self.supervised.works();
+        goes_on
     }
 
     /// Reports to the log and to the supervisor, and shuts the loop down if a stop was requested.
@@ -123,7 +129,10 @@ impl Worker {
         }
         let (supervised, timeout) = (&self.supervised, self.stop_timeout);
         let stops_within = match &mut self.handover {
-            Some(handover) => handover.begin_turn(&mut self.ev, supervised, timeout),
+            Some(handover) => {
+                let successor = || supervised.successor();
+                handover.begin_turn(&mut self.ev, supervised.stop(), successor, timeout)
+            }
             None => supervised.stop_within(timeout),
         };
         if let Some(timeout) = stops_within {
@@ -169,11 +178,40 @@ impl Worker {
     pub fn hand_over<T>(
         &mut self,
         connections: &mut Connections<T>,
-        state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
+        mut state: impl FnMut(Token, &mut T) -> Option<Vec<u8>>,
     ) {
         if let Some(handover) = &mut self.handover {
-            let mailboxes = self.supervised.mailboxes();
-            handover.hand_over(&mut self.ev, mailboxes, connections, state);
+            handover.hand_over(&mut self.ev, connections, |token, connections| {
+                let (_, value) = connections.get_mut(token)?;
+                let (state, partner) = (state(token, value)?, None);
+                Some(Leaving { state, partner })
+            });
+        }
+    }
+
+    /// Hands sessions of two connections over, as [`hand_over`](Self::hand_over) does with single ones, for
+    /// example the client and the upstream of a proxy. Both move, or none: they arrive as one
+    /// [`Arrival`] with a [partner](Arrival::partner).
+    ///
+    /// `state` is called for each connection. A session leaves if it returns the token of the partner and
+    /// the bytes. The connection that it was called for is then the stream of the arrival.
+    ///
+    /// # Panics
+    ///
+    /// If a state has more than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX) bytes, or if the partner is not
+    /// another connection of the map.
+    #[inline]
+    pub fn hand_over_pairs<T>(
+        &mut self,
+        connections: &mut Connections<T>,
+        mut state: impl FnMut(Token, &mut Connections<T>) -> Option<(Token, Vec<u8>)>,
+    ) {
+        if let Some(handover) = &mut self.handover {
+            handover.hand_over(&mut self.ev, connections, |token, connections| {
+                let (partner, state) = state(token, connections)?;
+                let partner = Some(partner);
+                Some(Leaving { state, partner })
+            });
         }
     }
 

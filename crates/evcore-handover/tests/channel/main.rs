@@ -127,6 +127,61 @@ fn a_thousand_connections_arrive_with_their_states() {
 }
 
 #[test]
+fn the_two_connections_of_a_session_are_in_one_batch() {
+    let _alone = alone();
+    let (mut sender, mut receiver) = channel();
+    // Every third one has no partner.
+    let (mut ours, mut peers) = (Vec::new(), Vec::new());
+    for number in 0..500 {
+        let (mut session, peer) = connection(number);
+        let other = UnixStream::pair().unwrap();
+        session.partner = (number % 3 != 0).then(|| other.0.into());
+        ours.push(session);
+        peers.push((peer, other.1));
+    }
+    let (count, mut arrived, mut back) = (ours.len() + 333, Vec::new(), Vec::new());
+    assert_eq!(sender.send(&mut ours).unwrap(), 500);
+    assert_eq!(sender.unacknowledged(), count);
+    for time in 0.. {
+        let Some(batch) = receiver.receive().unwrap() else {
+            break;
+        };
+        let descriptors = batch.connections().iter().flat_map(Connection::descriptors);
+        assert!(descriptors.count() <= BATCH_CONNECTIONS_MAX);
+        match time % 2 {
+            0 => arrived.extend(batch.accept().unwrap()),
+            _ => batch.refuse(),
+        }
+    }
+    let mut acknowledged = 0;
+    while let Some(answer) = sender.next_answer().unwrap() {
+        match answer {
+            Answer::Acknowledged { connections, .. } => acknowledged += connections,
+            Answer::Refused { connections, .. } => back.extend(connections),
+            other => panic!("{other:?}"),
+        }
+    }
+    let streams = |all: &[Connection]| all.iter().flat_map(Connection::descriptors).count();
+    assert_eq!(streams(&arrived), acknowledged);
+    assert_eq!(streams(&back), count - acknowledged);
+    for session in arrived.into_iter().chain(back) {
+        let number = number(&session);
+        let ends = [Some(session.descriptor), session.partner];
+        let peers = &mut peers[number];
+        for (end, peer) in ends.into_iter().zip([&mut peers.0, &mut peers.1]) {
+            let Some(end) = end else {
+                assert_eq!(number % 3, 0);
+                continue;
+            };
+            UnixStream::from(end).write_all(&session.state).unwrap();
+            let mut bytes = [0; 4];
+            let length = peer.read(&mut bytes).unwrap();
+            assert_eq!(bytes[..length], session.state);
+        }
+    }
+}
+
+#[test]
 fn a_received_descriptor_is_closed_on_exec() {
     let _alone = alone();
     let (mut sender, mut receiver) = channel();

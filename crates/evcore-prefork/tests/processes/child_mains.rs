@@ -24,7 +24,9 @@ use std::{
 
 #[cfg(target_os = "linux")]
 use evcore_prefork::{Affinity, Cpus};
-use evcore_prefork::{CANNOT_START, DO_NOT_RESTART, Error, Stop, Supervisor, Worker, WorkerInfo};
+use evcore_prefork::{
+    CANNOT_START, DO_NOT_RESTART, Error, Stop, Successor, Supervisor, Worker, WorkerInfo,
+};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::server_process::MAIN_FLAG;
@@ -160,9 +162,10 @@ impl Loop {
             }
         }
         let (index, stop) = (self.worker.index(), self.worker.stop());
-        let then = match self.worker.has_successor() {
-            true => " for a successor",
-            false => "",
+        let then = match self.worker.successor() {
+            Some(Successor::Generation) => " for a newer generation",
+            Some(Successor::Binary) => " for another binary",
+            None => "",
         };
         println!("stops {index} {stop:?}{then}");
     }

@@ -28,6 +28,7 @@ pub(super) fn run_main(name: &str) -> bool {
     match name {
         "mailboxes" => serve_as_processes(2, 1),
         "mailboxes, then fewer workers" => serve_as_processes(if is_new() { 1 } else { 3 }, 1),
+        "mailboxes, then more workers" => serve_as_processes(if is_new() { 4 } else { 2 }, 1),
         "mailboxes, then another version" => serve_as_processes(2, if is_new() { 2 } else { 1 }),
         "mailboxes of threads" => {
             let listener = listener();
@@ -208,7 +209,10 @@ impl Server {
         let ends = self.worker.mailboxes().unwrap();
         let end = match slot {
             Some(slot) => ends.to_slot(slot).unwrap(),
-            None => ends.to_successor(),
+            None => {
+                let successor = self.worker.successor();
+                ends.to_successor(successor.expect("another worker serves"))
+            }
         };
         let mut sender = Sender::open(end, self.version).unwrap();
         let clients = self.clients.drain(..);

@@ -19,6 +19,7 @@ tests! {
     clients_sent_to_a_killed_worker_go_to_its_replacement
     an_upgrade_keeps_all_clients
     an_upgrade_to_fewer_workers_keeps_all_clients
+    the_way_back_from_more_workers_keeps_all_clients
     an_upgrade_to_another_version_leaves_clients_where_they_are
     a_worker_has_the_mailboxes_and_reads_only_its_own
     a_new_binary_without_mailboxes_closes_those_it_inherits
@@ -30,9 +31,12 @@ struct Clients(Vec<TcpStream>);
 
 impl Clients {
     fn connect(server: &mut Server) -> Self {
-        let address = server.expect("listens")[0].clone();
+        Self::connect_to(&server.expect("listens")[0])
+    }
+
+    fn connect_to(address: &str) -> Self {
         let connect = |_| {
-            let stream = TcpStream::connect(&address).unwrap();
+            let stream = TcpStream::connect(address).unwrap();
             let patience = Some(Duration::from_secs(60));
             stream.set_read_timeout(patience).unwrap();
             stream
@@ -161,9 +165,7 @@ fn a_reload_keeps_all_clients() {
     for _ in 0..10 {
         server.signal_master(Signal::HUP);
         server.expect("reload Done");
-        for _ in 0..2 {
-            server.expect("ended");
-        }
+        server.expect_times("ended", 2);
         let after = clients.ask_all();
         for (before, after) in before.iter().zip(&after) {
             let ((old_slot, old), (slot, new)) = (before.unwrap(), after.unwrap());
@@ -209,6 +211,19 @@ fn an_upgrade_to_fewer_workers_keeps_all_clients() {
     all_move_at_an_upgrade("mailboxes, then fewer workers", 3, 1);
 }
 
+/// The old binary has no mailbox for the indices that only the new one has.
+fn the_way_back_from_more_workers_keeps_all_clients() {
+    let mut server = Server::start("mailboxes, then more workers");
+    let listens = server.expect("listens").to_vec();
+    let new_master = upgrade(&mut server, 2, 4);
+    let clients = Clients::connect_to(&listens[0]);
+    clients.ask_all();
+    kill_process(new_master, Signal::QUIT).unwrap();
+    server.expect("upgrade the new binary has ended");
+    assert!(clients.ask_all().into_iter().all(|answer| answer.is_some()));
+    stop(&mut server);
+}
+
 fn an_upgrade_to_another_version_leaves_clients_where_they_are() {
     let mut server = Server::start("mailboxes, then another version");
     let clients = Clients::connect(&mut server);
@@ -230,8 +245,8 @@ fn an_upgrade_to_another_version_leaves_clients_where_they_are() {
 fn a_worker_has_the_mailboxes_and_reads_only_its_own() {
     let mut server = Server::start("descriptors of mailboxes");
     for _ in 0..3 {
-        // The liveness pipe, twelve slots and three successors, and two that it reads.
-        server.expect("more in the worker: 18");
+        // The liveness pipe, twelve slots, twice three for successors, and three that it reads.
+        server.expect("more in the worker: 22");
     }
     server.expect("more afterwards: 0");
 }

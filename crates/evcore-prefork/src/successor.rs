@@ -1,0 +1,15 @@
+//! The successor of a worker that stops.
+
+/// The kind of worker that serves in place of one that stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Successor {
+    /// A worker of a newer generation of the same master, after a reload.
+    Generation,
+    /// A worker of another binary: of the new one after an upgrade, or of the older one that has
+    /// started this binary.
+    Binary,
+}
+
+/// The [idle mark](crate::Worker::idle_marks), in place of the second descriptor's, of a worker whose
+/// successor is of another binary. The descriptor store of the worker reads it.
+pub(crate) const TO_BINARY: u8 = 254;
