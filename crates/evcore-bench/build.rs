@@ -1,7 +1,10 @@
-//! Builds the peers in C whose headers are installed. One of them needs no headers.
+//! Builds the peers in C whose headers are installed. One of them needs no headers, and one the
+//! source of nginx, whose directory `NGINX_SOURCE` names.
 //!
 //! A peer is absent if its file cannot be compiled, because headers or a C compiler are missing.
 //! That is not a failure.
+
+use std::env;
 
 /// The files of `c/`, with the library that each needs.
 ///
@@ -16,17 +19,32 @@ const PEERS: [(&str, Option<&str>); 4] = [
 
 fn main() {
     println!("cargo::rerun-if-changed=c");
+    println!("cargo::rerun-if-env-changed=NGINX_SOURCE");
     for (peer, library) in PEERS {
-        println!("cargo::rustc-check-cfg=cfg(peer_{peer})");
-        let mut build = cc::Build::new();
-        build.file(format!("c/{peer}.c"));
-        // The peers are optimised, also in a debug build.
-        build.opt_level(2).cargo_warnings(false);
-        if build.try_compile(&format!("peer_{peer}")).is_ok() {
-            println!("cargo::rustc-cfg=peer_{peer}");
-            if let Some(library) = library {
-                println!("cargo::rustc-link-lib={library}");
-            }
+        compile(peer, library, cc::Build::new().file(format!("c/{peer}.c")));
+    }
+    let mut nginx = cc::Build::new();
+    // The headers of the first directory take the places of nginx's own.
+    nginx.include("c/nginx").include("c").file("c/nginx.c");
+    if let Ok(source) = env::var("NGINX_SOURCE") {
+        println!("cargo::rerun-if-changed={source}/src/event");
+        for (folder, file) in [("core", "ngx_rbtree.c"), ("event", "ngx_event_timer.c")] {
+            nginx.include(format!("{source}/src/{folder}"));
+            nginx.file(format!("{source}/src/{folder}/{file}"));
+        }
+    }
+    compile("nginx", None, &mut nginx);
+}
+
+/// Compiles the files of a peer, and enables its `cfg` if that succeeds.
+fn compile(peer: &str, library: Option<&str>, files: &mut cc::Build) {
+    println!("cargo::rustc-check-cfg=cfg(peer_{peer})");
+    // The peers are optimised, also in a debug build.
+    files.opt_level(2).cargo_warnings(false);
+    if files.try_compile(&format!("peer_{peer}")).is_ok() {
+        println!("cargo::rustc-cfg=peer_{peer}");
+        if let Some(library) = library {
+            println!("cargo::rustc-link-lib={library}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Without Chromium nothing is tested, and each test reports that.
 
 mod gone;
+mod opened_late;
 mod page;
 mod screens;
 mod workers;

@@ -5,7 +5,8 @@
 //! `slow` has the slow ones. It is for Linux alone, because other systems have no file with the CPU
 //! time of a process.
 //!
-//! `replayed` records a server with the corpus, and runs it again on its recording.
+//! `replayed` records a server with the corpus, and runs it again on its recording, in this process;
+//! `recorded` does so with the programs `httpd` and `evcore-replay`.
 //!
 //! The fuzz targets in `tests/fuzz/` have the same parsers, without sockets.
 
@@ -13,6 +14,7 @@ mod broken;
 // Each case has a line, so that cases can be compared.
 #[rustfmt::skip]
 mod corpus;
+mod recorded;
 mod replayed;
 #[cfg(target_os = "linux")]
 mod slow;

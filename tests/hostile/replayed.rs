@@ -23,31 +23,41 @@ use evcore_tests::PATIENCE;
 
 use crate::corpus::CASES;
 
+/// Requests of the polite client.
+const REQUESTS: usize = 11_000;
+
 /// More than a run has.
 const RECORDS: usize = 1 << 18;
 
-/// Serves all clients. Returns the loop's records. `at_step` is called before each step.
+/// Serves all clients. Returns the loop's records. `at_step` is called after each step, with the number
+/// of requests so far.
 fn serve<L>(mut ev: EventLoop<L>, mut at_step: impl FnMut(u64)) -> Vec<Record>
 where
     L: Acceptor<Stream: Transport + Source>,
 {
     let scoreboard = WorkerStats::scoreboard(1).expect("a page");
-    let counts = Counts::new(scoreboard, WorkerId::from_slot(0));
+    let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
+    let requests = Counts::new(scoreboard, WorkerId::from_slot(0));
     let mut server = Server::new(ev.clock(), 0, counts, Options::default());
-    let mut steps = 0;
     // A wake by the clients' thread would not be recorded.
     let all = 1 + 2 * CASES.iter().copied().flatten().count() as u64;
     let are_all_served = |ev: &EventLoop<L>| ev.stats().accepted == all && ev.stats().active == 0;
     while !are_all_served(&ev) && ev.wait().is_ok() {
         while let Some(step) = ev.next_step() {
-            steps += 1;
-            at_step(steps);
             server.handle(&mut ev, step);
+            at_step(requests_of(&requests.status_text()));
         }
         server.publish(&mut ev);
     }
     let records = ev.instruments().flight_records();
     records.map(without_descriptor).collect()
+}
+
+/// The number of requests in nginx's `stub_status`.
+fn requests_of(status: &str) -> u64 {
+    let numbers = status.lines().nth(2).expect("three numbers");
+    let requests = numbers.split_whitespace().nth(2);
+    requests.expect("a third").parse().expect("a number")
 }
 
 /// A replay has no descriptors.
@@ -69,7 +79,7 @@ fn built<L: Acceptor>(builder: Builder<L>) -> EventLoop<L> {
 
 /// Runs the server with clients, and records it.
 fn record(kind: BackendKind, at_step: impl FnMut(u64)) -> (Vec<Record>, Vec<u8>) {
-    let recorder = Recorder::in_memory(16 << 20);
+    let recorder = Recorder::in_memory(64 << 20);
     let listener = Listener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().tcp().expect("it is TCP");
     let builder = Builder::default()
@@ -98,8 +108,9 @@ fn clients(server: SocketAddr) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let polite = thread::spawn(move || {
             let mut stream = connect(server);
-            for number in 0..200 {
-                let path = ["/", "/bytes/70000", "/sleep/1", "/worker"][number % 4];
+            for number in 0..REQUESTS {
+                let paths = ["/", "/bytes/70000", "/sleep/1", "/worker"];
+                let path = paths[if number < 200 { number % 4 } else { 0 }];
                 let request = format!("GET {path} HTTP/1.1\r\nHost: t\r\n\r\n");
                 // The server may have panicked.
                 if stream.write_all(request.as_bytes()).is_err() || read_some(&mut stream) == 0 {
@@ -159,18 +170,18 @@ fn a_replay_has_the_same_flight_records_and_bytes() {
 }
 
 #[test]
-fn a_panic_deep_in_a_run_comes_back_at_the_same_step() {
-    let panic_at = |planted: u64| move |step: u64| assert_ne!(step, planted, "planted");
-    let (_, bytes) = record(BackendKind::usable()[0], panic_at(500));
+fn a_panic_at_the_10_000th_request_comes_back_ten_of_ten() {
+    let panic = |requests: u64| assert!(requests < 10_000, "planted");
+    let (_, bytes) = record(BackendKind::usable()[0], panic);
     for _ in 0..10 {
-        let mut steps = 0;
+        let mut last = 0;
         let replayed = catch_unwind(AssertUnwindSafe(|| {
-            replay(&bytes, |step| {
-                steps = step;
-                panic_at(500)(step);
+            replay(&bytes, |requests| {
+                last = requests;
+                panic(requests);
             })
         }));
         assert!(replayed.is_err());
-        assert_eq!(steps, 500);
+        assert_eq!(last, 10_000);
     }
 }

@@ -20,6 +20,8 @@ mod flight_recorder;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod listening;
+#[cfg(target_os = "linux")]
+mod live_line;
 mod log_pipes;
 #[cfg(target_os = "linux")]
 mod memory_limit;

@@ -260,13 +260,8 @@ impl Server {
     ///
     /// The master of a new binary is a child, too.
     pub fn worker_pids(&self) -> Vec<u32> {
-        let pid = self.pid();
-        let path = format!("/proc/{pid}/task/{pid}/children");
-        let children = std::fs::read_to_string(path).expect("the master lives");
-        children
-            .split_whitespace()
-            .map(|pid| pid.parse().expect("a number"))
-            .collect()
+        let children = children(self.pid()).into_iter();
+        children.filter(|child| !is_store(*child)).collect()
     }
 
     /// Starts a new binary by USR2, and returns the process id of its master. The log has it too, but two
@@ -282,6 +277,31 @@ impl Server {
         });
         new.expect("just waited for")
     }
+
+    /// The process ids of the workers' descriptor stores now, from `/proc`. One that has ended is in the list
+    /// until its master has reaped it.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no `/proc`.
+    #[must_use]
+    pub fn store_pids(&self) -> Vec<u32> {
+        let children = children(self.pid()).into_iter();
+        children.filter(|child| is_store(*child)).collect()
+    }
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).expect("the master lives");
+    let pids = children.split_whitespace();
+    pids.map(|pid| pid.parse().expect("a number")).collect()
+}
+
+/// Returns whether a process is a descriptor store. The kernel keeps 15 bytes of its name.
+fn is_store(pid: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name == "descriptor stor\n")
 }
 
 /// The poller of the environment, if there is one and the kernel permits it.

@@ -33,7 +33,7 @@ pub use own_network::in_own_network;
 #[cfg(target_os = "linux")]
 pub use page_cache::pages_in_memory;
 pub use permitted::is_permitted;
-pub use programs::{echo, example, httpd, prefork_echo};
+pub use programs::{echo, evcore_replay, example, httpd, prefork_echo};
 pub use programs_of_others::{Running, is_installed};
 pub use status::Status;
 

@@ -19,6 +19,17 @@ pub fn httpd() -> &'static Path {
     PATH.get_or_init(|| build("evcore-httpd", "--bin", "httpd"))
 }
 
+/// The path of the program `evcore-replay`.
+///
+/// # Panics
+///
+/// If it does not build.
+#[must_use]
+pub fn evcore_replay() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("evcore-httpd", "--bin", "evcore-replay"))
+}
+
 /// The path of the example `echo`.
 ///
 /// # Panics

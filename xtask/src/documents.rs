@@ -19,13 +19,15 @@ pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 /// Public names that the standard library or the field has given their meaning. Names that end in
 /// `Error` are among them.
 const PLAIN: &str = "
-    Address Builder Client ClientCx ClientEvent ClientOutcome Clock Connections Cpus Drain Event
-    EventLoop Events ExitCause Fault Faults Full Handle Histogram Histograms Iter Job Listener
-    ListenerOptions Load ManualTimeSource Mode MutexHandle Outcome Poller Probability Process
-    Reading Registration Resource Result Rng Scheduler Script ScriptHandle Sender SharedClock Sim
-    SimConfig SimListener SimStream Snapshot SocketFile Stats Stop Stream
-    SystemTimeSource Table Ticker TimeSource Timer TimerHeap TimerQueue TimerTree TimerWheel
-    VacantEntry WorkerExit WorkerInfo Workers";
+    Accepted Address Affinity Builder Client ClientCx ClientEvent ClientOutcome Clock
+    ConnectOptions Connections Cpus Drain Event EventLoop Events Executor ExitCause Fault
+    Faults Full Handle Histogram Histograms Interest Interval Iter Job JoinHandle Listener
+    ListenerOptions Load ManualTimeSource Mode MutexHandle Outcome PeerCredentials Poller
+    Probability Process Reading Ready Registration Resource Result Rng Runtime Scheduler
+    Script ScriptHandle Sender SharedClock Sim SimConfig SimListener SimStream Snapshot
+    SocketFile SocketOptions Stats Stop Stream SystemTimeSource Table Ticker TimeSource
+    TimedOut Timeout Timer TimerHeap TimerQueue TimerTree TimerWheel Upgrade VacantEntry Waker
+    WallTime WorkerExit WorkerInfo Workers YieldNow";
 
 /// The target of a link in a document: `[text](path)` or `[name]: path`.
 const LINK: &str = r"(?m)(?:\]\(|^ *\[[^\]]+\]: )<?([^)\s>]+)";

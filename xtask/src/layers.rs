@@ -32,10 +32,10 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
     ("evcore-sim", "evcore"),
-    ("evcore-recording", "crc32fast evcore memmap2 rustix thiserror"),
+    ("evcore-recording", "crc32fast evcore memmap2 rustix serde serde_json thiserror"),
     // These are not published.
-    ("evcore-httpd", "clap evcore evcore-serve httparse httpdate mime_guess rustix serde \
-                      serde_json signal-hook tracing"),
+    ("evcore-httpd", "clap evcore evcore-recording evcore-serve evcore-sim httparse httpdate \
+                      mime_guess rustix serde serde_json signal-hook tracing"),
 ];
 
 /// Our crates that tests and examples use. They are given by path alone, because a version would

@@ -21,6 +21,9 @@ const HEIGHT: usize = 56;
 const GAP: usize = 16;
 const WIDTH: usize = 960;
 
+/// The width of a box below which its name is in small letters: `instrument` needs 77.
+const NARROW: usize = 80;
+
 /// The phases of a turn. The second row is the table of `turn.rs`: its name there, its name in the
 /// picture, and what it yields.
 const BEFORE: &[(&str, &str)] = &[
@@ -148,6 +151,7 @@ fn picture(height: usize, rooms: &[Room], arrows: &[String]) -> String {
          marker path {{ fill: #8c959f; stroke: none }}\n\
          text {{ font: 14px sans-serif; text-anchor: middle; fill: #1f2328 }}\n\
          .small {{ font-size: 11px; fill: #57606a }}\n\
+         .narrow {{ font-size: 12px }}\n\
          @media (prefers-color-scheme: dark) {{\n\
          rect {{ fill: #161b22; stroke: #8b949e }}\n\
          text {{ fill: #e6edf3 }} .small {{ fill: #8b949e }}\n\
@@ -168,10 +172,15 @@ fn picture(height: usize, rooms: &[Room], arrows: &[String]) -> String {
     {
         let middle = x + width / 2;
         let line = if text.is_empty() { 33 } else { 24 };
+        let class = if *width < NARROW {
+            " class=\"narrow\""
+        } else {
+            ""
+        };
         let _ = writeln!(
             svg,
             "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{HEIGHT}\" rx=\"6\"/>\n\
-             <text x=\"{middle}\" y=\"{}\">{name}</text>\n\
+             <text{class} x=\"{middle}\" y=\"{}\">{name}</text>\n\
              <text class=\"small\" x=\"{middle}\" y=\"{}\">{text}</text>",
             y + line,
             y + 43,

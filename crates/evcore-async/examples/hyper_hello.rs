@@ -81,7 +81,7 @@ async fn serve(stream: TcpStream, is_http2: bool) {
 
 /// Serves as a worker until it has to stop.
 fn work(mut worker: Worker, is_http2: bool) -> evcore::Result<()> {
-    let executor = Executor::new(&worker.ev);
+    let executor = Executor::new(&mut worker.ev);
     while worker.next_turn()? {
         while let Some(step) = worker.next_step() {
             if let Some(Step::Accepted(new)) = executor.on_step(&mut worker.ev, step) {

@@ -13,6 +13,8 @@ use evcore::poller::Source;
 use evcore::{Acceptor, EventLoop, Interest, Mode, Ready, Result, Timer, Token};
 use scoped_tls_hkt::scoped_thread_local;
 
+use crate::run_queue::RunQueue;
+
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
 std::thread_local! {
@@ -25,8 +27,13 @@ pub(crate) trait Lent {
     /// The executor that lends the loop, as the module `shared` keeps it.
     fn executor(&self) -> &dyn Any;
     fn add(&mut self, source: &dyn Source, interest: Interest) -> Result<Token>;
+    fn add_background(&mut self, source: &dyn Source) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
+    /// Makes a task due. Returns whether it is in the run queue; otherwise it has a step of its own.
+    fn run(&mut self, task: Token) -> bool;
+    /// Posts the token of a main future.
+    fn post_main(&mut self, main: Token);
     fn post(&mut self, token: Token);
     fn post_next(&mut self, token: Token);
     fn rearm(&mut self, token: Token, side: Side);
@@ -41,6 +48,7 @@ pub(crate) trait Lent {
 struct Loan<'a, L: Acceptor> {
     ev: &'a mut EventLoop<L>,
     executor: &'a dyn Any,
+    run_queue: &'a RunQueue,
 }
 
 /// The timer of a sleep.
@@ -55,6 +63,10 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
         self.ev.add(source, interest, Mode::Edge)
     }
 
+    fn add_background(&mut self, source: &dyn Source) -> Result<Token> {
+        self.ev.add_background(source)
+    }
+
     fn add_unwatched(&mut self) -> Result<Token> {
         self.ev.add_unwatched()
     }
@@ -63,6 +75,23 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
         self.ev.remove(token);
     }
 
+    #[inline]
+    fn run(&mut self, task: Token) -> bool {
+        let queue = self.run_queue;
+        if queue.is_stepwise {
+            self.post(task);
+        } else if queue.push(task) {
+            self.post(queue.runner);
+        }
+        !queue.is_stepwise
+    }
+
+    fn post_main(&mut self, main: Token) {
+        self.run_queue.give_way();
+        self.post(main);
+    }
+
+    #[inline]
     fn post(&mut self, token: Token) {
         self.ev.post(token, Ready::NONE);
     }
@@ -102,10 +131,10 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
     }
 }
 
-/// Lends a loop to `call`, and to the functions that it calls.
+/// Lends the loop of an executor to `call`, and to the functions that it calls.
 pub(crate) fn enter<L: Acceptor, R>(
     ev: &mut EventLoop<L>,
-    (id, executor): (u64, &dyn Any),
+    (run_queue, executor): (&RunQueue, &dyn Any),
     call: impl FnOnce() -> R,
 ) -> R {
     struct Leave(u64);
@@ -114,7 +143,13 @@ pub(crate) fn enter<L: Acceptor, R>(
             ENTERED.set(self.0);
         }
     }
-    LENT.set(&mut Loan { ev, executor }, || {
+    let id = run_queue.id;
+    let mut loan = Loan {
+        ev,
+        executor,
+        run_queue,
+    };
+    LENT.set(&mut loan, || {
         let _leave = Leave(ENTERED.replace(id));
         call()
     })

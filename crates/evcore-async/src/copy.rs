@@ -7,6 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
+/// The most pieces that are copied in one poll, of streams that are always ready. Then other tasks run.
+const PIECES: usize = 64;
+
 /// The bytes that are kept for each direction.
 const BUFFER: usize = 16 * 1024;
 
@@ -96,7 +99,13 @@ impl Direction {
         R: AsyncRead + Unpin + ?Sized,
         W: AsyncWrite + Unpin + ?Sized,
     {
+        let mut pieces = 0;
         while self.stage == Stage::Copying {
+            if pieces == PIECES {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            pieces += 1;
             while !self.held.is_empty() {
                 let bytes = &self.buffer[self.held.clone()];
                 let sent = ready!(Pin::new(&mut *writer).poll_write(cx, bytes))?;

@@ -2,14 +2,19 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use evcore::{Acceptor, EventLoop, Step, Token};
 
 use crate::join::JoinHandle;
+use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::spawn::Refused;
+use crate::stuck::Watch;
 
 /// Polls the tasks of a loop, which a program drives by steps.
 ///
@@ -26,7 +31,7 @@ use crate::spawn::Refused;
 /// use std::time::Duration;
 ///
 /// let mut ev = EventLoop::builder().build()?;
-/// let executor = Executor::new(&ev);
+/// let executor = Executor::new(&mut ev);
 /// let own = ev.add_unwatched()?; // a token of the program
 ///
 /// let task = executor.spawn(&mut ev, async {
@@ -52,9 +57,15 @@ pub struct Executor {
 
 impl Executor {
     /// Makes an executor without tasks, for the tokens of this loop. Allocates a little.
+    ///
+    /// # Panics
+    ///
+    /// If all 16 million tokens are in use.
     #[must_use]
-    pub fn new<L: Acceptor>(ev: &EventLoop<L>) -> Self {
-        let shared = Rc::new(Shared::new(ev.handle()));
+    pub fn new<L: Acceptor>(ev: &mut EventLoop<L>) -> Self {
+        let runner = ev.add_unwatched().expect("a loop has 16 million tokens");
+        let run_queue = RunQueue::new(next_id(), runner, ev.instruments().is_on());
+        let shared = Rc::new(Shared::new(ev.handle(), run_queue));
         Self { shared }
     }
 
@@ -117,8 +128,8 @@ impl Executor {
         self.shared.enter(ev, || self.shared.spawn(future, at))
     }
 
-    /// The most tasks at once. A task counts until it has ended and its [`JoinHandle`] is dropped or
-    /// polled. By default there is no limit but that of [tokens](EventLoop::add_unwatched).
+    /// The most tasks at once. By default there is no limit but that of
+    /// [tokens](EventLoop::add_unwatched).
     pub fn set_tasks_max(&self, tasks: usize) {
         self.shared.tasks_max.set(tasks);
     }
@@ -128,6 +139,44 @@ impl Executor {
     /// handle.
     pub fn set_resumes_panics(&self, resumes: bool) {
         self.shared.resumes_panics.set(resumes);
+    }
+
+    /// Reports a future that does not return from a poll, with the place where its task was spawned, or
+    /// where [`block_on`](crate::Runtime::block_on) was called.
+    ///
+    /// A thread looks for it in this interval, and reports a poll that it finds twice in a row: after one
+    /// to two times `limit`. `report` runs on that thread, which ends with the executor. A second call
+    /// changes nothing. For polls that take long and end, the loop has a
+    /// [watchdog](evcore::InstrumentOptions::watchdog), whose slow step [`spawned_at`](Self::spawned_at)
+    /// explains.
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no further thread.
+    ///
+    /// ```
+    /// use evcore_async::{Runtime, spawn_local};
+    /// use std::{sync::mpsc, time::Duration};
+    ///
+    /// let mut runtime = Runtime::new()?;
+    /// let (sender, reports) = mpsc::channel();
+    /// let report = move |at| _ = sender.send(at);
+    /// runtime.executor().report_stuck(Duration::from_millis(1), report)?;
+    /// let at = runtime.block_on(async {
+    ///     spawn_local(async move { reports.recv() }).await // blocks
+    /// })?;
+    /// println!("{} is stuck", at.unwrap()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn report_stuck(
+        &self,
+        limit: Duration,
+        report: impl Fn(&'static Location<'static>) + Send + 'static,
+    ) -> io::Result<()> {
+        if self.shared.watch.get().is_none() {
+            let _ = self.shared.watch.set(Watch::start(limit, report)?);
+        }
+        Ok(())
     }
 
     /// The number of tasks.
@@ -158,16 +207,19 @@ impl Executor {
     /// A task that is dropped may spawn another one.
     fn drop_tasks(&self) {
         let limit = self.shared.tasks_max.replace(0);
-        for (token, mut body) in self.shared.take_tasks() {
-            body.future.as_mut().abort();
-            self.shared.finish_task(token, body);
-        }
+        self.shared.abort_all();
         self.shared.tasks_max.set(limit);
     }
 
     pub(crate) fn shared(&self) -> &Rc<Shared> {
         &self.shared
     }
+}
+
+/// A number that is not 0, and different for each executor of the process.
+fn next_id() -> u64 {
+    static IDS: AtomicU64 = AtomicU64::new(1);
+    IDS.fetch_add(1, Relaxed)
 }
 
 /// Drops the tasks, because tasks have streams, and streams have the executor's state.

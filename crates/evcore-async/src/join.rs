@@ -7,12 +7,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use evcore::Token;
-
 use crate::join_error::JoinError;
 use crate::shared::Shared;
-use crate::slot::Slot;
-use crate::task::{Body, Task};
+use crate::task::Task;
 
 /// Waits for the output of a task. [`spawn_local`](crate::spawn_local) returns it.
 ///
@@ -35,64 +32,53 @@ use crate::task::{Body, Task};
 #[must_use = "dropping it lets the task run on: `drop(spawn_local(..))` says that this is meant"]
 pub struct JoinHandle<T> {
     shared: Rc<Shared>,
-    token: Token,
+    /// `None` after the drop.
+    task: Option<Rc<Task>>,
     /// True if the output was taken.
     is_over: bool,
     output: PhantomData<Option<T>>,
 }
 
-impl<T: 'static> JoinHandle<T> {
-    pub(crate) fn new(shared: Rc<Shared>, token: Token) -> Self {
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(shared: Rc<Shared>, task: Rc<Task>) -> Self {
         Self {
             shared,
-            token,
+            task: Some(task),
             is_over: false,
             output: PhantomData,
         }
     }
 
+    fn task(&self) -> &Task {
+        self.task.as_ref().expect("it is taken by the drop")
+    }
+
     /// Ends the task, unless it has ended: drops its future, and its output is
     /// [`JoinError::Aborted`]. A task that aborts itself ends after the present poll.
     pub fn abort(&self) {
-        self.shared.abort(self.token);
+        self.shared.abort(self.task());
     }
 
     /// Returns whether the task has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let is_done = |task: &mut Task| task.is_done;
-        self.shared.with_task(self.token, is_done) != Some(false)
-    }
-
-    fn poll_output(&mut self, cx: &Context<'_>) -> Poll<Result<T, JoinError>> {
-        assert!(!self.is_over, "a JoinHandle was polled after its output");
-        let mut replaced = None;
-        let is_done = self.shared.with_task(self.token, |task| {
-            if !task.is_done {
-                replaced = task.joiner.replace(cx.waker().clone());
-            }
-            task.is_done
-        });
-        drop(replaced);
-        if is_done == Some(false) {
-            return Poll::Pending;
-        }
-        self.is_over = true;
-        let mut output: Option<Result<T, JoinError>> = None;
-        // The task of an executor that has ended is not in its slot.
-        if let Some(mut body) = self.shared.take_body(self.token) {
-            body.future.as_mut().take(&mut output);
-            self.shared.end_task(self.token, body);
-        }
-        Poll::Ready(output.unwrap_or(Err(JoinError::Aborted)))
+        self.task().is_over()
     }
 }
 
 impl<T: 'static> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.get_mut().poll_output(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(!self.is_over, "a JoinHandle was polled after its output");
+        if !self.task().is_over() {
+            self.task().set_joiner(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.is_over = true;
+        let mut output: Option<Self::Output> = None;
+        self.task().take(&mut output);
+        Poll::Ready(output.expect("the output is taken once"))
     }
 }
 
@@ -100,52 +86,17 @@ impl<T> Unpin for JoinHandle<T> {}
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.shared.detach(self.token);
-        }
+        self.task
+            .take()
+            .into_iter()
+            .for_each(|task| self.shared.recycle(task));
     }
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("JoinHandle").field(&self.token).finish()
-    }
-}
-
-/// The calls of a task that its handle makes.
-impl Shared {
-    fn with_task<R>(&self, token: Token, call: impl FnOnce(&mut Task) -> R) -> Option<R> {
-        let called = self.with_slot(token, |slot| match slot {
-            Slot::Task(task) => Some(call(task)),
-            _ => None,
-        });
-        called.flatten()
-    }
-
-    fn take_body(&self, token: Token) -> Option<Body> {
-        self.with_task(token, |task| task.body.take()).flatten()
-    }
-
-    /// Records that nothing waits for the output of this task any more.
-    fn detach(&self, token: Token) {
-        let done = self.with_task(token, |task| {
-            task.is_joined = false;
-            let body = if task.is_done { task.body.take() } else { None };
-            (body, task.joiner.take())
-        });
-        if let Some((Some(body), _joiner)) = done {
-            self.end_task(token, body);
-        }
-    }
-
-    fn abort(&self, token: Token) {
-        let body = self.with_task(token, |task| {
-            task.is_aborted = true;
-            if task.is_done { None } else { task.body.take() }
-        });
-        if let Some(Some(mut body)) = body {
-            body.future.as_mut().abort();
-            self.finish_task(token, body);
-        }
+        f.debug_tuple("JoinHandle")
+            .field(&self.task().token())
+            .finish()
     }
 }

@@ -6,7 +6,8 @@
 //! - [`spawn_local`] spawns a task, and a [`JoinHandle`] waits for it.
 //! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors, [`sleep`],
 //!   [`timeout`] and [`interval`] for the time, [`shutting_down`] for the end.
-//! - [`BlockingPool`] runs work that blocks.
+//! - [`BlockingPool`] runs work that blocks, [`Child`] another process, and [`Signals`] come from
+//!   anywhere.
 //!
 //! # How it works
 //!
@@ -28,21 +29,25 @@ mod error;
 mod executor;
 mod join;
 mod join_error;
+mod run_queue;
 mod runtime;
 mod shared;
 mod slot;
 mod spawn;
+mod stuck;
 mod task;
 mod waker;
 mod yield_now;
 
 // What futures wait for.
 mod blocking;
+mod child;
 mod interval;
 mod job;
 mod listener;
 mod registration;
 mod shutdown;
+mod signals;
 mod sleep;
 mod stream;
 mod timeout;
@@ -57,6 +62,7 @@ pub mod hyper;
 mod tokio;
 
 pub use blocking::BlockingPool;
+pub use child::Child;
 pub use copy::copy_bidirectional;
 pub use error::Error;
 pub use executor::Executor;
@@ -67,6 +73,7 @@ pub use join_error::JoinError;
 pub use listener::{Listener, TcpListener, UnixListener};
 pub use runtime::Runtime;
 pub use shutdown::{ShuttingDown, handle, is_shutting_down, shutting_down};
+pub use signals::Signals;
 pub use sleep::{Sleep, now, sleep, sleep_until};
 pub use spawn::{Refused, spawn_local, try_spawn_local};
 pub use stream::{Stream, TcpStream, UnixStream};

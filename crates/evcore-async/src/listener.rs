@@ -97,6 +97,12 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
             }
         }
     }
+
+    /// The descriptor with its watching, for calls of your own.
+    #[must_use]
+    pub fn watched(&self) -> &Watched<L> {
+        &self.watched
+    }
 }
 
 /// Waits until the loop has room for a connection.

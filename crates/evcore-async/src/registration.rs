@@ -1,30 +1,45 @@
-//! A token without a descriptor, which ends with its future.
+//! A token that is no connection, and ends with its future.
 
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use evcore::Token;
+use evcore::poller::Source;
 
 use crate::context;
 use crate::shared::Shared;
 use crate::slot::Slot;
 
-/// A token of a sleep, of a job, or of a wait for the shutdown.
+/// A token of a sleep, of a job, of signals, or of a wait for the shutdown.
 pub(crate) struct Registration {
     shared: Rc<Shared>,
     token: Token,
 }
 
 impl Registration {
-    /// Begins a token.
+    /// Begins a token without a descriptor.
     ///
     /// # Panics
     ///
     /// Outside a runtime, and if all 16 million tokens are in use.
     pub(crate) fn new(slot: Slot) -> Self {
-        let shared = Shared::current();
         let token = context::with(|lent| lent.add_unwatched());
-        let token = token.expect("a loop has 16 million tokens");
+        Self::begin(token.expect("a loop has 16 million tokens"), slot)
+    }
+
+    /// Begins the token of a descriptor that is no connection, and is reported as long as it is readable.
+    /// The slot owns it.
+    pub(crate) fn of_background<S: Source>(
+        descriptor: S,
+        slot: impl FnOnce(S) -> Slot,
+    ) -> io::Result<Self> {
+        let token = context::with(|lent| lent.add_background(&descriptor))?;
+        Ok(Self::begin(token, slot(descriptor)))
+    }
+
+    fn begin(token: Token, slot: Slot) -> Self {
+        let shared = Shared::current();
         shared.insert(token, slot);
         Self { shared, token }
     }
@@ -39,20 +54,17 @@ impl Registration {
         called.expect("the slot is there until the drop")
     }
 
-    /// Waits until the event of its slot has come.
+    /// Waits until the event of its slot has come. A task is woken only if this was pending.
     pub(crate) fn poll_event(&self, cx: &Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
-        let (has_come, _replaced) = self.with_slot(|slot| {
-            let (Slot::Sleep(event) | Slot::Shutdown(event)) = slot else {
-                unreachable!("it is the token of an event");
-            };
-            (event.has_come, event.waker.replace(waker))
-        });
-        if has_come {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        self.with_slot(|slot| {
+            let event = slot.event().expect("it is the token of an event");
+            if event.has_come {
+                return (Poll::Ready(()), Some(waker));
+            }
+            (Poll::Pending, event.waker.replace(waker))
+        })
+        .0 // the other waker is dropped here
     }
 
     /// Returns whether the loop of this token is lent.

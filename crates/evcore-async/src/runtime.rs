@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use evcore::{Acceptor, EventLoop, Listener, Step, Token};
 
@@ -68,15 +69,16 @@ impl<L: Acceptor> Runtime<L> {
     /// # Panics
     ///
     /// If the future panics.
+    #[track_caller]
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
         if context::is_entered() {
             return Err(Error::Nested);
         }
         let main = self.ev.add_unwatched()?;
-        self.ev.post(main, evcore::Ready::NONE);
-        let waker = Waker::from(self.executor.shared().waker(main));
+        let waker = self.executor.shared().main_waker(main);
+        self.executor.enter(&mut self.ev, || waker.wake_by_ref());
         let mut future = pin!(Some(future));
-        let output = self.run(main, || {
+        let output = self.run((main, Location::caller()), || {
             let future = future.as_mut().as_pin_mut().expect("it is dropped below");
             future.poll(&mut Context::from_waker(&waker))
         });
@@ -86,7 +88,11 @@ impl<L: Acceptor> Runtime<L> {
     }
 
     /// Turns the loop until `poll`, which the token of the main future asks for, is ready.
-    fn run<T>(&mut self, main: Token, mut poll: impl FnMut() -> Poll<T>) -> Result<T, Error> {
+    fn run<T>(
+        &mut self,
+        (main, at): (Token, &'static Location<'static>),
+        mut poll: impl FnMut() -> Poll<T>,
+    ) -> Result<T, Error> {
         let shared = self.executor.shared();
         loop {
             if shared.has_orphans() {
@@ -100,7 +106,7 @@ impl<L: Acceptor> Runtime<L> {
                     self.executor.on_step(&mut self.ev, step);
                     continue;
                 }
-                shared.begin_poll();
+                let _watched = shared.begin_poll(|| Some(at));
                 if let Poll::Ready(output) = self.executor.enter(&mut self.ev, &mut poll) {
                     return Ok(output);
                 }
@@ -135,8 +141,8 @@ impl<L: Acceptor> Runtime<L> {
 }
 
 impl<L: Acceptor> From<EventLoop<L>> for Runtime<L> {
-    fn from(ev: EventLoop<L>) -> Self {
-        let executor = Executor::new(&ev);
+    fn from(mut ev: EventLoop<L>) -> Self {
+        let executor = Executor::new(&mut ev);
         Self { executor, ev }
     }
 }

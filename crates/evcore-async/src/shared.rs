@@ -4,24 +4,30 @@
 //! No slot is borrowed while a future, a waker or a destructor of the application runs.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::Future;
 use std::mem;
 use std::panic::Location;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 use evcore::token::SecondaryMap;
 use evcore::{Acceptor, EventLoop, Handle, Ready, Token};
 
 use crate::context::{enter, has_entered, with};
+use crate::run_queue::RunQueue;
 use crate::slot::{Reaction, Slot};
-use crate::task::{Body, Task};
-use crate::waker::{Remote, TaskWaker};
+use crate::stuck::{Watch, Watched};
+use crate::task::Task;
+use crate::waker::{MainWaker, Remote, TaskWaker};
 
 /// The number of calls of streams that a task makes in one poll. The other tasks wait for them.
 const CALLS_MAX: u32 = 128;
+
+/// The number of polls in a step of the run queue. Then the loop has its turn, as after as many posted
+/// steps.
+const BATCH: usize = 256;
 
 /// The most bytes that hyper receives in one call.
 #[cfg(feature = "hyper")]
@@ -30,14 +36,15 @@ const SCRATCH: usize = 64 * 1024;
 /// The state of an executor.
 pub(crate) struct Shared {
     remote: Arc<Remote>,
+    run_queue: RunQueue,
     slots: RefCell<SecondaryMap<Slot>>,
     /// The tokens that have ended while the loop was not lent, with the descriptors that they
     /// watch.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
     /// The place where the task of each token was spawned, also after its end.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
-    /// The wakers of tasks that have ended, for later ones.
-    spare_wakers: RefCell<Vec<Arc<TaskWaker>>>,
+    /// Tasks that have ended, for later ones.
+    spare_tasks: RefCell<Vec<Rc<Task>>>,
     /// The wakers of listeners that wait until the loop has room for a connection.
     awaiting_room: RefCell<Vec<Waker>>,
     /// The number of tasks that have not ended, and its limit.
@@ -49,22 +56,24 @@ pub(crate) struct Shared {
     announced: RefCell<Vec<Weak<dyn Announced>>>,
     #[cfg(feature = "hyper")]
     scratch: RefCell<Box<[u8]>>,
+    /// The thread that reports stuck polls, if there is one.
+    pub(crate) watch: OnceCell<Watch>,
     /// True if a panic of a task is a panic of its executor.
     pub(crate) resumes_panics: Cell<bool>,
 }
 
 impl Shared {
-    pub(crate) fn new(handle: Handle) -> Self {
-        static IDS: AtomicU64 = AtomicU64::new(1);
+    pub(crate) fn new(handle: Handle, run_queue: RunQueue) -> Self {
         Self {
             remote: Arc::new(Remote {
-                id: IDS.fetch_add(1, Relaxed),
+                id: run_queue.id,
                 handle,
             }),
+            run_queue,
             slots: RefCell::default(),
             orphans: RefCell::default(),
             locations: RefCell::default(),
-            spare_wakers: RefCell::default(),
+            spare_tasks: RefCell::default(),
             awaiting_room: RefCell::default(),
             tasks: Cell::new(0),
             tasks_max: Cell::new(usize::MAX),
@@ -72,14 +81,15 @@ impl Shared {
             announced: RefCell::default(),
             #[cfg(feature = "hyper")]
             scratch: RefCell::default(),
+            watch: OnceCell::new(),
             resumes_panics: Cell::new(false),
         }
     }
 
-    /// The number of this executor, which is not 0, and different for each executor of the process.
+    /// The number of this executor.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
-        self.remote.id
+        self.run_queue.id
     }
 
     /// The handle of the loop.
@@ -107,12 +117,12 @@ impl Shared {
         let slot = self.slots.borrow_mut().remove(token);
         if has_entered(self.id()) {
             with(|lent| lent.remove(token));
-            drop(owner);
+            drop((slot, owner));
         } else {
             // The descriptor stays open until the poller has lost it.
-            self.orphans.borrow_mut().push((token, Box::new(owner)));
+            let owner = Box::new((slot, owner));
+            self.orphans.borrow_mut().push((token, owner));
         }
-        drop(slot);
     }
 
     /// Ends the tokens whose end is pending. The loop is lent.
@@ -131,12 +141,10 @@ impl Shared {
         !self.orphans.borrow().is_empty()
     }
 
-    /// A waker that posts a token.
-    pub(crate) fn waker(&self, token: Token) -> Arc<TaskWaker> {
-        let spare = self.spare_wakers.borrow_mut().pop();
-        let mut waker = spare.unwrap_or_else(|| TaskWaker::new(token, &self.remote));
-        Arc::get_mut(&mut waker).expect("it is spare").token = token;
-        waker
+    /// The waker of a main future.
+    pub(crate) fn main_waker(&self, token: Token) -> Waker {
+        let remote = Arc::clone(&self.remote);
+        Waker::from(Arc::new(MainWaker { token, remote }))
     }
 
     /// The state of the executor that has lent its loop.
@@ -157,71 +165,101 @@ impl Shared {
         ev: &mut EventLoop<L>,
         call: impl FnOnce() -> R,
     ) -> R {
-        enter(ev, (self.id(), self), call)
+        enter(ev, (&self.run_queue, self), call)
     }
 
-    /// Counts a task that begins.
-    pub(crate) fn begin_task(&self, token: Token, task: Task, at: &'static Location<'static>) {
+    /// Begins a task, which is due. The loop is lent.
+    pub(crate) fn begin_task<F>(
+        &self,
+        token: Token,
+        future: F,
+        at: &'static Location<'static>,
+    ) -> Rc<Task>
+    where
+        F: Future<Output: 'static> + 'static,
+    {
+        let spare = self.spare_tasks.borrow_mut().pop();
+        let mut task = spare.unwrap_or_else(|| Task::new(TaskWaker::new(token, &self.remote)));
+        let new = Rc::get_mut(&mut task).expect("nothing else uses a spare task");
+        new.begin(token, future);
+        task.wake();
         self.tasks.set(self.tasks.get() + 1);
         self.locations.borrow_mut().insert(token, at);
-        self.insert(token, Slot::Task(task));
+        self.insert(token, Slot::Task(Rc::clone(&task)));
+        task
+    }
+
+    /// Polls the tasks that are due. The loop is lent.
+    fn run_due(&self) {
+        /// Ends the step, also by a panic of a task.
+        struct Pause<'a> {
+            queue: &'a RunQueue,
+            was_long: bool,
+        }
+        impl Drop for Pause<'_> {
+            fn drop(&mut self) {
+                let runner = self.queue.runner;
+                if self.queue.pause() {
+                    with(|lent| match self.was_long {
+                        true => lent.post_next(runner),
+                        false => lent.post(runner),
+                    });
+                }
+            }
+        }
+        let mut pause = Pause {
+            queue: &self.run_queue,
+            was_long: false,
+        };
+        for _ in 0..BATCH {
+            let Some(task) = self.run_queue.pop() else {
+                return;
+            };
+            self.poll_task(task);
+        }
+        pause.was_long = true;
     }
 
     /// Polls a task, unless it has ended. The loop is lent.
     fn poll_task(&self, token: Token) {
-        let take = |slot: &mut Slot| match slot {
-            Slot::Task(task) if !task.is_done => task.body.take(),
-            _ => None,
+        let task = match self.slots.borrow().get(token) {
+            Some(Slot::Task(task)) => Rc::clone(task),
+            _ => return,
         };
-        let Some(mut body) = self.with_slot(token, take).flatten() else {
-            return;
-        };
-        self.begin_poll();
-        if body.poll(self.resumes_panics.get()) {
-            return self.finish_task(token, body);
-        }
-        let mut body = Some(body);
-        self.with_slot(token, |slot| match slot {
-            Slot::Task(task) if !task.is_aborted => task.body = body.take(),
-            _ => {}
-        });
-        // It was aborted meanwhile.
-        if let Some(mut body) = body {
-            body.future.as_mut().abort();
-            self.finish_task(token, body);
+        let watched = self.begin_poll(|| self.location(token));
+        let is_over = task.poll(self.resumes_panics.get());
+        drop(watched);
+        if is_over {
+            self.end_task(&task);
+            self.recycle(task);
         }
     }
 
-    /// Keeps the output of a task for its handle, and wakes what waits for it.
-    pub(crate) fn finish_task(&self, token: Token, body: Body) {
-        let mut body = Some(body);
-        let joiner = self.with_slot(token, |slot| match slot {
-            Slot::Task(task) if task.is_joined => {
-                task.is_done = true;
-                task.body = body.take();
-                task.joiner.take()
-            }
-            _ => None,
-        });
-        joiner.flatten().into_iter().for_each(Waker::wake);
-        if let Some(body) = body {
-            self.end_task(token, body);
-        }
-    }
-
-    /// Ends a task whose output nothing waits for.
-    pub(crate) fn end_task(&self, token: Token, body: Body) {
+    /// Ends a task, and wakes the one that waits for its output.
+    fn end_task(&self, task: &Task) {
         self.tasks.set(self.tasks.get() - 1);
-        self.end(token, ());
-        let mut waker = body.into_waker();
-        // A waker that may still be called is not used again.
-        if Arc::get_mut(&mut waker).is_some() {
-            self.spare_wakers.borrow_mut().push(waker);
+        let joiner = task.end();
+        self.end(task.token(), ());
+        joiner.into_iter().for_each(Waker::wake);
+    }
+
+    /// Aborts a task, unless it has ended. A task that is polled ends after that.
+    pub(crate) fn abort(&self, task: &Task) {
+        if !task.is_over() && task.abort() {
+            self.end_task(task);
         }
     }
 
-    /// The number of tasks whose end has not been noticed: running ones, and those whose output
-    /// waits.
+    /// Keeps a task that nothing uses any more for a later one.
+    #[inline]
+    pub(crate) fn recycle(&self, mut task: Rc<Task>) {
+        let is_spare = Rc::get_mut(&mut task).is_some_and(Task::clear);
+        if is_spare {
+            self.spare_tasks.borrow_mut().push(task);
+        }
+    }
+
+    /// The number of tasks that have not ended.
     pub(crate) fn tasks(&self) -> usize {
         self.tasks.get()
     }
@@ -230,10 +268,14 @@ impl Shared {
         self.locations.borrow().get(token).copied()
     }
 
-    /// Begins the poll of a future, which has all its calls.
+    /// Begins the poll of a future, which has all its calls, and which a thread may watch.
     #[inline]
-    pub(crate) fn begin_poll(&self) {
+    pub(crate) fn begin_poll(
+        &self,
+        at: impl FnOnce() -> Option<&'static Location<'static>>,
+    ) -> Option<Watched<'_>> {
         self.calls_left.set(CALLS_MAX);
+        self.watch.get().map(|watch| watch.begin(at()))
     }
 
     /// Counts a call of a stream. Returns false if the task has made enough of them in this poll: it is
@@ -286,6 +328,10 @@ impl Shared {
     /// Handles a report of the loop for a token. Returns false if the token has no slot here. The
     /// loop is lent.
     pub(crate) fn on_ready(&self, token: Token, ready: Ready) -> bool {
+        if token == self.run_queue.runner {
+            self.run_due();
+            return true;
+        }
         match self.with_slot(token, |slot| slot.on_ready(ready)) {
             None => return false,
             Some(Reaction::Poll) => self.poll_task(token),
@@ -332,14 +378,19 @@ impl Shared {
         }
     }
 
-    /// Takes out every task, for the end of the executor.
-    pub(crate) fn take_tasks(&self) -> Vec<(Token, Body)> {
-        let mut slots = self.slots.borrow_mut();
-        let bodies = slots.iter_mut().filter_map(|(token, slot)| match slot {
-            Slot::Task(task) => Some((token, task.body.take()?)),
+    /// Aborts every task.
+    pub(crate) fn abort_all(&self) {
+        let slots = self.slots.borrow();
+        let tasks = slots.iter().filter_map(|(_, slot)| match slot {
+            Slot::Task(task) => Some(Rc::clone(task)),
             _ => None,
         });
-        bodies.collect()
+        let tasks = tasks.collect::<Vec<_>>();
+        drop(slots);
+        for task in tasks {
+            self.abort(&task);
+            self.recycle(task);
+        }
     }
 }
 

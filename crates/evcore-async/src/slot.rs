@@ -1,19 +1,22 @@
 //! The state that an executor keeps for a token.
 
+use std::rc::Rc;
 use std::task::Waker;
 
 use evcore::Ready;
 
 use crate::job::Job;
+use crate::signals::Signal;
 use crate::task::Task;
 
 /// The state of a token, by its purpose.
 pub(crate) enum Slot {
-    Task(Task),
+    Task(Rc<Task>),
     Source(Source),
     Sleep(Event),
     Shutdown(Event),
     Job(Job),
+    Signal(Signal),
 }
 
 /// A watched descriptor: the reports since the stream last looked, and the tasks that wait for it.
@@ -44,10 +47,25 @@ impl Slot {
     #[inline]
     pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
         match self {
+            // The run queue polls a task that is in it, too.
+            Self::Task(task) if task.is_queued() => Reaction::Wake([None, None]),
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
+            Self::Signal(signal) => {
+                signal.on_ready();
+                Reaction::Wake([signal.event.come(), None])
+            }
             // These tokens are never posted.
             Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) => Reaction::Wake([None, None]),
+        }
+    }
+
+    /// The event for which a task waits.
+    pub(crate) fn event(&mut self) -> Option<&mut Event> {
+        match self {
+            Self::Sleep(event) | Self::Shutdown(event) => Some(event),
+            Self::Signal(signal) => Some(&mut signal.event),
+            Self::Task(_) | Self::Source(_) | Self::Job(_) => None,
         }
     }
 

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use crate::context;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
-use crate::task::Task;
 
 /// Spawns a task on the executor that polls the caller. It is polled in this turn of the loop, or in the
 /// next.
@@ -104,16 +103,11 @@ impl Shared {
         if self.tasks() >= limit {
             return Err(Refused { future, limit });
         }
-        let token = context::with(|lent| {
-            let token = lent.add_unwatched();
-            token.inspect(|token| lent.post(*token))
-        });
-        let Ok(token) = token else {
+        let Ok(token) = context::with(|lent| lent.add_unwatched()) else {
             let limit = self.tasks();
             return Err(Refused { future, limit });
         };
-        let task = Task::new(future, self.waker(token));
-        self.begin_task(token, task, at);
-        Ok(JoinHandle::new(Rc::clone(self), token))
+        let task = self.begin_task(token, future, at);
+        Ok(JoinHandle::new(Rc::clone(self), task))
     }
 }

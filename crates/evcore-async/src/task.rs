@@ -1,70 +1,134 @@
 //! A task: a future, and then its output, under a token without a descriptor.
 
 use std::any::Any;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
+use evcore::Token;
 use pin_project_lite::pin_project;
 
 use crate::join_error::JoinError;
 use crate::waker::TaskWaker;
 
-/// The state of a task in its slot.
+/// A task, which its slot and its handle share.
 pub(crate) struct Task {
-    /// The future; `None` while it is polled.
-    pub(crate) body: Option<Body>,
-    /// True if the future has ended, and its output waits.
-    pub(crate) is_done: bool,
+    /// The future, and then its output; `None` in a spare task. It is borrowed while the future is polled
+    /// or dropped.
+    future: RefCell<Option<Pin<Box<dyn TaskFuture>>>>,
+    /// True if the future has ended, and its token with it.
+    is_over: Cell<bool>,
     /// True if the task was aborted while it was polled.
-    pub(crate) is_aborted: bool,
-    /// True if a handle will take the output.
-    pub(crate) is_joined: bool,
+    is_aborted: Cell<bool>,
     /// The task that waits for the output.
-    pub(crate) joiner: Option<Waker>,
-}
-
-/// The part of a task that a poll takes out of the slot, so that the future can use the slots.
-pub(crate) struct Body {
-    pub(crate) future: Pin<Box<dyn TaskFuture>>,
+    joiner: Cell<Option<Waker>>,
+    /// The waker of `origin`, except in a spare task.
     waker: Waker,
-    /// The same waker, for use by a later task.
-    pub(crate) origin: Arc<TaskWaker>,
+    origin: Arc<TaskWaker>,
 }
 
 impl Task {
-    pub(crate) fn new<F: Future<Output: 'static> + 'static>(
-        future: F,
-        waker: Arc<TaskWaker>,
-    ) -> Self {
-        let body = Body {
-            future: Box::pin(Stage::Running { future }),
-            waker: Waker::from(Arc::clone(&waker)),
-            origin: waker,
+    /// A spare task.
+    pub(crate) fn new(origin: Arc<TaskWaker>) -> Rc<Self> {
+        Rc::new(Self {
+            future: RefCell::new(None),
+            is_over: Cell::new(false),
+            is_aborted: Cell::new(false),
+            joiner: Cell::new(None),
+            waker: Waker::noop().clone(),
+            origin,
+        })
+    }
+
+    /// Makes the task of a future of a spare one.
+    pub(crate) fn begin<F>(&mut self, token: Token, future: F)
+    where
+        F: Future<Output: 'static> + 'static,
+    {
+        let future = Box::pin(Stage::Running { future });
+        self.future = RefCell::new(Some(future));
+        self.is_over = Cell::new(false);
+        self.is_aborted = Cell::new(false);
+        let origin = Arc::get_mut(&mut self.origin).expect("it is the waker of a spare task");
+        origin.reset(token);
+        self.waker = Waker::from(Arc::clone(&self.origin));
+    }
+
+    /// Makes a spare task of one that nothing else uses, and drops its output. Returns false if its waker
+    /// may still be called.
+    pub(crate) fn clear(&mut self) -> bool {
+        self.future.get_mut().take();
+        self.joiner.take();
+        self.waker = Waker::noop().clone();
+        Arc::get_mut(&mut self.origin).is_some()
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.origin.token
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// Returns whether the run queue has the task.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.origin.is_queued()
+    }
+
+    /// Polls the future, and returns whether it has ended or was aborted meanwhile.
+    #[inline]
+    pub(crate) fn poll(&self, resumes_panics: bool) -> bool {
+        self.origin.set_unqueued();
+        let cx = &mut Context::from_waker(&self.waker);
+        let mut future = self.future.borrow_mut();
+        let Some(future) = future.as_mut() else {
+            return true;
         };
-        Self {
-            body: Some(body),
-            is_done: false,
-            is_aborted: false,
-            is_joined: true,
-            joiner: None,
+        if future.as_mut().poll(cx, resumes_panics) {
+            return true;
+        }
+        if self.is_aborted.get() {
+            future.as_mut().abort();
+        }
+        self.is_aborted.get()
+    }
+
+    /// Drops the future. Returns false if it is polled at present, and is dropped after that.
+    pub(crate) fn abort(&self) -> bool {
+        self.is_aborted.set(true);
+        let future = self.future.try_borrow_mut();
+        future.is_ok_and(|mut future| {
+            future.as_mut().map(|future| future.as_mut().abort());
+            true
+        })
+    }
+
+    /// Records the end, and returns the waker of the task that waits for it.
+    pub(crate) fn end(&self) -> Option<Waker> {
+        self.is_over.set(true);
+        self.joiner.take()
+    }
+
+    /// Wakes this waker at the end.
+    pub(crate) fn set_joiner(&self, joiner: Waker) {
+        drop(self.joiner.replace(Some(joiner)));
+    }
+
+    /// Moves the output to `output`, which is an `Option` of it.
+    pub(crate) fn take(&self, output: &mut dyn Any) {
+        if let Some(future) = &mut *self.future.borrow_mut() {
+            future.as_mut().take(output);
         }
     }
-}
 
-impl Body {
-    /// Polls the future, and returns whether it has ended.
-    pub(crate) fn poll(&mut self, resumes_panics: bool) -> bool {
-        let cx = &mut Context::from_waker(&self.waker);
-        self.future.as_mut().poll(cx, resumes_panics)
-    }
-
-    /// The waker, for a later task.
-    pub(crate) fn into_waker(self) -> Arc<TaskWaker> {
-        drop(self.waker);
-        self.origin
+    /// Makes the task due.
+    pub(crate) fn wake(&self) {
+        self.origin.wake_by_ref();
     }
 }
 

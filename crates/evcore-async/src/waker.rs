@@ -1,6 +1,7 @@
-//! The waker of a task: a post of its token.
+//! The wakers of tasks and of main futures.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Wake;
 
 use evcore::{Handle, Ready, Token};
@@ -14,17 +15,49 @@ pub(crate) struct Remote {
     pub(crate) handle: Handle,
 }
 
-/// Posts the token of a task. The loop merges posts, so a task that is woken often is polled once, and
-/// drops those of a token that has ended. Nothing else is shared with other threads.
+impl Remote {
+    /// Posts a token from any thread.
+    fn post(&self, token: Token) {
+        // If the loop is gone, the task is gone too.
+        let _ = self.handle.post(token, Ready::NONE);
+    }
+}
+
+/// Makes a task due: on the loop's thread by the run queue, elsewhere by a post of its token. The loop
+/// merges posts, and drops those of a token that has ended. Nothing else is shared with other threads.
 pub(crate) struct TaskWaker {
     pub(crate) token: Token,
     remote: Arc<Remote>,
+    /// True if the task is in the run queue. Only the loop's thread uses it.
+    is_queued: AtomicBool,
 }
 
 impl TaskWaker {
     pub(crate) fn new(token: Token, remote: &Arc<Remote>) -> Arc<Self> {
         let remote = Arc::clone(remote);
-        Arc::new(Self { token, remote })
+        let is_queued = AtomicBool::new(false);
+        Arc::new(Self {
+            token,
+            remote,
+            is_queued,
+        })
+    }
+
+    /// Makes it the waker of another task.
+    pub(crate) fn reset(&mut self, token: Token) {
+        self.token = token;
+        self.is_queued = AtomicBool::new(false);
+    }
+
+    #[inline]
+    pub(crate) fn is_queued(&self) -> bool {
+        self.is_queued.load(Relaxed)
+    }
+
+    /// Records that the task is not in the run queue any more.
+    #[inline]
+    pub(crate) fn set_unqueued(&self) {
+        self.is_queued.store(false, Relaxed);
     }
 }
 
@@ -33,12 +66,33 @@ impl Wake for TaskWaker {
         self.wake_by_ref();
     }
 
+    #[inline]
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !has_entered(self.remote.id) {
+            self.remote.post(self.token);
+        } else if !self.is_queued() {
+            let is_queued = with(|lent| lent.run(self.token));
+            self.is_queued.store(is_queued, Relaxed);
+        }
+    }
+}
+
+/// The waker of the main future of a runtime, which has a step of its own and is not in the run queue.
+pub(crate) struct MainWaker {
+    pub(crate) token: Token,
+    pub(crate) remote: Arc<Remote>,
+}
+
+impl Wake for MainWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
     fn wake_by_ref(self: &Arc<Self>) {
         if has_entered(self.remote.id) {
-            with(|lent| lent.post(self.token));
+            with(|lent| lent.post_main(self.token));
         } else {
-            // If the loop is gone, the task is gone too.
-            let _ = self.remote.handle.post(self.token, Ready::NONE);
+            self.remote.post(self.token);
         }
     }
 }

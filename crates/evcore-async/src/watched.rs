@@ -25,22 +25,20 @@ use crate::slot::{self, Slot};
 /// one is woken. A task makes at most 128 calls in one poll, of which 32 are of one descriptor in
 /// one turn; then the other tasks have their turn. Dropping the value closes the descriptor.
 ///
-/// A signal, which another thread or process sends, is read from a pipe:
-///
 /// ```
 /// use evcore_async::{Runtime, Watched};
-/// use signal_hook::{consts::SIGUSR1, low_level};
-/// use std::{io::Read, os::unix::net::UnixStream};
+/// use std::{io::Read, os::unix::net::UnixStream, process::{Command, Stdio}};
 ///
 /// Runtime::new()?.block_on(async {
-///     let (stream, handler) = UnixStream::pair()?;
-///     stream.set_nonblocking(true)?;
-///     low_level::pipe::register(SIGUSR1, handler)?; // the handler writes a byte
-///     let signals = Watched::new(stream)?;
+///     let (near, far) = UnixStream::pair()?; // the output of a child process
+///     near.set_nonblocking(true)?;
+///     let output = Stdio::from(std::os::fd::OwnedFd::from(far));
+///     Command::new("echo").arg("hello").stdout(output).spawn()?;
 ///
-///     low_level::raise(SIGUSR1)?;
-///     let sent = signals.read_with(|mut stream| stream.read(&mut [0; 64])).await?;
-///     assert_eq!(sent, 1);
+///     let output = Watched::new(near)?;
+///     let mut buffer = [0; 16];
+///     let length = output.read_with(|mut near| near.read(&mut buffer)).await?;
+///     assert_eq!(&buffer[..length], b"hello\n");
 ///     Ok::<(), std::io::Error>(())
 /// })??;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

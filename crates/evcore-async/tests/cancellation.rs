@@ -1,20 +1,30 @@
 //! A future that is dropped after any of its polls leaves nothing in the loop.
 
+use std::cell::Cell;
 use std::future::{Future, pending, poll_fn, ready};
 use std::io::{Read, Write};
-use std::pin::pin;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::process::Command;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use evcore::EventLoop;
+use evcore::net::{Accept, Error, Resource};
+use evcore::poller::{Source, Target};
+use evcore::{Acceptor, Address, EventLoop};
 use evcore_async::{
-    BlockingPool, Runtime, TcpListener, TcpStream, UdpSocket, Watched, copy_bidirectional, handle,
-    interval, now, shutting_down, sleep, sleep_until, spawn_local, timeout, yield_now,
+    BlockingPool, Child, Listener, Runtime, Signals, TcpStream, UdpSocket, Watched,
+    copy_bidirectional, handle, interval, now, shutting_down, sleep, sleep_until, spawn_local,
+    timeout, yield_now,
 };
+use futures_lite::future::zip;
 
 const MS: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(3600);
+
+/// The connections of each loop, its listeners included.
+const CONNECTIONS: u32 = 3;
 
 /// The things that a future could leave behind: descriptors, timers, tasks, the next free index of
 /// a token, and whether the next wait would be without a limit.
@@ -37,36 +47,47 @@ fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
 }
 
 /// Makes the future again and again, and drops it after its first poll, its second and so on, until
-/// a run reaches its end. The futures use `held`.
-fn cancel_after_each_poll<H: 'static, F: Future<Output: 'static>>(
+/// a run reaches its end. Each is dropped once within its runtime and once outside. Returns the number
+/// of polls of the last run: one more than the points at which it has waited. The futures use `held`.
+fn cancel_after_each_poll<H: 'static, F: Future<Output: 'static> + 'static>(
     hold: impl AsyncFnOnce() -> H,
     make: impl Fn(&'static H) -> F,
 ) -> usize {
-    let ev = EventLoop::builder().build().unwrap();
-    let mut runtime = Runtime::from(ev);
+    let ev = EventLoop::builder().connections(CONNECTIONS).build();
+    let mut runtime = Runtime::from(ev.unwrap());
     // The value is leaked, so that a future may be a task, which is `'static`.
     let held: &'static H = Box::leak(Box::new(runtime.block_on(hold()).unwrap()));
     let before = left(&mut runtime);
     for limit in 1..1_000 {
-        let is_over = runtime.block_on(async {
-            let mut future = pin!(make(held));
-            let mut polls = 0;
-            poll_fn(|cx| {
-                polls += 1;
-                match future.as_mut().poll(cx) {
-                    Poll::Ready(_) => Poll::Ready(true),
-                    Poll::Pending if polls == limit => Poll::Ready(false),
-                    Poll::Pending => Poll::Pending,
-                }
-            })
-            .await
-        });
-        assert_eq!(left(&mut runtime), before, "after {limit} polls");
-        if is_over.unwrap() {
+        let mut is_over = false;
+        for is_dropped_within in [true, false] {
+            let dropped = runtime.block_on(async {
+                let mut future = Box::pin(make(held));
+                is_over |= poll_until(future.as_mut(), limit).await;
+                (!is_dropped_within).then_some(future)
+            });
+            drop(dropped);
+            assert_eq!(left(&mut runtime), before, "after {limit} polls");
+        }
+        if is_over {
             return limit;
         }
     }
     panic!("the future does not end");
+}
+
+/// Polls a future to its end, but at most `limit` times. Returns whether it has ended.
+async fn poll_until<F: Future + ?Sized>(mut future: Pin<&mut F>, limit: usize) -> bool {
+    let mut polls = 0;
+    poll_fn(|cx| {
+        polls += 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending if polls == limit => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 async fn nothing() {}
@@ -124,28 +145,100 @@ fn waits_for_a_shutdown_leave_nothing() {
 }
 
 #[test]
-fn connects_and_accepts_leave_nothing() {
+fn connects_leave_nothing() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     cancel_after_each_poll(nothing, |()| TcpStream::connect(address));
-    let hold = async || TcpListener::bind("127.0.0.1:0").unwrap();
-    let clients = std::sync::Mutex::new(Vec::new());
-    cancel_after_each_poll(hold, |listener| {
-        let std::net::SocketAddr::V4(address) = (match listener.local_addr() {
-            evcore::Address::Tcp(address) => address,
-            other => panic!("{other}"),
-        }) else {
-            panic!("it was bound to IPv4");
-        };
-        clients
-            .lock()
-            .unwrap()
-            .push(std::net::TcpStream::connect(address).unwrap());
-        async {
-            let (_stream, _) = listener.accept().await.unwrap();
-            yield_now().await;
-        }
+    // The backlog has room for one client, and the kernel drops the packets of the others.
+    let full = evcore::Listener::builder().backlog(0).bind("127.0.0.1:0");
+    let full = full.unwrap();
+    let address = tcp_address(&full);
+    let _waiting = std::net::TcpStream::connect(address).unwrap();
+    let polls = cancel_after_each_poll(nothing, |()| timeout(MS, TcpStream::connect(address)));
+    assert_eq!(polls, 2);
+}
+
+fn tcp_address(listener: &evcore::Listener) -> SocketAddr {
+    match listener.local_addr() {
+        Address::Tcp(address) => *address,
+        other => panic!("{other} is not of TCP"),
+    }
+}
+
+/// Waits for a client, which connects after the first poll.
+async fn accept_later<L: Acceptor<Stream = evcore::Stream>>(
+    (listener, address): &(Listener<L>, SocketAddr),
+    connect: impl FnOnce(),
+) {
+    let connected = async {
+        yield_now().await;
+        connect();
+        std::net::TcpStream::connect(*address).unwrap()
+    };
+    let (accepted, _client) = zip(listener.accept(), connected).await;
+    drop(accepted.unwrap());
+}
+
+/// A listener of this runtime, with its address.
+fn listen<L: Acceptor<Stream = evcore::Stream>>(
+    wrap: impl FnOnce(evcore::Listener) -> L,
+) -> (Listener<L>, SocketAddr) {
+    let listener = evcore::Listener::bind("127.0.0.1:0").unwrap();
+    let address = tcp_address(&listener);
+    (Listener::new(wrap(listener)).unwrap(), address)
+}
+
+#[test]
+fn accepts_leave_nothing() {
+    let hold = async || listen(|listener| listener);
+    let polls = cancel_after_each_poll(hold, |listener| accept_later(listener, || {}));
+    assert!(polls >= 2, "{polls}");
+}
+
+#[test]
+fn accepts_that_wait_for_room_leave_nothing() {
+    let hold = async || listen(|listener| listener);
+    let polls = cancel_after_each_poll(hold, |listener| async {
+        let (first, second) = (pair(), pair());
+        assert!(UdpSocket::bind("127.0.0.1:0").is_err(), "there is no room");
+        accept_later(listener, || drop(first)).await;
+        drop(second);
     });
+    assert!(polls >= 3, "{polls}");
+}
+
+/// A listener whose next call has no descriptor for the client, if the flag is set.
+#[derive(Debug)]
+struct Exhausting(evcore::Listener, Cell<bool>);
+
+impl Source for Exhausting {
+    fn target(&self) -> Target<'_> {
+        self.0.target()
+    }
+}
+
+impl Acceptor for Exhausting {
+    type Stream = evcore::Stream;
+
+    fn accept(&self) -> Result<Accept, Error> {
+        if self.1.replace(false) {
+            return Ok(Accept::Exhausted(Resource::Process));
+        }
+        self.0.accept()
+    }
+}
+
+#[test]
+fn accepts_that_pause_leave_nothing() {
+    let hold = async || listen(|listener| Exhausting(listener, Cell::new(false)));
+    let polls = cancel_after_each_poll(hold, |listener| async {
+        listener
+            .0
+            .watched()
+            .with(|exhausting| exhausting.1.set(true));
+        accept_later(listener, || {}).await;
+    });
+    assert!(polls >= 3, "{polls}");
 }
 
 /// A pair of connected sockets, one of which is the runtime's.
@@ -189,15 +282,24 @@ fn reads_and_writes_leave_nothing() {
 #[test]
 fn datagrams_leave_nothing() {
     let hold = async || UdpSocket::bind("127.0.0.1:0").unwrap();
-    cancel_after_each_poll(hold, |socket| async {
+    let polls = cancel_after_each_poll(hold, |socket| async {
         let address = socket.local_addr().unwrap();
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-        other.send_to(b"hello", address).await.unwrap();
-        assert_eq!(socket.recv_from(&mut [0; 16]).await.unwrap().0, 5);
+        let send = async {
+            yield_now().await;
+            other.send_to(b"hello", address).await
+        };
+        let both = zip(socket.recv_from(&mut [0; 16]), send).await;
+        assert_eq!((both.0.unwrap().0, both.1.unwrap()), (5, 5));
         other.connect(address).unwrap();
-        other.send(b"hello").await.unwrap();
-        assert_eq!(socket.recv(&mut [0; 16]).await.unwrap(), 5);
+        let send = async {
+            yield_now().await;
+            other.send(b"hello").await
+        };
+        let both = zip(socket.recv(&mut [0; 16]), send).await;
+        assert_eq!((both.0.unwrap(), both.1.unwrap()), (5, 5));
     });
+    assert!(polls >= 3, "{polls}");
 }
 
 #[test]
@@ -241,11 +343,46 @@ fn copies_leave_nothing() {
 #[test]
 fn blocking_jobs_leave_nothing() {
     let hold = async || BlockingPool::new(1, 1).unwrap();
-    cancel_after_each_poll(hold, |pool| async {
+    let polls = cancel_after_each_poll(hold, |pool| async {
         assert_eq!(pool.run(|| 1).await.unwrap(), 1);
         // One of them waits for room.
-        let both = futures_lite::future::zip(pool.run(|| 2), pool.run(|| 3)).await;
+        let both = zip(pool.run(|| 2), pool.run(|| 3)).await;
         assert_eq!((both.0.unwrap(), both.1.unwrap()), (2, 3));
         assert!(pool.run(|| panic!("a bug")).await.is_err());
     });
+    assert!(polls >= 3, "{polls}");
+}
+
+#[test]
+fn signals_and_children_leave_nothing() {
+    use signal_hook::consts::SIGUSR1;
+    let polls = cancel_after_each_poll(nothing, |()| async {
+        let signals = Signals::new(SIGUSR1).unwrap();
+        let raised = async {
+            yield_now().await;
+            signal_hook::low_level::raise(SIGUSR1).unwrap();
+        };
+        zip(signals.recv(), raised).await;
+        let mut child = Child::spawn(&mut Command::new("true")).unwrap();
+        assert!(child.wait().await.unwrap().success());
+    });
+    assert!(polls >= 3, "{polls}");
+}
+
+/// hyper's sleeps and tasks are those of the loop.
+#[cfg(feature = "hyper")]
+#[test]
+fn sleeps_and_tasks_of_hyper_leave_nothing() {
+    use evcore_async::hyper::{LocalExecutor, LoopTimer};
+    use hyper::rt::{Executor, Timer};
+
+    let polls = cancel_after_each_poll(nothing, |()| async {
+        LocalExecutor.execute(ready(()));
+        yield_now().await; // the task has ended
+        let mut sleep = LoopTimer.sleep(LONG);
+        assert!(!poll_until(sleep.as_mut(), 1).await);
+        LoopTimer.reset(&mut sleep, LoopTimer.now() + MS);
+        sleep.await;
+    });
+    assert!(polls >= 3, "{polls}");
 }

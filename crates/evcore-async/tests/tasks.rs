@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::mpsc;
@@ -101,6 +102,36 @@ fn a_panic_ends_the_worker_by_option() {
     let _ = runtime.block_on(async {
         drop(spawn_local(async { panic!("a bug") }));
         pending::<()>().await;
+    });
+}
+
+#[test]
+fn tasks_go_on_after_a_panic_that_ended_a_block_on() {
+    let mut runtime = Runtime::new().unwrap();
+    runtime.executor().set_resumes_panics(true);
+    let panics = runtime.spawn_local(async { panic!("a bug") }).unwrap();
+    let goes_on = runtime.spawn_local(async { 42 }).unwrap();
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(panics)));
+    assert!(ended.is_err());
+    assert_eq!(runtime.block_on(goes_on).unwrap().unwrap(), 42);
+}
+
+#[test]
+fn a_task_that_yields_for_ever_starves_nobody() {
+    block_on(async {
+        let polls = Rc::new(Cell::new(0));
+        let count = Rc::clone(&polls);
+        let endless = spawn_local(async move {
+            loop {
+                count.set(count.get() + 1);
+                yield_now().await;
+            }
+        });
+        sleep(Duration::from_millis(1)).await;
+        let before = polls.get();
+        yield_now().await;
+        assert!(before > 0 && polls.get() - before <= 1, "main is due, too");
+        endless.abort();
     });
 }
 
@@ -373,9 +404,27 @@ fn a_slow_task_is_reported_with_its_spawn_location() {
 }
 
 #[test]
+fn a_future_that_does_not_return_is_reported_with_its_place() {
+    let mut runtime = Runtime::new().unwrap();
+    let (sender, reports) = mpsc::channel();
+    let report = move |at: &Location<'_>| sender.send((at.file() == file!(), at.line())).unwrap();
+    let limit = Duration::from_millis(1);
+    runtime.executor().report_stuck(limit, report).unwrap();
+    // Each of them returns only because it was reported.
+    let line = line!() + 1;
+    let stuck = runtime.block_on(async {
+        let task = spawn_local(async move { (reports.recv(), reports) });
+        let (at, reports) = task.await.unwrap();
+        assert_eq!(at, Ok((true, line + 1)));
+        reports.recv()
+    });
+    assert_eq!(stuck.unwrap(), Ok((true, line)));
+}
+
+#[test]
 fn foreign_steps_pass_through_an_executor() {
     let mut ev = EventLoop::builder().build().unwrap();
-    let [first, second] = [Executor::new(&ev), Executor::new(&ev)];
+    let [first, second] = [Executor::new(&mut ev), Executor::new(&mut ev)];
     let own = ev.add_unwatched().unwrap();
     ev.arm(own, evcore::Timer::READ, Duration::ZERO);
     let tasks = [&first, &second].map(|executor| {

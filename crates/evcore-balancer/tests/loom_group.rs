@@ -68,6 +68,17 @@ use notify::Notify;
 use sync::{Fault, inject};
 use worker::CAPACITY;
 
+/// The second workers of most [`pairs`].
+const SECONDS: &[(Option<usize>, Act, usize)] = &[
+    (AWAY, Sleeps, 2),
+    (AWAY, Has(20), 1),
+    (AWAY, Has(CAPACITY), 1),
+    (LISTENS, Has(20), 1),
+    (LISTENS, Has(CAPACITY), 1),
+    (LISTENS, Leaves, 1),
+    (FULL, Has(20), 1),
+];
+
 /// Checks pairs of workers. The first worker leads and does `first`. For the second one, `seconds`
 /// has its connections at the beginning, its act, and the number of turns of each worker. (CI
 /// bounds the preemptions.)
@@ -105,37 +116,14 @@ fn deaths(workers: &[(Option<usize>, Act)], client: bool) {
 
 #[test]
 fn a_leader_above_the_limit_stops_after_another_leads() {
-    pairs(
-        Has(20),
-        &[
-            (AWAY, Sleeps, 2),
-            (AWAY, Has(0), 1),
-            (AWAY, Has(20), 1),
-            (AWAY, Has(CAPACITY), 1),
-            (AWAY, Leaves, 1),
-            (LISTENS, Has(20), 1),
-            (LISTENS, Has(CAPACITY), 1),
-            (LISTENS, Leaves, 1),
-            (FULL, Has(20), 1),
-        ],
-    );
+    pairs(Has(20), SECONDS);
+    pairs(Has(20), &[(AWAY, Has(0), 1), (AWAY, Leaves, 1)]);
 }
 
 #[test]
 fn when_the_leader_fills_up_another_with_room_listens() {
-    pairs(
-        Has(CAPACITY),
-        &[
-            (AWAY, Sleeps, 2),
-            (AWAY, Has(20), 1),
-            (AWAY, Has(CAPACITY), 1),
-            (AWAY, Leaves, 1),
-            (LISTENS, Has(20), 1),
-            (LISTENS, Has(CAPACITY), 1),
-            (LISTENS, Leaves, 1),
-            (FULL, Has(20), 1),
-        ],
-    );
+    pairs(Has(CAPACITY), SECONDS);
+    pairs(Has(CAPACITY), &[(AWAY, Leaves, 1)]);
 }
 
 /// Members at rest, near the least load and above the limit. A client connects meanwhile.
@@ -177,18 +165,7 @@ fn while_members_rest_and_one_dies_a_client_is_accepted() {
 
 #[test]
 fn when_the_leader_leaves_another_listens() {
-    pairs(
-        Leaves,
-        &[
-            (AWAY, Sleeps, 2),
-            (AWAY, Has(20), 1),
-            (AWAY, Has(CAPACITY), 1),
-            (LISTENS, Has(20), 1),
-            (LISTENS, Has(CAPACITY), 1),
-            (LISTENS, Leaves, 1),
-            (FULL, Has(20), 1),
-        ],
-    );
+    pairs(Leaves, SECONDS);
 }
 
 #[test]
@@ -302,13 +279,6 @@ fn when_the_owner_of_the_lock_dies_another_listens_at_once() {
     }
 }
 
-#[test]
-#[should_panic(expected = "a client waits")]
-fn mutant_the_lock_is_yielded_without_a_notification() {
-    inject(Fault::IsMute);
-    pairs_with_lock(Has(30), &[(AWAY, Sleeps)], false);
-}
-
 /// The second worker starts by itself and becomes leader, while the first one takes a turn.
 fn a_worker_takes_over() {
     pairs(Later, &[(AWAY, Has(0), 1)]);
@@ -324,86 +294,51 @@ fn a_worker_is_notified() {
     pairs(Has(CAPACITY), &[(AWAY, Sleeps, 2)]);
 }
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn mutant_sync_does_not_acquire_the_leader() {
-    inject(Fault::NoAcquire);
-    a_worker_takes_over();
+/// Makes tests that plant a fault, and expect that a model fails with these words.
+macro_rules! mutants {
+    ($($expected:literal { $($name:ident: $fault:ident => $model:expr;)* })*) => {
+        $($(
+            #[test]
+            #[should_panic(expected = $expected)]
+            fn $name() {
+                inject(Fault::$fault);
+                $model;
+            }
+        )*)*
+    };
 }
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn mutant_lead_does_not_release() {
-    inject(Fault::NoRelease);
-    a_worker_takes_over();
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn mutant_answering_does_not_acquire() {
-    inject(Fault::NoAcquire);
-    a_worker_is_notified();
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn mutant_notify_does_not_release() {
-    inject(Fault::NoRelease);
-    a_worker_is_notified();
-}
-
-#[test]
-#[should_panic(expected = "a client waits")]
-fn mutant_sync_has_no_fence() {
-    inject(Fault::NoFence);
-    pairs(Has(CAPACITY), &[(FULL, Has(20), 1)]);
-}
-
-#[test]
-#[should_panic(expected = "a client waits")]
-fn mutant_leaving_has_no_fence() {
-    inject(Fault::NoFence);
-    pairs(Leaves, &[(FULL, Has(20), 1)]);
-}
-
-#[test]
-#[should_panic(expected = "a client waits")]
-fn mutant_an_answered_notification_is_ignored() {
-    inject(Fault::IgnoresAnswer);
-    the_worker_that_a_client_woke_dies();
-}
-
-#[test]
-#[should_panic(expected = "a client waits")]
-fn mutant_a_notifier_is_cleared_after_the_sync() {
-    inject(Fault::ClearsLate);
-    pairs(Has(CAPACITY), &[(AWAY, Has(20), 1)]);
-}
-
-#[test]
-#[should_panic(expected = "a client waits")]
-fn mutant_a_full_leader_notifies_no_other() {
-    inject(Fault::IsMute);
-    a_worker_is_notified();
-}
-
-#[test]
-#[should_panic(expected = "a client waits")]
-fn mutant_release_dead_notifies_no_worker() {
-    inject(Fault::ReleasesMutely);
-    dying(&[(LISTENS, Sleeps), (AWAY, Sleeps)], false).check_deaths_of(0);
-}
-
-#[test]
-#[should_panic(expected = "no worker listens")]
-fn mutant_the_leader_stops_before_another_leads() {
-    inject(Fault::StopsFirst);
-    a_worker_hands_over();
-}
-
-#[test]
-#[should_panic(expected = "no worker listens")]
-fn mutant_a_worker_leads_before_it_registers() {
-    inject(Fault::LeadsFirst);
-    a_worker_hands_over();
+mutants! {
+    "Causality violation" {
+        mutant_sync_does_not_acquire_the_leader: NoAcquire
+            => a_worker_takes_over();
+        mutant_lead_does_not_release: NoRelease
+            => a_worker_takes_over();
+        mutant_answering_does_not_acquire: NoAcquire
+            => a_worker_is_notified();
+        mutant_notify_does_not_release: NoRelease
+            => a_worker_is_notified();
+    }
+    "a client waits" {
+        mutant_the_lock_is_yielded_without_a_notification: IsMute
+            => pairs_with_lock(Has(30), &[(AWAY, Sleeps)], false);
+        mutant_sync_has_no_fence: NoFence
+            => pairs(Has(CAPACITY), &[(FULL, Has(20), 1)]);
+        mutant_leaving_has_no_fence: NoFence
+            => pairs(Leaves, &[(FULL, Has(20), 1)]);
+        mutant_an_answered_notification_is_ignored: IgnoresAnswer
+            => the_worker_that_a_client_woke_dies();
+        mutant_a_notifier_is_cleared_after_the_sync: ClearsLate
+            => pairs(Has(CAPACITY), &[(AWAY, Has(20), 1)]);
+        mutant_a_full_leader_notifies_no_other: IsMute
+            => a_worker_is_notified();
+        mutant_release_dead_notifies_no_worker: ReleasesMutely
+            => dying(&[(LISTENS, Sleeps), (AWAY, Sleeps)], false).check_deaths_of(0);
+    }
+    "no worker listens" {
+        mutant_the_leader_stops_before_another_leads: StopsFirst
+            => a_worker_hands_over();
+        mutant_a_worker_leads_before_it_registers: LeadsFirst
+            => a_worker_hands_over();
+    }
 }

@@ -28,27 +28,33 @@ static char response[256] = "HTTP/1.1 200 OK\r\nServer: evcore\r\n"
     "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n"
     "Content-Length: 13\r\n\r\nHello, World!";
 static int length, blocks;
-/* The last bytes of each connection. */
-static uint32_t last[MAX_FD];
+/* The last three bytes of each connection, without what ended a request. */
+static char last[MAX_FD][3];
 
-/* Counts the empty lines, across reads. */
-static int count(int fd, const char *bytes, ssize_t n) {
+/* Counts the empty lines, across reads. `bytes` has room for three more before it. The C library's
+ * search goes from line to line. */
+static int count(int fd, char *bytes, ssize_t n) {
+    char *start = memcpy(bytes - 3, last[fd], 3), *end = bytes + n, *at = bytes;
     int requests = 0;
-    uint32_t four = last[fd];
-    for (ssize_t i = 0; i < n; i++) {
-        four = four << 8 | (unsigned char)bytes[i];
-        requests += four == 0x0d0a0d0a; /* "\r\n\r\n" */
+    while (at < end && (at = memchr(at, '\n', end - at))) {
+        if (at - start >= 3 && !memcmp(at - 3, "\r\n\r\n", 4)) {
+            requests++;
+            start = at + 1;
+        }
+        at++;
     }
-    last[fd] = four;
+    memset(last[fd], 0, 3);
+    ssize_t kept = end - start < 3 ? end - start : 3;
+    memcpy(last[fd] + 3 - kept, end - kept, kept);
     return requests;
 }
 
 static void serve(int fd) {
-    char input[INPUT];
+    char buffer[3 + INPUT], *input = buffer + 3;
     unsigned ms;
     ssize_t n;
     do {
-        n = recv(fd, input, sizeof input - 1, 0);
+        n = recv(fd, input, INPUT - 1, 0);
         if (n < 0 && errno == EAGAIN)
             return;
         int requests = n > 0 ? count(fd, input, n) : 0, fails = n <= 0;
@@ -63,7 +69,7 @@ static void serve(int fd) {
             return;
         }
         /* A short read has emptied the socket. */
-    } while (n == sizeof input - 1);
+    } while (n == INPUT - 1);
 }
 
 static void accept_all(int set, int listener) {
@@ -74,7 +80,7 @@ static void accept_all(int set, int listener) {
         if (fd >= MAX_FD || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) < 0)
             close(fd);
         else
-            last[fd] = 0;
+            memset(last[fd], 0, sizeof last[fd]);
     }
 }
 

@@ -46,10 +46,11 @@ pub(crate) fn check(run: &Run, update: bool) -> Result {
         let wanted = mem::take(&mut cells);
         let report = counted(run, &wanted);
         for (cell, limit) in limits.iter().filter(|(cell, _)| wanted.contains(cell)) {
-            let Some(count) = report.figures(cell)[0] else {
+            let Some(figure) = report.figures(cell)[0] else {
                 absent(cell, &report)?;
                 continue;
             };
+            let count = figure.value;
             let is_exceeded = count > limit.parse::<f64>()? * MARGIN + 1e-6;
             let verdict = if is_exceeded { "EXCEEDED" } else { "" };
             println!("{cell:<60} {count:>10.2} of {limit:>10} {verdict}");

@@ -43,7 +43,7 @@ macro_rules! peers {
         pub(crate) fn record_absent(report: &mut Report) {
             for (name, is_here) in [$(($name, cfg!($library))),*] {
                 if !is_here {
-                    report.absent(name, "not installed when this was built");
+                    report.absent(name, missing(name));
                 }
             }
         }
@@ -55,12 +55,21 @@ peers! {
     "libevent", libevent if peer_libevent;
     CHANGELIST, libevent_changelist if peer_libevent;
     "libuv", libuv if peer_libuv;
+    "nginx's tree", nginx_own if peer_nginx;
     "our C after nginx's tree", nginx_rbtree if peer_nginx_rbtree;
     "our C after nginx's tree, 300 ms", nginx_rbtree_lazy if peer_nginx_rbtree;
 }
 
 /// libevent with another option for its descriptors. Its timers are libevent's.
 pub(crate) const CHANGELIST: &str = "libevent, changelist";
+
+/// The reason why a peer was not built.
+fn missing(peer: &str) -> &'static str {
+    match peer {
+        "nginx's tree" => "`NGINX_SOURCE` named no source of nginx when this was built",
+        _ => "not installed when this was built",
+    }
+}
 
 impl Functions {
     /// Returns whether it watches descriptors.

@@ -5,8 +5,11 @@ mod client;
 mod clock;
 mod counts;
 mod cpus;
+mod datagrams;
 mod foreign;
 mod futures;
+mod hello_server;
+mod latency;
 /// The example `client`.
 #[path = "../../evcore/examples/client/load.rs"]
 mod load;
@@ -16,10 +19,12 @@ mod page;
 mod picture;
 mod pollers;
 mod process;
+mod proxied;
 mod report;
 mod requests;
 mod run;
 mod server;
+mod spread;
 mod storm;
 mod targets;
 mod timers;
@@ -77,6 +82,7 @@ fn run() -> Result {
         ["count", "turns", ref words @ ..] if timers::count_turns(words) => Ok(()),
         ["count", "futures", ref words @ ..] if futures::count(words) => Ok(()),
         ["count", "pollers", ref words @ ..] if pollers::count(words) => Ok(()),
+        ["serve", runtime, address] => hello_server::serve(runtime, address),
         ["counts"] => counts::check(&run, update),
         ["run", ref names @ ..] => parts(&mut run, names, missing, &docs),
         _ => Err(USAGE.into()),
@@ -112,11 +118,16 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "memory" => memory::measure,
         "storm" => storm::measure,
         "whole" => whole::measure,
+        "latency" => latency::measure,
+        "hyper" => whole::measure_hyper,
         "proxies" => whole::measure_proxies,
-        "datagrams" => whole::measure_datagrams,
+        "datagrams" => datagrams::measure,
         "accept" => accept::measure,
         "bursts" => accept::bursts,
         "kills" => accept::kills,
+        "workers" => accept::workers,
+        // Rows that other commands measure.
+        "project" => |_, _| (),
         _ => unreachable!("page.json has no other part"),
     }
 }

@@ -1,4 +1,5 @@
 //! The memory of idle connections: the part of the C library's heap that the core's tables take.
+//! What the kernel keeps of them is not included.
 
 #![allow(unsafe_code, reason = "it calls `mallinfo2`")]
 
@@ -23,7 +24,15 @@ pub(crate) fn measure(_: &Run, report: &mut Report) {
     let left = crate::cpus::most_descriptors().min(MOST);
     let open = || eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor is left");
     let descriptors: Vec<OwnedFd> = std::iter::repeat_with(open).take(left).collect();
-    for (name, kind) in [("epoll", BackendKind::Epoll), ("poll", BackendKind::Poll)] {
+    for (name, kind) in [
+        ("epoll", BackendKind::Epoll),
+        ("poll", BackendKind::Poll),
+        ("io_uring", BackendKind::IoUring),
+    ] {
+        let usable = EventLoop::builder().poller(kind).build();
+        if report.or_absent(name, usable).is_none() {
+            continue;
+        }
         for (state, times) in [("full", 1), ("half full", 2)] {
             let peer = format!("{name}, {state}");
             for count in COUNTS

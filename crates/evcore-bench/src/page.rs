@@ -10,7 +10,7 @@ use crate::Result;
 use crate::picture::Picture;
 use crate::report::{Report, number};
 use crate::run::Run;
-use crate::targets::Target;
+use crate::targets::{Target, VERDICTS};
 
 /// A part of the benchmark, with its section of the page.
 #[derive(Clone, Debug, Deserialize)]
@@ -41,6 +41,9 @@ pub(crate) struct Table {
     title: String,
     /// The peer that the others are compared with, in the same column and round.
     baseline: Option<String>,
+    /// The values are counts, which are exact, as are all values of a part with one round.
+    #[serde(default)]
+    counted: bool,
     /// A description of one operation, and of its measurement.
     text: String,
 }
@@ -71,16 +74,51 @@ pub(crate) fn write(run: &Run, docs: &Path) -> Result {
             }
         }
     }
-    let verdicts = ["| met |", "| **missed**", "| not measured"];
-    let [met, missed, unmeasured] = verdicts.map(|verdict| sections.matches(verdict).count());
+    let counts = VERDICTS.map(|verdict| sections.matches(&format!("| {verdict}")).count());
+    let [met, missed, undecided, unmeasured] = counts;
     let sections = sections.trim_end();
     let page = format!(
-        "{HEAD}**{met} targets met, {missed} missed, {unmeasured} not measured.**\n\n{sections}\n"
+        "{HEAD}**{met} targets met, {missed} missed, {undecided} not decided, {unmeasured} not measured.**\n\n{}\n\n{sections}\n",
+        runs(run)?
     );
     Ok(fs::write(docs.join("performance.md"), page)?)
 }
 
+/// Whether all parts are of one run: their commits, and the time from the first to the last.
+fn runs(run: &Run) -> std::io::Result<String> {
+    let mut commits = BTreeMap::new();
+    let mut seconds = 0_u64;
+    for part in parts() {
+        let Some(report) = run.read(&part.name)? else {
+            continue;
+        };
+        let value = |name: &str| {
+            let found = report.context.iter().find(|(known, _)| known == name);
+            found.map_or("", |(_, value)| value.as_str())
+        };
+        *commits.entry(value("commit").to_owned()).or_insert(0) += 1;
+        let duration = value("duration").split(' ').next();
+        seconds += duration.and_then(|text| text.parse().ok()).unwrap_or(0);
+    }
+    let commits: Vec<String> = commits
+        .into_iter()
+        .map(|(commit, parts)| format!("{commit} ({parts} parts)"))
+        .collect();
+    let commits = commits.join(", ");
+    Ok(format!(
+        "Measured at {commits}, in {} minutes.",
+        seconds.div_ceil(60)
+    ))
+}
+
 impl Part {
+    /// The names of its tables of counts.
+    pub(crate) fn counted(&self) -> Vec<String> {
+        let tables = self.tables.iter();
+        let counted = tables.filter(|table| table.counted || self.rounds == 1);
+        counted.map(|table| table.name.clone()).collect()
+    }
+
     /// The part in short: a sentence, the pictures and the verdicts.
     fn section(&self, report: Option<&Report>) -> String {
         let mut text = format!("## {}\n\n", self.title);
@@ -162,13 +200,13 @@ fn context(report: &Report, between: &str) -> String {
 }
 
 /// The text with its cells, which are the pieces between braces.
-fn sentence(text: &str, report: &Report) -> String {
+pub(crate) fn sentence(text: &str, report: &Report) -> String {
     let pieces = text.split(['{', '}']).enumerate().map(|(at, piece)| {
         if at % 2 == 0 {
             return piece.to_owned();
         }
         let figure = report.figures(piece)[0];
-        figure.map_or_else(|| "–".to_owned(), number)
+        figure.map_or_else(|| "–".to_owned(), |figure| number(figure.value))
     });
     pieces.collect()
 }

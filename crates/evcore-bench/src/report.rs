@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::spread::Spread;
+
 /// Everything that a part measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
@@ -18,18 +20,25 @@ pub(crate) struct Report {
     pub(crate) absent: BTreeMap<String, String>,
     /// A table, a peer and a column, with a value for each round, in the order of the first values.
     pub(crate) cells: Vec<([String; 3], Vec<f64>)>,
+    /// The tables of counts, which are exact. Other values vary from round to round.
+    #[serde(default)]
+    pub(crate) counted: Vec<String>,
     /// The cells that are measured, as `table|peer|column`; all if it is `None`.
     #[serde(skip)]
     pub(crate) only: Option<Vec<String>>,
 }
 
-/// The median of some values, with the least and the greatest of them.
+/// A figure that a target judges, and the interval in which the true one lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
+pub(crate) struct Figure {
+    pub(crate) value: f64,
+    /// The confidence interval, or the value itself if it is exact. `None` if the rounds are too
+    /// few for one.
+    pub(crate) interval: Option<[f64; 2]>,
 }
+
+/// Stands between a peer and the one that a figure is compared with in its absence.
+const ELSE: &str = ", else ";
 
 impl Report {
     /// Returns whether the caller wants a cell: all cells, or the cells of `counts.txt`.
@@ -74,8 +83,9 @@ impl Report {
     /// figure that was not measured is `None`.
     ///
     /// `table|peer|column` is the median. `|other` after it makes it the ratio to another peer (the
-    /// median of the ratios within each round), `|-other` the difference, and `|max` or `|min` the greatest or least value.
-    pub(crate) fn figures(&self, cell: &str) -> Vec<Option<f64>> {
+    /// median of the ratios within each round), `|-other` the difference, and `|max` or `|min` the
+    /// greatest or least value. `|other, else third` compares with a third peer if there is no other.
+    pub(crate) fn figures(&self, cell: &str) -> Vec<Option<Figure>> {
         let words: Vec<&str> = cell.split('|').collect();
         let (table, peer, how) = (words[0], words[1], words.get(3).copied());
         let columns = match words[2] {
@@ -83,16 +93,60 @@ impl Report {
             column => vec![column],
         };
         let figure = |column| {
-            let spread = self.spread(table, peer, column)?;
-            Some(match how.map(|how| (how, how.strip_prefix('-'))) {
-                None => spread.median,
-                Some(("max", _)) => spread.most,
-                Some(("min", _)) => spread.least,
-                Some((_, Some(other))) => spread.median - self.spread(table, other, column)?.median,
-                Some((other, None)) => self.ratio(table, peer, column, other)?,
-            })
+            let values = self.values([table, peer, column])?;
+            let Some(how) = how else {
+                return self.figure(table, values);
+            };
+            let spread = Spread::of(values)?;
+            match (how, how.strip_prefix('-')) {
+                ("max", _) => return Some(Figure::exact(spread.most)),
+                ("min", _) => return Some(Figure::exact(spread.least)),
+                _ => {}
+            }
+            let (other, difference) = match how.strip_prefix('-') {
+                Some(other) => (other, true),
+                None => (how, false),
+            };
+            let other = self.values([table, self.present(table, other), column])?;
+            let pairs = values.iter().zip(other);
+            let compared: Vec<f64> = match difference {
+                true => pairs.map(|(value, other)| value - other).collect(),
+                false => pairs.map(|(value, other)| value / other).collect(),
+            };
+            self.figure(table, &compared)
         };
         columns.into_iter().map(figure).collect()
+    }
+
+    /// The peer of a cell that takes the place of an absent one, if any does.
+    pub(crate) fn substitute<'a>(&self, cell: &'a str) -> Option<&'a str> {
+        let words: Vec<&str> = cell.split('|').collect();
+        let (first, second) = words.get(3)?.split_once(ELSE)?;
+        (self.present(words[0], words[3]) != first).then_some(second)
+    }
+
+    /// The first of these peers that a table has, or the last one.
+    fn present<'a>(&self, table: &str, peers: &'a str) -> &'a str {
+        let Some((first, second)) = peers.split_once(ELSE) else {
+            return peers;
+        };
+        match self.names(table, 1).contains(&first) {
+            true => first,
+            false => second,
+        }
+    }
+
+    /// The median of the values of all rounds.
+    fn figure(&self, table: &str, values: &[f64]) -> Option<Figure> {
+        let Spread { median, .. } = Spread::of(values)?;
+        if self.counted.iter().any(|counted| counted == table) {
+            return Some(Figure::exact(median));
+        }
+        let interval = crate::spread::interval(values);
+        Some(Figure {
+            value: median,
+            interval,
+        })
     }
 
     /// The spread of a cell; `None` if the peer has no values in this column.
@@ -102,10 +156,8 @@ impl Report {
 
     /// The median of the ratios of two peers within each round.
     pub(crate) fn ratio(&self, table: &str, peer: &str, column: &str, to: &str) -> Option<f64> {
-        let rounds = self.values([table, peer, column])?.iter();
-        let rounds = rounds.zip(self.values([table, to, column])?);
-        let ratios: Vec<f64> = rounds.map(|(value, base)| value / base).collect();
-        Spread::of(&ratios).map(|spread| spread.median)
+        let figures = self.figures(&format!("{table}|{peer}|{column}|{to}"));
+        figures[0].map(|figure| figure.value)
     }
 
     fn values(&self, cell: [&str; 3]) -> Option<&[f64]> {
@@ -114,16 +166,12 @@ impl Report {
     }
 }
 
-impl Spread {
-    /// The spread of some values; `None` if there are none.
-    pub(crate) fn of(values: &[f64]) -> Option<Spread> {
-        let mut values = values.to_vec();
-        values.sort_by(f64::total_cmp);
-        Some(Spread {
-            median: *values.get(values.len() / 2)?,
-            least: *values.first()?,
-            most: *values.last()?,
-        })
+impl Figure {
+    fn exact(value: f64) -> Figure {
+        Figure {
+            value,
+            interval: Some([value; 2]),
+        }
     }
 }
 
@@ -143,6 +191,13 @@ pub(crate) fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
+    fn values(report: &Report, cell: &str) -> Vec<Option<f64>> {
+        let figures = report.figures(cell).into_iter();
+        figures
+            .map(|figure| figure.map(|figure| figure.value))
+            .collect()
+    }
+
     #[test]
     fn a_cell_has_its_median_and_its_ratio_within_each_round() {
         let mut report = Report::default();
@@ -150,9 +205,33 @@ mod tests {
             report.add("read", "base", "100", base);
             report.add("read", "peer", "100", peer);
         }
-        assert_eq!(report.figures("read|base|100"), [Some(12.0)]);
-        assert_eq!(report.figures("read|base|100|max"), [Some(40.0)]);
-        assert_eq!(report.figures("read|peer|*|base"), [Some(0.5)]);
-        assert_eq!(report.figures("read|peer|1000"), [None]);
+        assert_eq!(values(&report, "read|base|100"), [Some(12.0)]);
+        assert_eq!(values(&report, "read|base|100|max"), [Some(40.0)]);
+        assert_eq!(values(&report, "read|peer|*|base"), [Some(0.5)]);
+        assert_eq!(values(&report, "read|peer|100|-base"), [Some(-5.0)]);
+        assert_eq!(values(&report, "read|peer|1000"), [None]);
+    }
+
+    #[test]
+    fn a_peer_that_is_absent_has_a_substitute() {
+        let mut report = Report::default();
+        report.add("read", "peer", "1", 3.0);
+        report.add("read", "second", "1", 6.0);
+        let cell = "read|peer|1|first, else second";
+        assert_eq!(values(&report, cell), [Some(0.5)]);
+        assert_eq!(report.substitute(cell), Some("second"));
+        report.add("read", "first", "1", 3.0);
+        assert_eq!(values(&report, cell), [Some(1.0)]);
+        assert_eq!(report.substitute(cell), None);
+    }
+
+    #[test]
+    fn a_count_is_exact_and_a_time_of_one_round_is_not() {
+        let mut report = Report::default();
+        report.add("t", "peer", "1", 3.0);
+        assert_eq!(report.figures("t|peer|1")[0].unwrap().interval, None);
+        report.counted.push("t".to_owned());
+        let interval = report.figures("t|peer|1")[0].unwrap().interval;
+        assert_eq!(interval, Some([3.0, 3.0]));
     }
 }

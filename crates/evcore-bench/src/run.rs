@@ -47,18 +47,26 @@ impl Run {
     /// Runs a part, and writes its report.
     pub(crate) fn part(&mut self, part: &Part, measure: fn(&Run, &mut Report)) -> io::Result<()> {
         self.rounds = if self.quick { 1 } else { part.rounds };
-        let (mut report, began) = (Report::default(), Instant::now());
+        let began = Instant::now();
+        let mut report = Report {
+            counted: part.counted(),
+            ..Report::default()
+        };
         let commit = printed("git describe --always --dirty --exclude='*'");
         let (date, load_before) = (printed("date -u +%FT%T+00:00"), printed(LOAD));
         measure(self, &mut report);
         let load = format!("{load_before} before, {} after", printed(LOAD));
+        let rounds = match part.rounds == 1 {
+            true => "none, because counts are exact".to_owned(),
+            false => self.rounds.to_string(),
+        };
         let context = [
             ("commit", commit),
             ("date", date),
             ("machine", printed(MACHINE)),
             ("compiler", printed("rustc --version")),
             ("load average", load),
-            ("rounds", self.rounds.to_string()),
+            ("rounds", rounds),
             ("duration", format!("{} s", began.elapsed().as_secs())),
         ];
         for (peer, line) in &part.versions {

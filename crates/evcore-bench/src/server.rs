@@ -18,7 +18,7 @@ use crate::{pace, process};
 /// A server that can be started.
 ///
 /// Its lines run in the shell, in the root of the source tree. They have the variables `HTTPD` (the
-/// example server), `FOLDER` (the directory of all files) and `CLIENT_CPU`. The line of a start
+/// example server), `BENCH` (this program), `FOLDER` (the directory of all files) and `CLIENT_CPU`. The line of a start
 /// also has `NAME`, `ADDRESS` and `WORKERS`; the line of a proxy, `UPSTREAM`.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Program {
@@ -32,6 +32,9 @@ pub(crate) struct Program {
     /// The CPUs of the server, as `taskset` lists them; the first one if it is empty.
     #[serde(skip)]
     cpus: String,
+    /// A tool that runs the program, with its options; nothing if it is empty.
+    #[serde(skip)]
+    pub(crate) tool: &'static str,
     #[serde(skip)]
     variables: Vec<(&'static str, OsString)>,
 }
@@ -54,6 +57,7 @@ pub(crate) fn programs(run: &Run, report: &mut Report, part: &str) -> Vec<Progra
     all.retain_mut(|program| {
         program.set("HTTPD", &run.httpd);
         program.set("FOLDER", folder(run));
+        program.set("BENCH", std::env::current_exe().unwrap_or_default());
         program.set("CLIENT_CPU", cpus()[1].to_string());
         let built = program.build();
         report.or_absent(&program.name, built).is_some()
@@ -127,8 +131,8 @@ impl Program {
             all => all.clone(),
         };
         let mut command = self.command(&format!(
-            "exec setpriv --pdeathsig TERM taskset -c {cpu} {} </dev/null >\"$FOLDER/$NAME.log\" 2>&1",
-            self.run
+            "exec setpriv --pdeathsig TERM taskset -c {cpu} {} {} </dev/null >\"$FOLDER/$NAME.log\" 2>&1",
+            self.tool, self.run
         ));
         command.env("NAME", &self.name);
         command.env("ADDRESS", address.to_string());
@@ -150,6 +154,11 @@ impl Server {
             return vec![self.process.id()];
         }
         workers
+    }
+
+    /// The process id of the master, or of the only process.
+    pub(crate) fn master(&self) -> u32 {
+        self.process.id()
     }
 
     /// Returns whether the server has all its workers.

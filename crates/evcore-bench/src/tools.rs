@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::thread;
 
 use crate::report::Report;
 use crate::run::{Run, shell};
@@ -67,7 +68,13 @@ impl Tool {
                 length
             }
         });
-        each(lengths, |times| self.count(words, peer, &times.to_string()))
+        // Both runs at the same time: a count does not depend on what else the machine does.
+        let [few, many] = thread::scope(|scope| {
+            let runs = lengths
+                .map(|times| scope.spawn(move || self.count(words, peer, &times.to_string())));
+            runs.map(|run| run.join().expect("the tool and its program do not fail"))
+        });
+        difference(lengths, [few, many])
     }
 
     fn count(self, words: &str, peer: &str, times: &str) -> Counts {
@@ -125,7 +132,10 @@ impl Tool {
 
 /// The cost of each operation, by the counts of few and of many.
 pub(crate) fn each(lengths: [u32; 2], count: impl FnMut(u32) -> Counts) -> Counts {
-    let [few, many] = lengths.map(count);
+    difference(lengths, lengths.map(count))
+}
+
+fn difference(lengths: [u32; 2], [few, many]: [Counts; 2]) -> Counts {
     let operations = f64::from(lengths[1] - lengths[0]);
     let each = many.into_iter().map(|(name, count)| {
         let count = count - few.get(&name).unwrap_or(&0.0);

@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 
 use evcore::Token;
+use evcore_recording::Outside;
 
 use crate::headroom::Headroom;
 
@@ -32,11 +33,16 @@ impl BodyMemory {
     ///
     /// `limit` has to be at least the size of the largest body, or such a body is never admitted.
     pub fn new(limit: usize, connections: u32) -> Self {
+        Self::with_headroom(limit, connections, Headroom::new(Outside::Direct))
+    }
+
+    /// Creates the same limit, with this headroom.
+    pub fn with_headroom(limit: usize, connections: u32, headroom: Headroom) -> Self {
         Self {
             limit,
             reserved: 0,
             waiting: VecDeque::with_capacity(connections as usize),
-            headroom: Headroom::new(),
+            headroom,
         }
     }
 

@@ -32,7 +32,7 @@ use input::Input;
 use output::Output;
 use payload::{Payload, Piece};
 
-pub use moving::STATE_VERSION;
+pub use moving::{IDLE_STATE, STATE_VERSION};
 pub use task::{Abort, Changes, Expiry, Task};
 
 /// The most bytes to discard after the last response; a client that sends more is closed.

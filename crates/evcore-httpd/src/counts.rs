@@ -6,9 +6,10 @@ use evcore::{balancer::WorkerId, clock::Clock};
 
 use crate::{
     counters::{Counter, Counters},
+    history::History,
     metrics::{Metrics, Totals},
     prometheus,
-    scoreboard::{Scoreboard, WorkerStats},
+    scoreboard::{Scoreboard, Snapshot, WorkerStats},
     status_json::StatusJson,
 };
 
@@ -31,6 +32,7 @@ pub struct Counts {
     scoreboard: Scoreboard,
     id: WorkerId,
     own: WorkerStats,
+    history: Option<History>,
 }
 
 impl Counts {
@@ -41,7 +43,15 @@ impl Counts {
             scoreboard,
             id,
             own,
+            history: None,
         }
+    }
+
+    /// Shows the last two minutes too.
+    #[must_use]
+    pub fn with_history(mut self, history: History) -> Self {
+        self.history = Some(history);
+        self
     }
 
     /// Counts an accepted connection.
@@ -166,7 +176,15 @@ impl Counts {
 
     /// The page `/status.json`.
     pub fn status_json(&self, clock: &Clock) -> String {
-        StatusJson::new(&self.scoreboard, clock).to_text()
+        StatusJson::new(&Snapshot::of(&self.scoreboard, clock)).to_text()
+    }
+
+    /// The page `/history.json`: the last two minutes, and now.
+    pub fn history_json(&self, clock: &Clock) -> String {
+        let history = self.history.as_ref();
+        let mut moments = history.map(History::snapshots).unwrap_or_default();
+        moments.push(Snapshot::of(&self.scoreboard, clock));
+        StatusJson::array(&moments)
     }
 
     /// The page `/metrics`.

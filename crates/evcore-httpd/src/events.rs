@@ -68,6 +68,11 @@ impl Events {
                 ));
             }
             Event::Exited(exit) => self.on_exit(exit),
+            Event::Kept(_, counts) => {
+                let (kept, lost) = (counts.taken as u64, counts.lost as u64);
+                self.scoreboard.count_kept(kept, lost);
+                log(format_args!("httpd: {event}"));
+            }
             Event::Stuck(worker) => {
                 let index = worker.index;
                 log(format_args!(

@@ -34,12 +34,15 @@ pub(crate) mod path;
 pub(crate) mod range;
 mod root;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod walk;
 
-use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::Duration};
+use std::{
+    ffi::OsStr, fs::File, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::Duration,
+};
 
 use evcore::clock::Clock;
+use evcore_recording::Outside;
 use rustix::io::Errno;
 
 use crate::{
@@ -55,6 +58,7 @@ use condition::{Verdict, evaluate, range_applies};
 use disk::DiskReads;
 pub use disk::{DiskRead, THREADS as DISK_THREADS, left_in_chunk};
 use fields::Fields;
+use open_file::Found;
 pub use open_file::OpenFile;
 use range::Selection;
 use root::Root;
@@ -70,6 +74,8 @@ pub struct Files {
     index: Option<Vec<u8>>,
     open: OpenFiles,
     pub(crate) reads: DiskReads,
+    /// The files that were found are recorded, so that a replay needs none.
+    pub(crate) outside: Outside,
     /// The name of the current file, relative to the root.
     name: Vec<u8>,
     start: StartOfHead,
@@ -120,6 +126,7 @@ impl Files {
                 .map(|name| OsStr::as_bytes(name).to_owned()),
             open: OpenFiles::new(options.open_files),
             reads: DiskReads::default(),
+            outside: Outside::Direct,
             name: Vec::new(),
             start: StartOfHead::default(),
         }))
@@ -215,20 +222,37 @@ impl Files {
     }
 
     fn open_named(&mut self, clock: &Clock) -> Result<Arc<OpenFile>, Miss> {
-        let opened = match self.root.open_file(&self.name) {
+        let now = clock.unix_seconds();
+        let opened = match self.open_once(now) {
             // Some of the descriptors are the cache's.
-            Err(Errno::MFILE | Errno::NFILE) if self.open.clear() => {
-                self.root.open_file(&self.name)
-            }
+            Err(Errno::MFILE | Errno::NFILE) if self.open.clear() => self.open_once(now),
             opened => opened,
         };
-        let fd = opened.map_err(|error| Miss::Status(status_of(error)))?;
-        match OpenFile::new(fd, &self.name, clock.unix_seconds()) {
+        match opened {
             Ok(Some(file)) => Ok(Arc::new(file)),
             Ok(None) if self.index.is_some() => Err(Miss::Directory),
             Ok(None) => Err(Miss::Status(Status::NotFound)),
             Err(error) => Err(Miss::Status(status_of(error))),
         }
+    }
+
+    /// Opens the file of the name, at this time in Unix seconds. Returns `None` if it is a directory.
+    fn open_once(&self, now: i64) -> rustix::io::Result<Option<OpenFile>> {
+        let mut file = None;
+        let found = self.outside.value("file", || {
+            let fd = self.root.open_file(&self.name);
+            let found = fd.and_then(|fd| Found::of(file.insert(File::from(fd))));
+            found.map_err(Errno::raw_os_error)
+        });
+        let Some(found) = found.map_err(Errno::from_raw_os_error)? else {
+            return Ok(None);
+        };
+        let file = match file {
+            Some(file) => file,
+            // A replay sends nothing.
+            None => File::open("/dev/null").map_err(|_| Errno::NXIO)?,
+        };
+        Ok(Some(OpenFile::new(file, found, &self.name, now)))
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::hint::black_box;
 
+use evcore_recording::Outside;
 use rustix::process::{Resource, getrlimit};
 
 /// The memory that stays free, apart from the tables, in bytes.
@@ -44,18 +45,20 @@ pub struct Headroom {
     connections: usize,
     /// Number of times that memory was refused.
     pub refused: u64,
+    outside: Outside,
 }
 
 impl Headroom {
     /// The headroom of a process with the limits of this one.
-    pub fn new() -> Self {
+    pub fn new(outside: Outside) -> Self {
         let is_limited = |&limit: &Resource| getrlimit(limit).current.is_some();
         Self {
-            is_limited: LIMITS.iter().any(is_limited),
+            is_limited: outside.value("memory limit", || LIMITS.iter().any(is_limited)),
             spare: SPARE_BYTES,
             left: 0,
             connections: 0,
             refused: 0,
+            outside,
         }
     }
 
@@ -65,7 +68,7 @@ impl Headroom {
         Self {
             is_limited: true,
             spare: usize::MAX / 4,
-            ..Self::new()
+            ..Self::new(Outside::Direct)
         }
     }
 
@@ -86,7 +89,7 @@ impl Headroom {
     pub fn allows_uncounted(&mut self, bytes: usize) -> bool {
         // This may use up the memory of the last trial.
         self.left = 0;
-        !self.is_limited || is_available(bytes + self.spare, 0)
+        !self.is_limited || self.is_available(bytes + self.spare, 0)
     }
 
     #[cold]
@@ -106,7 +109,7 @@ impl Headroom {
     #[cold]
     fn try_out(&mut self, bytes: usize, table: usize) -> bool {
         if bytes > self.left {
-            if !is_available(bytes + PER_TRIAL + self.spare, table) {
+            if !self.is_available(bytes + PER_TRIAL + self.spare, table) {
                 self.left = 0;
                 self.refused += 1;
                 return false;
@@ -115,6 +118,10 @@ impl Headroom {
         }
         self.left -= bytes;
         true
+    }
+
+    fn is_available(&self, bytes: usize, table: usize) -> bool {
+        self.outside.value("memory", || is_available(bytes, table))
     }
 }
 
@@ -138,7 +145,7 @@ mod tests {
         let mut headroom = Headroom {
             is_limited: true,
             spare: 1024,
-            ..Headroom::new()
+            ..Headroom::new(Outside::Direct)
         };
         assert!((0..10).all(|_| headroom.allows(PER_TRIAL)));
         assert!((0..1000).all(|open| headroom.allows_connection(open)));

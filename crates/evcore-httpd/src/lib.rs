@@ -18,12 +18,16 @@
 //!   bodies; `headroom`: what stays free below a limit on the memory of the process;
 //! - `counters`: the table of the counters, which makes their lines on all pages; `counts`: what a worker
 //!   counts; `metrics`: the metrics of the event loop, with `buckets`, its histograms; `server_stats`: what
-//!   the master counts; `scoreboard`: all of it in shared memory; `status_json` and `prometheus`: the pages
+//!   the master counts; `scoreboard`: all of it in shared memory; `history`: its last two
+//!   minutes; `status_json` and `prometheus`: the pages
 //!   that show it; `dashboard`: the page that draws it;
-//! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error;
+//! - `access_log`: a line for each response; `log_entry`: its formats; `log`: standard error; `live_line`: the last
+//!   line of a terminal;
 //!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
 //!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;
 //! - `demo`: `--demo`, a server under load with its dashboard;
+//! - `repeatable`: a worker whose life can be repeated; `recorded`: `--record`; `replayed`: the program
+//!   `evcore-replay`;
 //! - `fuzzing`: the parsers, for the targets in `tests/fuzz/`.
 
 #![forbid(unsafe_code)]
@@ -52,8 +56,10 @@ mod flight_log;
 #[doc(hidden)]
 pub mod fuzzing;
 mod headroom;
+mod history;
 mod host;
 mod listeners;
+mod live_line;
 mod log;
 mod log_entry;
 mod measures;
@@ -64,6 +70,9 @@ mod pid_file;
 mod pipe;
 mod program;
 mod prometheus;
+mod recorded;
+mod repeatable;
+mod replayed;
 mod request;
 mod response;
 mod route;
@@ -81,3 +90,4 @@ mod version;
 pub mod worker;
 
 pub use program::run;
+pub use replayed::run as replay;

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     fs::File,
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
     sync::{
         OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -40,9 +40,25 @@ pub fn log(line: impl fmt::Display) {
     if lost > 0 {
         text = format!("httpd: {lost} lines of this log are lost: its reader did not read them\n");
     }
-    text += &format!("{line}\n");
+    text += &format!("{}{line}\n", clear_line());
     if matches!(write(text.as_bytes()), Err(error) if error.kind() == ErrorKind::WouldBlock) {
         LOST.fetch_add(lost + 1, Ordering::Relaxed);
+    }
+}
+
+/// Shows this as the last line of the terminal, until the next line of the log.
+pub fn draw(line: &str) {
+    // A terminal that is gone is no reason to stop serving.
+    let _ = write(format!("{}{line}", clear_line()).as_bytes());
+}
+
+/// What clears the [live line](crate::live_line) of a terminal. Any process of the server may log
+/// while the master shows one.
+fn clear_line() -> &'static str {
+    static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
+    match IS_TERMINAL.get_or_init(|| io::stderr().is_terminal()) {
+        true => "\r\x1b[K",
+        false => "",
     }
 }
 

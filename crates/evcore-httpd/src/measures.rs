@@ -37,6 +37,9 @@ pub const GAUGES: [Gauge; 1] = [Gauge {
     source: |stats| stats.timers_armed as u64,
 }];
 
+/// The place of a turn's time in [`TIMES`].
+pub const TURN: usize = 1;
+
 pub const TIMES: [Time; 2] = [
     Time {
         field: "timer_lateness_us",

@@ -241,9 +241,9 @@ mod tests {
 
     use super::*;
     use crate::counters::{Counter, Group, ROWS};
+    use crate::measures::TURN;
 
     /// The row of the length of a turn.
-    const TURN: usize = 1;
 
     #[test]
     fn metrics_survive_a_round_trip_through_an_array() {

@@ -36,7 +36,8 @@ const PATHS_AND_SIGNALS: &str = "\
 MS is a time in milliseconds.
 
 Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
-/status.json  /metrics  /dashboard  /dashboard.js  /dashboard.css
+/status.json  /history.json  /metrics  /dashboard  /dashboard.js
+/dashboard.css
 /files/NAME (with --root)
 
 Signals, to the master:
@@ -137,6 +138,16 @@ pub struct Options {
     #[arg(action = ArgAction::Set, hide_possible_values = true)]
     pub handover: bool,
 
+    /// Whether the idle connections of a worker that dies, also by `kill -9`, move to its successor. It
+    /// needs Linux and `--handover on`.
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_or_off())]
+    #[arg(action = ArgAction::Set, hide_possible_values = true)]
+    pub fd_store: bool,
+
+    /// Kill a worker process whose turn of the event loop lasts longer; at least 8.
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub hang_timeout: Option<Duration>,
+
     /// Whether idle connections move from workers that have more to those that have fewer; only where
     /// connections can move, and not with `--accept off` or `reuseport`.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = on_or_off())]
@@ -187,6 +198,19 @@ pub struct Options {
     /// and with each turn that `--watchdog` logs.
     #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=1_usize << 20))]
     pub flight_recorder: usize,
+
+    /// Record what the workers get from outside, for `evcore-replay`: in `FILE.N` of worker N, and in
+    /// FILE with `--workers 0`. The recording has what clients sent, and only its owner may read it.
+    /// Connections do not move.
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["threads", "proxy_protocol"])]
+    pub record: Option<PathBuf>,
+
+    /// Size of the recording of a worker. It begins anew when half of it is used and no connection is
+    /// open; needs `--record`.
+    #[arg(long, value_name = "BYTES", default_value = "67108864")]
+    #[arg(value_parser = number(65_536..=1_usize << 40))]
+    pub record_size: usize,
 
     /// Write the process id of the master; the file appears when the server is ready.
     #[arg(long = "pid", value_name = "FILE")]
@@ -285,7 +309,7 @@ impl Options {
 
     /// Returns whether connections move from worker to worker.
     pub(crate) fn moves_connections(&self) -> bool {
-        self.handover && self.workers() > 0 && !self.threads()
+        self.handover && self.workers() > 0 && !self.threads() && self.record.is_none()
     }
 
     /// Checks whether a listener at this address can have the [send buffer](Self::send_buffer).
@@ -313,8 +337,25 @@ impl Options {
             let message = "--cpu-affinity needs workers, and --workers 0 has none; leave it out";
             return Err(message.to_owned());
         }
+        if self.fd_store && !self.moves_connections() {
+            let message =
+                "--fd-store on needs worker processes whose connections move (--handover on)";
+            return Err(message.to_owned());
+        }
+        if self.hang_timeout.is_some() && (self.threads() || self.workers() == 0) {
+            let message =
+                "--hang-timeout is for worker processes, because threads cannot be killed";
+            return Err(message.to_owned());
+        }
         if let Some(unix) = self.listen.iter().find(|address| address.is_unix()) {
             self.allow_send_buffer(unix)?;
+        }
+        if self.record.is_none()
+            && matches.value_source("record_size") == Some(ValueSource::CommandLine)
+        {
+            let message =
+                "--record-size is for a recording, and there is none without --record FILE";
+            return Err(message.to_owned());
         }
         for (id, name) in [("index", "--index"), ("open_files", "--open-files")] {
             let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);

@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use evcore::{Listener, clock::Clock, poller::Poller};
@@ -18,15 +19,21 @@ use crate::{
     events::Events,
     files::Files,
     listeners::{self, Passed},
+    live_line::LiveLine,
     log::{self, log},
     options::{self, Command, Options},
     pid_file::PidFile,
+    recorded,
+    scoreboard::Snapshot,
     socket_files::SocketFiles,
     worker::Setup,
 };
 
 #[cfg(feature = "tracing")]
 use crate::trace_log;
+
+/// The time between two samples for the dashboard.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs the program: parses the command line, and serves until a signal stops it. Returns the exit
 /// code: 1 after an error, 2 after a bad option.
@@ -96,7 +103,8 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let demo = options.demo.then(|| Demo::start(addresses)).transpose()?;
     let workers = workers
         .on_event(move |event| hook.on_event(&event))
-        .notify_service_manager();
+        .notify_service_manager()
+        .on_interval(SAMPLE_INTERVAL, each_second(&setup));
     let workers = if options.own_listeners() {
         workers.own_listeners(sets)
     } else {
@@ -115,6 +123,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
 fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>> {
     let options = &setup.options;
     let outcome = match (options.workers(), options.threads()) {
+        _ if options.record.is_some() => workers.run_parts(|parts| recorded::serve(&setup, parts)),
         (0, _) => {
             workers.run_here(|worker| setup.serve(worker))?;
             return Ok(ExitCode::SUCCESS);
@@ -126,6 +135,20 @@ fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>
         Outcome::AllRefused => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Returns the master's work at each interval: a sample for the dashboard, and the line of a
+/// terminal.
+fn each_second(setup: &Setup) -> impl FnMut() + use<> {
+    let (scoreboard, mut sampler) = (setup.scoreboard.clone(), setup.sampler());
+    let (mut clock, mut line) = (Clock::system(), LiveLine::new(setup.options.quiet));
+    move || {
+        clock.update();
+        sampler.sample(&clock);
+        if let Some(line) = &mut line {
+            line.draw(Snapshot::of(&scoreboard, &clock));
+        }
+    }
 }
 
 /// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of ending

@@ -83,6 +83,16 @@ impl Page {
             "Workers that ended unasked, so that a replacement was started.",
             server.restarts,
         );
+        self.single(
+            ("httpd_connections_kept_total", "counter"),
+            "Connections of workers that died, which go on in other workers.",
+            server.kept,
+        );
+        self.single(
+            ("httpd_connections_lost_total", "counter"),
+            "Connections that were closed because their worker died, as descriptor stores report them.",
+            server.lost,
+        );
     }
 
     /// Adds the open connections of each worker, by state.
@@ -208,6 +218,8 @@ mod tests {
             "httpd_workers 2",
             "httpd_reloads_total 0",
             "httpd_worker_restarts_total 1",
+            "httpd_connections_kept_total 0",
+            "httpd_connections_lost_total 0",
             "httpd_connections{worker=\"0\",state=\"reading\"} 1",
             "httpd_requests_total{worker=\"0\"} 2",
             "httpd_requests_total{worker=\"1\"} 1",

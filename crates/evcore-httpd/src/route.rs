@@ -17,6 +17,7 @@ pub enum Route {
     Files,
     Status,
     StatusJson,
+    HistoryJson,
     Metrics,
     Dashboard(Asset),
 }
@@ -49,6 +50,7 @@ fixed_paths! {
     "/worker" => Route::Worker,
     "/status" => Route::Status,
     "/status.json" => Route::StatusJson,
+    "/history.json" => Route::HistoryJson,
     "/metrics" => Route::Metrics,
     "/dashboard" => Route::Dashboard(Asset::Page),
     "/dashboard.js" => Route::Dashboard(Asset::Script),
@@ -150,6 +152,7 @@ mod tests {
             Route::Files => "/files/NAME",
             Route::Status => "/status",
             Route::StatusJson => "/status.json",
+            Route::HistoryJson => "/history.json",
             Route::Metrics => "/metrics",
             Route::Dashboard(Asset::Page) => "/dashboard",
             Route::Dashboard(Asset::Script) => "/dashboard.js",

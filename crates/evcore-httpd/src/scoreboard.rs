@@ -99,6 +99,21 @@ impl Scoreboard {
         self.update_server(|server| server.restarts += 1);
     }
 
+    /// Counts the connections of a worker that has died. Only the master may call this.
+    pub fn count_kept(&self, kept: u64, lost: u64) {
+        self.update_server(|server| {
+            server.kept += kept;
+            server.lost += lost;
+        });
+    }
+
+    /// The values of all slots. A slot whose worker changes meanwhile has no running worker.
+    fn snapshot(&self) -> Vec<WorkerStats> {
+        let slots = (0..self.workers.workers()).map(WorkerId::from_slot);
+        let values = slots.map(|id| self.read_running(id).unwrap_or_else(|| self.read(id)));
+        values.collect()
+    }
+
     fn update_server(&self, change: impl FnOnce(&mut ServerStats)) {
         let mut server = self.server();
         change(&mut server);
@@ -109,6 +124,44 @@ impl Scoreboard {
 /// The only slot of the master's part.
 fn master() -> WorkerId {
     WorkerId::from_slot(0)
+}
+
+/// All numbers of the server at a moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The moment, in milliseconds of monotonic time.
+    pub monotonic_ms: u64,
+    /// The moment, in milliseconds since 1970.
+    pub unix_ms: i64,
+    /// The numbers of the master.
+    pub server: ServerStats,
+    /// The values of each slot, including slots without a worker.
+    pub workers: Vec<WorkerStats>,
+}
+
+impl Snapshot {
+    /// The numbers of now.
+    pub fn of(scoreboard: &Scoreboard, clock: &Clock) -> Self {
+        Self {
+            monotonic_ms: clock.monotonic_ms(),
+            unix_ms: clock.unix_ms(),
+            server: scoreboard.server(),
+            workers: scoreboard.snapshot(),
+        }
+    }
+
+    /// The slots of running workers.
+    pub fn running(&self) -> impl Iterator<Item = &WorkerStats> {
+        let slots = self.workers.iter();
+        slots.filter(|stats| stats.metrics.pid != 0)
+    }
+
+    /// The sums over all workers, including those that have ended. Metrics and totals are not
+    /// summed.
+    pub fn sum(&self) -> WorkerStats {
+        let none = WorkerStats::default();
+        self.workers.iter().fold(none, |sum, stats| sum.plus(stats))
+    }
 }
 
 /// The numbers that one worker publishes, or the sums over all workers.

@@ -6,6 +6,7 @@ use evcore::{
     Accepted, Acceptor, Connections, EventLoop, Listener, Ready, Step, Token, Transport,
     clock::Clock,
 };
+use evcore_recording::Outside;
 use evcore_serve::{Arrival, Worker};
 
 use crate::{
@@ -64,11 +65,22 @@ const SWEEP_AFTER: Duration = Duration::from_secs(10);
 
 impl<L: Acceptor<Stream: Transport>> Server<L> {
     /// Creates the server of the worker with this index. Its loop has this clock.
-    pub fn new(clock: &Clock, index: usize, mut counts: Counts, options: Options) -> Self {
+    pub fn new(clock: &Clock, index: usize, counts: Counts, options: Options) -> Self {
+        Self::over(Outside::Direct, clock, index, counts, options)
+    }
+
+    /// Creates the same server over what is recorded or replayed.
+    pub fn over(
+        outside: Outside,
+        clock: &Clock,
+        index: usize,
+        mut counts: Counts,
+        options: Options,
+    ) -> Self {
         let earlier = counts.begin(index, clock);
         Self {
             connections: Connections::new(),
-            shared: Shared::new(&options, index, counts),
+            shared: Shared::new(&options, index, counts, outside),
             metrics: MetricsCollector::new(earlier),
             flush: None,
             sweep: None,
@@ -93,7 +105,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
     }
 
     /// Adds the files of `--root`.
-    pub fn with_files(mut self, ev: &mut EventLoop<L>, files: Files) -> evcore::Result<Self> {
+    pub fn with_files(mut self, ev: &mut EventLoop<L>, mut files: Files) -> evcore::Result<Self> {
+        files.outside = self.shared.outside.clone();
         self.sweep = Some(Background::new(ev)?);
         self.shared.files = Some(Box::new(files));
         Ok(self)
@@ -171,7 +184,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         let (Some(log), Some(flush)) = (&self.shared.log, &mut self.flush) else {
             return;
         };
-        if log.has_buffered() && !flush.is_armed {
+        let is_buffered = || log.has_buffered().then_some(());
+        if !flush.is_armed && self.shared.outside.news("log", is_buffered).is_some() {
             flush.is_armed = ev.arm(flush.token, FLUSH, FLUSH_AFTER);
         }
     }
@@ -360,7 +374,12 @@ impl Server {
         } else {
             self.shared.counts.connection_arrived();
         }
-        let connection = Connection::arrived(&arrival.state, &mut self.shared);
+        let stream = arrival.stream.get_ref();
+        // Behind a load balancer this is not the client's.
+        let is_direct = self.options.fd_store && self.options.proxy_protocol.is_none();
+        let peer = || stream.peer_addr().ok()?.tcp().map(|peer| peer.ip());
+        let peer = || is_direct.then(peer).flatten();
+        let connection = Connection::arrived(&arrival.state, peer, &mut self.shared);
         let is_known = connection.is_ok();
         let connection = connection.unwrap_or_else(|Abort| Connection::new(None, &self.shared));
         let token = self.connections.insert(arrival.stream, connection);

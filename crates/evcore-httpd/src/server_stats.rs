@@ -15,11 +15,15 @@ pub struct ServerStats {
     pub reloads: u64,
     /// The number of workers that ended unasked, and were replaced.
     pub restarts: u64,
+    /// Connections of workers that died, which descriptor stores have handed on.
+    pub kept: u64,
+    /// Connections that were closed because their worker died, as far as descriptor stores have reported them.
+    pub lost: u64,
 }
 
 impl ServerStats {
     /// The number of values.
-    pub const LEN: usize = 4;
+    pub const LEN: usize = 6;
 
     /// Sets the start to the present time.
     pub fn set_start(&mut self, clock: &Clock) {
@@ -34,16 +38,21 @@ impl ServerStats {
             self.started_unix_ms,
             self.reloads,
             self.restarts,
+            self.kept,
+            self.lost,
         ]
     }
 
     /// Converts from the values of a slot.
-    pub fn from_array([started_ms, started_unix_ms, reloads, restarts]: [u64; Self::LEN]) -> Self {
+    pub fn from_array(values: [u64; Self::LEN]) -> Self {
+        let [started_ms, started_unix_ms, reloads, restarts, kept, lost] = values;
         Self {
             started_ms,
             started_unix_ms,
             reloads,
             restarts,
+            kept,
+            lost,
         }
     }
 }
@@ -69,11 +78,15 @@ mod tests {
         scoreboard.count_reload();
         scoreboard.count_restart();
         scoreboard.count_restart();
+        scoreboard.count_kept(98, 2);
+        scoreboard.count_kept(1, 0);
         let expected = ServerStats {
             started_ms: clock.monotonic_ms(),
             started_unix_ms: 1_001_500,
             reloads: 1,
             restarts: 2,
+            kept: 99,
+            lost: 2,
         };
         assert_eq!(in_a_worker.server(), expected);
         assert_ne!(expected.started_ms, 0);

@@ -222,11 +222,12 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         let Some(files) = &mut self.shared.files else {
             return false;
         };
-        if file.is_in_memory(offset, count) {
+        if file.is_in_memory(&self.shared.outside, offset, count) {
             return false;
         }
-        let (token, headroom) = (self.stream.token(), &mut self.shared.bodies.headroom);
-        let read = files.reads.submit(self.ev, headroom, token, file, piece);
+        let (token, outside) = (self.stream.token(), &self.shared.outside);
+        let memory = (&mut self.shared.bodies.headroom, outside);
+        let read = files.reads.submit(self.ev, memory, token, file, piece);
         self.connection.handle_disk_read(read);
         read != DiskRead::None
     }

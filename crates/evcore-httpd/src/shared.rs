@@ -3,6 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use evcore::{Token, clock::Clock};
+use evcore_recording::Outside;
 
 use crate::{
     access_log::AccessLog,
@@ -11,6 +12,7 @@ use crate::{
     counts::{Counts, Phase},
     dashboard::{self, Asset},
     files::{Files, Part},
+    headroom::Headroom,
     log_entry::{Entry, LogFormat},
     options::Options,
     prometheus,
@@ -62,6 +64,9 @@ pub struct Shared {
     /// Load balancers report the addresses of clients.
     has_proxies: bool,
     index: usize,
+    pid: u32,
+    /// What the server gets from outside, beside its loop.
+    pub outside: Outside,
 }
 
 /// The timeouts of a connection.
@@ -92,7 +97,8 @@ pub enum Rest {
 
 impl Shared {
     /// Creates the shared state of the worker with this index.
-    pub fn new(options: &Options, index: usize, counts: Counts) -> Self {
+    pub fn new(options: &Options, index: usize, counts: Counts, outside: Outside) -> Self {
+        let headroom = Headroom::new(outside.clone());
         Self {
             limits: Limits {
                 header: options.header_timeout,
@@ -100,7 +106,7 @@ impl Shared {
                 send: options.send_timeout,
             },
             counts,
-            bodies: BodyMemory::new(options.bodies, options.connections),
+            bodies: BodyMemory::with_headroom(options.bodies, options.connections, headroom),
             input: vec![0; INPUT_BYTES],
             output: Vec::with_capacity(OUTPUT_BYTES),
             stopping: false,
@@ -111,6 +117,8 @@ impl Shared {
             delay_endpoints: options.delay_endpoints,
             has_proxies: options.proxy_protocol.is_some(),
             index,
+            pid: outside.value("pid", std::process::id),
+            outside,
         }
     }
 
@@ -161,7 +169,7 @@ impl Shared {
         client: Option<IpAddr>,
         clock: &Clock,
     ) {
-        let (index, pid) = (self.index, std::process::id());
+        let (index, pid) = (self.index, self.pid);
         let client = client.filter(|_| self.has_proxies);
         let client = client.map_or(String::new(), |client| format!(",\"client\":\"{client}\""));
         let body = format!("{{\"worker\":{index},\"pid\":{pid}{client}}}\n");
@@ -200,17 +208,22 @@ impl Shared {
             Action::Route(Route::Status) => {
                 // The connection of this request counts as writing.
                 self.counts.change(phase, Phase::Writing);
-                let body = self.counts.status_text();
+                let body = self.page(clock, |counts, _| counts.status_text());
                 self.reply(request, clock, body.as_bytes());
             }
             Action::Route(Route::StatusJson) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.counts.status_json(clock);
+                let body = self.page(clock, Counts::status_json);
+                self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
+            Action::Route(Route::HistoryJson) => {
+                self.counts.change(phase, Phase::Writing);
+                let body = self.page(|counts| counts.history_json(clock));
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
             Action::Route(Route::Metrics) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.counts.metrics_text(clock);
+                let body = self.page(clock, Counts::metrics_text);
                 self.reply_as(request, clock, prometheus::CONTENT_TYPE, body.as_bytes());
             }
             Action::Route(Route::Dashboard(asset)) => self.dashboard(request, clock, asset),
@@ -231,6 +244,13 @@ impl Shared {
             }
         }
         Rest::Nothing
+    }
+
+    /// A page about all workers.
+    fn page(&self, clock: &Clock, make: impl FnOnce(&Counts, &Clock) -> String) -> String {
+        // The clock is recorded by itself. It is read at most once a turn.
+        let _ = clock.unix_seconds();
+        self.outside.value("page", || make(&self.counts, clock))
     }
 
     /// Responds to a request for a file, whose head has these bytes. Returns the part of the file

@@ -3,7 +3,6 @@
 //! `docs/httpd.md` describes the fields. Their order is that of the structures here, and of the table of
 //! counters.
 
-use evcore::clock::Clock;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -11,7 +10,7 @@ use crate::{
     counters::{Counters, Group, ROWS},
     measures::{GAUGES, TIMES},
     metrics::Distribution,
-    scoreboard::{Scoreboard, WorkerStats, jain},
+    scoreboard::{Snapshot, WorkerStats, jain},
 };
 
 /// The page. The sums include workers that have ended, as in `/status`. The list does not, and its
@@ -22,6 +21,8 @@ pub struct StatusJson {
     uptime_ms: u64,
     reloads: u64,
     restarts: u64,
+    kept: u64,
+    lost: u64,
     #[serde(flatten)]
     sums: Counts,
     jain: Box<RawValue>,
@@ -75,24 +76,32 @@ struct Microseconds {
 }
 
 impl StatusJson {
-    /// Reads the scoreboard.
-    pub fn new(scoreboard: &Scoreboard, clock: &Clock) -> Self {
-        let running: Vec<_> = WorkerStats::running(scoreboard).collect();
-        let server = scoreboard.server();
+    /// The page of a moment.
+    pub fn new(at: &Snapshot) -> Self {
         // A worker's cached time may be slightly behind another worker's.
-        let since = |started_ms| clock.monotonic_ms().saturating_sub(started_ms);
-        let sums = WorkerStats::sum_of(scoreboard);
-        let jain = jain(running.iter().map(|stats| stats.active));
+        let since = |started_ms| at.monotonic_ms.saturating_sub(started_ms);
+        let sums = at.sum();
+        let jain = jain(at.running().map(|stats| stats.active));
         let worker = |stats: &WorkerStats| Worker::new(stats, since(stats.metrics.started_ms));
         Self {
-            time_ms: clock.unix_ms(),
-            uptime_ms: since(server.started_ms),
-            reloads: server.reloads,
-            restarts: server.restarts,
+            time_ms: at.unix_ms,
+            uptime_ms: since(at.server.started_ms),
+            reloads: at.server.reloads,
+            restarts: at.server.restarts,
+            kept: at.server.kept,
+            lost: at.server.lost,
             sums: Counts::new(&sums, sums.counters),
             jain: number(format!("{jain:.4}")),
-            workers: running.iter().map(worker).collect(),
+            workers: at.running().map(worker).collect(),
         }
+    }
+
+    /// The pages of several moments, as an array.
+    pub fn array(moments: &[Snapshot]) -> String {
+        let pages: Vec<_> = moments.iter().map(Self::new).collect();
+        let mut text = serde_json::to_string(&pages).expect("only numbers, in a string with room");
+        text.push('\n');
+        text
     }
 
     /// The page as text, with the end of a line.
@@ -174,7 +183,10 @@ fn number(digits: String) -> Box<RawValue> {
 mod tests {
     use std::time::Duration;
 
-    use evcore::{balancer::WorkerId, clock::ManualTimeSource};
+    use evcore::{
+        balancer::WorkerId,
+        clock::{Clock, ManualTimeSource},
+    };
 
     use super::*;
     use crate::metrics::{Metrics, Totals};
@@ -217,7 +229,7 @@ mod tests {
         }
         time.advance(Duration::from_millis(50));
         clock.update();
-        let page = StatusJson::new(&scoreboard, &clock).to_text();
+        let page = StatusJson::new(&Snapshot::of(&scoreboard, &clock)).to_text();
         let counts = |active, counts: [u64; 6]| {
             let [
                 accepted,
@@ -245,7 +257,7 @@ mod tests {
             )
         };
         let expected = format!(
-            "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,{},\
+            "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,\"kept\":0,\"lost\":0,{},\
              \"jain\":1.0000,\"workers\":[{},{}]}}\n",
             counts(6, [15, 45, 105, 135, 165, 75]),
             worker(1),

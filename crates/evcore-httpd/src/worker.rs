@@ -5,18 +5,20 @@
 use std::{error::Error, mem, thread};
 
 use evcore::{
-    Budgets, Builder, InstrumentOptions,
+    Acceptor, Budgets, Builder, EventLoop, InstrumentOptions, Transport,
     balancer::{WorkerGroup, WorkerId},
     timer::{Lazy, TimerHeap, TimerTree},
 };
+use evcore_recording::Outside;
 use evcore_serve::Worker;
 
 use crate::{
     access_log::AccessLog,
-    connection::STATE_VERSION,
+    connection::{IDLE_STATE, STATE_VERSION},
     counts::Counts,
     files::Files,
     flight_log::{SlowTurnLog, log_records},
+    history::{History, Sampler},
     options::{Options, Timers},
     scoreboard::{Scoreboard, WorkerStats},
     server::Server,
@@ -27,6 +29,8 @@ use crate::{
 pub struct Setup {
     /// Every worker's counters and metrics.
     pub scoreboard: Scoreboard,
+    /// The last two minutes of the scoreboard.
+    pub history: History,
     /// The options of the command line.
     pub options: Options,
 }
@@ -50,6 +54,12 @@ impl Setup {
             .event_loop(move |builder| configured(builder, &loops));
         if options.moves_connections() {
             workers = workers.handover(STATE_VERSION).rebalance(options.rebalance);
+            if options.fd_store {
+                workers = workers.descriptor_store(IDLE_STATE);
+            }
+        }
+        if let Some(timeout) = options.hang_timeout {
+            workers = workers.hang_timeout(timeout);
         }
         if let Some(senders) = options.proxy_protocol.clone() {
             workers = workers.proxy_protocol(senders);
@@ -59,6 +69,7 @@ impl Setup {
         }
         let setup = Self {
             scoreboard,
+            history: History::new(slots)?,
             options,
         };
         Ok((workers, setup))
@@ -70,21 +81,37 @@ impl Setup {
     ///
     /// If the access log or the root cannot be opened, or the loop cannot go on.
     pub fn serve(self, mut worker: Worker) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let server = self.server(&mut worker)?;
-        let mut serving = Serving { worker, server };
+        let slot = WorkerId::from_slot(worker.supervised().slot());
+        let place = (slot, worker.index().get());
+        // A master takes the samples, if there is one.
+        let sampler = (self.options.workers() == 0).then(|| self.sampler());
+        let server = self.server(&mut worker.ev, place, Outside::Direct)?;
+        let mut serving = Serving {
+            worker,
+            server,
+            sampler,
+        };
         Ok(serving.run()?)
     }
 
-    fn server(self, worker: &mut Worker) -> Result<Server, Box<dyn Error + Send + Sync>> {
+    /// What takes the samples of the scoreboard.
+    pub fn sampler(&self) -> Sampler {
+        Sampler::new(self.history.clone(), self.scoreboard.clone())
+    }
+
+    /// Makes the server of a worker of this slot and index, over its loop.
+    pub(crate) fn server<L: Acceptor<Stream: Transport>>(
+        self,
+        ev: &mut EventLoop<L>,
+        (slot, index): (WorkerId, usize),
+        outside: Outside,
+    ) -> Result<Server<L>, Box<dyn Error + Send + Sync>> {
         let options = self.options;
         let path = options.access_log.as_deref();
         let log = path.map(|path| AccessLog::open_unread(path, options.access_log_format));
         let files = Files::open(&options)?;
-        let slot = WorkerId::from_slot(worker.supervised().slot());
-        let counts = Counts::new(self.scoreboard, slot);
-        let index = worker.index().get();
-        let ev = &mut worker.ev;
-        let mut server = Server::new(ev.clock(), index, counts, options);
+        let counts = Counts::new(self.scoreboard, slot).with_history(self.history);
+        let mut server = Server::over(outside, ev.clock(), index, counts, options);
         if let Some(files) = files {
             server = server.with_files(ev, files)?;
         }
@@ -99,6 +126,7 @@ impl Setup {
 struct Serving {
     worker: Worker,
     server: Server,
+    sampler: Option<Sampler>,
 }
 
 impl Serving {
@@ -130,6 +158,9 @@ impl Serving {
             }
             self.server.move_connections(&mut self.worker);
             self.server.end_turn(&mut self.worker.ev);
+            if let Some(sampler) = &mut self.sampler {
+                sampler.sample(self.worker.ev.clock());
+            }
         }
     }
 }
@@ -145,6 +176,15 @@ impl Drop for Serving {
 
 /// Returns the builder of a worker's loop, set by the options.
 fn configured(builder: Builder, options: &Options) -> Builder {
+    let builder = configured_over(builder, options);
+    match options.poller {
+        Some(kind) => builder.poller(kind),
+        None => builder,
+    }
+}
+
+/// The same without the poller, for a loop with a backend of its own.
+pub(crate) fn configured_over<L: Acceptor>(builder: Builder<L>, options: &Options) -> Builder<L> {
     let instruments = InstrumentOptions::new()
         .histograms(true)
         .watchdog(options.watchdog)
@@ -162,9 +202,6 @@ fn configured(builder: Builder, options: &Options) -> Builder {
         Timers::Tree => builder.timer_queue(Lazy::new(TimerTree::new())),
         Timers::Heap => builder.timer_queue(Lazy::new(TimerHeap::new())),
     };
-    if let Some(kind) = options.poller {
-        builder = builder.poller(kind);
-    }
     if let Some(resolution) = options.timer_resolution {
         builder = builder.timer_resolution(resolution);
     }

@@ -34,6 +34,10 @@ impl<C: Child> Children<C> {
         self.all.values().map(|entry| &entry.child)
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Slot, &C)> {
+        self.all.iter().map(|(slot, entry)| (*slot, &entry.child))
+    }
+
     pub(crate) fn in_row(&self, row: usize) -> impl Iterator<Item = (Slot, &C)> {
         let all = self.all.iter().filter(move |(slot, _)| slot.row == row);
         all.map(|(&slot, entry)| (slot, &entry.child))

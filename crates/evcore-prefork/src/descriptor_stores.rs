@@ -1,11 +1,12 @@
 //! The descriptor stores of a master: the one of each worker, and those whose worker has ended.
 
 use std::{
-    fmt,
+    collections::BTreeMap,
+    fmt, io, mem,
     os::fd::AsRawFd,
     sync::atomic::{
-        AtomicI32, AtomicU8,
-        Ordering::{AcqRel, Acquire, Release},
+        AtomicU8,
+        Ordering::{Acquire, Release},
     },
 };
 
@@ -16,9 +17,11 @@ use rustix::{
 
 use crate::{
     error::{Error, Result},
+    exit::WorkerInfo,
     idle_marks::IN_ORDER,
-    kept::HandOn,
+    kept::{HandOn, KeptCounts},
     shared_slice::shared_slice,
+    store_place::StorePlace,
     store_process,
     successor::Successor,
     worker::Worker,
@@ -31,75 +34,94 @@ pub(crate) struct DescriptorStores<'a> {
     /// The function that runs in each store; none in a worker.
     hand_on: Option<HandOn<'a>>,
     master: Pid,
-    /// The store of each slot's worker; 0 if it has none. The kernel writes it when the worker makes the
-    /// store.
-    of_slots: &'static [AtomicI32],
-    /// The stores whose workers have ended.
-    left: Vec<Pid>,
+    places: &'static [StorePlace],
+    /// The place of the store of each slot's worker.
+    of_slots: BTreeMap<usize, usize>,
+    /// The places of stores whose workers have ended, with these.
+    left: Vec<(usize, WorkerInfo)>,
 }
 
 impl<'a> DescriptorStores<'a> {
-    /// Makes room for a store for each of the slots.
+    /// Makes room for stores of this many slots: for a worker in each, and for one that has ended.
     ///
     /// # Errors
     ///
     /// [`Error::Os`] if the kernel lacks the calls of a store, or memory.
     pub(crate) fn new(hand_on: HandOn<'a>, slots: usize) -> Result<Self> {
         store_process::require()?;
-        let of_slots = shared_slice(slots);
+        let places = shared_slice(2 * slots);
         Ok(Self {
             hand_on: Some(hand_on),
             master: getpid(),
-            of_slots: of_slots.map_err(Error::os("mapping memory for the ids of stores (mmap)"))?,
+            places: places.map_err(Error::os("mapping memory for descriptor stores (mmap)"))?,
+            of_slots: BTreeMap::new(),
             left: Vec::new(),
         })
+    }
+
+    /// Chooses the place of the store of a worker that is about to be forked. If all are in use, it gets
+    /// none.
+    pub(crate) fn prepare(&mut self, slot: usize) {
+        self.of_slots.remove(&slot);
+        let left = self.left.iter().map(|(place, _)| place);
+        let used: Vec<_> = self.of_slots.values().chain(left).collect();
+        let free = (0..self.places.len()).find(|place| !used.contains(&place));
+        self.of_slots.extend(free.map(|place| (slot, place)));
     }
 
     /// Makes the store of a forked worker. If that fails, the worker has none, and its
     /// [`descriptor_store_error`](Worker::descriptor_store_error) has the reason.
     pub(crate) fn begin(mut self, worker: &mut Worker, slot: usize) -> InOrder {
-        let place = &self.of_slots[slot];
+        let place = self.of_slots.get(&slot).map(|place| &self.places[*place]);
         // The others are not this process's to end.
-        self.of_slots = &[];
+        self.of_slots.clear();
         self.left.clear();
         let hand_on = self.hand_on.take().expect("a worker begins once");
         let mailboxes = worker.mailboxes().expect("the supervisor has made them");
         let successors = [Successor::Generation, Successor::Binary]
             .map(|successor| mailboxes.to_successor(successor).as_raw_fd());
-        match store_process::begin(worker.info(), self.master, place, successors, hand_on) {
-            Ok(marks) => {
-                worker.set_idle_marks(Ok(marks));
-                InOrder(Some(marks))
-            }
-            Err(error) => {
-                let doing = "making the descriptor store of a worker (clone)";
-                worker.set_idle_marks(Err(Error::os(doing)(error)));
-                InOrder(None)
-            }
-        }
+        let full = || io::Error::other("there are too many of workers that have ended");
+        let begun = place.ok_or_else(full).and_then(|place| {
+            store_process::begin(worker.info(), self.master, place, successors, hand_on)
+        });
+        let in_order = InOrder(begun.as_ref().ok().copied());
+        let doing = "making the descriptor store of a worker (clone)";
+        worker.set_idle_marks(begun.map_err(Error::os(doing)));
+        in_order
     }
 
     /// Records that the worker of a slot has ended. Its store is killed if no worker will take what it
     /// keeps.
-    pub(crate) fn worker_ended(&mut self, slot: usize, has_successor: bool) {
-        let Some(store) = Pid::from_raw(self.of_slots[slot].swap(0, AcqRel)) else {
+    pub(crate) fn worker_ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
+        let Some(place) = self.of_slots.remove(&worker.slot) else {
             return;
         };
-        if !has_successor {
+        if let (Some(store), false) = (self.pid(place), has_successor) {
             kill(store);
         }
-        self.left.push(store);
+        self.left.push((place, *worker));
     }
 
-    /// Reaps the stores that have ended.
-    pub(crate) fn reap(&mut self) {
-        self.left
-            .retain(|store| !has_ended(*store, WaitOptions::NOHANG));
-        for place in self.of_slots {
-            let store = Pid::from_raw(place.load(Acquire));
-            if store.is_some_and(|store| has_ended(store, WaitOptions::NOHANG)) {
-                // Its worker lives, and so makes no other one.
-                place.swap(0, AcqRel);
+    /// Reaps the stores that have ended. Calls `report` for each that has handed on what it kept.
+    pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
+        let places = self.places;
+        self.left.retain(|(place, worker)| {
+            let place = &places[*place];
+            let store = Pid::from_raw(place.pid.load(Acquire));
+            let is_left = store.is_some_and(|store| !has_ended(store, WaitOptions::NOHANG));
+            if !is_left {
+                if let Some(counts) = place.free() {
+                    report(worker, counts);
+                }
+            }
+            is_left
+        });
+        // The worker of a store that was killed goes on without one.
+        for place in self.of_slots.values() {
+            if let Some(store) = self.pid(*place) {
+                if has_ended(store, WaitOptions::NOHANG) {
+                    self.places[*place].free();
+                }
             }
         }
     }
@@ -107,19 +129,33 @@ impl<'a> DescriptorStores<'a> {
     /// Waits until the stores have ended by themselves, because the workers of another master take what
     /// they keep.
     pub(crate) fn wait(&mut self) {
-        for store in self.left.drain(..) {
+        for (place, _) in mem::take(&mut self.left) {
+            self.wait_for(place);
+        }
+    }
+
+    fn pid(&self, place: usize) -> Option<Pid> {
+        Pid::from_raw(self.places[place].pid.load(Acquire))
+    }
+
+    fn wait_for(&self, place: usize) {
+        if let Some(store) = self.pid(place) {
             has_ended(store, WaitOptions::empty());
+            self.places[place].free();
         }
     }
 }
 
 impl Drop for DescriptorStores<'_> {
     fn drop(&mut self) {
-        let with_worker = self.of_slots.iter();
-        let with_worker = with_worker.filter_map(|place| Pid::from_raw(place.swap(0, AcqRel)));
-        self.left.extend(with_worker);
-        self.left.iter().for_each(|store| kill(*store));
-        self.wait();
+        let places = mem::take(&mut self.of_slots).into_values();
+        let places = places.chain(self.left.drain(..).map(|(place, _)| place));
+        let places: Vec<usize> = places.collect();
+        places
+            .iter()
+            .filter_map(|place| self.pid(*place))
+            .for_each(kill);
+        places.into_iter().for_each(|place| self.wait_for(place));
     }
 }
 

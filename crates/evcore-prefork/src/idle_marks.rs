@@ -9,16 +9,34 @@ use std::{
 /// The mark of an idle descriptor.
 const IDLE: u8 = 1;
 
-/// The mark, in place of the first descriptor's, of a worker that has ended in order.
-pub(crate) const IN_ORDER: u8 = 2;
+/// The mark of a connection that is not idle. It is only counted.
+const BUSY: u8 = 2;
 
-/// The descriptors that are marked, in the order of their numbers. Standard streams cannot be marked.
-pub(crate) fn marked<'a>(marks: impl Iterator<Item = (usize, &'a AtomicU8)>) -> Vec<RawFd> {
-    let idle = marks.filter(|(number, mark)| {
-        *number >= usize::from(STANDARD_STREAMS) && mark.load(Acquire) == IDLE
-    });
-    idle.map(|(number, _)| RawFd::try_from(number).expect("a table has fewer"))
-        .collect()
+/// The mark, in place of the first descriptor's, of a worker that has ended in order.
+pub(crate) const IN_ORDER: u8 = 255;
+
+/// The marks of a worker that has died.
+#[derive(Debug, Default)]
+pub(crate) struct Marked {
+    /// The idle descriptors, in the order of their numbers.
+    pub(crate) idle: Vec<RawFd>,
+    /// Number of connections that are not idle.
+    pub(crate) busy: usize,
+}
+
+/// Reads the marks, each with the number of its descriptor. Standard streams cannot be marked.
+pub(crate) fn marked<'a>(marks: impl Iterator<Item = (usize, &'a AtomicU8)>) -> Marked {
+    let mut marked = Marked::default();
+    for (number, mark) in marks.skip_while(|(number, _)| *number < STANDARD_STREAMS.into()) {
+        match mark.load(Acquire) {
+            IDLE => marked
+                .idle
+                .push(RawFd::try_from(number).expect("a table has fewer")),
+            BUSY => marked.busy += 1,
+            _ => {}
+        }
+    }
+    marked
 }
 
 /// Standard input, output and error.
@@ -56,11 +74,12 @@ mod tests {
     proptest! {
         #[test]
         fn each_descriptor_is_kept_or_in_one_range(
-            bytes in prop::collection::vec(0_u8..3, 0..300),
+            bytes in prop::collection::vec(0_u8..4, 0..300),
             others in prop::collection::vec(0_i32..400, 0..4),
         ) {
             let marks: Vec<_> = bytes.iter().map(|byte| AtomicU8::new(*byte)).collect();
-            let kept = marked(marks.iter().enumerate());
+            let Marked { idle: kept, busy } = marked(marks.iter().enumerate());
+            prop_assert_eq!(busy, bytes.iter().skip(3).filter(|byte| **byte == 2).count());
             let expected: Vec<RawFd> = (3..).zip(bytes.iter().skip(3))
                 .filter_map(|(number, byte)| (*byte == 1).then_some(number)).collect();
             prop_assert_eq!(&kept, &expected);

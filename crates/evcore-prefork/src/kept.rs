@@ -1,5 +1,6 @@
 //! The descriptors that a descriptor store keeps.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::exit::WorkerInfo;
@@ -25,4 +26,23 @@ impl Kept {
 }
 
 /// The function that hands on what a store keeps.
-pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) + 'a>;
+pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) -> usize + 'a>;
+
+/// The connections of a worker that has died, as the hook [`on_kept`](crate::Supervisor::on_kept) gets
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptCounts {
+    /// Connections that the descriptor store has handed on.
+    pub taken: usize,
+    /// Connections that were closed: those that were not idle, and those that no successor took.
+    pub lost: usize,
+}
+
+/// Prints, for example, `98 connections go on, 2 are closed`, for a log.
+impl fmt::Display for KeptCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { taken, lost } = self;
+        write!(f, "{taken} connections go on, {lost} are closed")
+    }
+}

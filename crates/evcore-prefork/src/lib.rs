@@ -99,6 +99,7 @@ mod reload;
 mod upgrade;
 
 mod children;
+mod hang;
 mod hooks;
 mod interval;
 mod lifecycle;
@@ -120,10 +121,11 @@ mod fork;
 mod liveness_pipe;
 mod pause;
 mod self_pipe;
-#[cfg(target_os = "linux")]
 mod shared_slice;
 mod signal_state;
 mod signals;
+#[cfg(target_os = "linux")]
+mod store_place;
 #[cfg(target_os = "linux")]
 mod store_process;
 mod sync;
@@ -135,7 +137,7 @@ pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
 pub use exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo};
-pub use kept::Kept;
+pub use kept::{Kept, KeptCounts};
 pub use mailboxes::Mailboxes;
 pub use passed_fds::INHERITED;
 pub use reload::Reload;

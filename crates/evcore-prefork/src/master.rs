@@ -7,6 +7,7 @@ use crate::{
     error::{Error, Result},
     exit::{CANNOT_START, DO_NOT_RESTART, ExitCause, Outcome, WorkerExit, WorkerInfo},
     foreground,
+    hang::Watch,
     hooks::Hooks,
     interval::Interval,
     lifecycle::{Action, Config, Lifecycle},
@@ -32,6 +33,8 @@ pub(crate) struct Master<'a, S: Spawn> {
     hooks: Hooks<'a>,
     /// The binary that USR2 starts; none if the workers are threads.
     binary: Option<Binary>,
+    /// The watch for workers that hang; none without a limit.
+    watch: Option<Watch>,
     /// Number of reopen signals that were handled.
     reopen_count: u32,
     /// The stop that was handled.
@@ -45,6 +48,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         config: Config,
         hooks: Hooks<'a>,
         binary: Option<Binary>,
+        watch: Option<Watch>,
         spawner: impl FnOnce(UnixStream) -> S,
     ) -> Result<Self> {
         let mut handlers = Handlers::install()?;
@@ -59,6 +63,7 @@ impl<'a, S: Spawn> Master<'a, S> {
             spawner: spawner(waker),
             hooks,
             binary,
+            watch,
             reopen_count: 0,
             stop: None,
             started_any: false,
@@ -84,8 +89,9 @@ impl<'a, S: Spawn> Master<'a, S> {
                 Action::Abandon(row) => self.abandon(row),
                 Action::Report(reload) => (self.hooks.on_reload)(reload),
                 Action::Wait(until) => {
-                    let interval = self.hooks.interval.as_ref().map(Interval::due);
-                    let until = until.into_iter().chain(interval).min();
+                    let intervals = self.hooks.intervals.iter().map(Interval::due);
+                    let watch = self.watch.as_ref().map(|watch| watch.due);
+                    let until = until.into_iter().chain(intervals).chain(watch).min();
                     self.self_pipe.wait(until, self.children.ready_fds())?;
                     self.handle_events();
                 }
@@ -127,12 +133,13 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn handle_events(&mut self) {
         self.handle_ready();
         self.handle_ends();
-        self.spawner.reap();
+        self.spawner.reap(&mut *self.hooks.on_kept);
         self.handle_end_of_new_binary();
         self.handle_reopen();
         self.handle_commands();
         self.handle_stop();
-        if let Some(interval) = &mut self.hooks.interval {
+        self.kill_hung();
+        for interval in &mut self.hooks.intervals {
             interval.call_if_due(Instant::now());
         }
     }
@@ -168,7 +175,10 @@ impl<'a, S: Spawn> Master<'a, S> {
     fn ended(&mut self, slot: Slot, child: &S::Child, cause: ExitCause, stop: Option<Stop>) {
         let now = Instant::now();
         let has_successor = !self.lifecycle.is_stopping() || self.has_other_binary();
-        self.spawner.ended(slot, has_successor);
+        let worker = self.info(slot, Some(child));
+        self.spawner.ended(&worker, has_successor);
+        let watch = self.watch.iter();
+        watch.for_each(|watch| watch.turns.end(worker.slot));
         match cause {
             ExitCause::Exited(CANNOT_START) => self.lifecycle.cannot_start(slot, now),
             _ => {
@@ -176,7 +186,6 @@ impl<'a, S: Spawn> Master<'a, S> {
                 self.lifecycle.ended(slot, refused, now);
             }
         }
-        let worker = self.info(slot, Some(child));
         (self.hooks.on_exit)(&WorkerExit {
             worker,
             cause,
@@ -227,6 +236,24 @@ impl<'a, S: Spawn> Master<'a, S> {
         let ended = binary.is_some_and(|binary| binary.reap(&mut self.hooks.on_upgrade));
         if ended && self.lifecycle.is_drained() {
             self.lifecycle.reload();
+        }
+    }
+
+    /// Kills the workers that hang.
+    fn kill_hung(&mut self) {
+        let now = Instant::now();
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.due <= now) else {
+            return;
+        };
+        watch.due = now + watch.interval();
+        for (slot, child) in self.children.all() {
+            let worker = WorkerInfo::new(slot, self.config.workers, child.pid());
+            if let Some(lasted) = watch.hangs(worker.slot) {
+                (self.hooks.on_hang)(&worker, lasted);
+                child.kill();
+                // It is reported once, also if it takes a while to die.
+                watch.turns.end(worker.slot);
+            }
         }
     }
 

@@ -4,7 +4,8 @@ use std::{convert::Infallible, marker::PhantomData};
 
 use crate::{
     error::{Error, Result},
-    kept::HandOn,
+    exit::WorkerInfo,
+    kept::{HandOn, KeptCounts},
     worker::Worker,
 };
 
@@ -21,11 +22,15 @@ impl<'a> DescriptorStores<'a> {
         match self.0 {}
     }
 
-    pub(crate) fn worker_ended(&mut self, _: usize, _: bool) {
+    pub(crate) fn prepare(&mut self, _: usize) {
         match self.0 {}
     }
 
-    pub(crate) fn reap(&mut self) {
+    pub(crate) fn worker_ended(&mut self, _: &WorkerInfo, _: bool) {
+        match self.0 {}
+    }
+
+    pub(crate) fn reap(&mut self, _: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
         match self.0 {}
     }
 

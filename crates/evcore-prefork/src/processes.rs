@@ -20,8 +20,10 @@ use rustix::{
 use crate::{
     affinity::Affinity,
     descriptor_stores::DescriptorStores,
-    exit::ExitCause,
+    exit::{ExitCause, WorkerInfo},
     fork::{self, Side},
+    hang::Turns,
+    kept::KeptCounts,
     liveness_pipe::{ChildEnd, ParentEnd, Report},
     mailboxes::{Mailboxes, Table},
     signals,
@@ -44,6 +46,7 @@ pub(crate) struct Processes<'a, F> {
     affinity: Option<Affinity>,
     mailboxes: Option<Arc<Table>>,
     stores: Option<DescriptorStores<'a>>,
+    turns: Option<Turns>,
 }
 
 impl<'a, F> Processes<'a, F> {
@@ -53,6 +56,7 @@ impl<'a, F> Processes<'a, F> {
         affinity: Option<Affinity>,
         mailboxes: Option<Arc<Table>>,
         stores: Option<DescriptorStores<'a>>,
+        turns: Option<Turns>,
     ) -> Self {
         Self {
             work: Some(work),
@@ -60,6 +64,7 @@ impl<'a, F> Processes<'a, F> {
             affinity,
             mailboxes,
             stores,
+            turns,
         }
     }
 }
@@ -70,7 +75,10 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
 
     const DOING: &'static str = "forking a worker";
 
-    fn spawn(&mut self, _: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+    fn spawn(&mut self, slot: Slot) -> io::Result<Spawned<Process, ChildEnd>> {
+        if let Some(stores) = &mut self.stores {
+            stores.prepare(slot.number(self.workers));
+        }
         Ok(match fork::fork()? {
             Side::Parent(pid, pipe) => Spawned::Child(Process {
                 pid,
@@ -86,6 +94,7 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         // The master may have ended before the pipe was installed.
         signals::stop_if_parent_gone();
         let mut worker = Worker::new(slot, self.workers, MasterLink::Process);
+        worker.set_turns(self.turns);
         worker.apply(self.affinity.as_ref());
         if let Some(mut table) = self.mailboxes {
             // In the master, the binary that USR2 starts shares the table. In this process that
@@ -110,17 +119,16 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         self.mailboxes = None;
     }
 
-    fn ended(&mut self, slot: Slot, has_successor: bool) {
+    fn ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
         if let Some(stores) = &mut self.stores {
-            stores.worker_ended(slot.number(self.workers), has_successor);
+            stores.worker_ended(worker, has_successor);
         }
     }
 
-    fn reap(&mut self) {
-        self.stores
-            .as_mut()
-            .into_iter()
-            .for_each(|stores| stores.reap());
+    fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
+        if let Some(stores) = &mut self.stores {
+            stores.reap(report);
+        }
     }
 
     fn wait(&mut self) {

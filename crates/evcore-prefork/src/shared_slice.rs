@@ -8,8 +8,11 @@
 
 use std::{
     io, ptr, slice,
-    sync::atomic::{AtomicI32, AtomicU8},
+    sync::atomic::{AtomicU8, AtomicU32},
 };
+
+#[cfg(target_os = "linux")]
+use crate::store_place::StorePlace;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
@@ -17,11 +20,15 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 ///
 /// # Safety
 ///
-/// It is an atomic, and all bytes zero is a valid value.
+/// Each of its fields is an atomic, and all bytes zero is a valid value.
 pub(crate) unsafe trait Shared: Sync + 'static {}
 
 // SAFETY: an atomic integer; zero is a valid number.
-unsafe impl Shared for AtomicI32 {}
+unsafe impl Shared for AtomicU32 {}
+
+// SAFETY: atomic integers and nothing else; zero is a valid number.
+#[cfg(target_os = "linux")]
+unsafe impl Shared for StorePlace {}
 
 // SAFETY: an atomic integer; zero is a valid number.
 unsafe impl Shared for AtomicU8 {}
@@ -30,8 +37,11 @@ unsafe impl Shared for AtomicU8 {}
 /// it is written.
 pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
     const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
-    // Without a reservation, because most of it is never written.
+    // Without a reservation where the system can, because most of it may never be written.
+    #[cfg(target_os = "linux")]
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    #[cfg(not(target_os = "linux"))]
+    let flags = MapFlags::SHARED;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: without a hint the kernel chooses addresses that nothing uses.
     let mapping = unsafe { mmap_anonymous(ptr::null_mut(), size_of::<T>() * len, access, flags) }?;
@@ -42,6 +52,7 @@ pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
 
 /// The bytes of a mapping of [`shared_slice`] that have been written, with the index of each. Also some that
 /// have not, up to a page. Others are not read, because a read would take memory.
+#[cfg(target_os = "linux")]
 pub(crate) fn written(
     bytes: &'static [AtomicU8],
 ) -> impl Iterator<Item = (usize, &'static AtomicU8)> {

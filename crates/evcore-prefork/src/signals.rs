@@ -17,13 +17,14 @@
 )]
 
 use std::{
-    mem::{self, MaybeUninit},
+    mem::{self, ManuallyDrop, MaybeUninit},
     os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
     ptr,
     sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering},
 };
 
 use libc::c_int;
+use rustix::io::{Errno, FdFlags, dup2, fcntl_setfd};
 use signal_hook::{SigId, low_level};
 
 use crate::{
@@ -195,7 +196,18 @@ pub(crate) fn stop_if_parent_gone() {
 /// An earlier descriptor stays open. A handler on another thread may be about to write to it, and
 /// must not find another file under its number.
 pub(crate) fn set_wake_fd(fd: OwnedFd) {
-    let fd = fd.into_raw_fd();
+    let fd = match STATE.wake_fd() {
+        None => fd.into_raw_fd(),
+        Some(number) => {
+            // SAFETY: STATE owns this descriptor. It keeps its number, so a handler that runs meanwhile
+            // writes to the old file or to the new one.
+            let mut old = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+            // Both are open, so this fails only for a moment while another thread opens files.
+            while dup2(&fd, &mut old) == Err(Errno::BUSY) {}
+            let _ = fcntl_setfd(&*old, FdFlags::CLOEXEC);
+            number
+        }
+    };
     if STATE.set_wake_fd(fd) {
         wake(Some(fd));
     }

@@ -3,7 +3,13 @@
 
 use std::{io, num::NonZeroU32, os::fd::BorrowedFd};
 
-use crate::{exit::ExitCause, slot::Slot, stop::Stop, successor::Successor};
+use crate::{
+    exit::{ExitCause, WorkerInfo},
+    kept::KeptCounts,
+    slot::Slot,
+    stop::Stop,
+    successor::Successor,
+};
 
 /// Starts workers.
 pub(crate) trait Spawn {
@@ -28,10 +34,10 @@ pub(crate) trait Spawn {
 
     /// Records that a worker has ended. `has_successor` is true if another worker serves in its place, or
     /// will.
-    fn ended(&mut self, _slot: Slot, _has_successor: bool) {}
+    fn ended(&mut self, _worker: &WorkerInfo, _has_successor: bool) {}
 
-    /// Reaps the processes that are not workers.
-    fn reap(&mut self) {}
+    /// Reaps the processes that are not workers. Calls `report` for those that have something to report.
+    fn reap(&mut self, _report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {}
 
     /// Waits for the processes that are not workers, because the workers of another master need them.
     fn wait(&mut self) {}

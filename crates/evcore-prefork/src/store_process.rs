@@ -51,9 +51,10 @@ use rustix::{
 use crate::{
     error::{Error, Result},
     exit::WorkerInfo,
-    idle_marks::{self, IN_ORDER},
-    kept::{HandOn, Kept},
+    idle_marks::{self, IN_ORDER, Marked},
+    kept::{HandOn, Kept, KeptCounts},
     shared_slice::{shared_slice, written},
+    store_place::StorePlace,
     successor::TO_BINARY,
 };
 
@@ -69,8 +70,8 @@ pub(crate) fn require() -> Result<()> {
 }
 
 /// Makes the store of this worker, a process with one thread, and returns the marks of its descriptors by
-/// their numbers. `number` gets the store's process id. `successors` are the mailboxes of
-/// the worker's successors, in the same binary and in another one. The worker keeps them open.
+/// their numbers. `place` gets the store's process id and its report. `successors` are the mailboxes of the
+/// worker's successors, in the same binary and in another one. The worker keeps them open.
 ///
 /// # Errors
 ///
@@ -78,7 +79,7 @@ pub(crate) fn require() -> Result<()> {
 pub(crate) fn begin(
     worker: WorkerInfo,
     master: Pid,
-    number: &AtomicI32,
+    place: &'static StorePlace,
     successors: [RawFd; 2],
     hand_on: HandOn<'_>,
 ) -> io::Result<&'static [AtomicU8]> {
@@ -87,11 +88,12 @@ pub(crate) fn begin(
     let most = usize::try_from(most).expect("it is below the limit");
     let marks = shared_slice::<AtomicU8>(most)?;
     let worker_end = pidfd_open(getpid(), PidfdFlags::empty())?;
-    if clone_with_descriptors(number)? {
+    if clone_with_descriptors(&place.pid)? {
         let store = Store {
             worker,
             master,
             worker_end,
+            place,
             successors,
             marks,
         };
@@ -125,6 +127,7 @@ struct Store {
     worker: WorkerInfo,
     master: Pid,
     worker_end: OwnedFd,
+    place: &'static StorePlace,
     successors: [RawFd; 2],
     marks: &'static [AtomicU8],
 }
@@ -148,9 +151,9 @@ impl Store {
         if wait_for(self.worker_end.as_fd()).is_err() || self.has_ended_in_order() {
             end(0);
         }
-        let descriptors = idle_marks::marked(written(self.marks));
+        let Marked { idle, busy } = idle_marks::marked(written(self.marks));
         let successor = self.successor();
-        let all = descriptors.iter().copied().chain([successor]);
+        let all = idle.iter().copied().chain([successor]);
         for range in idle_marks::all_but(all.collect()) {
             if close(range).is_err() {
                 end(1);
@@ -158,13 +161,16 @@ impl Store {
         }
         // Closed just now, with all others.
         mem::forget(self.worker_end);
-        let descriptors = descriptors.into_iter().filter_map(connection);
-        hand_on(Kept {
+        let all = idle.len() + busy;
+        let descriptors = idle.into_iter().filter_map(connection);
+        let taken = hand_on(Kept {
             worker: self.worker,
             descriptors: descriptors.collect(),
             // SAFETY: the table has kept it open, and nothing else uses it.
             successor: unsafe { OwnedFd::from_raw_fd(successor) },
         });
+        let lost = all.saturating_sub(taken);
+        self.place.report(KeptCounts { taken, lost });
     }
 
     /// The mailbox that the worker would have used. A worker that serves when it dies is replaced by its

@@ -13,9 +13,10 @@ use crate::{
     error::{Error, Result},
     exit::{Outcome, WorkerExit, WorkerInfo},
     fork,
+    hang::Watch,
     hooks::Hooks,
     interval::Interval,
-    kept::{HandOn, Kept},
+    kept::{HandOn, Kept, KeptCounts},
     lifecycle::{Config, GENERATIONS_MAX, Timeouts},
     mailboxes::Table,
     master::Master,
@@ -56,6 +57,7 @@ pub struct Supervisor<'a> {
     inherited: Vec<OwnedFd>,
     mailboxes: bool,
     hand_on: Option<HandOn<'a>>,
+    hang_timeout: Option<Duration>,
     hooks: Hooks<'a>,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Supervisor<'a> {
             inherited: Vec::new(),
             mailboxes: false,
             hand_on: None,
+            hang_timeout: None,
             hooks: Hooks::default(),
         }
     }
@@ -102,6 +105,32 @@ impl<'a> Supervisor<'a> {
     /// [`Duration::MAX`] means no limit; use it if your workers report.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.config.timeouts.ready = timeout;
+        self
+    }
+
+    /// Kills a worker process that has [worked](Worker::works) for this time without a [wait](Worker::waits),
+    /// because it hangs: in a loop without an end, in a call that blocks, or by a stop signal of a debugger.
+    /// It is replaced like one that has crashed. By default, no worker is killed.
+    ///
+    /// The master looks eight times in this time, so a worker may hang for an eighth longer. It is for worker
+    /// processes; a thread cannot be killed.
+    ///
+    /// # Panics
+    ///
+    /// If the time is below 8 ms.
+    pub fn hang_timeout(mut self, timeout: Duration) -> Self {
+        assert!(
+            timeout >= Duration::from_millis(8),
+            "each turn takes some time"
+        );
+        self.hang_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the hook for each worker that is about to be killed because it [hangs](Self::hang_timeout),
+    /// with the time for which it has worked.
+    pub fn on_hang(mut self, hook: impl FnMut(&WorkerInfo, Duration) + 'a) -> Self {
+        self.hooks.on_hang = Box::new(hook);
         self
     }
 
@@ -177,7 +206,7 @@ impl<'a> Supervisor<'a> {
     /// without having returned from its function, for example because it was killed, the store closes all
     /// descriptors except the standard streams and those that the worker has
     /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's successor,
-    /// and it ends when that returns. `hand_on` is called in the store: it has a copy of the memory as it was
+    /// and returns how many of them it has taken. Then the store ends. `hand_on` is called in the store: it has a copy of the memory as it was
     /// when the worker began, and all descriptors that it has captured are closed. It should give up
     /// after a time of its choice, because a worker that crashes again and again has no successor.
     ///
@@ -198,8 +227,9 @@ impl<'a> Supervisor<'a> {
     /// use evcore_prefork::{Kept, Supervisor, Worker};
     ///
     /// /// Sends the connections, and waits until the successor has taken them.
-    /// fn hand_on(kept: Kept) -> std::io::Result<()> {
+    /// fn hand_on(kept: Kept) -> std::io::Result<usize> {
     ///     let mut sender = Sender::open(kept.to_successor(), 1)?;
+    ///     let count = kept.descriptors.len();
     ///     let idle = kept.descriptors.into_iter();
     ///     let mut idle: Vec<_> = idle.map(|fd| Connection::new(fd, b"")).collect();
     ///     while !idle.is_empty() || sender.unacknowledged() > 0 {
@@ -207,7 +237,7 @@ impl<'a> Supervisor<'a> {
     ///         // Wait until it is readable.
     ///         while sender.next_answer()?.is_some() {}
     ///     }
-    ///     Ok(())
+    ///     Ok(count)
     /// }
     ///
     /// fn work(worker: Worker) -> i32 {
@@ -216,13 +246,22 @@ impl<'a> Supervisor<'a> {
     ///     0
     /// }
     ///
-    /// let supervisor = Supervisor::new(4).descriptor_store(|kept| _ = hand_on(kept));
+    /// let supervisor = Supervisor::new(4)
+    ///     .descriptor_store(|kept| hand_on(kept).unwrap_or(0))
+    ///     .on_kept(|worker, counts| eprintln!("{worker} has died: {counts}"));
     /// supervisor.run(work)?;
     /// # Ok::<(), evcore_prefork::Error>(())
     /// ```
-    pub fn descriptor_store(mut self, hand_on: impl FnOnce(Kept) + 'a) -> Self {
+    pub fn descriptor_store(mut self, hand_on: impl FnOnce(Kept) -> usize + 'a) -> Self {
         self.hand_on = Some(Box::new(hand_on));
         self.mailboxes()
+    }
+
+    /// Sets the hook for the [store](Self::descriptor_store) of a worker that has died, when the store has
+    /// ended. It is not called for a store that was killed.
+    pub fn on_kept(mut self, hook: impl FnMut(&WorkerInfo, KeptCounts) + 'a) -> Self {
+        self.hooks.on_kept = Box::new(hook);
+        self
     }
 
     /// Sets the hook for each worker that was started. When it is called, the worker runs, and may
@@ -307,10 +346,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for regular work. It is called when the interval has passed since this call or
+    /// Adds a hook for regular work. It is called when the interval has passed since this call or
     /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
-    /// event comes. The next call of this method replaces the hook. More than a year counts as a
-    /// year.
+    /// event comes. More than a year counts as a year.
     ///
     /// # Panics
     ///
@@ -320,7 +358,8 @@ impl<'a> Supervisor<'a> {
             !interval.is_zero(),
             "an interval of 0 would never let the master sleep"
         );
-        self.hooks.interval = Some(Interval::new(interval, Instant::now(), hook));
+        let interval = Interval::new(interval, Instant::now(), hook);
+        self.hooks.intervals.push(interval);
         self
     }
 
@@ -371,13 +410,19 @@ impl<'a> Supervisor<'a> {
             inherited,
             hooks,
             hand_on,
+            hang_timeout,
             mailboxes: _,
         } = self;
         let stores = hand_on.map(|hand_on| DescriptorStores::new(hand_on, slots));
         let stores = stores.transpose()?;
+        let watch = hang_timeout
+            .map(|timeout| Watch::new(slots, timeout))
+            .transpose()?;
+        let turns = watch.as_ref().map(|watch| watch.turns);
         let binary = Binary::this_one(inherited, mailboxes.clone());
-        let processes = |_| Processes::new(work, config.workers, affinity, mailboxes, stores);
-        Master::new(config, hooks, Some(binary), processes)?.run()
+        let processes =
+            |_| Processes::new(work, config.workers, affinity, mailboxes, stores, turns);
+        Master::new(config, hooks, Some(binary), watch, processes)?.run()
     }
 
     /// Runs the workers as threads of this process, and returns after they have been stopped. The
@@ -432,7 +477,7 @@ impl<'a> Supervisor<'a> {
         };
         let affinity = self.affinity;
         let threads = |waker| Threads::new(work, config.workers, affinity, mailboxes, waker);
-        Master::new(config, self.hooks, None, threads)?.run()
+        Master::new(config, self.hooks, None, None, threads)?.run()
     }
 
     fn make_mailboxes(&self) -> Result<Option<Arc<Table>>> {

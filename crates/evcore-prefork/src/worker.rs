@@ -19,6 +19,7 @@ use crate::{
     affinity::Affinity,
     error::{Error, Result},
     exit::WorkerInfo,
+    hang::Turns,
     liveness_pipe,
     mailboxes::Mailboxes,
     signals::{self, Handlers},
@@ -57,6 +58,8 @@ pub struct Worker {
     mailboxes: Option<Mailboxes>,
     /// The marks for the descriptor store, or the reason why there is none; `None` if none was requested.
     idle_marks: Option<Result<&'static [AtomicU8]>>,
+    /// The words of turns; none if nobody looks whether a worker hangs.
+    turns: Option<Turns>,
 }
 
 /// The link between a worker and its master, for requests and reports.
@@ -106,6 +109,7 @@ impl Worker {
             affinity_error: None,
             mailboxes: None,
             idle_marks: None,
+            turns: None,
         }
     }
 
@@ -115,13 +119,38 @@ impl Worker {
         self.affinity_error = applied.and_then(Result::err);
     }
 
+    pub(crate) fn set_turns(&mut self, turns: Option<Turns>) {
+        self.turns = turns;
+    }
+
+    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If that takes longer
+    /// than the [timeout](crate::Supervisor::hang_timeout), the master kills it. Without a timeout it has no
+    /// effect; otherwise it costs a reading of the clock.
+    ///
+    /// Call it after each wait of your loop, and `waits` before it.
+    #[inline]
+    pub fn works(&self) {
+        if let Some(turns) = self.turns {
+            turns.begin(self.slot);
+        }
+    }
+
+    /// Records that this worker is about to wait.
+    #[inline]
+    pub fn waits(&self) {
+        if let Some(turns) = self.turns {
+            turns.end(self.slot);
+        }
+    }
+
     pub(crate) fn set_idle_marks(&mut self, marks: Result<&'static [AtomicU8]>) {
         self.idle_marks = Some(marks);
     }
 
     /// The marks of this worker's descriptors, by their numbers, if it has a [descriptor
-    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle, and 0
-    /// before it does anything else with the descriptor.
+    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle. Before
+    /// it does anything else with the descriptor it writes 2, and 0 before it closes it. The store only
+    /// counts those with a 2.
     ///
     /// The store of a worker that has died hands on the marked ones. So a connection is marked only if the
     /// worker has handled all that it has received, and has sent all that it answers. With evcore, pass this
@@ -135,7 +164,7 @@ impl Worker {
     /// fn mark(worker: &evcore_prefork::Worker, descriptor: RawFd, is_idle: bool) {
     ///     let marks = worker.idle_marks().unwrap_or_default();
     ///     if let Some(mark) = marks.get(descriptor as usize) {
-    ///         mark.store(is_idle.into(), Release);
+    ///         mark.store(if is_idle { 1 } else { 2 }, Release);
     ///     }
     /// }
     /// # mark(&evcore_prefork::Worker::solo()?, std::io::stdin().as_raw_fd(), false);

@@ -8,11 +8,13 @@ pub struct Call {
     /// What was called.
     pub what: What,
     /// The number of the stream or listener that was called, from 0 in the order in which they began.
-    /// For a [`Wait`](What::Wait), 1 if a waker ended it.
+    /// For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor is lent, 4
+    /// if another thread used the loop's own handle.
     pub of: u32,
     /// What came back: a number that depends on the call, or an error's negated number.
     pub result: i64,
-    /// What came back in bytes. For a [`Send`](What::Send), a digest of what was to be sent.
+    /// What came back in bytes. For a [`Send`](What::Send), a digest of what was to be sent. For a value
+    /// of the program, its name and the value as JSON.
     pub bytes: Vec<u8>,
 }
 
@@ -47,11 +49,35 @@ pub enum What {
     TakeError,
     /// A stream is dropped.
     Close,
+    /// A part of a file that a stream sends: its offset and length as bytes.
+    SendFile,
+    /// A connector: the number of the stream, and the address as text.
+    Connect,
+    /// Another thread has asked the loop for something, at the end of a wait: 0 to wake up, 1 to shut
+    /// down within the result in milliseconds, 2 to post the token of the result with the readiness.
+    Request,
+    /// The number of questions since the call before, each with the answer "nothing", before a call
+    /// that is recorded only with an answer.
+    Quiet,
+    /// Whether a member of the group got the accept lock.
+    Lock,
+    /// A member of the group was notified.
+    Notified,
+    /// The group, as a member saw it.
+    Group,
+    /// The spread of the connections over the group.
+    Spread,
+    /// A pool: the number of the job whose result was taken.
+    Job,
+    /// A value that the program got from outside by itself.
+    Value,
+    /// A value of the program that a replay compares.
+    Check,
 }
 
 impl What {
     /// All kinds, at their numbers.
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 24] = [
         Self::Monotonic,
         Self::Wall,
         Self::Offset,
@@ -65,7 +91,26 @@ impl What {
         Self::PeerAddr,
         Self::TakeError,
         Self::Close,
+        Self::SendFile,
+        Self::Connect,
+        Self::Request,
+        Self::Quiet,
+        Self::Lock,
+        Self::Notified,
+        Self::Group,
+        Self::Spread,
+        Self::Job,
+        Self::Value,
+        Self::Check,
     ];
+
+    /// Returns whether the bytes are what the program gives, so that a replay compares them.
+    pub(crate) fn compares_bytes(self) -> bool {
+        matches!(
+            self,
+            Self::Send | Self::SendFile | Self::Connect | Self::Check
+        )
+    }
 
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
@@ -141,14 +186,25 @@ pub(crate) struct Digest {
 
 impl Digest {
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        let head = bytes.len().min(HEAD);
+        Self::of_all([bytes])
+    }
+
+    /// The digest of pieces, one after another.
+    pub(crate) fn of_all<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut digest = [0; 12 + HEAD];
-        digest[..8].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-        digest[8..12].copy_from_slice(&crc32fast::hash(bytes).to_le_bytes());
-        digest[12..12 + head].copy_from_slice(&bytes[..head]);
+        let (mut hasher, mut length, mut head) = (crc32fast::Hasher::new(), 0, 12);
+        for bytes in pieces {
+            hasher.update(bytes);
+            length += bytes.len() as u64;
+            let kept = bytes.len().min(digest.len() - head);
+            digest[head..head + kept].copy_from_slice(&bytes[..kept]);
+            head += kept;
+        }
+        digest[..8].copy_from_slice(&length.to_le_bytes());
+        digest[8..12].copy_from_slice(&hasher.finalize().to_le_bytes());
         Self {
             bytes: digest,
-            length: 12 + head,
+            length: head,
         }
     }
 
@@ -168,7 +224,7 @@ impl fmt::Debug for Call {
         } = self;
         write!(f, "{what:?} of {of}: {result}")?;
         match what {
-            What::Send if bytes.len() >= 12 => {
+            What::Send | What::Check if bytes.len() >= 12 => {
                 let (length, rest) = bytes.split_at(8);
                 let (checksum, head) = rest.split_at(4);
                 let length = u64::from_le_bytes(length.try_into().unwrap_or_default());
@@ -195,7 +251,7 @@ mod tests {
             assert_eq!(what as usize, number);
             assert_eq!(What::from_number(what as u8), Some(what));
         }
-        assert_eq!(What::from_number(13), None);
+        assert_eq!(What::from_number(24), None);
     }
 
     #[test]

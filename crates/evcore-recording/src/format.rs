@@ -56,22 +56,39 @@ impl Header {
     }
 }
 
-/// Appends a call to `to`.
-pub(crate) fn encode(what: What, of: u32, result: i64, bytes: &[u8], to: &mut Vec<u8>) {
-    to.push(what as u8);
-    put_varint(u64::from(of), to);
-    let zigzag = (result << 1) ^ (result >> 63);
-    put_varint(zigzag as u64, to);
-    put_varint(bytes.len() as u64, to);
-    to.extend_from_slice(bytes);
+/// What stands before the bytes of a call.
+pub(crate) struct Head {
+    bytes: [u8; 1 + 5 + 10 + 10],
+    length: usize,
 }
 
-fn put_varint(mut number: u64, to: &mut Vec<u8>) {
-    while number >= 0x80 {
-        to.push((number & 0x7f) as u8 | 0x80);
-        number >>= 7;
+impl Head {
+    pub(crate) fn of(what: What, of: u32, result: i64, length: usize) -> Self {
+        let mut head = Self {
+            bytes: [0; 26],
+            length: 1,
+        };
+        head.bytes[0] = what as u8;
+        head.put_varint(u64::from(of));
+        let zigzag = (result << 1) ^ (result >> 63);
+        head.put_varint(zigzag as u64);
+        head.put_varint(length as u64);
+        head
     }
-    to.push((number & 0x7f) as u8);
+
+    fn put_varint(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes[self.length] = (number & 0x7f) as u8 | 0x80;
+            self.length += 1;
+            number >>= 7;
+        }
+        self.bytes[self.length] = number as u8;
+        self.length += 1;
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 /// The calls of a turn. `None` if they are not calls.
@@ -126,7 +143,7 @@ mod tests {
 
     fn any_call() -> impl Strategy<Value = Call> {
         let bytes = prop::collection::vec(any::<u8>(), 0..40);
-        (0..13_u8, any::<u32>(), any::<i64>(), bytes).prop_map(|(what, of, result, bytes)| {
+        (0..24_u8, any::<u32>(), any::<i64>(), bytes).prop_map(|(what, of, result, bytes)| {
             let what = What::from_number(what).expect("it is a kind");
             Call::new(what, of, result).with_bytes(&bytes)
         })
@@ -137,7 +154,9 @@ mod tests {
         fn calls_come_back_as_they_were(calls in prop::collection::vec(any_call(), 0..20)) {
             let mut bytes = Vec::new();
             for call in &calls {
-                encode(call.what, call.of, call.result, &call.bytes, &mut bytes);
+                let head = Head::of(call.what, call.of, call.result, call.bytes.len());
+                bytes.extend_from_slice(head.as_bytes());
+                bytes.extend_from_slice(&call.bytes);
             }
             prop_assert_eq!(decode(&bytes), Some(calls));
         }

@@ -9,14 +9,30 @@
 
 mod address;
 mod call;
+mod difference;
 mod file;
 mod format;
+mod group;
+mod outside;
+mod pool;
+mod recorded_loop;
+mod recorded_stream;
 mod recorder;
 mod recording;
 mod replay;
+mod replayed_loop;
+mod replayed_stream;
+mod requests;
+mod tape;
 mod writer;
 
 pub use call::{Call, What};
-pub use recorder::{RecordedListener, RecordedStream, Recorder};
+pub use difference::Difference;
+pub use outside::Outside;
+pub use pool::RecordedPool;
+pub use recorded_stream::{RecordedConnector, RecordedListener, RecordedStream};
+pub use recorder::Recorder;
 pub use recording::{End, Recording, Refused};
-pub use replay::{Difference, Replay, ReplayedListener, ReplayedStream};
+pub use replay::Replay;
+pub use replayed_stream::{ReplayedConnector, ReplayedListener, ReplayedStream};
+pub use requests::RecordedHandle;

@@ -2,28 +2,25 @@
 
 use std::{
     fmt, io,
-    os::fd::BorrowedFd,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use evcore::{
-    Acceptor, Address, Transport,
-    clock::{Clock, TimeSource, WallTime},
-    net::{self, Accept, Resource},
-    poller::{
-        Backend, Capabilities, Error, EventSink, Events, Registration, Result, Source, Target,
-        Waker,
-    },
+    Acceptor, Connector,
+    balancer::GroupMember,
+    clock::{Clock, TimeSource},
+    poller::Backend,
 };
-use rustix::io::Errno;
 
 use crate::{
-    address,
-    call::{Digest, What, number_of},
+    call::What,
     file,
+    group::RecordedMember,
+    recorded_loop::{RecordedBackend, RecordedTime},
+    recorded_stream::{RecordedConnector, RecordedListener},
     recording::bits_of,
+    requests::Requests,
     writer::{LEAST, Writer},
 };
 
@@ -53,11 +50,21 @@ pub struct Recorder {
     shared: Arc<Mutex<Shared>>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     writer: Writer,
-    /// Number of streams and of listeners so far.
+    /// Number of questions since the last call that is recorded, all with the answer "nothing".
+    quiet: u32,
+    pub(crate) requests: Requests,
+    numbers: Numbers,
+}
+
+/// Numbers of streams and the like so far.
+#[derive(Default)]
+struct Numbers {
     streams: u32,
     listeners: u32,
+    connectors: u32,
+    pools: u32,
 }
 
 impl Recorder {
@@ -95,8 +102,9 @@ impl Recorder {
     fn with(writer: Writer) -> Self {
         let shared = Shared {
             writer,
-            streams: 0,
-            listeners: 0,
+            quiet: 0,
+            requests: Requests::default(),
+            numbers: Numbers::default(),
         };
         Self {
             shared: Arc::new(Mutex::new(shared)),
@@ -106,36 +114,41 @@ impl Recorder {
     /// A clock that records what its source returns.
     #[must_use]
     pub fn clock(&self, source: impl TimeSource + 'static) -> Clock {
-        Clock::with_source(RecordedTime {
-            recorder: self.clone(),
-            source,
-        })
+        Clock::with_source(RecordedTime::new(self.clone(), source))
     }
 
     /// A backend that records what its waits report. A turn of the recording ends when a wait begins.
     #[must_use]
     pub fn backend(&self, backend: Box<dyn Backend>) -> impl Backend + use<> {
-        self.lock()
+        let mut shared = self.lock();
+        shared
             .writer
             .set_capabilities(bits_of(backend.capabilities()));
-        RecordedBackend {
-            recorder: self.clone(),
-            backend,
-            events: Events::raw(1),
-            bytes: Vec::new(),
-        }
+        shared.requests.end_waits_by(backend.waker());
+        RecordedBackend::new(self.clone(), backend)
     }
 
     /// A listener that records what it accepts, and so do its streams.
     #[must_use]
     pub fn listener<L: Acceptor>(&self, listener: L) -> RecordedListener<L> {
-        let mut shared = self.lock();
-        shared.listeners += 1;
-        RecordedListener {
-            recorder: self.clone(),
-            number: shared.listeners - 1,
-            listener,
-        }
+        let numbers = &mut self.lock().numbers;
+        numbers.listeners += 1;
+        RecordedListener::new(self.clone(), numbers.listeners - 1, listener)
+    }
+
+    /// A connector that records what it returns, and so do its streams.
+    #[must_use]
+    pub fn connector<C: Connector>(&self, connector: C) -> RecordedConnector<C> {
+        let numbers = &mut self.lock().numbers;
+        numbers.connectors += 1;
+        RecordedConnector::new(self.clone(), numbers.connectors - 1, connector)
+    }
+
+    /// A member of the worker group that records how it sees the others. Give the loop the
+    /// [policy](evcore::Builder::policy), too, because a replay has no group that knows it.
+    #[must_use]
+    pub fn member<M: GroupMember + 'static>(&self, member: M) -> impl GroupMember + use<M> {
+        RecordedMember::new(self.clone(), Box::new(member))
     }
 
     /// Begins the recording anew, and forgets what was recorded. Call it before the program builds a new
@@ -145,7 +158,15 @@ impl Recorder {
     pub fn restart(&self) {
         let mut shared = self.lock();
         shared.writer.restart();
-        (shared.streams, shared.listeners) = (0, 0);
+        shared.quiet = 0;
+        shared.numbers = Numbers::default();
+        shared.requests = Requests::default();
+    }
+
+    /// Ends a turn of the recording, so that a kill does not lose it. The wait of a recorded loop does so,
+    /// too.
+    pub fn end_turn(&self) {
+        self.lock().writer.seal();
     }
 
     /// The recording so far.
@@ -160,18 +181,59 @@ impl Recorder {
         self.lock().writer.is_full()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    /// Returns whether half of the room or more is used, so that it is time for a
+    /// [`restart`](Self::restart).
+    #[must_use]
+    pub fn is_half_full(&self) -> bool {
+        self.lock().writer.is_half_full()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
         // A recording of a thread that has panicked is what it is for.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn call(&self, what: What, of: u32, result: i64, bytes: &[u8]) {
-        self.lock().writer.call(what, of, result, bytes);
+    /// Records a call that every replay makes.
+    pub(crate) fn call(&self, what: What, of: u32, result: i64, bytes: &[u8]) {
+        self.lock().call(what, of, result, bytes);
     }
 
-    /// Ends the turn that is under way, so that it can be read.
-    fn seal(&self) {
-        self.lock().writer.seal();
+    /// The turn that is under way, and the end of its calls.
+    pub(crate) fn position(&self) -> (u64, usize) {
+        self.lock().writer.position()
+    }
+
+    /// Records the answer to a question, or counts it if the answer is "nothing".
+    pub(crate) fn answer(&self, answer: Option<(What, u32, i64, &[u8])>) {
+        let mut shared = self.lock();
+        let Some((what, of, result, bytes)) = answer else {
+            shared.quiet += 1;
+            return;
+        };
+        if shared.quiet > 0 {
+            let quiet = i64::from(shared.quiet);
+            shared.call(What::Quiet, 0, quiet, &[]);
+        }
+        shared.call(what, of, result, bytes);
+    }
+}
+
+impl Shared {
+    pub(crate) fn call(&mut self, what: What, of: u32, result: i64, bytes: &[u8]) {
+        self.quiet = 0;
+        self.writer.call(what, of, result, bytes);
+    }
+
+    /// The number of the next stream.
+    pub(crate) fn next_stream(&mut self) -> u32 {
+        self.numbers.streams += 1;
+        self.numbers.streams - 1
+    }
+
+    /// The number of the next pool.
+    pub(crate) fn next_pool(&mut self) -> u32 {
+        self.numbers.pools += 1;
+        self.numbers.pools - 1
     }
 }
 
@@ -180,288 +242,5 @@ impl fmt::Debug for Recorder {
         f.debug_struct("Recorder")
             .field("is_full", &self.is_full())
             .finish_non_exhaustive()
-    }
-}
-
-/// A source of time that is recorded.
-struct RecordedTime<T> {
-    recorder: Recorder,
-    source: T,
-}
-
-impl<T: TimeSource> TimeSource for RecordedTime<T> {
-    fn monotonic_ns(&self) -> u64 {
-        let ns = self.source.monotonic_ns();
-        self.recorder.call(What::Monotonic, 0, ns as i64, &[]);
-        ns
-    }
-
-    fn wall_time(&self) -> WallTime {
-        let time = self.source.wall_time();
-        self.recorder.call(
-            What::Wall,
-            0,
-            time.unix_seconds,
-            &time.subsecond_ns.to_le_bytes(),
-        );
-        time
-    }
-
-    fn offset_at(&self, unix_seconds: i64) -> i32 {
-        let offset = self.source.offset_at(unix_seconds);
-        self.recorder.call(What::Offset, 0, offset.into(), &[]);
-        offset
-    }
-}
-
-/// A backend that is recorded.
-#[derive(Debug)]
-struct RecordedBackend {
-    recorder: Recorder,
-    backend: Box<dyn Backend>,
-    /// What a wait has reported, with as much room as the loop's own.
-    events: Events,
-    /// The same for the recording. Kept for its memory.
-    bytes: Vec<u8>,
-}
-
-impl RecordedBackend {
-    /// Records a refusal. The other registrations need no record.
-    fn refused<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Os { source, .. }) = &result {
-            self.recorder.call(What::Refused, 0, number_of(source), &[]);
-        }
-        result
-    }
-}
-
-impl Backend for RecordedBackend {
-    fn name(&self) -> &'static str {
-        self.backend.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.backend.capabilities()
-    }
-
-    fn add(&mut self, registration: &Registration) -> Result<()> {
-        let result = self.backend.add(registration);
-        self.refused(result)
-    }
-
-    fn modify(&mut self, registration: &Registration) -> Result<()> {
-        let result = self.backend.modify(registration);
-        self.refused(result)
-    }
-
-    fn reregister(&mut self, registration: &Registration) -> Result<()> {
-        let result = self.backend.reregister(registration);
-        self.refused(result)
-    }
-
-    fn remove(&mut self, registration: &Registration) -> Result<()> {
-        let result = self.backend.remove(registration);
-        self.refused(result)
-    }
-
-    fn remove_before_close(&mut self, registration: &Registration) {
-        self.backend.remove_before_close(registration);
-    }
-
-    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
-        self.recorder.seal();
-        if self.events.capacity() < events.remaining() {
-            self.events = Events::raw(events.remaining());
-        }
-        self.events.clear();
-        let result = self
-            .backend
-            .wait(EventSink::from(&mut self.events), timeout);
-        let bytes = &mut self.bytes;
-        bytes.clear();
-        for event in &self.events {
-            events.push(event.key, event.ready);
-            bytes.extend(event.key.to_le_bytes());
-            bytes.extend(event.ready.bits().to_le_bytes());
-        }
-        let woken = self.events.was_woken();
-        if woken {
-            events.set_woken();
-        }
-        let number = match &result {
-            Ok(()) => self.events.len() as i64,
-            Err(Error::Interrupted) => -i64::from(Errno::INTR.raw_os_error()),
-            Err(Error::Os { source, .. }) => number_of(source),
-            Err(_) => -i64::from(Errno::IO.raw_os_error()),
-        };
-        self.recorder.call(What::Wait, woken.into(), number, bytes);
-        result
-    }
-
-    fn reset(&mut self) -> Result<bool> {
-        self.backend.reset()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.backend.descriptor()
-    }
-
-    fn waker(&self) -> Waker {
-        self.backend.waker()
-    }
-}
-
-/// The last turn ends with the loop, also if a panic ends both.
-impl Drop for RecordedBackend {
-    fn drop(&mut self) {
-        self.recorder.seal();
-    }
-}
-
-/// A listener that is recorded. [`Recorder::listener`] makes it.
-#[derive(Debug)]
-pub struct RecordedListener<L> {
-    recorder: Recorder,
-    number: u32,
-    listener: L,
-}
-
-impl<L: Source> Source for RecordedListener<L> {
-    fn target(&self) -> Target<'_> {
-        self.listener.target()
-    }
-}
-
-impl<L: Acceptor> Acceptor for RecordedListener<L> {
-    type Stream = RecordedStream<L::Stream>;
-
-    fn accept(&self) -> std::result::Result<Accept<Self::Stream>, net::Error> {
-        let accepted = self.listener.accept();
-        let of = self.number;
-        let errno = |errno: Errno| -i64::from(errno.raw_os_error());
-        let (result, bytes) = match &accepted {
-            Ok(Accept::Connection(_, peer)) => {
-                let mut shared = self.recorder.lock();
-                shared.streams += 1;
-                (i64::from(shared.streams - 1), address::to_bytes(peer))
-            }
-            Ok(Accept::WouldBlock) => (errno(Errno::AGAIN), Vec::new()),
-            Ok(Accept::Aborted) => (errno(Errno::CONNABORTED), Vec::new()),
-            Ok(Accept::Exhausted(Resource::Process)) => (errno(Errno::MFILE), Vec::new()),
-            Ok(Accept::Exhausted(Resource::System)) => (errno(Errno::NFILE), Vec::new()),
-            // Memory, and whatever comes later.
-            Ok(Accept::Exhausted(_)) => (errno(Errno::NOBUFS), Vec::new()),
-            Err(net::Error::Accept { source, .. }) => (number_of(source), Vec::new()),
-            Err(_) => (errno(Errno::IO), Vec::new()),
-        };
-        self.recorder.call(What::Accept, of, result, &bytes);
-        Ok(match accepted? {
-            Accept::Connection(stream, peer) => {
-                let stream = RecordedStream {
-                    recorder: self.recorder.clone(),
-                    number: u32::try_from(result).unwrap_or_default(),
-                    stream,
-                };
-                Accept::Connection(stream, peer)
-            }
-            Accept::WouldBlock => Accept::WouldBlock,
-            Accept::Aborted => Accept::Aborted,
-            Accept::Exhausted(resource) => Accept::Exhausted(resource),
-        })
-    }
-}
-
-/// A stream that is recorded. A [`RecordedListener`] accepts it.
-#[derive(Debug)]
-pub struct RecordedStream<S> {
-    recorder: Recorder,
-    number: u32,
-    stream: S,
-}
-
-impl<S> RecordedStream<S> {
-    fn record(&self, what: What, result: &io::Result<usize>, bytes: &[u8]) {
-        let number = match result {
-            Ok(count) => *count as i64,
-            Err(error) => number_of(error),
-        };
-        self.recorder.call(what, self.number, number, bytes);
-    }
-}
-
-impl<S: Source> Source for RecordedStream<S> {
-    fn target(&self) -> Target<'_> {
-        self.stream.target()
-    }
-}
-
-impl<S: Transport> Transport for RecordedStream<S> {
-    fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let result = self.stream.recv(buffer);
-        let received = result.as_ref().map_or(0, |count| *count);
-        self.record(What::Recv, &result, &buffer[..received]);
-        result
-    }
-
-    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        let result = self.stream.send(bytes);
-        self.record(What::Send, &result, Digest::of(bytes).as_bytes());
-        result
-    }
-
-    fn send_more(&self, bytes: &[u8]) -> io::Result<usize> {
-        let result = self.stream.send_more(bytes);
-        self.record(What::Send, &result, Digest::of(bytes).as_bytes());
-        result
-    }
-
-    fn is_delivered(&self) -> io::Result<bool> {
-        let result = self.stream.is_delivered();
-        let number = result
-            .as_ref()
-            .map_err(clone)
-            .map(|delivered| usize::from(*delivered));
-        self.record(What::IsDelivered, &number, &[]);
-        result
-    }
-
-    fn shutdown_write(&self) -> io::Result<()> {
-        let result = self.stream.shutdown_write();
-        let number = result.as_ref().map_err(clone).map(|()| 0);
-        self.record(What::ShutdownWrite, &number, &[]);
-        result
-    }
-
-    fn peer_addr(&self) -> io::Result<Address> {
-        let result = self.stream.peer_addr();
-        let (number, bytes) = match &result {
-            Ok(peer) => (Ok(0), address::to_bytes(peer)),
-            Err(error) => (Err(clone(error)), Vec::new()),
-        };
-        self.record(What::PeerAddr, &number, &bytes);
-        result
-    }
-
-    fn take_error(&self) -> io::Result<Option<io::Error>> {
-        let result = self.stream.take_error();
-        let (number, bytes) = match &result {
-            Ok(None) => (Ok(0), Vec::new()),
-            Ok(Some(error)) => (Ok(1), number_of(error).to_le_bytes().to_vec()),
-            Err(error) => (Err(clone(error)), Vec::new()),
-        };
-        self.record(What::TakeError, &number, &bytes);
-        result
-    }
-}
-
-/// The same error, as far as a recording keeps it.
-fn clone(error: &io::Error) -> io::Error {
-    let number = i32::try_from(-number_of(error)).expect("it was one");
-    io::Error::from_raw_os_error(number)
-}
-
-impl<S> Drop for RecordedStream<S> {
-    fn drop(&mut self) {
-        self.recorder.call(What::Close, self.number, 0, &[]);
     }
 }

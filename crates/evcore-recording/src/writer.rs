@@ -2,7 +2,7 @@
 
 use crate::{
     call::What,
-    format::{CLEAN, FULL, HEADER, Header, OPEN, TURN_HEADER, checksum, encode},
+    format::{CLEAN, FULL, HEADER, Head, Header, OPEN, TURN_HEADER, checksum},
 };
 
 /// The smallest memory: the header, and room to say that nothing else fits.
@@ -26,8 +26,6 @@ pub(crate) struct Writer {
     end: usize,
     /// There was no room for a call since the last beginning.
     is_full: bool,
-    /// The bytes of one call. Kept for its memory.
-    encoded: Vec<u8>,
 }
 
 impl Writer {
@@ -47,7 +45,6 @@ impl Writer {
             begin: HEADER,
             end: HEADER + TURN_HEADER,
             is_full: false,
-            encoded: Vec::new(),
         };
         writer.restart();
         writer
@@ -76,10 +73,10 @@ impl Writer {
         if self.is_full {
             return;
         }
-        let mut encoded = std::mem::take(&mut self.encoded);
-        encoded.clear();
-        encode(what, of, result, bytes, &mut encoded);
-        let end = self.end + encoded.len();
+        let head = Head::of(what, of, result, bytes.len());
+        let (at, head) = (self.end, head.as_bytes());
+        let middle = at + head.len();
+        let end = middle + bytes.len();
         // The end of this turn needs the header of another.
         if end + TURN_HEADER > self.memory().len() {
             self.is_full = true;
@@ -90,11 +87,11 @@ impl Writer {
                 let begin = self.begin;
                 self.put(begin, OPEN);
             }
-            let at = self.end;
-            self.memory()[at..end].copy_from_slice(&encoded);
+            let memory = self.memory();
+            memory[at..middle].copy_from_slice(head);
+            memory[middle..end].copy_from_slice(bytes);
             self.end = end;
         }
-        self.encoded = encoded;
     }
 
     /// Ends the turn, so that it is read even if nothing else is written.
@@ -120,8 +117,18 @@ impl Writer {
         (*self.memory).as_ref()
     }
 
+    /// The number of the turn that is under way, and the end of its calls.
+    pub(crate) fn position(&self) -> (u64, usize) {
+        (self.turn, self.end)
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// Returns whether half of the memory or more is written.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.is_full || self.end >= self.bytes().len() / 2
     }
 
     fn begin_turn(&mut self, at: usize) {

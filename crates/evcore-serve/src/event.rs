@@ -3,10 +3,13 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evcore::ListenerError;
 use evcore::net::Address;
-use evcore_prefork::{self as prefork, Reload, Stop, Upgrade, WorkerExit, WorkerIndex, WorkerInfo};
+use evcore_prefork::{
+    self as prefork, KeptCounts, Reload, Stop, Upgrade, WorkerExit, WorkerIndex, WorkerInfo,
+};
 
 use crate::shortages::Shortage;
 
@@ -24,6 +27,14 @@ pub enum Event<'a> {
     StartFailed(&'a WorkerInfo, &'a io::Error),
     /// A worker has ended, asked or unasked.
     Exited(&'a WorkerExit),
+    /// The connections of a worker that has died without being asked to, with a [descriptor
+    /// store](crate::Server::descriptor_store): those that the successor has taken, and those that are
+    /// closed. It is missing if the store was killed.
+    Kept(&'a WorkerInfo, KeptCounts),
+    /// In the worker: it serves, but without a descriptor store.
+    NoDescriptorStore(WorkerIndex, &'a prefork::Error),
+    /// A worker is killed, because its turn has lasted this long.
+    Hung(&'a WorkerInfo, Duration),
     /// A worker did not stop, although it was told to.
     Stuck(&'a WorkerInfo),
     /// A reload has begun or ended.
@@ -64,6 +75,15 @@ impl fmt::Display for Event<'_> {
                 write!(f, "{worker} cannot be started, trying again: {error}")
             }
             Self::Exited(exit) => write!(f, "{exit}"),
+            Self::Kept(worker, counts) => write!(f, "{worker} has died: {counts}"),
+            Self::NoDescriptorStore(worker, error) => {
+                write!(f, "worker {worker} has no descriptor store: {error}")
+            }
+            Self::Hung(worker, lasted) => write!(
+                f,
+                "{worker} is killed, because its turn has lasted {} ms",
+                lasted.as_millis()
+            ),
             Self::Stuck(worker) => write!(f, "{worker} does not stop"),
             Self::Reload(reload) => write!(f, "reload: {reload}"),
             Self::Upgrade(upgrade) => write!(f, "{upgrade}"),

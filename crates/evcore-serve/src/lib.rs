@@ -15,9 +15,11 @@
 //! | a worker stops within a time of its own | a stop ends the worker with its clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
 //! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
+//! | a worker's idle connections are marked, and its descriptor store hands them on | a worker that crashes takes its idle clients along |
 //!
 //! The parts stay usable without it. A program with needs of its own, such as a loop over other
-//! streams than sockets, joins `evcore` and `evcore-prefork` itself, as in the table.
+//! streams than sockets, makes its loop of a worker's [`Parts`], and joins the rest itself, as in the
+//! table.
 #![forbid(unsafe_code)]
 
 mod arrival;
@@ -26,7 +28,9 @@ mod departure;
 mod event;
 mod giving;
 mod handover;
+mod keeping;
 mod listeners;
+mod parts;
 mod proxy_header;
 mod proxy_protocol;
 mod server;
@@ -37,6 +41,7 @@ mod worker;
 pub use arrival::Arrival;
 pub use event::Event;
 pub use handover::Moves;
+pub use parts::Parts;
 pub use proxy_protocol::{ProxyProtocol, ProxyProtocolError};
 pub use server::Server;
 pub use shortages::Shortage;

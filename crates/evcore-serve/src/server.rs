@@ -4,16 +4,18 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{error, fmt, io};
+use std::{error, fmt, io, mem};
 
 use evcore::balancer::{Policy, WorkerGroup, WorkerId};
 use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, EventLoop, Listener};
-use evcore_prefork::{Affinity, CANNOT_START, Outcome, Supervisor};
+use evcore_prefork::{Affinity, CANNOT_START, Outcome, Stop, Supervisor};
 
 use crate::event::{Event, OnEvent};
 use crate::handover::Handover;
+use crate::keeping;
 use crate::listeners::{Listeners, add_all};
+use crate::parts::Parts;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::service_manager::ServiceManager;
 use crate::worker::Worker;
@@ -49,16 +51,19 @@ pub struct Server {
     policy: Policy,
     group: Option<WorkerGroup>,
     stop_timeout: Duration,
+    hang_timeout: Option<Duration>,
     affinity: Option<Affinity>,
     /// The version of the states of connections.
     handover: Option<u32>,
     rebalance: bool,
+    /// The state of a connection that a descriptor store hands on; none without stores.
+    idle_state: Option<Vec<u8>>,
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
     on_event: OnEvent,
-    /// The service manager; The service manager; The service manager; `None` if none expects
-    /// reports.
+    /// The service manager; `None` if none expects reports.
     service_manager: Option<ServiceManager>,
+    intervals: Vec<(Duration, Box<dyn FnMut()>)>,
 }
 
 impl Server {
@@ -71,13 +76,16 @@ impl Server {
             policy: Policy::least_loaded(),
             group: None,
             stop_timeout: Duration::from_secs(30),
+            hang_timeout: None,
             affinity: None,
             handover: None,
             rebalance: true,
+            idle_state: None,
             proxy_protocol: None,
             configure: Arc::new(|builder| builder),
             on_event: Arc::new(|_| {}),
             service_manager: None,
+            intervals: Vec::new(),
         }
     }
 
@@ -145,6 +153,7 @@ impl Server {
     }
 
     /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`].
+    /// A single worker needs none, and has [`Policy::Off`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -163,6 +172,15 @@ impl Server {
     /// worker that has not ended after twice this time is killed.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
+        self
+    }
+
+    /// Kills a worker process whose turn lasts longer than this, because it hangs. Default: none is killed.
+    ///
+    /// It is replaced, and its idle connections move to the replacement if there is a
+    /// [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms.
+    pub fn hang_timeout(mut self, timeout: Duration) -> Self {
+        self.hang_timeout = Some(timeout.max(Duration::from_millis(8)));
         self
     }
 
@@ -196,6 +214,33 @@ impl Server {
     /// be one that [uses the group](Policy::uses_group). No connection moves twice within a second.
     pub fn rebalance(mut self, rebalances: bool) -> Self {
         self.rebalance = rebalances;
+        self
+    }
+
+    /// With a [handover](Self::handover), lets the idle connections of a worker that dies move to its
+    /// successor, even if it is killed by SIGKILL. Their clients see no close.
+    ///
+    /// A connection arrives with this state, because its worker cannot make one any more. So the state must
+    /// be enough to serve an idle connection, and [`EventLoop::set_idle`] is for a connection of which
+    /// nothing else is known. [`Builder::idle_marks`] says when to call it. Connections that are not idle are
+    /// closed, as without a store. Between the last byte of an answer and the mark, a connection is not idle.
+    ///
+    /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that panics
+    /// closes its connections while it unwinds, unless panics abort. What was kept is an
+    /// [event](Event::Kept).
+    ///
+    /// This is for worker processes on Linux 5.9 or later. Otherwise [`run`](Self::run) returns an error.
+    ///
+    /// ```no_run
+    /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
+    /// use evcore_serve::Server;
+    ///
+    /// let server = Server::new(4).bind("127.0.0.1:7007")?;
+    /// server.handover(1).descriptor_store(b"").run(work)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn descriptor_store(mut self, idle_state: impl Into<Vec<u8>>) -> Self {
+        self.idle_state = Some(idle_state.into());
         self
     }
 
@@ -237,6 +282,18 @@ impl Server {
         self
     }
 
+    /// Adds a function that the master calls at regular times, the first time when the interval has
+    /// passed. That wakes the master, which otherwise sleeps until something happens.
+    /// [`run_here`](Self::run_here) has no master, and calls none.
+    ///
+    /// # Panics
+    ///
+    /// [`run`](Self::run) and [`run_threads`](Self::run_threads) panic if the interval is 0.
+    pub fn on_interval(mut self, interval: Duration, hook: impl FnMut() + 'static) -> Self {
+        self.intervals.push((interval, Box::new(hook)));
+        self
+    }
+
     /// Reports to the service manager that has started the server, by the protocol of systemd
     /// (`sd_notify`): its start, its reloads, its stop, the process id of a new binary, and signs
     /// of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is not set.
@@ -266,10 +323,14 @@ impl Server {
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<Outcome> {
-        let moves = self.handover.is_some();
+        let (version, idle_state) = (self.handover, self.idle_state.clone());
         let (mut supervisor, setup) = self.supervised()?;
-        if moves {
+        if let Some(version) = version {
             supervisor = supervisor.mailboxes();
+            if let Some(state) = idle_state {
+                let hand_on = move |kept| keeping::hand_on(kept, version, &state);
+                supervisor = supervisor.descriptor_store(hand_on);
+            }
         }
         for listener in setup.listeners.iter() {
             supervisor = supervisor.inherit(listener)?;
@@ -277,6 +338,42 @@ impl Server {
         Ok(supervisor.run(|worker| {
             let listeners = setup.listeners.into_worker(worker.index().get());
             setup.loops.run(worker, Ok(listeners), work)
+        })?)
+    }
+
+    /// Runs the workers as [`run`](Self::run) does, and gives each the [`Parts`] of its loop in place of a
+    /// loop: for a loop over other streams than sockets. With 0 workers, this process serves, as with
+    /// [`run_here`](Self::run_here).
+    ///
+    /// The settings of the loop, the handover and the PROXY protocol of this server do not count then.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run), and with 0 workers those of `work`.
+    pub fn run_parts<E: Into<BoxError>>(
+        self,
+        work: impl FnOnce(&mut Parts) -> Result<(), E>,
+    ) -> io::Result<Outcome> {
+        if self.workers == 0 {
+            let supervised = evcore_prefork::Worker::solo()?;
+            let Setup { listeners, loops } = self.setup(1)?;
+            let (ready, info) = (Arc::clone(&loops.on_event), supervised.info());
+            let on_ready = Box::new(move || ready(Event::Ready(&info)));
+            let mut parts = loops.parts(supervised, listeners.open, on_ready);
+            work(&mut parts).map_err(io::Error::other)?;
+            let stop = parts.supervised.stop();
+            return Ok(Outcome::Stopped(stop.unwrap_or(Stop::Graceful)));
+        }
+        let (mut supervisor, setup) = self.supervised()?;
+        for listener in setup.listeners.iter() {
+            supervisor = supervisor.inherit(listener)?;
+        }
+        Ok(supervisor.run(|worker| {
+            let listeners = setup.listeners.into_worker(worker.index().get());
+            setup.loops.run_work(worker, |worker, on_ready| {
+                let mut parts = setup.loops.parts(worker, listeners, on_ready);
+                work(&mut parts).map_err(|error| error.into().to_string())
+            })
         })?)
     }
 
@@ -336,7 +433,7 @@ impl Server {
     }
 
     /// The supervisor with its hooks, and the parts that the workers are made of.
-    fn supervised(self) -> io::Result<(Supervisor<'static>, Setup)> {
+    fn supervised(mut self) -> io::Result<(Supervisor<'static>, Setup)> {
         let mut supervisor = Supervisor::new(self.workers)
             .slots_serve_alone(!self.listeners.own.is_empty())
             // Each worker reports. Until all new workers have reported, a reload leaves the old
@@ -344,6 +441,9 @@ impl Server {
             .ready_timeout(Duration::MAX)
             // A worker stops by itself at its timeout; this time is for one that hangs.
             .stop_timeout(self.stop_timeout.saturating_mul(2));
+        if let Some(timeout) = self.hang_timeout {
+            supervisor = supervisor.hang_timeout(timeout);
+        }
         if let Some(affinity) = &self.affinity {
             supervisor = supervisor.affinity(affinity.clone());
         }
@@ -352,6 +452,9 @@ impl Server {
             .service_manager
             .as_ref()
             .and(ServiceManager::watchdog());
+        for (interval, hook) in mem::take(&mut self.intervals) {
+            supervisor = supervisor.on_interval(interval, hook);
+        }
         let setup = self.setup(supervisor.slots())?;
         if let Some(interval) = watchdog {
             let on_event = Arc::clone(&setup.loops.on_event);
@@ -365,6 +468,8 @@ impl Server {
     fn setup(self, slots: usize) -> io::Result<Setup> {
         let group = match self.group {
             Some(group) => group,
+            // A single worker shares its listeners with no other (as in nginx).
+            None if self.workers <= 1 => WorkerGroup::new(Policy::Off, slots)?,
             None => WorkerGroup::new(self.policy, slots)?,
         };
         Ok(Setup {
@@ -409,6 +514,7 @@ impl Loops {
         let report = || Arc::clone(&self.on_event);
         let (start_error, ready, stuck) = (report(), report(), report());
         let (exit, reload, upgrade, stop) = (report(), report(), report(), report());
+        let (kept, hang) = (report(), report());
         let group = self.group;
         supervisor
             .on_start_error(move |worker, error| start_error(Event::StartFailed(worker, error)))
@@ -418,6 +524,8 @@ impl Loops {
                 group.release_dead(WorkerId::from_slot(ended.worker.slot));
                 exit(Event::Exited(ended));
             })
+            .on_hang(move |worker, lasted| hang(Event::Hung(worker, lasted)))
+            .on_kept(move |worker, counts| kept(Event::Kept(worker, counts)))
             .on_reload(move |state| reload(Event::Reload(state)))
             .on_upgrade(move |state| upgrade(Event::Upgrade(state)))
             .on_stop(move |kind| stop(Event::Stopping(kind)))
@@ -430,36 +538,61 @@ impl Loops {
         listeners: io::Result<Vec<Listener>>,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> i32 {
+        self.run_work(supervised, |supervised, on_ready| {
+            let built = listeners.and_then(|listeners| {
+                let mut ev = self.event_loop(&supervised, listeners)?;
+                let handover = self.handover(&mut ev, &supervised)?;
+                Ok((ev, handover))
+            });
+            let (ev, handover) = built.map_err(|error| error.to_string())?;
+            let on_event = Arc::clone(&self.on_event);
+            let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
+                .handover(handover)
+                .proxy_protocol(self.proxy_protocol.clone());
+            work(worker.on_ready(on_ready)).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Runs the work of a worker, which calls its second argument when it is ready. Returns its exit code.
+    fn run_work(
+        &self,
+        supervised: evcore_prefork::Worker,
+        work: impl FnOnce(evcore_prefork::Worker, Box<dyn FnOnce()>) -> Result<(), String>,
+    ) -> i32 {
         let index = supervised.index();
         if let Some(error) = supervised.affinity_error() {
             (self.on_event)(Event::Affinity(index, error));
         }
-        let cannot_start = |error: String| {
-            (self.on_event)(Event::CannotStart(index, error));
-            CANNOT_START
-        };
-        let built = listeners.and_then(|listeners| {
-            let mut ev = self.event_loop(&supervised, listeners)?;
-            let handover = self.handover(&mut ev, &supervised)?;
-            Ok((ev, handover))
-        });
-        let (ev, handover) = match built {
-            Ok(built) => built,
-            Err(error) => return cannot_start(error.to_string()),
-        };
+        if let Some(error) = supervised.descriptor_store_error() {
+            (self.on_event)(Event::NoDescriptorStore(index, error));
+        }
         let is_ready = Rc::new(Cell::new(false));
         let set_ready = Rc::clone(&is_ready);
-        let on_event = Arc::clone(&self.on_event);
-        let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
-            .handover(handover)
-            .proxy_protocol(self.proxy_protocol.clone());
-        match work(worker.on_ready(move || set_ready.set(true))) {
+        match work(supervised, Box::new(move || set_ready.set(true))) {
             Ok(()) => 0,
             Err(error) if is_ready.get() => {
-                (self.on_event)(Event::Failed(index, error.to_string()));
+                (self.on_event)(Event::Failed(index, error));
                 FAILED
             }
-            Err(error) => cannot_start(error.to_string()),
+            Err(error) => {
+                (self.on_event)(Event::CannotStart(index, error));
+                CANNOT_START
+            }
+        }
+    }
+
+    fn parts(
+        &self,
+        supervised: evcore_prefork::Worker,
+        listeners: Vec<Listener>,
+        on_ready: Box<dyn FnOnce()>,
+    ) -> Parts {
+        Parts {
+            supervised,
+            listeners,
+            group: self.group.clone(),
+            stop_timeout: self.stop_timeout,
+            on_ready: Some(on_ready),
         }
     }
 
@@ -484,7 +617,10 @@ impl Loops {
         listeners: Vec<Listener>,
     ) -> io::Result<EventLoop> {
         let member = self.group.join(WorkerId::from_slot(supervised.slot()));
-        let builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let mut builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        if let Some(marks) = supervised.idle_marks() {
+            builder = builder.idle_marks(marks);
+        }
         let ev = builder.group(member).build()?;
         let handle = ev.handle();
         let descriptor = handle.descriptor();
@@ -504,6 +640,7 @@ impl fmt::Debug for Server {
             .field("affinity", &self.affinity)
             .field("handover", &self.handover)
             .field("rebalance", &self.rebalance)
+            .field("idle_state", &self.idle_state)
             .field("proxy_protocol", &self.proxy_protocol)
             .finish_non_exhaustive()
     }
@@ -534,6 +671,15 @@ mod tests {
             let expected =
                 format!("cannot supervise {workers} workers: from 1 to 1024 are possible");
             assert_eq!(refused.unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_single_worker_shares_its_listeners_by_no_policy() {
+        for (workers, policy) in [(1, "policy: Off"), (2, "policy: LeastLoaded")] {
+            let group = server(workers).0.setup(4).unwrap().loops.group;
+            let group = format!("{group:?}");
+            assert!(group.contains(policy), "{workers}: {group}");
         }
     }
 

@@ -90,7 +90,10 @@ impl Worker {
     /// If the program has left an [arrival](Self::next_arrival) of the turn before.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
         self.begin_turn();
-        self.ev.wait()
+        self.supervised.waits();
+        let goes_on = self.ev.wait();
+        self.supervised.works();
+        goes_on
     }
 
     /// Does the same as [`next_turn`](Self::next_turn), with a call between the end of the turn
@@ -105,7 +108,10 @@ impl Worker {
         self.begin_turn();
         let timeout = self.ev.prepare()?.timeout;
         between(&mut self.ev);
-        self.ev.wait_at_most(timeout)
+        self.supervised.waits();
+        let goes_on = self.ev.wait_at_most(timeout);
+        self.supervised.works();
+        goes_on
     }
 
     /// Reports to the log and to the supervisor, and shuts the loop down if a stop was requested.

@@ -7,9 +7,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use evcore_timer::{Lazy, TimerQueue, TimerWheel};
+use evcore_timer::{Lazy, Timer, TimerTable, TimerWheel};
 
-const IDLE_MS: u64 = 20;
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Limits how long a connection may be idle: the one timer of each.
+const IDLE_TIMER: Timer = Timer::new(0);
 
 fn main() {
     let (sender, events) = mpsc::channel::<u32>();
@@ -17,25 +20,27 @@ fn main() {
     thread::spawn(move || (0..1_000).try_for_each(|_| client.send(1)));
 
     let start = Instant::now();
-    let mut timers = Lazy::new(TimerWheel::new());
+    let mut timers = TimerTable::new(Lazy::new(TimerWheel::new()), 1, 0);
     let mut last_active = [start; 3];
     let mut closed = Vec::new();
     for connection in 0..3 {
-        timers.arm(connection, deadline(start));
+        timers.arm(connection, IDLE_TIMER, 0, IDLE);
     }
     // One turn: wait for an event or the next deadline, handle the event, handle expired timers.
-    while let Some(next) = timers.next_deadline() {
-        let wait = Duration::from_millis(next).saturating_sub(start.elapsed());
+    while !timers.is_empty() {
+        let wait = Duration::from_nanos(timers.due_at_ns()).saturating_sub(start.elapsed());
         let event = events.recv_timeout(wait);
+        let now_ns = elapsed_ns(start);
         // An event of a connection that is closed already is stale.
-        if let Some(connection) = event.ok().filter(|&id| timers.is_armed(id)) {
+        if let Some(connection) = event.ok().filter(|id| !closed.contains(id)) {
             last_active[connection as usize] = Instant::now();
-            timers.arm(connection, deadline(start));
+            timers.arm(connection, IDLE_TIMER, now_ns, IDLE);
         }
-        while let Some((connection, _)) = timers.pop_expired(elapsed_ms(start)) {
-            println!("connection {connection} was idle for {IDLE_MS} ms: closed");
+        timers.begin_phase(now_ns);
+        while let Some((connection, ..)) = timers.pop_expired(&mut 256) {
+            println!("connection {connection} was idle for {IDLE:?}: closed");
             let idle = last_active[connection as usize].elapsed();
-            assert!(idle >= Duration::from_millis(IDLE_MS), "too early");
+            assert!(idle >= IDLE, "too early");
             closed.push(connection);
         }
     }
@@ -43,14 +48,9 @@ fn main() {
     assert_eq!(closed, [0, 1, 2], "each connection is closed once");
 }
 
-/// The present in ticks of a millisecond, rounded down.
-fn elapsed_ms(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).expect("it does not run for 584 million years")
-}
-
-/// The tick of a timeout that starts now: one more, because the present is rounded down.
-fn deadline(start: Instant) -> u64 {
-    elapsed_ms(start) + IDLE_MS + 1
+/// The present, on the scale of the timers.
+fn elapsed_ns(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).expect("it does not run for 584 years")
 }
 
 #[test]

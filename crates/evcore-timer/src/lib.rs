@@ -21,6 +21,10 @@ mod lazy;
 
 mod coalesced;
 
+mod timer;
+
+mod table;
+
 #[cfg(test)]
 mod far_apart;
 
@@ -31,6 +35,8 @@ pub use coalesced::Coalesced;
 pub use heap::TimerHeap;
 pub use lazy::Lazy;
 pub use queue::TimerQueue;
+pub use table::TimerTable;
+pub use timer::Timer;
 pub use tree::TimerTree;
 pub use wheel::TimerWheel;
 

@@ -1,6 +1,5 @@
-//! Answers each line with the addresses of the host that it names, or, if it has a slash, with the
-//! file that it names: `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so do not
-//! run it in public.
+//! Answers each line, which names a host or (with a slash) a file, with its addresses or its content:
+//! `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so do not run it in public.
 //!
 //! Resolving and reading block, so 4 threads do it. The loop serves the other clients meanwhile. A
 //! client waits for one job at a time. If there are 1,000 jobs, the answer is `busy`.
@@ -16,10 +15,9 @@ fn find(line: &str) -> Result<Vec<u8>> {
         let (mut file, mut content) = (File::open(line)?.take(LONGEST.into()), Vec::new());
         return file.read_to_end(&mut content).map(|_| content);
     }
-    let ips = (line, 0)
-        .to_socket_addrs()?
-        .map(|address| address.ip().to_string());
-    Ok((ips.collect::<Vec<_>>().join(" ") + "\n").into_bytes())
+    let addresses = (line, 0).to_socket_addrs()?;
+    let ips: Vec<_> = addresses.map(|addr| addr.ip().to_string()).collect();
+    Ok((ips.join(" ") + "\n").into_bytes())
 }
 
 #[derive(Default)]
@@ -30,8 +28,7 @@ struct Client {
 }
 
 impl Client {
-    /// Sends all answers and reads lines, until a call would block or a job runs. The end is an
-    /// error.
+    /// Sends answers and reads lines, until a call would block or a job runs. The end is an error.
     fn serve(&mut self, io: &mut EdgeStream, ev: &mut EventLoop, pool: &mut Pool) -> Result<()> {
         loop {
             while !self.answers.is_empty() {
@@ -49,10 +46,9 @@ impl Client {
                     Err(_full) => self.answers.extend(b"busy\n"),
                 }
             } else {
-                let mut buffer = [0; 4096];
-                match io.recv(ev, &mut buffer)? {
-                    n @ 1.. if self.lines.len() < LONGEST.into() => self.lines.extend(&buffer[..n]),
-                    _ => return Err(ErrorKind::UnexpectedEof.into()),
+                self.lines.reserve(4096);
+                if io.recv_buf(ev, &mut self.lines)? == 0 || self.lines.len() > LONGEST.into() {
+                    return Err(ErrorKind::UnexpectedEof.into());
                 }
             }
         }
@@ -73,26 +69,22 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     while ev.wait()? {
         while let Some(step) = ev.next_step() {
             match step {
-                Step::Accepted(new) => {
-                    // If this fails, the stream is dropped, which closes it.
-                    let _ = clients.add(&mut ev, new.stream, Client::default());
-                }
+                // If this fails, the stream is dropped, which closes it.
+                Step::Accepted(new) => _ = clients.add(&mut ev, new.stream, Client::default()),
                 Step::Ready(token, ready) => {
                     clients.ready(token, ready).expect("open");
                     due.push(token);
                 }
                 Step::Woken => {
                     while let Some((token, result)) = pool.next_result() {
-                        let Some((_, client)) = clients.get_mut(token) else {
-                            continue;
-                        };
-                        client.waits = false;
-                        client.answers = result.unwrap_or_else(|_| b"it panicked\n".to_vec());
-                        due.push(token);
+                        if let Some((_, client)) = clients.get_mut(token) {
+                            client.waits = false;
+                            client.answers = result.unwrap_or_else(|_| b"it panicked\n".to_vec());
+                            due.push(token);
+                        }
                     }
                 }
-                Step::Expired(token, _) | Step::Evict(token) => _ = clients.close(&mut ev, token),
-                Step::ShuttingDown => {}
+                Step::Expired(..) | Step::Evict(_) | Step::ShuttingDown => {} // none comes here
             }
             for token in due.drain(..) {
                 let (stream, client) = clients.get_mut(token).expect("open");

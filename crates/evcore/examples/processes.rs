@@ -22,22 +22,20 @@ fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStrea
     Ok((ev.add(&stream, Interest::READ, Mode::Level)?, stream))
 }
 
-/// The token of a child, and its pidfd, which stays open as long as it is watched.
-type WatchedChild = (Token, Option<OwnedFd>);
+/// A child, its command, and its pidfd, which stays open as long as it is watched.
+struct Job(Child, String, Option<OwnedFd>);
 
 /// Makes the end of a child a step, because its pidfd becomes readable. Without a pidfd, SIGCHLD is
 /// the step.
-fn watch_end(ev: &mut EventLoop, child: &Child, by_sigchld: bool) -> io::Result<WatchedChild> {
+fn watch_end(ev: &mut EventLoop, job: &mut Job, by_sigchld: bool) -> io::Result<Token> {
     #[cfg(target_os = "linux")]
     if !by_sigchld {
-        let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-        return Ok((ev.add(&pidfd, Interest::READ, Mode::Level)?, Some(pidfd)));
+        let pidfd = pidfd_open(Pid::from_child(&job.0), PidfdFlags::empty())?;
+        return Ok(ev.add(job.2.insert(pidfd), Interest::READ, Mode::Level)?);
     }
-    let _ = (child, by_sigchld);
-    Ok((ev.add_unwatched()?, None))
+    let _ = (job, by_sigchld);
+    Ok(ev.add_unwatched()?)
 }
-
-struct Job(Child, String, Option<OwnedFd>);
 
 impl Job {
     /// Returns whether the child still runs. If it has ended, prints its status.
@@ -65,8 +63,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for command in args {
         let child = Command::new("sh").args(["-c", &command]).spawn()?;
         println!("{} runs: {command}", child.id());
-        let (token, pidfd) = watch_end(&mut ev, &child, by_sigchld)?;
-        jobs.insert(token, Job(child, command, pidfd));
+        let mut job = Job(child, command, None);
+        jobs.insert(watch_end(&mut ev, &mut job, by_sigchld)?, job);
     }
     // A signal also ends a wait, which then makes a turn without steps.
     while !jobs.is_empty() && ev.wait()? {

@@ -136,13 +136,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 _ => {}
             }
             // While an answer waits for room, no further question is received.
-            ev.modify(
-                token,
-                match responder.unsent {
-                    None => Interest::READ,
-                    Some(_) => Interest::WRITE,
-                },
-            )?;
+            let interest = responder.unsent.map_or(Interest::READ, |_| Interest::WRITE);
+            ev.modify(token, interest)?;
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use evcore_clock::{Clock, ClockUpdates};
 use evcore_net::Listener;
 use evcore_poller::{Interest, MAX_ID, Mode, Poller, Ready, Source, Target};
 use evcore_posted::Requests;
+use evcore_timer::{Timer, TimerQueue, TimerTable};
 use evcore_token::Token;
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
     error::{Error, Result},
     eviction::Evictions,
     handle::Handle,
+    idle_marks::IdleMarks,
     instruments::Instruments,
     phase::Phase,
     record::Record,
@@ -24,8 +26,6 @@ use crate::{
     slots::{Kind, Slots},
     stats::Stats,
     step::Step,
-    timer_slot::Timer,
-    timers::Timers,
 };
 
 /// The event loop of one worker.
@@ -58,15 +58,19 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) updates: ClockUpdates,
     pub(crate) poller: Poller,
     pub(crate) slots: Slots,
-    pub(crate) timers: Timers,
+    /// The queue is boxed, so that it is chosen at run time and is not a type parameter of the loop. That
+    /// costs an indirect call for each arm.
+    pub(crate) timers: TimerTable<Box<dyn TimerQueue>>,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
+    /// The idle connections as a descriptor store sees them; none without a store.
+    pub(crate) marks: Option<Box<IdleMarks>>,
     pub(crate) shutdown: ShutdownTimes,
     /// The requests of other threads, which handles make.
     pub(crate) requests: Requests<Ready>,
 
-    /// The loop has no instruments and no ticker, and does not shut down. Each turn looks at this, and
-    /// at none of the three.
+    /// The loop has no instruments, no ticker and no marks, and does not shut down. Each turn looks at this,
+    /// and at none of the four.
     pub(crate) is_plain: bool,
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,
@@ -204,6 +208,9 @@ impl<L: Acceptor> EventLoop<L> {
         let token = self.slots.next_token().ok_or(full)?;
         self.poller.add(fd, token.to_bits(), interest, mode)?;
         self.slots.begin(token, kind);
+        if let (Some(marks), Kind::Connection) = (&mut self.marks, kind) {
+            marks.begin(token.index(), fd.target());
+        }
         let descriptor = match fd.target() {
             Target::Descriptor(fd) => Some(fd.as_raw_fd()),
             Target::Simulated(_) => None,
@@ -272,6 +279,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`update_clock`](crate::TimersMut::update_clock) first, and then the time counts from that call, or it
     /// gives a [point in time](crate::TimersMut::arm_at).
     ///
+    /// A handler that takes 17 ms and arms its own timer again for 50 ms therefore runs every 50 ms:
+    /// the wait that follows it lasts 33 ms. If the handler takes 70 ms, the timer is due when the
+    /// handler returns, and expires in the next turn without a wait, so the handler runs every 70 ms.
+    ///
     /// The deadline is rounded up to a millisecond (and to a
     /// [`timer_resolution`](crate::Builder::timer_resolution)). A timer that the handler of another timer
     /// arms expires in the next turn at the earliest.
@@ -286,11 +297,11 @@ impl<L: Acceptor> EventLoop<L> {
     pub fn arm(&mut self, token: Token, timer: Timer, after: Duration) -> bool {
         let is_current = self.slots.has(token);
         if is_current {
-            if !self.timers.arms_plainly(timer) {
+            let now_ns = self.clock.monotonic_ns();
+            self.timers.arm(token.index(), timer, now_ns, after);
+            if self.instruments.is_on() {
                 self.record_arm(token, timer, after);
             }
-            let now_ns = self.clock.monotonic_ns();
-            self.timers.arm_known(token.index(), timer, now_ns, after);
         }
         is_current
     }

@@ -104,6 +104,9 @@ impl<L: Acceptor> EventLoop<L> {
         if watched {
             let now_ns = self.clock.monotonic_ns();
             self.evictions.idle.touch(token.index(), now_ns);
+            if let Some(marks) = &self.marks {
+                marks.set_idle(token.index());
+            }
         }
         watched
     }
@@ -115,7 +118,11 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`set_idle`](Self::set_idle) alone moves it to the most-recently-used end.
     #[inline]
     pub fn set_busy(&mut self, token: Token) -> bool {
-        self.slots.has(token) && self.evictions.idle.remove(token.index())
+        let was_idle = self.slots.has(token) && self.evictions.idle.remove(token.index());
+        if let (Some(marks), true) = (&self.marks, was_idle) {
+            marks.set_busy(token.index());
+        }
+        was_idle
     }
 
     /// Returns whether a connection is marked as idle.

@@ -76,7 +76,6 @@ mod remove;
 mod shutdown;
 mod stats;
 mod step;
-mod timer_slot;
 mod timers_mut;
 mod token_map;
 
@@ -91,11 +90,11 @@ mod batch;
 mod keys;
 mod slots;
 mod time;
-mod timers;
 
 // Phases with a policy of their own.
 mod accepting;
 mod eviction;
+mod idle_marks;
 mod listeners;
 mod shutdown_times;
 
@@ -120,7 +119,6 @@ pub use listeners_mut::ListenersMut;
 pub use record::Record;
 pub use stats::Stats;
 pub use step::{Accepted, Step};
-pub use timer_slot::Timer;
 pub use timers_mut::TimersMut;
 pub use token_map::TokenMap;
 pub use waits::Sleep;
@@ -139,6 +137,29 @@ pub use evcore_instrument::{Histogram, Histograms, InstrumentOptions};
 pub use evcore_net::{Address, Listener, SendBuffer, Stream, Transport};
 pub use evcore_poller::{Interest, Mode, Ready};
 pub use evcore_token::Token;
+
+/// One of the timers of a token. [`Builder::timers_per_token`] sets their number, which is 2 by default.
+///
+/// ```
+/// use evcore::{EventLoop, Timer};
+/// use std::time::Duration;
+///
+/// /// Limits how long a client may send nothing.
+/// const IDLE: Timer = Timer::new(0);
+/// /// Limits a whole request.
+/// const REQUEST: Timer = Timer::new(1);
+///
+/// let mut ev = EventLoop::builder().build()?;
+/// let token = ev.add_unwatched()?;
+/// ev.arm(token, IDLE, Duration::from_secs(60));
+/// ev.arm(token, REQUEST, Duration::from_secs(300));
+/// assert!(ev.disarm(token, REQUEST));
+/// # Ok::<(), evcore::Error>(())
+/// ```
+///
+/// It is an item of [`timer`]:
+#[doc(inline)]
+pub use evcore_timer::Timer;
 
 // Each can be made on one thread and used on another.
 const _: () = {

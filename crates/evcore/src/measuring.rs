@@ -2,11 +2,12 @@
 //!
 //! They take one reading of a clock before the wait, and with a watchdog one for each step. A loop
 //! without instruments reads no clock for them, and `next_step` has no branch for them. If steps are
-//! watched, the batch looks empty between two of them, which leads each step to
+//! watched, also by [idle marks](crate::idle_marks), the batch looks empty between two of them, which leads each step to
 //! [`EventLoop::next_watched`].
 
 use std::time::Duration;
 
+use evcore_timer::Timer;
 use evcore_token::Token;
 
 use crate::{
@@ -15,7 +16,6 @@ use crate::{
     instruments::{Instruments, TRACES},
     record::Record,
     step::Step,
-    timer_slot::Timer,
 };
 
 impl<L: Acceptor> EventLoop<L> {
@@ -60,15 +60,26 @@ impl<L: Acceptor> EventLoop<L> {
         let read_ns = || clock.monotonic_ns_now();
         self.instruments
             .begin_turn(lengths, began_ns, read_ns, || clock.unix_ms());
+    }
+
+    /// Leads each step of a watched turn to [`next_watched`](Self::next_watched).
+    pub(crate) fn watch_steps(&mut self) {
         if self.is_watched() {
             self.batch.withhold();
+        }
+    }
+
+    /// Ends a watched turn.
+    pub(crate) fn end_steps(&mut self) {
+        self.batch.give_back();
+        if let Some(marks) = &mut self.marks {
+            marks.end_turn(|index| self.evictions.idle.contains(index));
         }
     }
 
     /// Ends the measured turn, if there is one. Returns the time, if a clock was read for more than a
     /// record.
     pub(crate) fn end_measuring(&mut self) -> Option<u64> {
-        self.batch.give_back();
         let clock = &self.clock;
         let (now_ns, took_ns) = self.instruments.end_turn(|| clock.monotonic_ns_now())?;
         self.record(Record::TurnEnded { took_ns });
@@ -76,11 +87,13 @@ impl<L: Acceptor> EventLoop<L> {
         self.instruments.measures().then_some(now_ns)
     }
 
-    /// Returns whether each step is recorded, or timed by a watchdog.
+    /// Returns whether each step is recorded, timed by a watchdog, or changes a mark.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         let instruments = &self.instruments;
-        TRACES || instruments.is_on() && (instruments.times_steps() || instruments.keeps_records())
+        TRACES
+            || self.marks.is_some()
+            || instruments.is_on() && (instruments.times_steps() || instruments.keeps_records())
     }
 
     /// The next step of a loop whose steps are watched: it ends the step before, and begins this one.
@@ -92,6 +105,12 @@ impl<L: Acceptor> EventLoop<L> {
         // Most steps are events, for which no phase need be looked up, as without instruments.
         let step = self.next_event().or_else(|| self.next_in_order());
         self.batch.withhold();
+        if let Some(marks) = &mut self.marks {
+            let token = step.as_ref().and_then(Step::token);
+            token
+                .into_iter()
+                .for_each(|token| marks.touch(token.index()));
+        }
         let record = step.as_ref().map(Record::of_step);
         if let Some(now_ns) = now_ns {
             self.instruments.time_step(now_ns, record);
@@ -118,14 +137,14 @@ impl<L: Acceptor> EventLoop<L> {
         self.instruments.record(record);
     }
 
-    /// Records that a timer is about to be armed. Panics if a token has no such timer.
+    /// Records that a timer was armed.
     ///
     /// This is out of line, so that the code that is inlined into each handler is short.
     #[cold]
     #[inline(never)]
     pub(crate) fn record_arm(&mut self, token: Token, timer: Timer, after: Duration) {
         let now_ns = self.clock.monotonic_ns();
-        let deadline_ms = self.timers.deadline_after(timer, now_ns, after);
+        let deadline_ms = self.timers.deadline_after(now_ns, after);
         self.record(Record::Armed {
             token,
             timer,

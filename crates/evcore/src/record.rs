@@ -4,9 +4,10 @@ use std::os::fd::RawFd;
 
 use evcore_balancer::{Leadership, Plan, WorkerId};
 use evcore_poller::Ready;
+use evcore_timer::Timer;
 use evcore_token::Token;
 
-use crate::{step::Step, timer_slot::Timer};
+use crate::step::Step;
 
 /// Something that an [`EventLoop`](crate::EventLoop) did.
 ///

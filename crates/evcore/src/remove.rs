@@ -39,6 +39,9 @@ impl<L: Acceptor> EventLoop<L> {
         };
         self.timers.disarm_all(token.index());
         if watched {
+            if let Some(marks) = &mut self.marks {
+                marks.end(token.index());
+            }
             leave(&mut self.poller, token.to_bits());
             self.evictions.remove(token.index());
             self.accepting.descriptor_closed();

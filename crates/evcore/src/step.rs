@@ -2,9 +2,8 @@
 
 use evcore_net::{Address, Stream};
 use evcore_poller::Ready;
+use evcore_timer::Timer;
 use evcore_token::Token;
-
-use crate::timer_slot::Timer;
 
 /// One thing for the application to do.
 ///
@@ -89,6 +88,16 @@ pub struct Accepted<S = Stream> {
     pub peer: Address,
     /// The number of its listener, from 0 in the order of [`Builder::listener`](crate::Builder::listener).
     pub listener: usize,
+}
+
+impl<S> Step<S> {
+    /// The token that the step is about.
+    pub(crate) fn token(&self) -> Option<Token> {
+        match *self {
+            Self::Ready(token, _) | Self::Expired(token, _) | Self::Evict(token) => Some(token),
+            Self::Accepted(_) | Self::Woken | Self::ShuttingDown => None,
+        }
+    }
 }
 
 impl<S> Accepted<S> {

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use evcore_timer::Timer;
 use evcore_token::Token;
 
 use crate::acceptor::Acceptor;
 use crate::event_loop::EventLoop;
-use crate::timer_slot::Timer;
 
 /// The timers of a loop. [`EventLoop::timers`] lends it.
 ///

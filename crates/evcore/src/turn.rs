@@ -57,12 +57,13 @@ impl<L: Acceptor> EventLoop<L> {
         };
         // Or earlier: the end of a pause of the listeners, the end of the plan.
         let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
-        let rough = if is_plain {
+        let ends = ends_ns != NEVER;
+        let rough = if ends && is_plain {
             self.rough_time_to(ends_ns)
         } else {
             None
         };
-        let is_near = rough.is_none() && ends_ns != NEVER;
+        let is_near = ends && rough.is_none();
         let timeout = if is_near || !self.keeps_plan() {
             self.plan_by_clock(now_ns, due_ns, is_near)
         } else {

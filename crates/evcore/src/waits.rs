@@ -235,6 +235,7 @@ impl<L: Acceptor> EventLoop<L> {
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     fn plan(&mut self) -> Option<Duration> {
+        self.end_steps();
         if !self.instruments.is_on() {
             return self.plan_turn(None, false);
         }
@@ -255,6 +256,7 @@ impl<L: Acceptor> EventLoop<L> {
         let clock_is_updated = self.updates.is_every_wait() || self.stats.ticks > ticks;
         if !self.instruments.is_on() {
             self.begin_turn();
+            self.watch_steps();
             return Ok(true);
         }
         self.record(Record::TurnBegan {
@@ -264,6 +266,7 @@ impl<L: Acceptor> EventLoop<L> {
         });
         self.begin_turn();
         self.begin_measuring(clock_is_updated);
+        self.watch_steps();
         Ok(true)
     }
 }

@@ -51,7 +51,7 @@ struct Node {
 impl Node {
     fn new(process: &Process, main: impl Future<Output = ()> + 'static) -> Self {
         let mut ev = process.builder().build().unwrap();
-        let executor = Executor::new(&ev);
+        let executor = Executor::new(&mut ev);
         executor.set_resumes_panics(true);
         drop(executor.spawn(&mut ev, main).unwrap());
         Self { executor, ev }

@@ -1,10 +1,12 @@
 //! Streams, listeners, datagrams and time, as users of tokio and smol expect them.
 //!
-//! Each case is an assertion that tokio's or smol's tests of TCP, time or `copy_bidirectional` make, too.
+//! The tests of `ported` and `processes` name the tests of tokio and async-io whose assertions they make.
 
 mod copies;
 mod datagrams;
 mod others;
+mod ported;
+mod processes;
 mod tcp;
 mod time;
 

@@ -81,7 +81,7 @@ fn a_server_of_steps_uses_a_client_of_futures() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().clone();
     let mut ev = EventLoop::builder().listener(listener).build().unwrap();
-    let executor = Executor::new(&ev);
+    let executor = Executor::new(&mut ev);
     let client = executor.spawn(&mut ev, async move {
         let stream = TcpStream::connect(&address).await?;
         let mut greeting = [0; 5];

@@ -10,15 +10,16 @@ use crate::pace::{self, PATIENCE};
 use crate::process;
 use crate::report::Report;
 use crate::run::Run;
-use crate::server::{self, Server};
+use crate::server::Server;
+
+use super::placed;
 
 /// Number of workers. With more of them, one is sooner old enough to be killed.
 const WORKERS: usize = 8;
 
-/// Numbers of workers that are killed, and that are stopped: a thousand kills and a hundred stops
-/// over all policies.
-const KILLS: usize = 200;
-const STOPS: usize = 20;
+/// Numbers of workers that are killed and stopped in a round.
+const KILLS: usize = 6;
+const STOPS: usize = 2;
 
 /// The least age of a worker that is killed. A younger one would be replaced after a pause, which
 /// is not what is measured.
@@ -27,30 +28,31 @@ const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 /// Time for which a worker is stopped if no other accepts the client. Twice the delay of all peers.
 const STOPPED: Duration = Duration::from_secs(1);
 
-/// Measures all servers that replace a dead worker.
+/// Measures all servers that replace a dead worker. A value is the longest time of a round.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    crate::cpus::become_client();
-    for program in server::programs(run, report, "kills") {
-        eprintln!("kills: {}", program.name);
-        let Some(server) = report.or_absent(&program.name, program.start(WORKERS)) else {
-            continue;
-        };
-        let mut add = |table, took: Duration| {
-            report.add(table, &program.name, "took", took.as_secs_f64() * 1e3);
-        };
-        // nginx has no target, so a tenth of the kills and a quarter of the stops are enough.
-        let (kills, stops) = match program.name.starts_with("httpd") {
-            true => (KILLS, STOPS),
-            false => (KILLS / 10, STOPS / 4),
-        };
-        for _ in 0..run.scaled(kills) {
-            add("kill", kill_one(&server));
+    let mut placed = placed(run, report, "kills");
+    run.rounds("kills", || {
+        for (place, programs) in &mut placed {
+            let column = if place.is_empty() {
+                "first CPU"
+            } else {
+                "all CPUs"
+            };
+            programs.retain(|program| {
+                let Some(server) = report.or_absent(&program.name, program.start(WORKERS)) else {
+                    return false;
+                };
+                let longest = |times: usize, one: fn(&Server) -> Duration| {
+                    let longest = (0..run.scaled(times)).map(|_| one(&server)).max();
+                    longest.map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
+                };
+                report.add("kill", &program.name, column, longest(KILLS, kill_one));
+                whole(&server);
+                report.add("stop", &program.name, column, longest(STOPS, stop_one));
+                true
+            });
         }
-        whole(&server);
-        for _ in 0..run.scaled(stops) {
-            add("stop", stop_one(&server));
-        }
-    }
+    });
 }
 
 /// Kills the worker that would accept next, and returns the time until another one accepted.

@@ -1,13 +1,14 @@
 //! Accepting: how worker processes share connections, which of them wake up, and how long clients
 //! wait.
 //!
-//! Servers are processes of their own, on the first CPU; the clients are in this process, on the
-//! last CPU. In the part `bursts`, servers and clients are on all CPUs. All peers get the same
-//! requests from the same clients, and the kernel counts their wakes.
+//! Servers are processes of their own. They are on the first CPU, where one of them runs at a time, and
+//! again on all CPUs. The clients are in this process, on the last CPU; in the part `bursts`, on all.
+//! All peers get the same requests from the same clients, and the kernel counts their wakes.
 
 mod bursts;
 mod kills;
 mod patterns;
+mod workers;
 
 use std::time::Duration;
 
@@ -18,32 +19,51 @@ use crate::server::{self, Program};
 
 pub(crate) use self::bursts::measure as bursts;
 pub(crate) use self::kills::measure as kills;
+pub(crate) use self::workers::measure as workers;
 
 /// Numbers of workers with which `httpd` runs. One worker shows how many wakes are needed.
 const WORKERS: [usize; 4] = [1, 2, 4, 8];
 
-/// Number of workers with which the other servers run. The picture and the blocked workers have
-/// this number too.
+/// Number of workers with which the other servers run, and all on all CPUs. The picture and the
+/// blocked workers have this number too.
 const SHOWN: usize = 4;
+
+/// The end of a column's name for servers on all CPUs.
+const ON_ALL: &str = ", all CPUs";
+
+/// The servers of a part on the first CPU, and again on all CPUs, with the end of their columns'
+/// names. From now on, this thread is on the last CPU.
+fn placed(run: &Run, report: &mut Report, part: &str) -> [(&'static str, Vec<Program>); 2] {
+    let programs = server::programs(run, report, part);
+    let mut on_all = programs.clone();
+    on_all.iter_mut().for_each(Program::use_all_cpus);
+    crate::cpus::become_client();
+    [("", programs), (ON_ALL, on_all)]
+}
 
 /// Measures all peers.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    crate::cpus::become_client();
-    let mut peers = server::programs(run, report, "accept");
+    let mut placed = placed(run, report, "accept");
     run.rounds("accept", || {
-        peers.retain(|peer| {
-            let served = round(run, peer, report);
-            report.or_absent(&peer.name, served).is_some()
-        });
+        for (place, peers) in &mut placed {
+            peers.retain(|peer| {
+                let served = round(run, peer, place, report);
+                report.or_absent(&peer.name, served).is_some()
+            });
+        }
     });
 }
 
-fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
+fn round(run: &Run, peer: &Program, place: &str, report: &mut Report) -> Result<(), String> {
     let mut needed = Vec::new();
-    let is_measured = |workers| peer.name.starts_with("httpd") || workers == 1 || workers == SHOWN;
+    let is_first = place.is_empty();
+    let is_measured = |workers| {
+        let all = is_first && peer.name.starts_with("httpd");
+        all || workers == 1 || workers == SHOWN
+    };
     for workers in WORKERS.into_iter().filter(|workers| is_measured(*workers)) {
         let server = peer.start(workers)?;
-        eprintln!("accept: {}, {workers} workers", peer.name);
+        eprintln!("accept: {}, {workers} workers{place}", peer.name);
         let patterns = PATTERNS
             .iter()
             .filter(|pattern| pattern.least_workers <= workers);
@@ -53,23 +73,24 @@ fn round(run: &Run, peer: &Program, report: &mut Report) -> Result<(), String> {
                 needed.push(wakes);
                 continue;
             }
-            let (name, column) = (pattern.name, workers.to_string());
+            let (name, column) = (pattern.name, format!("{workers}{place}"));
             report.add(&format!("jain {name}"), &peer.name, &column, jain);
             if pattern.least_workers == 1 {
                 let extra = wakes - needed[at];
                 report.add(&format!("extra {name}"), &peer.name, &column, extra);
             }
-            if workers == SHOWN {
+            if workers == SHOWN && is_first {
                 report.add("jain", &peer.name, pattern.title, jain);
             }
         }
         // nginx is left out, because no request blocks it.
-        if workers == SHOWN && !peer.name.starts_with("nginx") {
-            for (column, ms) in [("200 ms", 200), ("2 s", 2_000)] {
-                let longest = patterns::longest_wait(&server, Duration::from_millis(ms));
-                report.add("blocked", &peer.name, column, longest);
-            }
+        if workers == SHOWN && is_first && !peer.name.starts_with("nginx") {
+            let longest = patterns::longest_wait(&server, BLOCKED);
+            report.add("blocked", &peer.name, "1 s", longest);
         }
     }
     Ok(())
 }
+
+/// Time for which a request blocks a worker: twice the delay of all peers.
+const BLOCKED: Duration = Duration::from_secs(1);

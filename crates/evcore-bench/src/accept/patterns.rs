@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::load::Load;
 use crate::pace;
-use crate::report::Spread;
 use crate::run::{Run, each};
 use crate::server::Server;
+use crate::spread::Spread;
 use crate::whole::run_load;
 
 /// Number of connections at the end of a pattern.
@@ -134,26 +134,45 @@ fn halfway(server: &Server, run: &Run) -> (f64, usize) {
 }
 
 fn uneven(server: &Server, run: &Run) -> (f64, usize) {
-    // All servers get the same lifetimes.
-    let mut random = fastrand::Rng::with_seed(1);
-    // Each connection has the arrival at which it leaves.
-    let (mut all, mut samples) = (Vec::new(), Vec::new());
+    let mut samples = Vec::new();
     let count = run.scaled(ARRIVALS);
-    for arrival in 0..count {
-        let now = arrival as f64;
-        all.retain(|(end, _)| *end > now);
-        // The divisor is above 0 and at most 1.
-        let lifetime = SHORTEST / (1.0 - random.f64()).powf(1.0 / SHAPE);
-        all.push((now + lifetime, answered(asking(connect(server)))));
+    uneven_lifetimes(server, count, |arrival, all| {
         if arrival >= run.scaled(FIRST_SAMPLE) && arrival % SAMPLE_EVERY == SAMPLE_EVERY - 1 {
             samples.push(share_index(
                 &shares(all.iter().map(|(_, it)| it)),
                 server.workers,
             ));
         }
-    }
+    });
     let median = Spread::of(&samples).map_or(f64::NAN, |spread| spread.median);
     (median, count)
+}
+
+/// Clients with uneven lifetimes, each with the arrival at which it leaves. Calls `look` after each
+/// arrival, and returns the clients that are left.
+fn uneven_lifetimes(
+    server: &Server,
+    count: usize,
+    mut look: impl FnMut(usize, &[(f64, Connection)]),
+) -> Vec<(f64, Connection)> {
+    // All servers get the same lifetimes.
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut all: Vec<(f64, Connection)> = Vec::new();
+    for arrival in 0..count {
+        let now = arrival as f64;
+        all.retain(|(end, _)| *end > now);
+        // The divisor is above 0 and at most 1.
+        let lifetime = SHORTEST / (1.0 - random.f64()).powf(1.0 / SHAPE);
+        all.push((now + lifetime, answered(asking(connect(server)))));
+        look(arrival, &all);
+    }
+    all
+}
+
+/// The clients that are left of those with uneven lifetimes.
+pub(super) fn left_of_uneven(server: &Server, run: &Run) -> Vec<Client> {
+    let left = uneven_lifetimes(server, run.scaled(ARRIVALS), |_, _| ());
+    left.into_iter().map(|(_, (client, _))| client).collect()
 }
 
 /// Number of connections of each worker, by its process id.

@@ -15,6 +15,9 @@ use crate::{counts::Phase, files::DiskRead, shared::Shared};
 /// The version of these bytes.
 pub const STATE_VERSION: u32 = 1;
 
+/// The state of an idle connection whose worker has died: nothing is known of it.
+pub const IDLE_STATE: [u8; 1] = [0];
+
 /// The longest address, with the byte before it.
 const PEER_BYTES_MAX: usize = 1 + 16;
 
@@ -32,10 +35,15 @@ impl Connection {
         Some(state)
     }
 
-    /// Creates a connection from this state. It counts as open and idle.
-    pub fn arrived(state: &[u8], shared: &mut Shared) -> Result<Self, Abort> {
-        let (peer, input) = parse_peer(state).ok_or(Abort)?;
-        let mut connection = Self::new(peer, shared);
+    /// Creates a connection from this state. It counts as open and idle. `peer` returns the address that the
+    /// kernel knows, for a state without one.
+    pub fn arrived(
+        state: &[u8],
+        peer: impl FnOnce() -> Option<IpAddr>,
+        shared: &mut Shared,
+    ) -> Result<Self, Abort> {
+        let (known, input) = parse_peer(state).ok_or(Abort)?;
+        let mut connection = Self::new(known.or_else(peer), shared);
         connection.input.keep(input, shared)?;
         // The timers begin anew.
         connection.timers.has_responded = true;

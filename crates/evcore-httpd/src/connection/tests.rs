@@ -11,6 +11,7 @@ use evcore::{
     balancer::WorkerId,
     clock::{Clock, ManualTimeSource},
 };
+use evcore_recording::Outside;
 
 use super::{Abort, Changes, Connection, Cx, Expiry, State, Task};
 use crate::{
@@ -81,7 +82,7 @@ impl Fixture {
             ..Options::default()
         };
         let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
-        let shared = Shared::new(&options, 0, counts);
+        let shared = Shared::new(&options, 0, counts, Outside::Direct);
         let mut fixture = Self {
             ev,
             scoreboard,

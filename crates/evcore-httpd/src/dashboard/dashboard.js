@@ -1,7 +1,9 @@
-// Asks for `status.json` once a second, and draws the last two minutes.
+// Asks for `history.json`, then for `status.json` once a second, and draws the last two minutes.
 "use strict";
 
 const WINDOW_MS = 120_000;
+// The shortest time that a plot shows. It begins with the data, until that is two minutes old.
+const SHORTEST_MS = 20_000;
 const PERIOD_MS = 1_000;
 // A request without an answer in this time has failed.
 const PATIENCE_MS = 3_000;
@@ -35,6 +37,9 @@ const state = {
 
 /** The time at the right edge. It stands still while the page is paused. */
 const edge = () => state.pausedAt ?? performance.now();
+
+/** The time from the left edge of a plot to the right one. */
+const span = () => Math.min(WINDOW_MS, Math.max(SHORTEST_MS, edge() - (state.samples[0]?.at ?? edge())));
 
 // ---- Text ----
 
@@ -121,14 +126,14 @@ function perSecond(status, last, name) {
   return ms > 0 ? ((status[name] - last[name]) * 1000) / ms : null;
 }
 
-function toSample(status, last) {
+function toSample(status, last, at) {
   // A worker that has just started may be ahead of the clock of the one that answers, which then cuts
   // its uptime to 0. It is shown a second later.
   status.workers = status.workers.filter((worker) => worker.uptime_ms > 0);
   for (const worker of status.workers) worker.key = keyOf(worker, status);
   const byIndex = newest(status.workers);
   return {
-    at: performance.now(),
+    at,
     status,
     byIndex,
     requests: perSecond(status, last, "requests"),
@@ -142,10 +147,10 @@ function toSample(status, last) {
 const isAnother = (status, last) =>
   status.uptime_ms < last.uptime_ms || status.requests < last.requests || status.restarts < last.restarts;
 
-function take(status) {
+function take(status, at) {
   const before = state.samples.at(-1);
   const isNew = before && isAnother(status, before.status);
-  const sample = toSample(status, isNew ? undefined : before?.status);
+  const sample = toSample(status, isNew ? undefined : before?.status, at);
   if (isNew) {
     note("start", sample, "the server was started again");
   } else if (before) {
@@ -161,7 +166,7 @@ function note(kind, sample, what) {
 
 function noteChanges(before, sample) {
   const [restarts, reloads] = ["restarts", "reloads"].map((it) => sample.status[it] - before.status[it]);
-  if (reloads > 0) note("reload", sample, reloads === 1 ? "reload" : `${reloads} reloads`);
+  if (reloads > 0) note("reload", sample, `${reloads === 1 ? "reload" : `${reloads} reloads`}: new workers have taken over`);
   if (restarts > 0) note("restart", sample, whichRestarted(before, sample, restarts));
 }
 
@@ -239,7 +244,7 @@ class Plot {
   hover(event) {
     const box = this.element.getBoundingClientRect();
     const across = (event.clientX - box.left - MARGIN.left) / (box.width - MARGIN.left - MARGIN.right);
-    hoverAt(across < 0 ? null : edge() - (1 - across) * WINDOW_MS);
+    hoverAt(across < 0 ? null : edge() - (1 - across) * span());
   }
 
   draw() {
@@ -261,7 +266,7 @@ class Plot {
 
   x(at) {
     const inner = this.width - MARGIN.left - MARGIN.right;
-    const across = 1 - (edge() - at) / WINDOW_MS;
+    const across = 1 - (edge() - at) / span();
     return MARGIN.left + inner * Math.min(1, Math.max(0, across));
   }
 
@@ -285,10 +290,13 @@ class Plot {
       return [svg("line", { class: "grid", x1: MARGIN.left, x2: right, y1: y, y2: y }), label];
     });
     const base = Math.round(this.height - MARGIN.bottom) + 0.5;
-    const times = [[120, "2 min ago", "start"], [60, "1 min", "middle"], [0, "now", "end"]];
-    const labels = times.map(([seconds, name, anchor]) => {
-      const x = this.x(edge() - seconds * 1000);
-      return svg("text", { x, y: this.height - 5, "text-anchor": anchor }, state.pausedAt && !seconds ? "paused" : name);
+    const seconds = Math.round(span() / 1000);
+    const [whole, half] = seconds === 120 ? ["2 min ago", "1 min"] : [`${seconds} s ago`, `${Math.round(seconds / 2)} s`];
+    const now = state.pausedAt === null ? "now" : "paused";
+    const times = [[1, whole, "start"], [0.5, half, "middle"], [0, now, "end"]];
+    const labels = times.map(([share, name, anchor]) => {
+      const x = this.x(edge() - share * span());
+      return svg("text", { x, y: this.height - 5, "text-anchor": anchor }, name);
     });
     return [...ticks, svg("line", { class: "base", x1: MARGIN.left, x2: this.width, y1: base, y2: base }), ...labels];
   }
@@ -370,12 +378,14 @@ const quantilesOf = (name) => () =>
 
 const single = (of, format) => () => [{ name: "line", of, text: format }];
 
-/** A line for each worker's index; what drains after a reload is not in it. */
+/** A line for each worker's index: during a reload, the old worker's connections and the new one's. */
 function workerLines() {
   const indices = new Set(state.samples.flatMap((sample) => [...sample.byIndex.keys()]));
+  const activeOf = (sample, index) =>
+    sample.status.workers.reduce((sum, it) => sum + (it.worker === index ? it.active : 0), 0);
   return [...indices].sort((a, b) => a - b).map((index) => ({
     name: `worker w${index % 8}`,
-    of: (sample) => sample.byIndex.get(index)?.active ?? 0,
+    of: (sample) => activeOf(sample, index),
   }));
 }
 
@@ -476,7 +486,7 @@ function drawFigures(sample) {
   write($("active"), text(status.active));
   const phases = ["reading", "writing", "waiting"].map((name) => `${text(status[name])} ${name}`);
   write($("phases"), phases.join(", "));
-  for (const name of ["restarts", "reloads"]) write($(name), text(status[name]));
+  for (const name of ["restarts", "reloads", "kept", "lost"]) write($(name), text(status[name]));
   const count = sample.byIndex.size;
   const workers = `${count} ${count === 1 ? "worker" : "workers"}`;
   write($("facts"), `${location.host} · ${workers} · up ${duration(status.uptime_ms)}`);
@@ -599,9 +609,10 @@ async function ask() {
   state.askedAt = performance.now();
   try {
     const options = { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) };
-    const response = await fetch("status.json", options);
+    // The first answer has what happened before the page was opened; its last element is now.
+    const response = await fetch(state.samples.length ? "status.json" : "history.json", options);
     if (!response.ok) throw new Error(`status ${response.status}`);
-    onAnswer(await response.json());
+    onAnswer([await response.json()].flat());
   } catch (error) {
     onFailure(error);
   }
@@ -611,14 +622,15 @@ async function ask() {
   schedule();
 }
 
-function onAnswer(status) {
+function onAnswer(moments) {
   const gone = absence();
   if (gone) {
     gone.until = performance.now();
     note("back", null, "the server answers again");
   }
   state.failures = 0;
-  take(status);
+  const now = moments.at(-1).time_ms;
+  for (const status of moments) take(status, performance.now() - (now - status.time_ms));
 }
 
 /** One failure may be that of a worker that has just died: its replacement answers a second later. */

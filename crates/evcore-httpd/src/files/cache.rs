@@ -122,15 +122,8 @@ impl OpenFiles {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use super::*;
-
-    fn open_file() -> Arc<OpenFile> {
-        let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
-        let file = OpenFile::new(file.into(), b"a", i64::MAX).expect("it can be looked at");
-        Arc::new(file.expect("it is not a directory"))
-    }
+    use crate::files::tests::open_file;
 
     fn names(cache: &OpenFiles) -> Vec<String> {
         let name = |index| {

@@ -25,7 +25,8 @@ use std::{
     },
 };
 
-use evcore::{Acceptor, EventLoop, Token, pool::Pool};
+use evcore::{Acceptor, EventLoop, Token};
+use evcore_recording::{Outside, RecordedPool};
 
 use super::OpenFile;
 use crate::headroom::Headroom;
@@ -72,12 +73,14 @@ pub struct ChunksInMemory(AtomicU64);
 
 impl OpenFile {
     /// Returns whether these bytes of one chunk can probably be sent without waiting for the disk.
-    pub fn is_in_memory(&self, offset: u64, count: u64) -> bool {
+    pub fn is_in_memory(&self, outside: &Outside, offset: u64, count: u64) -> bool {
         let (known, bit) = (&self.in_memory.0, bit_of(offset).unwrap_or(0));
         if known.load(Relaxed) & bit != 0 {
             return true;
         }
-        let is_in_memory = can_read_now(self, offset) && can_read_now(self, offset + count - 1);
+        let is_in_memory = outside.value("in memory", || {
+            can_read_now(self, offset) && can_read_now(self, offset + count - 1)
+        });
         if is_in_memory && covers_chunk(offset, count, self.size) {
             known.fetch_or(bit, Relaxed);
         }
@@ -143,7 +146,7 @@ fn can_read_now(_file: &OpenFile, _offset: u64) -> bool {
 /// The threads of a worker that read from the disk. They start when they are first needed.
 #[derive(Debug, Default)]
 pub struct DiskReads {
-    pool: Option<Pool<Token, ()>>,
+    pool: Option<RecordedPool<Token, ()>>,
     /// The time from which threads may be started, in milliseconds of the loop's clock. After a
     /// failure it lies ahead.
     starts_at_ms: u64,
@@ -162,14 +165,14 @@ impl DiskReads {
     pub fn submit<L: Acceptor>(
         &mut self,
         ev: &EventLoop<L>,
-        headroom: &mut Headroom,
+        (headroom, outside): (&mut Headroom, &Outside),
         token: Token,
         file: &Arc<OpenFile>,
         (offset, count): (u64, u64),
     ) -> DiskRead {
         if self.pool.is_none() {
-            let handle = ev.handle();
-            let start = || Pool::new(THREADS, MAX_READS, move || handle.wake()).ok();
+            let handle = outside.handle(ev.handle());
+            let start = || outside.pool(THREADS, MAX_READS, handle).ok();
             self.start(ev.clock().monotonic_ms(), headroom, start);
         }
         let Some(pool) = &mut self.pool else {
@@ -200,7 +203,7 @@ impl DiskReads {
         &mut self,
         now_ms: u64,
         headroom: &mut Headroom,
-        start: impl FnOnce() -> Option<Pool<Token, ()>>,
+        start: impl FnOnce() -> Option<RecordedPool<Token, ()>>,
     ) {
         if now_ms < self.starts_at_ms {
             return;
@@ -243,17 +246,13 @@ impl DiskReads {
 mod tests {
     use std::{
         cell::Cell,
-        fs::File,
         sync::{Mutex, PoisonError},
     };
 
-    use super::*;
+    use evcore::pool::Pool;
 
-    fn open_file() -> Arc<OpenFile> {
-        let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
-        let file = OpenFile::new(file.into(), b"a", i64::MAX).expect("it can be looked at");
-        Arc::new(file.expect("it is not a directory"))
-    }
+    use super::*;
+    use crate::files::tests::open_file;
 
     type Jobs = Arc<Mutex<VecDeque<Box<dyn FnOnce() + Send>>>>;
 
@@ -270,7 +269,7 @@ mod tests {
             },
         );
         let reads = DiskReads {
-            pool: Some(pool),
+            pool: Some(pool.into()),
             ..DiskReads::default()
         };
         (reads, jobs)
@@ -286,7 +285,7 @@ mod tests {
     fn a_connection_waits_while_the_queue_is_full() {
         let mut ev = EventLoop::builder().build().expect("a poller");
         let (mut reads, jobs) = reads();
-        let mut headroom = Headroom::new();
+        let mut headroom = Headroom::new(Outside::Direct);
         let file = open_file();
         let mut token = || ev.add_unwatched().expect("a token");
         let first = token();
@@ -294,13 +293,13 @@ mod tests {
         let late = [token(), token(), token()];
         for token in [&[first], &others[..]].concat() {
             assert_eq!(
-                reads.submit(&ev, &mut headroom, token, &file, (0, 1)),
+                reads.submit(&ev, (&mut headroom, &Outside::Direct), token, &file, (0, 1)),
                 DiskRead::Running
             );
         }
         for token in late {
             assert_eq!(
-                reads.submit(&ev, &mut headroom, token, &file, (0, 1)),
+                reads.submit(&ev, (&mut headroom, &Outside::Direct), token, &file, (0, 1)),
                 DiskRead::Waiting
             );
         }
@@ -314,11 +313,23 @@ mod tests {
         assert_eq!(reads.next_waiting(), Some(late[1]));
         assert_eq!(reads.next_waiting(), Some(late[2]));
         assert_eq!(
-            reads.submit(&ev, &mut headroom, late[2], &file, (0, 1)),
+            reads.submit(
+                &ev,
+                (&mut headroom, &Outside::Direct),
+                late[2],
+                &file,
+                (0, 1)
+            ),
             DiskRead::Running
         );
         assert_eq!(
-            reads.submit(&ev, &mut headroom, late[1], &file, (0, 1)),
+            reads.submit(
+                &ev,
+                (&mut headroom, &Outside::Direct),
+                late[1],
+                &file,
+                (0, 1)
+            ),
             DiskRead::Waiting
         );
         assert_eq!(reads.next_waiting(), None);
@@ -328,12 +339,12 @@ mod tests {
     fn a_read_for_a_closed_connection_is_left_out() {
         let mut ev = EventLoop::builder().build().expect("a poller");
         let (mut reads, jobs) = reads();
-        let mut headroom = Headroom::new();
+        let mut headroom = Headroom::new(Outside::Direct);
         let file = open_file();
         let tokens = [(); 2].map(|()| ev.add_unwatched().expect("a token"));
         for token in tokens {
             assert_eq!(
-                reads.submit(&ev, &mut headroom, token, &file, (0, 1)),
+                reads.submit(&ev, (&mut headroom, &Outside::Direct), token, &file, (0, 1)),
                 DiskRead::Running
             );
         }
@@ -362,7 +373,7 @@ mod tests {
                 trials += 1;
                 None
             };
-            reads.start(now_ms, &mut Headroom::new(), start);
+            reads.start(now_ms, &mut Headroom::new(Outside::Direct), start);
         }
         assert_eq!(trials, 2);
         assert!(reads.pool.is_none());
@@ -420,9 +431,9 @@ mod tests {
         };
         // The page is in memory from here on.
         piece.read();
-        assert!(file.is_in_memory(0, 2));
+        assert!(file.is_in_memory(&Outside::Direct, 0, 2));
         assert_eq!(file.in_memory.0.load(Relaxed), 0);
-        assert!(file.is_in_memory(0, file.size));
+        assert!(file.is_in_memory(&Outside::Direct, 0, file.size));
         assert_eq!(file.in_memory.0.load(Relaxed), 1);
     }
 

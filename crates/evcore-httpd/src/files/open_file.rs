@@ -4,13 +4,14 @@ use std::{
     fs::File,
     io,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, BorrowedFd},
         unix::fs::MetadataExt,
     },
 };
 
 use evcore::clock::stamp;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::{content_type::content_type, disk::ChunksInMemory};
 
@@ -36,15 +37,22 @@ pub struct OpenFile {
     pub validators: String,
 }
 
-impl OpenFile {
-    /// Takes a descriptor that was opened by this name, at a time in Unix seconds. Returns `None`
-    /// if it is a directory.
+/// The attributes of a regular file.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Found {
+    size: u64,
+    /// The time of its modification, in Unix seconds and nanoseconds.
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Found {
+    /// The attributes of an open file. Returns `None` if it is a directory.
     ///
     /// # Errors
     ///
     /// `NXIO` if it is neither a directory nor a regular file; or the error of `fstat`.
-    pub fn new(fd: OwnedFd, name: &[u8], now: i64) -> rustix::io::Result<Option<Self>> {
-        let file = File::from(fd);
+    pub fn of(file: &File) -> rustix::io::Result<Option<Self>> {
         let metadata = file.metadata().map_err(errno)?;
         if metadata.is_dir() {
             return Ok(None);
@@ -52,12 +60,26 @@ impl OpenFile {
         if !metadata.is_file() {
             return Err(Errno::NXIO);
         }
-        let size = metadata.len();
-        let seconds = metadata.mtime();
+        Ok(Some(Self {
+            size: metadata.len(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+        }))
+    }
+}
+
+impl OpenFile {
+    /// Takes a file that was opened and found by this name, at a time in Unix seconds.
+    pub fn new(file: File, found: Found, name: &[u8], now: i64) -> Self {
+        let Found {
+            size,
+            seconds,
+            nanoseconds,
+        } = found;
         let modified = (0..=now.min(LAST_SECOND)).contains(&seconds);
         let modified = modified.then(|| seconds.unsigned_abs());
-        let etag = etag(seconds, metadata.mtime_nsec(), size);
-        Ok(Some(Self {
+        let etag = etag(seconds, nanoseconds, size);
+        Self {
             file,
             in_memory: ChunksInMemory::default(),
             size,
@@ -65,7 +87,7 @@ impl OpenFile {
             content_type: content_type(name),
             validators: validators(&etag, modified.map(|_| seconds)),
             etag,
-        }))
+        }
     }
 }
 

@@ -14,6 +14,14 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A file that is open.
+pub(crate) fn open_file() -> Arc<OpenFile> {
+    let file = File::open("Cargo.toml").expect("cargo runs the tests beside it");
+    let found = Found::of(&file).expect("it can be looked at");
+    let found = found.expect("it is not a directory");
+    Arc::new(OpenFile::new(file, found, b"a", i64::MAX))
+}
+
 /// The node at a path of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {

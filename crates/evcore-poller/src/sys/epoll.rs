@@ -138,10 +138,11 @@ impl Epoll {
     /// up to a thousandth of its length anyway, to join it with other timers.
     #[inline]
     fn is_in_ms(&self, timeout: Duration) -> bool {
-        match timeout.as_secs() {
-            0 => timeout.subsec_nanos() % 1_000_000 == 0 || !self.has_pwait2,
-            seconds => seconds < LONGEST_IN_MS.as_secs(),
+        let seconds = timeout.as_secs();
+        if (1..LONGEST_IN_MS.as_secs()).contains(&seconds) {
+            return true;
         }
+        seconds == 0 && (timeout.subsec_nanos() % 1_000_000 == 0 || !self.has_pwait2)
     }
 
     #[inline]
@@ -230,16 +231,17 @@ impl Epoll {
     /// Waits, and replaces all events. If the only event is the waker's, it is left there.
     #[inline(always)] // into the poller's wait, of which it is the greater part
     pub(super) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
+        // Without the number, which the buffer has, the result is a register.
         let waited = match timeout {
             Some(timeout) if !self.is_in_ms(timeout) => {
                 events.clear();
-                self.wait_in_ns(events, timeout)
+                self.wait_in_ns(events, timeout).map(drop)
             }
-            _ => self.wait_in_ms(events, 0, timeout),
+            _ => self.wait_in_ms(events, 0, timeout).map(drop),
         };
         match waited {
             Err(errno) => Refill::Failed(errno),
-            Ok(_) => events.note_refilled(is_wake),
+            Ok(()) => events.note_refilled(is_wake),
         }
     }
 

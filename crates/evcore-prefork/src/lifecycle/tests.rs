@@ -41,7 +41,7 @@ impl Fixture {
         let mut server = Self::with_workers(workers);
         server.start(0, workers);
         server.ready(0, workers);
-        assert_eq!(server.next(), Action::Wait(None));
+        server.waits();
         server
     }
 
@@ -116,6 +116,30 @@ impl Fixture {
         self.lifecycle.drain(self.now);
     }
 
+    /// There is nothing to do until something happens.
+    #[track_caller]
+    fn waits(&mut self) {
+        assert_eq!(self.next(), Action::Wait(None));
+    }
+
+    /// There is nothing to do for a limited time.
+    #[track_caller]
+    fn waits_for_a_time(&mut self) {
+        assert!(matches!(self.next(), Action::Wait(Some(_))));
+    }
+
+    /// The workers of a row get a stop.
+    #[track_caller]
+    fn stops(&mut self, row: usize, stop: Stop) {
+        assert_eq!(self.next(), Action::Stop(row, stop));
+    }
+
+    /// The server has ended by this stop.
+    #[track_caller]
+    fn is_stopped(&mut self, stop: Stop) {
+        assert_eq!(self.next(), Action::Done(Outcome::Stopped(stop)));
+    }
+
     #[track_caller]
     fn waits_for(&mut self, pause: Duration) {
         assert_eq!(self.next(), Action::Wait(Some(self.now + pause)));
@@ -139,7 +163,7 @@ fn a_slots_pause_does_not_delay_other_slots() {
 fn the_server_ends_after_all_workers_have_refused() {
     let mut server = Fixture::serving(2);
     server.refuse(0, 0);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     server.refuse(0, 1);
     assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
 }
@@ -150,7 +174,7 @@ fn the_server_ends_if_no_worker_can_start() {
     server.start(0, 3);
     server.cannot_start(0, 0);
     server.refuse(0, 1);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     server.cannot_start(0, 2);
     assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
 }
@@ -160,7 +184,7 @@ fn a_worker_that_cannot_start_is_retried_if_another_is_ready() {
     let mut server = Fixture::with_workers(2);
     server.start(0, 2);
     server.cannot_start(0, 0);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     server.lifecycle.ready(Slot { row: 0, index: 1 });
     server.waits_for(Duration::from_millis(100));
     server.start_one(Slot { row: 0, index: 0 });
@@ -184,28 +208,25 @@ fn a_replacement_that_cannot_start_is_retried() {
 fn a_graceful_stop_stays_graceful_if_all_end_in_time() {
     let mut server = Fixture::serving(2);
     server.stop(Stop::Graceful);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stops(0, Stop::Graceful);
     server.end(0, 0);
     assert_eq!(
         server.next(),
         Action::Wait(Some(server.now + TIMEOUTS.stop))
     );
     server.end(0, 1);
-    assert_eq!(
-        server.next(),
-        Action::Done(Outcome::Stopped(Stop::Graceful))
-    );
+    server.is_stopped(Stop::Graceful);
 }
 
 #[test]
 fn a_fast_stop_overtakes_a_graceful_one() {
     let mut server = Fixture::serving(1);
     server.stop(Stop::Graceful);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stops(0, Stop::Graceful);
     server.stop(Stop::Fast);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.stops(0, Stop::Fast);
     server.end(0, 0);
-    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+    server.is_stopped(Stop::Fast);
 }
 
 #[test]
@@ -215,13 +236,10 @@ fn no_worker_is_replaced_during_a_stop() {
     server.stop(Stop::Graceful);
     server.now += Duration::from_secs(1);
     server.end(0, 1);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.stops(0, Stop::Graceful);
+    server.waits_for_a_time();
     server.end(0, 2);
-    assert_eq!(
-        server.next(),
-        Action::Done(Outcome::Stopped(Stop::Graceful))
-    );
+    server.is_stopped(Stop::Graceful);
 }
 
 #[test]
@@ -229,21 +247,18 @@ fn a_stop_without_a_worker_is_over_at_once() {
     let mut server = Fixture::serving(1);
     server.end(0, 0);
     server.stop(Stop::Graceful);
-    assert_eq!(
-        server.next(),
-        Action::Done(Outcome::Stopped(Stop::Graceful))
-    );
+    server.is_stopped(Stop::Graceful);
 }
 
 #[test]
 fn a_drain_stops_all_workers_and_waits() {
     let mut server = Fixture::serving(2);
     server.drain();
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stops(0, Stop::Graceful);
     server.end_all(0, 2);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     server.drain();
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     assert!(server.lifecycle.is_drained());
 }
 
@@ -251,60 +266,57 @@ fn a_drain_stops_all_workers_and_waits() {
 fn a_reload_ends_the_drain() {
     let mut server = Fixture::serving(2);
     server.drain();
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stops(0, Stop::Graceful);
     // Workers that finish do not delay the reload.
     server.begin_reload(1, 2);
     assert!(!server.lifecycle.is_drained());
     server.end_all(0, 2);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
 }
 
 #[test]
 fn a_drain_ends_a_reload() {
     let mut server = Fixture::reloading(1);
     server.drain();
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
-    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.stops(0, Stop::Graceful);
+    server.stops(1, Stop::Graceful);
     server.end(0, 0);
     server.end(1, 0);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
 }
 
 #[test]
 fn a_stop_ends_the_drain() {
     let mut server = Fixture::serving(1);
     server.drain();
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stops(0, Stop::Graceful);
     server.stop(Stop::Fast);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.stops(0, Stop::Fast);
     server.end(0, 0);
-    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+    server.is_stopped(Stop::Fast);
 }
 
 #[test]
 fn a_stop_after_a_drain_is_over_at_once() {
     let mut server = Fixture::serving(1);
     server.drain();
-    assert_eq!(server.next(), Action::Stop(0, Stop::Graceful));
+    server.stops(0, Stop::Graceful);
     server.end(0, 0);
     server.stop(Stop::Graceful);
-    assert_eq!(
-        server.next(),
-        Action::Done(Outcome::Stopped(Stop::Graceful))
-    );
+    server.is_stopped(Stop::Graceful);
 }
 
 #[test]
 fn a_stop_during_a_reload_stops_both_generations() {
     let mut server = Fixture::reloading(1);
     server.stop(Stop::Fast);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
-    assert_eq!(server.next(), Action::Stop(1, Stop::Fast));
+    server.stops(0, Stop::Fast);
+    server.stops(1, Stop::Fast);
     server.lifecycle.reload();
     server.end(0, 0);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.end(1, 0);
-    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+    server.is_stopped(Stop::Fast);
 }
 
 #[test]
@@ -314,15 +326,15 @@ fn a_fast_stop_also_reaches_a_generation_that_had_more_time() {
     server.ends_reload(0);
     server.now += Duration::from_secs(20);
     server.stop(Stop::Graceful);
-    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.stops(1, Stop::Graceful);
     server.waits_for(Duration::from_secs(10));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.stops(0, Stop::Fast);
     server.end(0, 0);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.stop(Stop::Fast);
-    assert_eq!(server.next(), Action::Stop(1, Stop::Fast));
+    server.stops(1, Stop::Fast);
     server.end(1, 0);
-    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+    server.is_stopped(Stop::Fast);
 }
 
 /// A server with a stuck thread: after a reload it got a fast stop a second ago, and runs on.
@@ -334,7 +346,7 @@ fn stuck_thread() -> Fixture {
     server.start(0, 1);
     server.reload(1, 0);
     server.waits_for(TIMEOUTS.stop);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.stops(0, Stop::Fast);
     server.waits_for(Duration::from_secs(1));
     assert_eq!(server.next(), Action::ReportStuck(0));
     server
@@ -343,7 +355,7 @@ fn stuck_thread() -> Fixture {
 #[test]
 fn a_stuck_thread_keeps_its_slot_until_it_ends() {
     let mut server = stuck_thread();
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     server.begin_reload(2, 1);
     server.end(0, 0);
     server.begin_reload(0, 1);
@@ -355,9 +367,9 @@ fn a_stop_abandons_a_stuck_thread_at_once() {
     server.stop(Stop::Graceful);
     assert_eq!(server.next(), Action::Abandon(0));
     server.end(0, 0);
-    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.stops(1, Stop::Graceful);
     server.end(1, 0);
-    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+    server.is_stopped(Stop::Fast);
 }
 
 #[test]
@@ -368,9 +380,9 @@ fn a_thread_that_does_not_stop_is_abandoned_after_a_second() {
     });
     server.start(0, 1);
     server.stop(Stop::Fast);
-    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.stops(0, Stop::Fast);
     server.waits_for(Duration::from_secs(1));
     assert_eq!(server.next(), Action::Abandon(0));
     server.end(0, 0);
-    assert_eq!(server.next(), Action::Done(Outcome::Stopped(Stop::Fast)));
+    server.is_stopped(Stop::Fast);
 }

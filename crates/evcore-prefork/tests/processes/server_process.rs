@@ -122,6 +122,27 @@ impl Server {
         }
     }
 
+    /// Waits for this many further lines that begin with `start`.
+    pub(crate) fn expect_times(&mut self, start: &str, count: usize) {
+        for _ in 0..count {
+            self.expect(start);
+        }
+    }
+
+    /// Replaces the only worker.
+    pub(crate) fn reload(&mut self) {
+        self.signal_master(Signal::HUP);
+        self.expect("ready 0");
+        self.expect("reload Done");
+    }
+
+    /// Stops the server by a signal, and expects the outcome in its last line.
+    pub(crate) fn ends_by(&mut self, signal: Signal, stop: &str) {
+        self.signal_master(signal);
+        let last = self.expect_end().last().expect("a line");
+        assert_eq!(last, &format!("outcome Stopped({stop})"));
+    }
+
     /// Writes a byte to standard input, which the server or one of its workers reads.
     pub(crate) fn give_byte(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"!").unwrap();

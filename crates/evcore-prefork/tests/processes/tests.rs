@@ -81,9 +81,7 @@ const ROUNDS: usize = 200;
 
 fn serving() -> Server {
     let mut server = Server::start("serve");
-    for _ in 0..3 {
-        server.expect("ready");
-    }
+    server.expect_times("ready", 3);
     server
 }
 
@@ -118,8 +116,7 @@ fn a_killed_worker_is_replaced_after_the_exit_hook() {
     let replacement = server.expect_pid("started 1 ");
     assert_ne!(replacement, victim);
     server.expect_in_all(&format!("ready 1 {}", replacement.as_raw_pid()), 1);
-    server.signal_master(Signal::TERM);
-    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+    server.ends_by(Signal::TERM, "Fast");
 }
 
 fn term_and_int_stop_all_workers() {
@@ -359,9 +356,7 @@ fn each_worker_runs_on_its_cpu() {
 #[cfg(target_os = "linux")]
 fn a_worker_has_no_descriptor_but_its_liveness_pipe() {
     let mut server = Server::start("descriptors");
-    for _ in 0..3 {
-        server.expect("more in the worker: 1");
-    }
+    server.expect_times("more in the worker: 1", 3);
     server.expect("more afterwards: 0");
 }
 
@@ -380,8 +375,7 @@ fn a_later_fork_that_fails_is_retried() {
     kill_process(victim, Signal::KILL).unwrap();
     server.expect("not started 0");
     server.expect("ready 0");
-    server.signal_master(Signal::TERM);
-    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+    server.ends_by(Signal::TERM, "Fast");
 }
 
 #[cfg(target_os = "linux")]
@@ -396,8 +390,7 @@ fn a_failed_socket_pair_is_named_in_the_start_error() {
     );
     assert!(why.contains("ulimit -n"), "{why}");
     server.expect("ready 0");
-    server.signal_master(Signal::TERM);
-    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+    server.ends_by(Signal::TERM, "Fast");
 }
 
 #[cfg(target_os = "linux")]

@@ -89,7 +89,7 @@ fn a_stale_token_has_no_deadline() {
 }
 
 #[test]
-#[should_panic(expected = "Timer(2): a token has 2 timers")]
+#[should_panic(expected = "Timer(2): a token or index has 2 timers")]
 fn arming_a_timer_that_a_token_does_not_have_panics() {
     let mut fixture = Fixture::new();
     let token = fixture.join();

@@ -125,3 +125,28 @@ fn a_deadline_in_absolute_time_does_not_move_with_the_handler() {
     fixture.leave(late);
     assert!(!fixture.ev.timers().arm_at(late, Timer::READ, turn));
 }
+
+/// The example in the documentation of `EventLoop::arm`.
+#[test]
+fn a_timer_armed_again_by_its_handler_keeps_its_period() {
+    for (handler_ms, wait_ms, period_ms) in [(17, 33, 50), (70, 0, 70)] {
+        let mut fixture = Fixture::new();
+        let token = fixture.begin();
+        fixture.arm_ms(token, Timer::READ, 50);
+        fixture.rest();
+        let waits_and_times = [(); 3].map(|()| {
+            let timeout = fixture.ev.prepare().unwrap().timeout.unwrap();
+            fixture.time.advance(timeout);
+            fixture.ev.wait_at_most(Some(timeout)).unwrap();
+            assert_eq!(fixture.step(), Some(Recorded::Expired(token, Timer::READ)));
+            let now_ms = fixture.ev.clock().monotonic_ms();
+            fixture.pass_ms(handler_ms);
+            fixture.arm_ms(token, Timer::READ, 50);
+            fixture.rest();
+            (timeout, now_ms)
+        });
+        let second = (wait_ms * MS, 50 + period_ms);
+        let third = (wait_ms * MS, 50 + 2 * period_ms);
+        assert_eq!(waits_and_times, [(50 * MS, 50), second, third]);
+    }
+}

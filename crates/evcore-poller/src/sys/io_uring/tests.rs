@@ -21,6 +21,8 @@ mod unwakeable;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
+const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
+
 /// A poller over a ring with room for this many completions; `None` if the kernel does not permit
 /// rings.
 fn poller(completions: u32) -> Option<Poller> {
@@ -36,6 +38,14 @@ fn pair() -> (UnixStream, UnixStream) {
     let (near, far) = UnixStream::pair().expect("a pair of sockets");
     near.set_nonblocking(true).expect("non-blocking");
     far.set_nonblocking(true).expect("non-blocking");
+    (near, far)
+}
+
+/// A pair of sockets, of which the poller watches the second one under key 1.
+fn watched(poller: &mut Poller, mode: Mode) -> (UnixStream, UnixStream) {
+    let (near, far) = pair();
+    poller.add(&far, 1, Interest::READ, mode).expect("add");
+    assert_eq!(keys(poller, 8), []);
     (near, far)
 }
 
@@ -60,7 +70,7 @@ fn keys(poller: &mut Poller, room: usize) -> Vec<u64> {
 /// by wake-ups.
 #[test]
 fn an_overflow_of_the_completion_queue_loses_nothing() {
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+    for mode in MODES {
         for room in [7, 3000] {
             let Some(mut poller) = poller(8) else {
                 return;
@@ -132,7 +142,7 @@ fn a_poller_goes_on_in_another_thread_and_comes_back() {
         return;
     };
     let pairs: Vec<_> = (0..3).map(|_| pair()).collect();
-    let modes = [Mode::Level, Mode::Edge, Mode::Oneshot];
+    let modes = MODES;
     for ((key, (_, far)), mode) in (0..).zip(&pairs).zip(modes) {
         poller.add(far, key, Interest::READ, mode).expect("add");
     }
@@ -172,11 +182,7 @@ fn a_removal_in_another_thread_closes_the_file() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    let (mut near, far) = pair();
-    poller
-        .add(&far, 1, Interest::READ, Mode::Edge)
-        .expect("add");
-    assert_eq!(keys(&mut poller, 8), []);
+    let (mut near, far) = watched(&mut poller, Mode::Edge);
     std::thread::scope(|threads| {
         threads.spawn(|| poller.remove(1).expect("registered"));
     });
@@ -191,7 +197,7 @@ fn a_late_completion_of_a_removed_key_is_dropped() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+    for mode in MODES {
         let ((mut near, old), (_other, new)) = (pair(), pair());
         for before_close in [true, false] {
             poller.add(&old, 7, Interest::READ, mode).expect("add");
@@ -221,7 +227,7 @@ fn a_wait_with_changes_never_ends_early() {
         return;
     };
     for mut events in [Events::bounded(8), Events::raw(8)] {
-        for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+        for mode in MODES {
             let (_near, far) = pair();
             poller.add(&far, 1, Interest::READ, mode).expect("add");
             for interest in [
@@ -245,11 +251,9 @@ fn a_removed_and_closed_descriptor_is_closed_at_once() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+    for mode in MODES {
         for before_close in [true, false] {
-            let (mut near, far) = pair();
-            poller.add(&far, 1, Interest::READ, mode).expect("add");
-            assert_eq!(keys(&mut poller, 8), []);
+            let (mut near, far) = watched(&mut poller, mode);
             if before_close {
                 poller.remove_before_close(1).expect("registered");
             } else {
@@ -283,11 +287,9 @@ fn a_removal_with_a_pending_wake_up_closes_the_file() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+    for mode in MODES {
         for (before_close, read) in [(true, true), (true, false), (false, true), (false, false)] {
-            let (mut near, mut far) = pair();
-            poller.add(&far, 1, Interest::READ, mode).expect("add");
-            assert_eq!(keys(&mut poller, 8), []);
+            let (mut near, mut far) = watched(&mut poller, mode);
             wake_up(&mut near, &mut far, read);
             if before_close {
                 poller.remove_before_close(1).expect("registered");
@@ -307,7 +309,7 @@ fn a_removal_behind_many_wake_ups_closes_the_file() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+    for mode in MODES {
         let mut pairs: Vec<_> = (0..300).map(|_| pair()).collect();
         for (key, (_, far)) in (0..).zip(&pairs) {
             poller.add(far, key, Interest::READ, mode).expect("add");
@@ -331,11 +333,9 @@ fn a_change_with_a_pending_wake_up_leaves_no_request() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
+    for mode in MODES {
         for (anew, read) in [(true, true), (true, false), (false, true), (false, false)] {
-            let (mut near, mut far) = pair();
-            poller.add(&far, 1, Interest::READ, mode).expect("add");
-            assert_eq!(keys(&mut poller, 8), []);
+            let (mut near, mut far) = watched(&mut poller, mode);
             wake_up(&mut near, &mut far, read);
             if anew {
                 poller.reregister(1).expect("registered");
@@ -358,10 +358,8 @@ fn a_registration_for_nothing_holds_no_file_after_the_wait() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
-        let (mut near, far) = pair();
-        poller.add(&far, 1, Interest::READ, mode).expect("add");
-        assert_eq!(keys(&mut poller, 8), []);
+    for mode in MODES {
+        let (mut near, far) = watched(&mut poller, mode);
         poller.modify(1, Interest::NONE).expect("registered");
         assert_eq!(keys(&mut poller, 8), []);
         drop(far);
@@ -407,10 +405,8 @@ fn a_cancelled_request_ends_no_later_wait() {
         return;
     };
     let mut events = Events::raw(8);
-    for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
-        let (mut near, mut far) = pair();
-        poller.add(&far, 1, Interest::READ, mode).expect("add");
-        assert_eq!(keys(&mut poller, 8), []);
+    for mode in MODES {
+        let (mut near, mut far) = watched(&mut poller, mode);
         wake_up(&mut near, &mut far, true);
         poller.modify(1, Interest::NONE).expect("registered");
         assert_eq!(keys(&mut poller, 8), []);
@@ -457,11 +453,7 @@ fn a_dropped_poller_holds_no_file() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    let (mut near, far) = pair();
-    poller
-        .add(&far, 1, Interest::READ, Mode::Edge)
-        .expect("add");
-    assert_eq!(keys(&mut poller, 8), []);
+    let (mut near, far) = watched(&mut poller, Mode::Edge);
     drop(poller);
     drop(far);
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
@@ -473,11 +465,7 @@ fn a_poller_dropped_in_another_thread_holds_no_file_for_long() {
     let Some(mut poller) = poller(64) else {
         return;
     };
-    let (mut near, far) = pair();
-    poller
-        .add(&far, 1, Interest::READ, Mode::Edge)
-        .expect("add");
-    assert_eq!(keys(&mut poller, 8), []);
+    let (mut near, far) = watched(&mut poller, Mode::Edge);
     let dropped = std::thread::spawn(|| drop(poller));
     dropped.join().expect("it does not panic");
     drop(far);

@@ -51,3 +51,8 @@ fn refusal(fd: RawFd, filter: Filter) -> Refusal {
         made: false,
     }
 }
+
+/// Lets the kernel refuse changes of this filter from now on.
+fn refuse(fixture: &mut Fixture, fd: RawFd, filter: Filter) {
+    fixture.kernel().queue.refuses.push(refusal(fd, filter));
+}

@@ -6,11 +6,11 @@ use super::*;
 fn a_reload_stops_the_old_once_all_new_workers_are_ready() {
     let mut server = Fixture::reloading(2);
     server.ready(1, 1);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.ready(1, 2);
     server.ends_reload(0);
     server.end_all(0, 2);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
 }
 
 #[test]
@@ -42,17 +42,17 @@ fn workers_of_a_retired_generation_are_not_replaced() {
     server.ready(1, 2);
     server.ends_reload(0);
     server.end(0, 0);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
 }
 
 #[test]
 fn a_new_generation_that_refuses_leaves_the_old_in_place() {
     let mut server = Fixture::reloading(2);
     server.refuse(1, 0);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.refuse(1, 1);
     assert_eq!(server.next(), Action::Report(Reload::Refused));
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     // Workers of the old generation are still replaced.
     server.now += Duration::from_secs(1);
     server.end(0, 0);
@@ -63,7 +63,7 @@ fn a_new_generation_that_refuses_leaves_the_old_in_place() {
 fn the_new_generation_replaces_an_old_one_that_refuses() {
     let mut server = Fixture::reloading(1);
     server.refuse(0, 0);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     server.refuse(1, 0);
     assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
 }
@@ -74,7 +74,7 @@ fn a_refusal_is_not_the_end_while_older_workers_finish() {
     server.ready(1, 1);
     server.ends_reload(0);
     server.refuse(1, 0);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.end(0, 0);
     assert_eq!(server.next(), Action::Done(Outcome::AllRefused));
 }
@@ -83,10 +83,10 @@ fn a_refusal_is_not_the_end_while_older_workers_finish() {
 fn a_second_reload_takes_over_from_both_generations() {
     let mut server = Fixture::reloading(1);
     server.reload(2, 0);
-    assert_eq!(server.next(), Action::Stop(1, Stop::Graceful));
+    server.stops(1, Stop::Graceful);
     server.end(0, 0);
     server.end(1, 0);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_reload_during_the_start_stops_no_worker_too_early() {
     server.start(0, 1);
     server.begin_reload(1, 1);
     server.ready(0, 1);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.ready(1, 1);
     server.ends_reload(0);
 }
@@ -110,7 +110,7 @@ fn a_reload_without_a_free_row_waits_for_one() {
     server.lifecycle.reload();
     server.lifecycle.reload();
     assert_eq!(server.next(), Action::Report(Reload::Waiting));
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.lifecycle.reload();
     assert_eq!(server.next(), Action::Report(Reload::Waiting));
     server.end(1, 0);
@@ -118,7 +118,7 @@ fn a_reload_without_a_free_row_waits_for_one() {
     server.start(1, 1);
     server.ready(1, 1);
     server.ends_reload(3);
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
 }
 
 /// A server with a generation that serves. The workers of all other rows have been killed in vain.
@@ -150,10 +150,10 @@ fn a_reload_is_stuck_if_the_workers_of_all_rows_do_not_end() {
         assert_eq!(server.next(), Action::ReportStuck(row));
     }
     assert_eq!(server.next(), Action::Report(Reload::Stuck));
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     // The reload is given up, and does not begin later by itself.
     server.end(1, 0);
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
     server.begin_reload(1, 1);
 }
 
@@ -162,7 +162,7 @@ fn a_waiting_reload_begins_when_a_killed_worker_ends() {
     let mut server = stuck();
     server.lifecycle.reload();
     assert_eq!(server.next(), Action::Report(Reload::Waiting));
-    assert!(matches!(server.next(), Action::Wait(Some(_))));
+    server.waits_for_a_time();
     server.end(2, 0);
     assert_eq!(server.next(), Action::Report(Reload::Started));
 }
@@ -171,7 +171,7 @@ fn a_waiting_reload_begins_when_a_killed_worker_ends() {
 fn a_reload_after_a_drain_is_stuck_if_no_worker_ends() {
     let mut server = stuck();
     server.drain();
-    assert_eq!(server.next(), Action::Stop(3, Stop::Graceful));
+    server.stops(3, Stop::Graceful);
     server.lifecycle.reload();
     assert_eq!(server.next(), Action::Report(Reload::Waiting));
     server.waits_for(Duration::from_secs(1));
@@ -179,7 +179,7 @@ fn a_reload_after_a_drain_is_stuck_if_no_worker_ends() {
         assert_eq!(server.next(), Action::ReportStuck(row));
     }
     server.waits_for(TIMEOUTS.stop - Duration::from_secs(1));
-    assert_eq!(server.next(), Action::Stop(3, Stop::Fast));
+    server.stops(3, Stop::Fast);
     server.waits_for(Duration::from_secs(1));
     assert_eq!(server.next(), Action::Kill(3));
     server.waits_for(Duration::from_secs(1));
@@ -189,7 +189,7 @@ fn a_reload_after_a_drain_is_stuck_if_no_worker_ends() {
         server.lifecycle.is_drained(),
         "a further reload may bring workers back"
     );
-    assert_eq!(server.next(), Action::Wait(None));
+    server.waits();
 }
 
 #[test]
@@ -200,11 +200,11 @@ fn each_old_generation_has_its_own_stop_timeout() {
     server.now += Duration::from_secs(10);
     server.reload(2, 1);
     server.waits_for(Duration::from_secs(20));
-    assert_eq!(server.next(), Action::Stop(0, Stop::Fast));
+    server.stops(0, Stop::Fast);
     server.waits_for(Duration::from_secs(1));
     assert_eq!(server.next(), Action::Kill(0));
     server.waits_for(Duration::from_secs(1));
     assert_eq!(server.next(), Action::ReportStuck(0));
     server.waits_for(Duration::from_secs(8));
-    assert_eq!(server.next(), Action::Stop(1, Stop::Fast));
+    server.stops(1, Stop::Fast);
 }

@@ -34,7 +34,9 @@ fn serve(workers: usize) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     println!("listens {}", listener.local_addr().unwrap());
-    let supervisor = logging(workers).descriptor_store(hand_on);
+    let supervisor = logging(workers)
+        .descriptor_store(hand_on)
+        .on_kept(|worker, counts| println!("kept {} {counts}", super::name(worker)));
     super::run(supervisor, move |worker| {
         let listener = listener.try_clone().unwrap();
         Server::new(worker, listener).run()
@@ -42,12 +44,11 @@ fn serve(workers: usize) {
 }
 
 /// Sends the connections again to each successor that dies, and gives up after 20 seconds without a message.
-fn hand_on(kept: Kept) {
-    let name = format!("{} {}", kept.worker.index, kept.worker.pid.unwrap());
+fn hand_on(kept: Kept) -> usize {
     let successor = kept.to_successor().try_clone_to_owned().unwrap();
     let idle = kept.descriptors.into_iter();
     let mut idle: Vec<_> = idle.map(|fd| Connection::new(fd, *b"")).collect();
-    println!("kept {name} {}", idle.len());
+    let count = idle.len();
     let patience = Timespec {
         tv_sec: 20,
         tv_nsec: 0,
@@ -55,13 +56,13 @@ fn hand_on(kept: Kept) {
     while !idle.is_empty() {
         // Without a master there is no successor.
         let Ok(mut sender) = Sender::open(&successor, 1) else {
-            return;
+            return 0;
         };
         while !idle.is_empty() || sender.unacknowledged() > 0 {
             let _ = sender.send(&mut idle);
             let mut entry = [PollFd::new(&sender, PollFlags::IN)];
             if poll(&mut entry, Some(&patience)) == Ok(0) {
-                return;
+                return 0;
             }
             if read_answers(&mut sender).is_err() {
                 break;
@@ -69,7 +70,7 @@ fn hand_on(kept: Kept) {
         }
         idle.extend(sender.take_back());
     }
-    println!("handed on {name}");
+    count
 }
 
 fn read_answers(sender: &mut Sender) -> evcore_handover::Result<()> {
@@ -108,7 +109,7 @@ impl Server {
 
     fn mark(&self, client: &TcpStream, is_idle: bool) {
         let number = usize::try_from(client.as_raw_fd()).unwrap();
-        self.worker.idle_marks().unwrap()[number].store(is_idle.into(), Release);
+        self.worker.idle_marks().unwrap()[number].store(if is_idle { 1 } else { 2 }, Release);
     }
 
     fn run(mut self) -> i32 {

@@ -133,6 +133,11 @@ fn a_worker_that_exits_on_its_own_leaves_its_idle_clients() {
     let after = ask_all(&clients);
     assert_eq!(after[0], None);
     assert!(after[1..].iter().all(|now| now.is_some() && *now != before));
+    server.expect(&format!(
+        "kept 0 {} {} connections go on, 1 are closed",
+        before.unwrap().as_raw_pid(),
+        CLIENTS - 1
+    ));
     stop(&mut server);
 }
 

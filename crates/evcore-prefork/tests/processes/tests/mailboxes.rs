@@ -165,9 +165,7 @@ fn a_reload_keeps_all_clients() {
     for _ in 0..10 {
         server.signal_master(Signal::HUP);
         server.expect("reload Done");
-        for _ in 0..2 {
-            server.expect("ended");
-        }
+        server.expect_times("ended", 2);
         let after = clients.ask_all();
         for (before, after) in before.iter().zip(&after) {
             let ((old_slot, old), (slot, new)) = (before.unwrap(), after.unwrap());

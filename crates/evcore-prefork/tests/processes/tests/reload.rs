@@ -27,17 +27,14 @@ tests! {
 }
 
 fn stops_all(server: &mut Server) {
-    server.signal_master(Signal::TERM);
-    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+    server.ends_by(Signal::TERM, "Fast");
 }
 
 fn hup_replaces_all_workers() {
     let mut server = serving();
     server.signal_master(Signal::HUP);
     server.expect("reload Started");
-    for _ in 0..3 {
-        server.expect("ready");
-    }
+    server.expect_times("ready", 3);
     server.expect("reload Done");
     for _ in 0..3 {
         let line = server.expect("ended").join(" ");
@@ -140,9 +137,7 @@ fn new_workers_that_refuse_leave_the_old_ones_in_place() {
     // The old workers are still supervised, and a further reload may succeed.
     kill_process(old, Signal::KILL).unwrap();
     server.expect("ended 0");
-    server.signal_master(Signal::HUP);
-    server.expect("ready 0");
-    server.expect("reload Done");
+    server.reload();
     stops_all(&mut server);
 }
 
@@ -156,9 +151,7 @@ fn two_hups_leave_one_generation() {
         server.give_byte();
     }
     server.expect("reload Done");
-    for _ in 0..4 {
-        server.expect("ended");
-    }
+    server.expect_times("ended", 4);
     stops_all(&mut server);
     let lines = server.expect_end();
     assert_eq!(count(lines, "started"), 6);
@@ -168,9 +161,7 @@ fn a_reload_does_not_wait_for_old_workers_that_finish() {
     let mut server = Server::start("old workers linger");
     server.expect("ready 0");
     for _ in 0..2 {
-        server.signal_master(Signal::HUP);
-        server.expect("ready 0");
-        server.expect("reload Done");
+        server.reload();
     }
     server.give_byte();
     server.expect("finished");
@@ -185,9 +176,7 @@ fn a_hup_during_the_start_leaves_one_generation() {
         server.expect("started 0");
         server.signal_master(Signal::HUP);
         server.expect("reload Done");
-        for _ in 0..3 {
-            server.expect("ended");
-        }
+        server.expect_times("ended", 3);
         server.signal_master(Signal::QUIT);
         let lines = server.expect_end();
         assert_last(lines, "outcome Stopped(Graceful)");
@@ -252,13 +241,9 @@ fn winch_stops_all_workers_and_hup_starts_new_ones() {
     let mut server = serving();
     for _ in 0..2 {
         server.signal_master(Signal::WINCH);
-        for _ in 0..3 {
-            server.expect("ended");
-        }
+        server.expect_times("ended", 3);
         server.signal_master(Signal::HUP);
-        for _ in 0..3 {
-            server.expect("ready");
-        }
+        server.expect_times("ready", 3);
     }
     stops_all(&mut server);
     let lines = server.expect_end();
@@ -280,9 +265,7 @@ fn a_stop_after_winch_ends_the_master() {
     for signal in [Signal::TERM, Signal::QUIT] {
         let mut server = serving();
         server.signal_master(Signal::WINCH);
-        for _ in 0..3 {
-            server.expect("ended");
-        }
+        server.expect_times("ended", 3);
         server.signal_master(signal);
         let lines = server.expect_end();
         let last = lines.last().unwrap();

@@ -21,9 +21,7 @@ tests! {
 
 fn serving() -> Server {
     let mut server = Server::start("threads");
-    for _ in 0..3 {
-        server.expect("ready");
-    }
+    server.expect_times("ready", 3);
     server
 }
 
@@ -80,9 +78,7 @@ fn a_reload_is_stuck_after_three_whose_threads_do_not_stop() {
     let mut server = Server::start("threads that wait for a byte");
     server.expect("ready 0");
     for _ in 0..3 {
-        server.signal_master(Signal::HUP);
-        server.expect("ready 0");
-        server.expect("reload Done");
+        server.reload();
     }
     server.signal_master(Signal::HUP);
     server.expect("reload Stuck");
@@ -90,9 +86,7 @@ fn a_reload_is_stuck_after_three_whose_threads_do_not_stop() {
     // One of the threads ends after all.
     server.give_byte();
     server.expect("ended 0 exit status: 0");
-    server.signal_master(Signal::HUP);
-    server.expect("ready 0");
-    server.expect("reload Done");
+    server.reload();
     server.signal_master(Signal::QUIT);
     let lines = server.expect_end();
     assert_eq!(count(lines, "ended 0 did not stop"), 4);
@@ -122,9 +116,7 @@ fn threads_that_refuse_are_not_replaced() {
 fn hup_replaces_threads_and_the_old_ones_finish() {
     let mut server = Server::start("an old thread that lingers");
     server.expect("ready 0");
-    server.signal_master(Signal::HUP);
-    server.expect("ready 0");
-    server.expect("reload Done");
+    server.reload();
     server.expect("stops 0 Some(Graceful)");
     server.give_byte();
     server.expect("finished");
@@ -148,15 +140,10 @@ fn each_ready_thread_is_reported_once() {
 fn winch_stops_all_threads_and_hup_starts_new_ones() {
     let mut server = serving();
     server.signal_master(Signal::WINCH);
-    for _ in 0..3 {
-        server.expect("ended");
-    }
+    server.expect_times("ended", 3);
     server.signal_master(Signal::HUP);
-    for _ in 0..3 {
-        server.expect("ready");
-    }
-    server.signal_master(Signal::TERM);
-    assert_last(server.expect_end(), "outcome Stopped(Fast)");
+    server.expect_times("ready", 3);
+    server.ends_by(Signal::TERM, "Fast");
 }
 
 fn usr1_reaches_each_thread_and_usr2_is_unsupported() {
@@ -165,9 +152,7 @@ fn usr1_reaches_each_thread_and_usr2_is_unsupported() {
     server.expect("upgrade no new binary: the workers are threads");
     server.signal_master(Signal::USR1);
     server.expect("reopened in the master");
-    for _ in 0..3 {
-        server.expect("reopened");
-    }
+    server.expect_times("reopened", 3);
     server.signal_master(Signal::QUIT);
     let lines = server.expect_end();
     assert_eq!(count(lines, "started"), 3);

@@ -155,8 +155,7 @@ fn drained_workers_come_back_when_the_new_binary_ends() {
     kill_process(new_master, Signal::TERM).unwrap();
     server.expect("upgrade the new binary has ended: exit status: 0");
     server.expect("ready 0");
-    server.signal_master(Signal::QUIT);
-    assert_last(server.expect_end(), "outcome Stopped(Graceful)");
+    server.ends_by(Signal::QUIT, "Graceful");
 }
 
 /// The error for descriptors 0, 1 and 2.

@@ -163,11 +163,7 @@ fn unreported_news_of_a_side_out_of_the_interest_is_dropped() {
 fn another_refusal_of_a_broken_pipe_is_an_error() {
     let mut fixture = with_a_pipe();
     fixture.kernel().hang_up(A, false);
-    fixture
-        .kernel()
-        .queue
-        .refuses
-        .push(refusal(A, Filter::Read));
+    refuse(&mut fixture, A, Filter::Read);
     let refused = fixture.try_add(A, 7, Interest::BOTH, Mode::Level);
     assert!(matches!(refused, Err(Error::Os { .. })), "{refused:?}");
     fixture.kernel().queue.refuses.clear();

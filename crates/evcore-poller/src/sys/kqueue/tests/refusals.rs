@@ -6,7 +6,7 @@ use super::*;
 fn an_addition_refused_for_one_filter_removes_the_other() {
     for filter in Filter::ALL {
         let mut fixture = fixture();
-        fixture.kernel().queue.refuses.push(refusal(A, filter));
+        refuse(&mut fixture, A, filter);
         let refused = fixture.try_add(A, 7, Interest::BOTH, Mode::Level);
         let message = refused.expect_err("refused").to_string();
         assert!(message.starts_with("kevent(EV_ADD) failed"), "{message}");
@@ -52,11 +52,7 @@ fn a_bad_change_hides_neither_changes_nor_events() {
         fixture.modify(key, Interest::BOTH);
         fixture.raise(fd, OUT);
     }
-    fixture
-        .kernel()
-        .queue
-        .refuses
-        .push(refusal(B, Filter::Write));
+    refuse(&mut fixture, B, Filter::Write);
     fixture.kernel().waited = Duration::ZERO;
     let found = fixture.try_wait(Some(SECOND)).expect("a wait");
     let refused = Ready::ERROR | Ready::READABLE | Ready::WRITABLE;
@@ -74,11 +70,7 @@ fn a_refused_registration_is_silent_until_modified() {
         let mut fixture = fixture();
         fixture.add(A, 7, Interest::READ, Mode::Level);
         fixture.modify(7, Interest::BOTH);
-        fixture
-            .kernel()
-            .queue
-            .refuses
-            .push(refusal(A, Filter::Write));
+        refuse(&mut fixture, A, Filter::Write);
         assert_eq!(fixture.wait().len(), 1);
         fixture.raise(A, IN);
         fixture.raise(A, OUT);
@@ -98,11 +90,7 @@ fn refusals_that_do_not_fit_come_with_later_waits() {
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture.add(fd, key, Interest::READ, Mode::Level);
         fixture.modify(key, Interest::WRITE);
-        fixture
-            .kernel()
-            .queue
-            .refuses
-            .push(refusal(fd, Filter::Write));
+        refuse(&mut fixture, fd, Filter::Write);
     }
     let mut reported = Vec::new();
     for _ in 0..3 {
@@ -135,11 +123,7 @@ fn a_refusal_comes_before_an_error_of_the_next_call() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.modify(1, Interest::WRITE);
-    fixture
-        .kernel()
-        .queue
-        .refuses
-        .push(refusal(A, Filter::Write));
+    refuse(&mut fixture, A, Filter::Write);
     fixture.kernel().ends = [None, Some(Errno::NOMEM)].into();
     assert_eq!(fixture.wait().len(), 1);
 }
@@ -151,11 +135,7 @@ fn events_that_do_not_fit_stay_in_the_kernel() {
         fixture.add(fd, key, Interest::READ, Mode::Level);
     }
     fixture.modify(1, Interest::WRITE);
-    fixture
-        .kernel()
-        .queue
-        .refuses
-        .push(refusal(A, Filter::Write));
+    refuse(&mut fixture, A, Filter::Write);
     for fd in [B, C] {
         fixture.raise(fd, IN);
     }

@@ -1,0 +1,68 @@
+//! A child process whose end is awaited.
+
+use std::io;
+use std::process::{self, Command, ExitStatus};
+
+use signal_hook::consts::SIGCHLD;
+
+use crate::signals::Signals;
+
+/// A child process. A child whose value is dropped runs on, as the standard library's does.
+///
+/// Its pipes are those of [`std::process::Child`]. [`Watched`](crate::Watched) waits for one that is
+/// non-blocking, and a [`BlockingPool`](crate::BlockingPool) reads one that is not.
+///
+/// ```
+/// use evcore_async::{Child, Runtime};
+/// use std::process::Command;
+///
+/// let status = Runtime::new()?.block_on(async {
+///     let mut child = Child::spawn(Command::new("sh").args(["-c", "exit 3"]))?;
+///     child.wait().await
+/// })??;
+/// assert_eq!(status.code(), Some(3));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Child {
+    child: process::Child,
+    /// Signals of the end of any child.
+    ended: Signals,
+}
+
+impl Child {
+    /// Starts a child process.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Command::spawn`] and of [`Signals::new`].
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        let ended = Signals::new(SIGCHLD)?; // before the child can end
+        let child = command.spawn()?;
+        Ok(Self { child, ended })
+    }
+
+    /// Closes the child's standard input, and waits for its end. Another call returns the same status.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`std::process::Child::try_wait`].
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        drop(self.child.stdin.take());
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            self.ended.recv().await;
+        }
+    }
+
+    /// The child, to kill it or for its pipes.
+    pub fn get_mut(&mut self) -> &mut process::Child {
+        &mut self.child
+    }
+}

@@ -1,0 +1,105 @@
+//! Signals of the process.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::task::{Poll, ready};
+
+use signal_hook::SigId;
+use signal_hook::consts::FORBIDDEN;
+use signal_hook::low_level::{pipe, unregister};
+
+use crate::registration::Registration;
+use crate::slot::{Event, Slot};
+
+/// Receives a signal of this process, as long as it exists. Several may receive the same one.
+///
+/// It is no connection: it does not count for the loop's limit, and a shutdown does not wait for it. The
+/// handler stays when the value is dropped, and then does nothing.
+///
+/// ```
+/// use evcore_async::{Runtime, Signals};
+/// use signal_hook::{consts::SIGHUP, low_level::raise};
+///
+/// Runtime::new()?.block_on(async {
+///     let reload = Signals::new(SIGHUP)?;
+///     raise(SIGHUP)?; // `kill -HUP`
+///     reload.recv().await;
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Signals {
+    registration: Registration,
+    handler: SigId,
+}
+
+/// The end of the pipe to which the handler writes, and the task that waits.
+pub(crate) struct Signal {
+    receiver: UnixStream,
+    pub(crate) event: Event,
+}
+
+impl Signals {
+    /// Begins to receive a signal.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a signal that no program should handle, such as
+    /// SIGKILL or SIGSEGV; the errors of the system.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime.
+    pub fn new(signal: c_int) -> io::Result<Self> {
+        if FORBIDDEN.contains(&signal) {
+            let reason = format!("a program cannot handle signal {signal} and go on");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        let (receiver, sender) = UnixStream::pair()?;
+        receiver.set_nonblocking(true)?;
+        let slot = |receiver| {
+            let event = Event::default();
+            Slot::Signal(Signal { receiver, event })
+        };
+        Ok(Self {
+            registration: Registration::of_background(receiver, slot)?,
+            handler: pipe::register(signal, sender)?,
+        })
+    }
+
+    /// Waits for the signal. Signals that came since the last call are one.
+    pub async fn recv(&self) {
+        poll_fn(|cx| {
+            ready!(self.registration.poll_event(cx));
+            self.registration.with_slot(|slot| {
+                if let Slot::Signal(signal) = slot {
+                    signal.event.has_come = false;
+                }
+            });
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+impl Signal {
+    /// Empties the pipe, which the loop would report again otherwise.
+    pub(crate) fn on_ready(&mut self) {
+        while matches!(self.receiver.read(&mut [0; 64]), Ok(1..)) {}
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        unregister(self.handler);
+    }
+}
+
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Signals").field(&self.handler).finish()
+    }
+}

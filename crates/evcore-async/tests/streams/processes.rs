@@ -1,0 +1,186 @@
+//! Signals and child processes, as tokio's `signal_*.rs` and `process_*.rs` assert them.
+//!
+//! A signal reaches all tests of the process, so each test has another one.
+
+use std::io::{ErrorKind, Write};
+use std::pin::pin;
+use std::process::{Command, Stdio};
+
+use evcore::EventLoop;
+use evcore_async::{Child, Runtime, Signals, spawn_local, yield_now};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGIO, SIGKILL, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::low_level::raise;
+
+use crate::{block_on, poll_once};
+
+/// tokio: `signal_usr1`, `signal_twice`.
+#[test]
+fn a_signal_is_received_again_and_again() {
+    block_on(async {
+        let signals = Signals::new(SIGUSR1)?;
+        for _ in 0..2 {
+            let mut received = pin!(signals.recv());
+            assert!(poll_once(received.as_mut()).await.is_pending());
+            raise(SIGUSR1)?;
+            received.await;
+        }
+        Ok(())
+    });
+}
+
+/// tokio: `notify_both`.
+#[test]
+fn a_signal_reaches_all_that_receive_it() {
+    block_on(async {
+        let both = [Signals::new(SIGUSR2)?, Signals::new(SIGUSR2)?];
+        raise(SIGUSR2)?;
+        for signals in both {
+            signals.recv().await;
+        }
+        Ok(())
+    });
+}
+
+/// tokio: `dropping_signal_does_not_deregister_any_other_instances`, `drop_then_get_a_signal`.
+#[test]
+fn a_receiver_that_is_dropped_takes_nothing_from_others() {
+    block_on(async {
+        let [first, second] = [Signals::new(SIGHUP)?, Signals::new(SIGHUP)?];
+        drop(first);
+        raise(SIGHUP)?;
+        second.recv().await;
+        drop(second);
+        raise(SIGHUP)?; // ends nothing
+        let third = Signals::new(SIGHUP)?;
+        raise(SIGHUP)?;
+        third.recv().await;
+        Ok(())
+    });
+}
+
+/// tokio: `multi_loop`.
+#[test]
+fn a_signal_reaches_each_runtime() {
+    let runtimes = [(); 2].map(|()| {
+        let mut runtime = Runtime::new().unwrap();
+        let signals = runtime.block_on(async { Signals::new(SIGIO) });
+        (signals.unwrap().unwrap(), runtime)
+    });
+    raise(SIGIO).unwrap();
+    for (signals, mut runtime) in runtimes {
+        runtime.block_on(signals.recv()).unwrap();
+    }
+}
+
+#[test]
+fn signals_that_came_while_nobody_waited_are_one() {
+    block_on(async {
+        let signals = Signals::new(SIGALRM)?;
+        for _ in 0..3 {
+            raise(SIGALRM)?;
+        }
+        signals.recv().await;
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        assert!(poll_once(pin!(signals.recv())).await.is_pending());
+        Ok(())
+    });
+}
+
+/// tokio: `no_runtime_panics_creating_signals`, and its error for a forbidden one.
+#[test]
+fn a_signal_that_cannot_be_handled_is_an_error() {
+    block_on(async {
+        let error = Signals::new(SIGKILL).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        Ok(())
+    });
+}
+
+#[test]
+#[should_panic(expected = "there is no runtime here")]
+fn a_signal_outside_a_runtime_panics_with_a_sentence() {
+    let _ = Signals::new(SIGWINCH);
+}
+
+#[test]
+fn signals_are_no_connections() {
+    let ev = EventLoop::builder().connections(0).build().unwrap();
+    let mut runtime = Runtime::from(ev);
+    let signals = runtime.block_on(async { Signals::new(SIGWINCH) });
+    let signals = signals.unwrap().unwrap();
+    assert_eq!(runtime.event_loop().stats().active, 0);
+    drop(signals); // outside of its runtime
+    runtime.block_on(async {}).unwrap();
+}
+
+/// tokio: `process_smoke`.
+#[test]
+fn the_end_of_a_child_is_its_status() {
+    block_on(async {
+        let mut child = Child::spawn(Command::new("sh").args(["-c", "exit 2"]))?;
+        let id = child.get_mut().id();
+        assert!(id > 0);
+        let status = child.wait().await?;
+        assert!(!status.success());
+        assert_eq!(status.code(), Some(2));
+        assert_eq!(child.wait().await?.code(), Some(2), "again");
+        Ok(())
+    });
+}
+
+/// tokio: `process_kill_after_wait`, and kills.
+#[test]
+fn a_child_that_is_killed_has_ended() {
+    use std::os::unix::process::ExitStatusExt;
+    block_on(async {
+        let mut child = Child::spawn(Command::new("sleep").arg("3600"))?;
+        {
+            let mut waiting = pin!(child.wait());
+            assert!(poll_once(waiting.as_mut()).await.is_pending());
+        }
+        child.get_mut().kill()?;
+        assert_eq!(child.wait().await?.signal(), Some(SIGKILL));
+        child.get_mut().kill()?; // does nothing
+        Ok(())
+    });
+}
+
+/// tokio: `process_issue_42`: many children at once.
+#[test]
+fn many_children_end_in_any_order() {
+    block_on(async {
+        let tasks: Vec<_> = (0..10)
+            .map(|code| {
+                spawn_local(async move {
+                    let exit = format!("exit {code}");
+                    let mut child = Child::spawn(Command::new("sh").args(["-c", &exit]))?;
+                    child.wait().await
+                })
+            })
+            .collect();
+        for (code, task) in (0..).zip(tasks) {
+            assert_eq!(task.await.unwrap()?.code(), Some(code));
+        }
+        Ok(())
+    });
+}
+
+/// tokio: `process_issue_2174`: the wait closes the standard input.
+#[test]
+fn a_wait_ends_the_input_of_the_child() {
+    block_on(async {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = Child::spawn(&mut command)?;
+        child
+            .get_mut()
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(b"hello")?;
+        assert!(child.wait().await?.success());
+        Ok(())
+    });
+}

@@ -1,0 +1,68 @@
+//! Servers that this program is itself: hyper on `evcore-async` and on tokio, with the same service.
+
+use std::convert::Infallible;
+use std::future::Future;
+
+use evcore_async::hyper::LoopTimer;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::task::LocalSet;
+
+use crate::Result;
+
+/// Serves at an address for ever: `evcore-async` or `tokio`.
+///
+/// # Errors
+///
+/// If the runtime is unknown or cannot begin, or no connection can be accepted.
+pub(crate) fn serve(runtime: &str, address: &str) -> Result {
+    match runtime {
+        "evcore-async" => {
+            let mut runtime = evcore_async::Runtime::new()?;
+            runtime.block_on(on_evcore(address))?
+        }
+        "tokio" => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            LocalSet::new().block_on(&runtime, on_tokio(address))
+        }
+        other => Err(format!("no runtime `{other}`").into()),
+    }
+}
+
+async fn on_evcore(address: &str) -> Result {
+    let listener = evcore_async::TcpListener::bind(address)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let mut builder = http1::Builder::new();
+        let connection = builder.timer(LoopTimer);
+        let connection = connection.serve_connection(stream, service_fn(hello));
+        drop(evcore_async::spawn_local(ended(connection)));
+    }
+}
+
+async fn on_tokio(address: &str) -> Result {
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let mut builder = http1::Builder::new();
+        let connection = builder.timer(TokioTimer::new());
+        let connection = connection.serve_connection(TokioIo::new(stream), service_fn(hello));
+        drop(tokio::task::spawn_local(ended(connection)));
+    }
+}
+
+/// A connection that fails ends alone.
+async fn ended(connection: impl Future<Output = hyper::Result<()>>) {
+    let _ = connection.await;
+}
+
+async fn hello(_: Request<Incoming>) -> std::result::Result<Response<Full<Bytes>>, Infallible> {
+    Ok(Response::new(Full::from("Hello, World!")))
+}

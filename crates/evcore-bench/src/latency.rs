@@ -1,0 +1,56 @@
+//! Latency at half of the rate that saturates nginx, with enough requests for each quantile.
+
+use std::time::Duration;
+
+use crate::report::Report;
+use crate::run::{Run, each};
+use crate::server::{self, Server};
+use crate::whole::{connect, ms, rounds, run_load, saturate};
+
+/// The tables, with their quantiles.
+const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The least number of requests that are slower than a quantile. With fewer, one stall of the
+/// machine decides where it is.
+const SLOWER: f64 = 100.0;
+
+/// Number of requests in a round: enough for the last quantile, and some more.
+const REQUESTS: f64 = 105_000.0;
+
+/// The server whose rate counts. Without it, it is the first server.
+const MODEL: &str = "nginx";
+
+/// Measures all servers, with each number of connections.
+pub(crate) fn measure(run: &Run, report: &mut Report) {
+    let programs = server::programs(run, report, "latency");
+    rounds("latency", &programs, run, report, |servers, report| {
+        for connections in [1, 64, 1024] {
+            round(servers, connections, run, report);
+        }
+    });
+}
+
+/// All servers get the same rate in turn: half of the one that saturates nginx in this round.
+fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
+    let model = servers.iter().find(|server| server.name == MODEL);
+    let Some(model) = model.or(servers.first()) else {
+        return;
+    };
+    let mut load = connect(model.address, connections, "/");
+    let [.., saturating] = saturate(model, &mut load, run);
+    drop(load);
+    let rate = saturating / 2.0;
+    let requests = if run.quick { REQUESTS / 20.0 } else { REQUESTS };
+    for server in servers {
+        let mut load = connect(server.address, connections, "/");
+        run_load(&mut load, f64::INFINITY, ms(run, 100));
+        run_load(&mut load, rate, Duration::from_secs_f64(requests / rate));
+        for (table, quantile) in LATENCIES {
+            if load.latencies.len() as f64 * (1.0 - quantile) < SLOWER {
+                continue;
+            }
+            let us = each(load.latencies.value_at_quantile(quantile), 1_000);
+            report.add(table, &server.name, &connections.to_string(), us);
+        }
+    }
+}

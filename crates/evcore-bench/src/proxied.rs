@@ -1,0 +1,84 @@
+//! System calls and instructions of a proxied session, and of a request within one.
+//!
+//! Each proxy runs under strace and under callgrind. One client opens a connection after another.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::pace;
+use crate::report::Report;
+use crate::run::Run;
+use crate::server::{self, Program};
+use crate::tools::Tool::{self, Callgrind, Strace};
+
+/// Sessions, and requests in each: a short run, one with more sessions, one with more requests.
+const SHORT: [u32; 2] = [20, 1];
+const SESSIONS: [u32; 2] = [120, 1];
+const REQUESTS: [u32; 2] = [20, 21];
+
+/// Time for the ends of the last sessions, which no client waits for.
+const ENDS: Duration = Duration::from_millis(300);
+
+const TABLES: [(&str, Tool, &str); 2] = [
+    ("proxied calls", Strace, "strace -c -f"),
+    (
+        "proxied instructions",
+        Callgrind,
+        "valgrind --tool=callgrind --trace-children=yes --callgrind-out-file=/dev/null",
+    ),
+];
+
+/// Counts all proxies, whose upstream is set.
+pub(crate) fn count(run: &Run, programs: &mut [Program], report: &mut Report) {
+    for (table, tool, command) in TABLES {
+        if tool.is_missing(report) {
+            continue;
+        }
+        for program in &mut *programs {
+            program.tool = command;
+            eprintln!("proxies: {table} of {}", program.name);
+            let counts =
+                [SHORT, SESSIONS, REQUESTS].map(|load| whole_run(run, program, tool, load));
+            let [Ok(short), Ok(sessions), Ok(requests)] = counts else {
+                report.absent(&format!("{}, {table}", program.name), "it does not serve");
+                continue;
+            };
+            let closed = (sessions - short) / f64::from(SESSIONS[0] - SHORT[0]);
+            let kept = (requests - short) / f64::from(REQUESTS[0] * (REQUESTS[1] - SHORT[1]));
+            report.add(table, &program.name, "closed", closed);
+            report.add(table, &program.name, "kept alive", kept);
+        }
+    }
+}
+
+/// The calls or instructions of a whole run.
+fn whole_run(
+    run: &Run,
+    program: &Program,
+    tool: Tool,
+    [sessions, requests]: [u32; 2],
+) -> Result<f64, String> {
+    let server = program.start(0)?;
+    for _ in 0..sessions {
+        let mut client = Client::connect(server.address).map_err(|error| error.to_string())?;
+        for _ in 0..requests {
+            let answer = client.ask("/").and_then(|()| client.answer());
+            answer.map_err(|error| error.to_string())?;
+        }
+    }
+    pace::pause(ENDS);
+    // The tool prints when it ends.
+    drop(server);
+    let log = server::folder(run).join(format!("{}.log", program.name));
+    let text = fs::read_to_string(log).map_err(|error| error.to_string())?;
+    // A proxy with a master has a summary for each process.
+    let summaries = text
+        .lines()
+        .filter_map(|line| line.split_once("Collected : "));
+    let instructions = summaries.filter_map(|(_, count)| count.trim().parse::<f64>().ok());
+    Ok(match tool {
+        Strace => tool.parse(&text).values().sum(),
+        _ => instructions.sum(),
+    })
+}

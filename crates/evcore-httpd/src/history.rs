@@ -1,0 +1,232 @@
+//! The last two minutes of the server, a sample of the scoreboard each second, in shared memory.
+//!
+//! One process writes: the master, or the server without one. Any worker reads, so whoever opens the
+//! dashboard during an incident sees how it began.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{Ordering, fence},
+    },
+};
+
+use evcore::{
+    balancer::{self, WorkerId},
+    clock::Clock,
+};
+
+use crate::{
+    counters::Counters,
+    metrics::{Metrics, Totals},
+    scoreboard::{Scoreboard, Snapshot, WorkerStats},
+    server_stats::ServerStats,
+};
+
+/// Number of samples, one a second.
+const SAMPLES: u64 = 120;
+
+/// The least time between two samples, in milliseconds. A little less than the interval of the
+/// master, which may be early by its rounding.
+const INTERVAL_MS: u64 = 990;
+
+/// The words of a row: [`WorkerStats`] without the histograms.
+const LEN: usize = 5 + Metrics::LEN + 2 * Counters::LEN;
+
+/// The row of a sample that has its head. The rows of the workers follow.
+fn head() -> WorkerId {
+    WorkerId::from_slot(0)
+}
+
+// The places of the words in a head. `ServerStats` is at the end.
+const NUMBER: usize = 0;
+const MONOTONIC_MS: usize = 1;
+const UNIX_MS: usize = 2;
+const SERVER: usize = 3;
+
+/// A ring of samples. A clone is another handle to the same memory.
+#[derive(Clone, Debug)]
+pub struct History {
+    ring: Arc<[balancer::Scoreboard<LEN>]>,
+}
+
+/// Writes the samples.
+#[derive(Debug)]
+pub struct Sampler {
+    history: History,
+    scoreboard: Scoreboard,
+    /// Number of the next sample; the first one is 1.
+    number: u64,
+    /// The time of the next sample, in milliseconds of monotonic time.
+    due_ms: u64,
+}
+
+impl History {
+    /// A ring for this many slots of workers, which takes some 40 KiB a slot once they are in use.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory.
+    pub fn new(slots: usize) -> io::Result<Self> {
+        let ring = (0..SAMPLES).map(|_| balancer::Scoreboard::new(slots + 1, 0));
+        let ring = ring.collect::<io::Result<_>>()?;
+        Ok(Self { ring })
+    }
+
+    /// The samples, oldest first. Leaves out the one that is being written.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        let mut snapshots: Vec<_> = self.ring.iter().filter_map(read).collect();
+        snapshots.sort_unstable_by_key(|(number, _)| *number);
+        snapshots
+            .into_iter()
+            .map(|(_, snapshot)| snapshot)
+            .collect()
+    }
+}
+
+/// Reads a sample with its number; `None` if it was never written, or is being written.
+fn read(sample: &balancer::Scoreboard<LEN>) -> Option<(u64, Snapshot)> {
+    let first = sample.read(head());
+    fence(Ordering::Acquire);
+    let workers = sample.iter().skip(1).map(|(_, row)| of_row(row)).collect();
+    fence(Ordering::Acquire);
+    let is_whole = first[NUMBER] != 0 && sample.read(head())[NUMBER] == first[NUMBER];
+    let snapshot = Snapshot {
+        monotonic_ms: first[MONOTONIC_MS],
+        unix_ms: i64::try_from(first[UNIX_MS]).unwrap_or(i64::MAX),
+        server: ServerStats::from_array(std::array::from_fn(|at| first[SERVER + at])),
+        workers,
+    };
+    is_whole.then_some((first[NUMBER], snapshot))
+}
+
+impl Sampler {
+    /// A sampler of this scoreboard. There must be one at a time.
+    pub fn new(history: History, scoreboard: Scoreboard) -> Self {
+        Self {
+            history,
+            scoreboard,
+            number: 1,
+            due_ms: 0,
+        }
+    }
+
+    /// Adds a sample, unless the last one was taken less than a second ago.
+    pub fn sample(&mut self, clock: &Clock) {
+        if clock.monotonic_ms() < self.due_ms {
+            return;
+        }
+        self.due_ms = clock.monotonic_ms() + INTERVAL_MS;
+        let at = usize::try_from(self.number % SAMPLES).expect("below 120");
+        let sample = &self.history.ring[at];
+        let snapshot = Snapshot::of(&self.scoreboard, clock);
+        // From here until the number is written, readers leave the sample out.
+        sample.update(head(), [(NUMBER, 0)]);
+        fence(Ordering::Release);
+        for (slot, stats) in snapshot.workers.iter().enumerate() {
+            sample.publish(WorkerId::from_slot(slot + 1), &to_row(stats));
+        }
+        let mut first = [0; LEN];
+        first[MONOTONIC_MS] = snapshot.monotonic_ms;
+        first[UNIX_MS] = snapshot.unix_ms.unsigned_abs();
+        first[SERVER..SERVER + ServerStats::LEN].copy_from_slice(&snapshot.server.to_array());
+        sample.publish(head(), &first);
+        fence(Ordering::Release);
+        sample.update(head(), [(NUMBER, self.number)]);
+        self.number += 1;
+    }
+}
+
+fn to_row(stats: &WorkerStats) -> [u64; LEN] {
+    let mut row = [0; LEN];
+    let numbers = [
+        stats.active,
+        stats.reading,
+        stats.writing,
+        stats.waiting,
+        stats.totals.index,
+    ];
+    let parts = [
+        &numbers[..],
+        &stats.metrics.to_array(),
+        &stats.counters.to_array(),
+        &stats.at_start.to_array(),
+    ];
+    for (word, number) in row.iter_mut().zip(parts.concat()) {
+        *word = number;
+    }
+    row
+}
+
+fn of_row(row: [u64; LEN]) -> WorkerStats {
+    let [active, reading, writing, waiting, index] = std::array::from_fn(|at| row[at]);
+    let metrics = 5;
+    let counters = metrics + Metrics::LEN;
+    let at_start = counters + Counters::LEN;
+    WorkerStats {
+        active,
+        reading,
+        writing,
+        waiting,
+        metrics: Metrics::from_array(std::array::from_fn(|at| row[metrics + at])),
+        counters: Counters::from_array(std::array::from_fn(|at| row[counters + at])),
+        at_start: Counters::from_array(std::array::from_fn(|at| row[at_start + at])),
+        totals: Totals {
+            index,
+            ..Totals::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use evcore::clock::ManualTimeSource;
+
+    use super::*;
+
+    #[test]
+    fn a_row_has_all_numbers_but_the_histograms() {
+        let row = std::array::from_fn(|at| at as u64 + 1);
+        assert_eq!(to_row(&of_row(row)), row);
+    }
+
+    #[test]
+    fn the_ring_keeps_the_last_two_minutes() {
+        let time = ManualTimeSource::at(1_764_000_000);
+        let mut clock = Clock::with_source(time.clone());
+        let scoreboard = WorkerStats::scoreboard(2).expect("a page");
+        let history = History::new(2).expect("pages");
+        let mut sampler = Sampler::new(history.clone(), scoreboard.clone());
+        assert!(history.snapshots().is_empty());
+        for second in 1..=130 {
+            time.advance(Duration::from_secs(1));
+            clock.update();
+            let stats = WorkerStats {
+                active: second,
+                ..WorkerStats::default()
+            };
+            scoreboard.publish(WorkerId::from_slot(1), &stats);
+            sampler.sample(&clock);
+            // The second is not over.
+            sampler.sample(&clock);
+        }
+        let snapshots = history.snapshots();
+        let active = snapshots.iter().map(|snapshot| snapshot.workers[1].active);
+        assert!(active.eq(11..=130));
+        let times = snapshots.iter().map(|snapshot| snapshot.unix_ms / 1000);
+        assert!(times.eq(1_764_000_011..=1_764_000_130));
+    }
+
+    #[test]
+    fn a_sample_that_is_being_written_is_left_out() {
+        let clock = Clock::with_source(ManualTimeSource::at(1_764_000_000));
+        let scoreboard = WorkerStats::scoreboard(1).expect("a page");
+        let history = History::new(1).expect("pages");
+        Sampler::new(history.clone(), scoreboard).sample(&clock);
+        assert_eq!(history.snapshots().len(), 1);
+        history.ring[1].update(head(), [(NUMBER, 0)]);
+        assert!(history.snapshots().is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+//! A worker that is recorded, by `--record`.
+//!
+//! When half of the file is written and no connection is open, the recording begins anew: with a new
+//! loop and a new server in the same process, because a replay begins with those.
+
+use std::{
+    error::Error,
+    fs, io, mem,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use evcore::{
+    Builder, Listener,
+    balancer::WorkerId,
+    clock::SystemTimeSource,
+    poller::{Backend, BackendKind},
+};
+use evcore_recording::{Outside, RecordedListener, Recorder};
+use evcore_serve::Parts;
+
+use crate::{
+    repeatable::{Ended, Repeatable, START, Signals, Start},
+    worker::Setup,
+};
+
+/// Serves as a worker that is recorded, until a signal stops it.
+///
+/// # Errors
+///
+/// If the recording cannot be made, and the errors of a worker.
+pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let Some(path) = &setup.options.record else {
+        return Err("--record FILE is missing".into());
+    };
+    let path = path_of(path, setup, parts);
+    let recorder = create(&path, setup.options.record_size)
+        .map_err(|error| format!("--record {}: {error}", path.display()))?;
+    let listeners = mem::take(&mut parts.listeners);
+    loop {
+        let mut worker = begin(&recorder, setup, parts, &listeners)?;
+        parts.ready();
+        let signals = || Signals {
+            reopen_count: parts.supervised.reopen_count(),
+            stop_within_ms: parts.stop_within().map(milliseconds),
+        };
+        let ended = worker.run(signals, || recorder.is_half_full());
+        drop(worker);
+        recorder.end_turn();
+        if ended? == Ended::Stopped {
+            return Ok(());
+        }
+        recorder.restart();
+    }
+}
+
+/// The file of a worker: the index is added, if there are several.
+fn path_of(path: &Path, setup: &Setup, parts: &Parts) -> PathBuf {
+    if setup.options.workers() == 0 {
+        return path.to_owned();
+    }
+    with_end(path, &parts.supervised.index().get().to_string())
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".");
+    path.push(end);
+    path.into()
+}
+
+/// Creates the file. The recording of the worker before is kept, because it may have crashed.
+fn create(path: &Path, bytes: usize) -> io::Result<Recorder> {
+    match fs::rename(path, with_end(path, "old")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => Recorder::create(path, bytes),
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Begins the recording with a worker.
+fn begin(
+    recorder: &Recorder,
+    setup: &Setup,
+    parts: &Parts,
+    listeners: &[Listener],
+) -> Result<Repeatable<RecordedListener<Listener>>, Box<dyn Error + Send + Sync>> {
+    let outside = Outside::Recorded(recorder.clone());
+    let index = parts.supervised.index().get();
+    let arguments = std::env::args_os().skip(1);
+    outside.value(START, || Start {
+        arguments: arguments
+            .map(|text| text.to_string_lossy().into_owned())
+            .collect(),
+        workers: setup.options.workers(),
+        index,
+        listeners: listeners.len(),
+    });
+    let mut builder = Builder::default()
+        .clock(recorder.clock(SystemTimeSource::new()))
+        .group(recorder.member(parts.member()))
+        .backend(recorder.backend(open(setup.options.poller)?));
+    for listener in listeners {
+        let again = listener.as_fd().try_clone_to_owned()?;
+        builder = builder.listener(recorder.listener(Listener::from_fd(again)?));
+    }
+    let slot = WorkerId::from_slot(parts.supervised.slot());
+    let (worker, handle) = Repeatable::new(builder, setup, (slot, index), &outside)?;
+    if let Some(lent) = handle.with_descriptor(|fd| parts.supervised.wake_fd(fd)) {
+        lent?;
+    }
+    Ok(worker)
+}
+
+/// Opens the backend of this kind, or the best that the system has.
+fn open(kind: Option<BackendKind>) -> evcore::poller::Result<Box<dyn Backend>> {
+    let Some(kind) = kind else {
+        let mut kinds = BackendKind::available().iter();
+        let opened = kinds.find_map(|kind| kind.open().ok());
+        return opened.map_or_else(|| BackendKind::Poll.open(), Ok);
+    };
+    kind.open()
+}

@@ -1,0 +1,210 @@
+//! The program `evcore-replay`: runs a worker on its recording.
+
+use std::{
+    error::Error,
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use evcore::{Builder, balancer::WorkerId};
+use evcore_recording::{End, Outside, Recording, Replay, ReplayedListener};
+use evcore_sim::Timeline;
+
+use crate::{
+    history::History,
+    log,
+    options::{self, Command, Options},
+    repeatable::{Repeatable, START, Signals, Start},
+    scoreboard::WorkerStats,
+    worker::Setup,
+};
+
+const HELP: &str = "\
+Runs a worker of httpd on the recording that --record has made.
+
+Usage: evcore-replay [--list | --draw] FILE
+
+  --list   print the calls of each turn, and run nothing
+  --draw   print a page in HTML that draws the last turns
+  --help   print this text
+
+Status 0: the worker did the same again. 1: it did something else; the first
+difference is printed. 2: there is no replay, for example because FILE is not a
+recording. A panic of the worker comes back as a panic (status 101).
+";
+
+/// The most records of a page.
+const DRAWN: usize = 20_000;
+
+/// The task of a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Replay,
+    List,
+    Draw,
+}
+
+/// Runs the program. Returns its exit code.
+#[must_use]
+pub fn run() -> ExitCode {
+    let (mut task, mut file) = (Task::Replay, None);
+    for argument in std::env::args_os().skip(1) {
+        match argument.to_str() {
+            Some("--list") => task = Task::List,
+            Some("--draw") => task = Task::Draw,
+            Some("--help" | "-h") => return print(HELP, ExitCode::SUCCESS),
+            _ if file.is_none() => file = Some(PathBuf::from(argument)),
+            _ => return refuse("one FILE is expected, and the options --list and --draw"),
+        }
+    }
+    let Some(file) = file else {
+        return refuse("FILE is missing; --help lists the options");
+    };
+    match perform(task, &file) {
+        Ok(code) => code,
+        Err(error) => refuse(&format!("{}: {error}", file.display())),
+    }
+}
+
+fn refuse(message: &str) -> ExitCode {
+    log::log(format_args!("evcore-replay: {message}"));
+    ExitCode::from(2)
+}
+
+/// Prints to standard output, whose reader may have left.
+fn print(text: &str, code: ExitCode) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => code,
+        Err(_) => ExitCode::from(2),
+    }
+}
+
+fn perform(task: Task, file: &Path) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
+    let recording = Recording::read(&fs::read(file)?)?;
+    if recording.is_empty() {
+        return Err(format!("there is no whole turn to replay; {}", end_of(&recording)).into());
+    }
+    if task == Task::List {
+        return Ok(list(&recording));
+    }
+    let end = end_of(&recording);
+    let turns = recording.len();
+    let (replay, records) = replay(recording, task)?;
+    if task == Task::Draw {
+        let title = format!("recording {}", file.display());
+        let page = Timeline::of_flight_log(&flight_log(&records));
+        let page = page.ok_or("the worker did nothing that can be drawn")?;
+        print(&page.with_summary(&title).to_html(), ExitCode::SUCCESS);
+    }
+    if let Some(difference) = replay.difference() {
+        let advice = difference.advice();
+        log::log(format_args!("evcore-replay: {difference}\n{advice}"));
+        return Ok(ExitCode::from(1));
+    }
+    if !replay.is_at_end() {
+        let turn = replay.turn();
+        log::log(format_args!(
+            "evcore-replay: the worker ends in turn {turn}, and the recording goes on"
+        ));
+        return Ok(ExitCode::from(1));
+    }
+    if task == Task::Replay {
+        let text = format!("identical: {turns} turns; {end}\n");
+        return Ok(print(&text, ExitCode::SUCCESS));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The end of a recording, in words.
+fn end_of(recording: &Recording) -> &'static str {
+    match recording.end() {
+        End::Whole => "the recording ends after a whole turn",
+        End::Unfinished => {
+            "the recording ends within a turn, which is left out: the worker was killed, or still runs"
+        }
+        End::Full => "the recording was full, and the worker went on: --record-size allows more",
+        End::Torn => "the recording is damaged behind its last whole turn",
+    }
+}
+
+fn list(recording: &Recording) -> ExitCode {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut print = || {
+        for (number, calls) in recording.turns().enumerate() {
+            writeln!(out, "turn {number}")?;
+            for call in calls {
+                writeln!(out, "  {call:?}")?;
+            }
+        }
+        writeln!(out, "{}", end_of(recording))?;
+        out.flush()
+    };
+    match print() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(2),
+    }
+}
+
+/// Runs the worker to the end of the recording, or to its own. Returns its flight records, too.
+fn replay(
+    recording: Recording,
+    task: Task,
+) -> Result<(Replay, String), Box<dyn Error + Send + Sync>> {
+    let replay = Replay::new(recording);
+    let outside = Outside::Replayed(replay.clone());
+    let Some(start) = outside.value(START, || None::<Start>) else {
+        return Err("this is a recording of another program than httpd".into());
+    };
+    let mut options = options_of(&start)?;
+    let recorded = options.flight_recorder;
+    if task == Task::Draw {
+        options.flight_recorder = recorded.max(DRAWN);
+    }
+    let setup = Setup {
+        scoreboard: WorkerStats::scoreboard(1)?,
+        history: History::new(1)?,
+        options,
+    };
+    let mut builder = Builder::<ReplayedListener>::default()
+        .clock(replay.clock())
+        .group(replay.member())
+        .backend(replay.backend());
+    for _ in 0..start.listeners {
+        builder = builder.listener(replay.listener());
+    }
+    let place = (WorkerId::from_slot(0), start.index);
+    let (mut worker, _) = Repeatable::new(builder, &setup, place, &outside)?;
+    worker.compared = recorded;
+    // The wait fails at the end of the recording.
+    let _ = worker.run(Signals::default, || false);
+    let records = worker.flight_records(DRAWN);
+    Ok((replay, records))
+}
+
+/// The options of the recorded worker, without its files.
+fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
+    let arguments = start.arguments.iter().map(Into::into);
+    let parsed = options::parse(arguments);
+    let mut options = match parsed.map_err(|error| format!("the recorded command line: {error}"))? {
+        Command::Serve(options) => options,
+        Command::Help(_) => return Err("the recorded command line has no options".into()),
+    };
+    // The default is the number of processors.
+    options.processes = start.workers;
+    if options.access_log.is_some() {
+        options.access_log = Some("/dev/null".into());
+    }
+    if options.root.is_some() {
+        // The files that were found are in the recording.
+        options.root = Some("/".into());
+    }
+    Ok(*options)
+}
+
+/// The records as lines of the log that a panic makes.
+fn flight_log(records: &str) -> String {
+    let line = |record| format!("0000/00/00 00:00:00 [alert] 0: {record}\n");
+    records.lines().map(line).collect()
+}

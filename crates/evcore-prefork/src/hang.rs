@@ -1,0 +1,117 @@
+//! Workers that hang: the time at which each began its turn, in memory that it shares with the master.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{Error, Result},
+    shared_slice::shared_slice,
+};
+
+/// The clock and the words of all workers. A copy refers to the same words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turns {
+    began: &'static [AtomicU32],
+    start: Instant,
+}
+
+/// The word of a worker that waits.
+const WAITS: u32 = 0;
+
+impl Turns {
+    pub(crate) fn new(slots: usize) -> io::Result<Self> {
+        let began = shared_slice(slots)?;
+        let start = Instant::now();
+        Ok(Self { began, start })
+    }
+
+    /// Records that the worker of a slot works from now on.
+    pub(crate) fn begin(self, slot: usize) {
+        // An even number could be that of a worker that waits.
+        self.began[slot].store(self.now_ms() | 1, Relaxed);
+    }
+
+    /// Records that the worker of a slot waits, or that the slot has none.
+    pub(crate) fn end(self, slot: usize) {
+        self.began[slot].store(WAITS, Relaxed);
+    }
+
+    /// The time for which the worker of a slot has been working; `None` if it waits.
+    pub(crate) fn lasted(self, slot: usize) -> Option<Duration> {
+        match self.began[slot].load(Relaxed) {
+            WAITS => None,
+            began => Some(lasted(began, self.now_ms())),
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the numbers wrap after 49 days, and so do the differences"
+    )]
+    fn now_ms(self) -> u32 {
+        self.start.elapsed().as_millis() as u32
+    }
+}
+
+/// The master's side: it looks now and then whether a worker works for too long.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) turns: Turns,
+    timeout: Duration,
+    /// The time of the next look.
+    pub(crate) due: Instant,
+}
+
+impl Watch {
+    pub(crate) fn new(slots: usize, timeout: Duration) -> Result<Self> {
+        let turns = Turns::new(slots);
+        let doing = "mapping memory for the turns of workers (mmap)";
+        Ok(Self {
+            turns: turns.map_err(Error::os(doing))?,
+            timeout,
+            due: Instant::now(),
+        })
+    }
+
+    /// The time between two looks.
+    pub(crate) fn interval(&self) -> Duration {
+        self.timeout / 8
+    }
+
+    /// The time for which the worker of a slot has worked, if it hangs.
+    pub(crate) fn hangs(&self, slot: usize) -> Option<Duration> {
+        self.turns.lasted(slot).filter(|time| *time >= self.timeout)
+    }
+}
+
+/// The time from one number of milliseconds to another, which may have wrapped. The first is up to 1 too
+/// high.
+fn lasted(began: u32, now: u32) -> Duration {
+    let ms = (now | 1).wrapping_sub(began);
+    Duration::from_millis(ms.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_waits_does_not_hang() {
+        let turns = Turns::new(2).unwrap();
+        assert_eq!(turns.lasted(1), None);
+        turns.begin(1);
+        assert!(turns.lasted(1).is_some() && turns.lasted(0).is_none());
+        turns.end(1);
+        assert_eq!(turns.lasted(1), None);
+    }
+
+    #[test]
+    fn a_time_that_has_wrapped_is_measured() {
+        assert_eq!(lasted(7, 6), Duration::ZERO);
+        assert_eq!(lasted(7, 2006), Duration::from_secs(2));
+        assert_eq!(lasted(u32::MAX, 1998), Duration::from_secs(2));
+    }
+}

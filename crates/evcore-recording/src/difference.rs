@@ -1,0 +1,72 @@
+//! The first call of a replay that is not the recorded one.
+
+use std::{error, fmt};
+
+use crate::call::Call;
+
+/// The first call that is not the recorded one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The number of the turn of the recording, from 0.
+    pub turn: usize,
+    /// The number of the call in that turn, from 0.
+    pub call: usize,
+    /// The call that was recorded.
+    pub recorded: Call,
+    /// The call of the replay, without a result.
+    pub replayed: Call,
+    /// The call before it, which was the same in both; `None` at the beginning.
+    pub after: Option<Call>,
+    /// The first turn that another thread began by the loop's own handle, if one did.
+    pub foreign_wake: Option<usize>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            turn,
+            call,
+            recorded,
+            replayed,
+            after,
+            ..
+        } = self;
+        write!(
+            f,
+            "in turn {turn}, call {call}, the program calls {replayed:?}, and the recording has \
+             {recorded:?}"
+        )?;
+        after
+            .iter()
+            .try_for_each(|after| write!(f, "; the call before is {after:?}"))
+    }
+}
+
+impl error::Error for Difference {}
+
+impl Difference {
+    /// The ways to make a program that is otherwise the same repeatable.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        if let Some(turn) = self.foreign_wake {
+            return format!(
+                "another thread used the handle of the loop in turn {turn}, which a recording does \
+                 not see: let it use `Outside::handle` or `Outside::pool`"
+            );
+        }
+        let source = if self.recorded.what == self.replayed.what
+            && self.recorded.of == self.replayed.of
+        {
+            "the program makes the same call with other bytes, so it has used something that is not \
+             in the recording: a random number, a time or an identifier of its own"
+        } else {
+            "the program makes another call, so it has chosen by something that is not in the \
+             recording: a random number, the order of a `HashMap`, or a thread"
+        };
+        format!(
+            "{source}. Read it by `Outside::value`, give the map an order, or let the thread use \
+             `Outside::pool`. If the program, its options or its files have changed, replay with \
+             those of the recording"
+        )
+    }
+}

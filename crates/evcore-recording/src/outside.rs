@@ -1,0 +1,173 @@
+//! What a program gets from outside by itself, beside its loop.
+
+use std::io;
+
+use evcore::{Handle, pool::Pool};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    call::{Digest, What},
+    pool::RecordedPool,
+    recorder::Recorder,
+    replay::Replay,
+    requests::RecordedHandle,
+};
+
+/// The source of what a program gets from outside by itself: random numbers, files, threads.
+///
+/// It is direct, recorded or replayed. A program that is written for it can be recorded:
+///
+/// ```
+/// use evcore_recording::{Outside, Recorder, Recording, Replay};
+///
+/// fn greeting(outside: &Outside) -> String {
+///     let pid = outside.value("pid", std::process::id);
+///     format!("I am {pid}")
+/// }
+///
+/// let recorder = Recorder::in_memory(1 << 16);
+/// let recorded = greeting(&Outside::Recorded(recorder.clone()));
+/// assert_eq!(greeting(&Outside::Direct), recorded);
+///
+/// # recorder.end_turn();
+/// // In another process, later:
+/// let replay = Replay::new(Recording::read(&recorder.to_bytes())?);
+/// assert_eq!(greeting(&Outside::Replayed(replay)), recorded);
+/// # Ok::<(), evcore_recording::Refused>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub enum Outside {
+    /// Without a recording. Each call costs a comparison.
+    #[default]
+    Direct,
+    /// With a recording.
+    Recorded(Recorder),
+    /// From a recording.
+    Replayed(Replay),
+}
+
+impl Outside {
+    /// A value that `get` returns, and in a replay the recorded one. It is recorded as JSON.
+    ///
+    /// `get` must not use what is recorded by itself, such as the loop's clock: a replay does not call
+    /// it. After the end of a recording, and after a difference, this calls `get`.
+    ///
+    /// # Panics
+    ///
+    /// In a debug build, if `get` uses what is recorded.
+    pub fn value<T>(&self, name: &str, get: impl FnOnce() -> T) -> T
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        match self {
+            Self::Direct => get(),
+            Self::Recorded(recorder) => {
+                let before = recorder.position();
+                let value = get();
+                debug_assert_eq!(before, recorder.position(), "{name} uses what is recorded");
+                recorder.call(What::Value, 0, 0, &to_bytes(name, &value));
+                value
+            }
+            Self::Replayed(replay) => {
+                let call = replay.call(What::Value, 0, &prefix(name));
+                let value = call.ok().and_then(|call| from_bytes(name, &call.bytes));
+                value.unwrap_or_else(get)
+            }
+        }
+    }
+
+    /// News that `get` returns now and then. A call without news is not recorded.
+    pub fn news<T>(&self, name: &str, get: impl FnOnce() -> Option<T>) -> Option<T>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        match self {
+            Self::Direct => get(),
+            Self::Recorded(recorder) => {
+                let news = get();
+                let bytes = news.as_ref().map(|news| to_bytes(name, news));
+                recorder.answer(bytes.as_deref().map(|bytes| (What::Value, 0, 0, bytes)));
+                news
+            }
+            Self::Replayed(replay) => {
+                let prefix = prefix(name);
+                let call = replay.lock().take_answer(What::Value, 0, &prefix)?;
+                from_bytes(name, &call.bytes)
+            }
+        }
+    }
+
+    /// Compares bytes that the program has made with those that it had made when it was recorded: a
+    /// state at its end, for example. The recording has their checksum.
+    pub fn check(&self, bytes: &[u8]) {
+        let digest = || Digest::of(bytes);
+        match self {
+            Self::Direct => {}
+            Self::Recorded(recorder) => recorder.call(What::Check, 0, 0, digest().as_bytes()),
+            // A difference is kept for the caller of `Replay::difference`.
+            Self::Replayed(replay) => _ = replay.call(What::Check, 0, digest().as_bytes()),
+        }
+    }
+
+    /// A way by which other threads reach the loop that has this handle. Its clones are for the threads.
+    #[must_use]
+    pub fn handle(&self, handle: Handle) -> RecordedHandle {
+        match self {
+            Self::Direct => RecordedHandle::direct(handle),
+            Self::Recorded(recorder) => recorder.handle(handle),
+            Self::Replayed(replay) => {
+                replay.lock().handle = Some(handle);
+                RecordedHandle::replayed()
+            }
+        }
+    }
+
+    /// A pool of threads that wake the loop of this handle, as [`Pool::new`] makes it. A replay starts
+    /// no threads.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Pool::new`], also in a replay.
+    pub fn pool<Id, T>(
+        &self,
+        threads: usize,
+        limit: usize,
+        handle: RecordedHandle,
+    ) -> io::Result<RecordedPool<Id, T>>
+    where
+        Id: Copy + Send + 'static,
+        T: Send + 'static,
+    {
+        let wake = move || handle.wake();
+        match self {
+            Self::Direct => Ok(Pool::new(threads, limit, wake)?.into()),
+            Self::Recorded(recorder) => {
+                let pool = Pool::new(threads, limit, wake);
+                self.value("pool", || pool.is_ok());
+                Ok(RecordedPool::recorded(recorder.clone(), pool?))
+            }
+            Self::Replayed(replay) => {
+                if !self.value("pool", || false) {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                Ok(RecordedPool::replayed(replay.clone(), limit))
+            }
+        }
+    }
+}
+
+/// The name of a value, as it stands before it.
+fn prefix(name: &str) -> Vec<u8> {
+    [name.as_bytes(), b"="].concat()
+}
+
+fn to_bytes<T: Serialize>(name: &str, value: &T) -> Vec<u8> {
+    let mut bytes = prefix(name);
+    // What cannot be JSON is missing in a replay, which is a value of another program.
+    let _ = serde_json::to_writer(&mut bytes, value);
+    bytes
+}
+
+fn from_bytes<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes.get(name.len() + 1..)?).ok()
+}

@@ -1,0 +1,169 @@
+//! What a recorded loop gets from the kernel: the time, and the reports of its poller.
+
+use std::{os::fd::BorrowedFd, time::Duration};
+
+use evcore::{
+    clock::{TimeSource, WallTime},
+    poller::{Backend, Capabilities, Error, EventSink, Events, Registration, Result, Waker},
+};
+use rustix::io::Errno;
+
+use crate::{
+    call::{What, number_of},
+    recorder::Recorder,
+};
+
+/// A source of time that is recorded.
+pub(crate) struct RecordedTime<T> {
+    recorder: Recorder,
+    source: T,
+}
+
+impl<T> RecordedTime<T> {
+    pub(crate) fn new(recorder: Recorder, source: T) -> Self {
+        Self { recorder, source }
+    }
+}
+
+impl<T: TimeSource> TimeSource for RecordedTime<T> {
+    fn monotonic_ns(&self) -> u64 {
+        let ns = self.source.monotonic_ns();
+        self.recorder.call(What::Monotonic, 0, ns as i64, &[]);
+        ns
+    }
+
+    fn wall_time(&self) -> WallTime {
+        let time = self.source.wall_time();
+        self.recorder.call(
+            What::Wall,
+            0,
+            time.unix_seconds,
+            &time.subsecond_ns.to_le_bytes(),
+        );
+        time
+    }
+
+    fn offset_at(&self, unix_seconds: i64) -> i32 {
+        let offset = self.source.offset_at(unix_seconds);
+        self.recorder.call(What::Offset, 0, offset.into(), &[]);
+        offset
+    }
+}
+
+/// A backend that is recorded.
+#[derive(Debug)]
+pub(crate) struct RecordedBackend {
+    recorder: Recorder,
+    backend: Box<dyn Backend>,
+    /// What a wait has reported, with as much room as the loop's own.
+    events: Events,
+    /// The same for the recording. Kept for its memory.
+    bytes: Vec<u8>,
+}
+
+impl RecordedBackend {
+    pub(crate) fn new(recorder: Recorder, backend: Box<dyn Backend>) -> Self {
+        Self {
+            recorder,
+            backend,
+            events: Events::raw(1),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Records a refusal, and counts the other registrations.
+    fn refused<T>(&self, result: Result<T>) -> Result<T> {
+        let number = match &result {
+            Err(Error::Os { source, .. }) => Some(number_of(source)),
+            _ => None,
+        };
+        let refusal = number.map(|number| (What::Refused, 0, number, &[][..]));
+        self.recorder.answer(refusal);
+        result
+    }
+}
+
+impl Backend for RecordedBackend {
+    fn name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    fn add(&mut self, registration: &Registration) -> Result<()> {
+        let result = self.backend.add(registration);
+        self.refused(result)
+    }
+
+    fn modify(&mut self, registration: &Registration) -> Result<()> {
+        let result = self.backend.modify(registration);
+        self.refused(result)
+    }
+
+    fn reregister(&mut self, registration: &Registration) -> Result<()> {
+        let result = self.backend.reregister(registration);
+        self.refused(result)
+    }
+
+    fn remove(&mut self, registration: &Registration) -> Result<()> {
+        let result = self.backend.remove(registration);
+        self.refused(result)
+    }
+
+    fn remove_before_close(&mut self, registration: &Registration) {
+        self.backend.remove_before_close(registration);
+    }
+
+    fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
+        self.recorder.end_turn();
+        if self.events.capacity() < events.remaining() {
+            self.events = Events::raw(events.remaining());
+        }
+        self.events.clear();
+        let result = self
+            .backend
+            .wait(EventSink::from(&mut self.events), timeout);
+        let bytes = &mut self.bytes;
+        bytes.clear();
+        for event in &self.events {
+            events.push(event.key, event.ready);
+            bytes.extend(event.key.to_le_bytes());
+            bytes.extend(event.ready.bits().to_le_bytes());
+        }
+        let woken = self.events.was_woken();
+        if woken {
+            events.set_woken();
+        }
+        let number = match &result {
+            Ok(()) => self.events.len() as i64,
+            Err(Error::Interrupted) => -i64::from(Errno::INTR.raw_os_error()),
+            Err(Error::Os { source, .. }) => number_of(source),
+            Err(_) => -i64::from(Errno::IO.raw_os_error()),
+        };
+        let wakes = self.recorder.lock().requests.take_wakes(woken);
+        self.recorder.call(What::Wait, wakes, number, bytes);
+        self.recorder.deliver(wakes);
+        result
+    }
+
+    fn reset(&mut self) -> Result<bool> {
+        self.backend.reset()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.backend.descriptor()
+    }
+
+    fn waker(&self) -> Waker {
+        self.recorder.waker()
+    }
+}
+
+/// The last turn ends with the loop, also if a panic ends both.
+impl Drop for RecordedBackend {
+    fn drop(&mut self) {
+        self.recorder.end_turn();
+    }
+}

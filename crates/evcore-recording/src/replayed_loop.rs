@@ -1,0 +1,125 @@
+//! What a replayed loop gets in place of the kernel: the recorded time and reports.
+
+use std::{io, time::Duration};
+
+use evcore::{
+    clock::{TimeSource, WallTime},
+    poller::{Backend, Capabilities, Error, EventSink, Ready, Registration, Result, Waker},
+};
+
+use crate::{
+    call::{Call, What},
+    replay::Replay,
+    requests::WOKEN,
+};
+
+/// Recorded time.
+pub(crate) struct ReplayedTime(pub(crate) Replay);
+
+impl TimeSource for ReplayedTime {
+    fn monotonic_ns(&self) -> u64 {
+        let mut tape = self.0.lock();
+        if let Ok(call) = tape.take(What::Monotonic, 0, &[]) {
+            tape.now_ns = call.result as u64;
+        }
+        tape.now_ns
+    }
+
+    fn wall_time(&self) -> WallTime {
+        let call = self.0.call(What::Wall, 0, &[]);
+        let call = call.unwrap_or_else(|_| Call::new(What::Wall, 0, 0));
+        let subsecond_ns = call.bytes.try_into().map_or(0, u32::from_le_bytes);
+        WallTime {
+            unix_seconds: call.result,
+            // A damaged one must not be more than a second.
+            subsecond_ns: subsecond_ns.min(999_999_999),
+        }
+    }
+
+    fn offset_at(&self, _: i64) -> i32 {
+        let call = self.0.call(What::Offset, 0, &[]);
+        call.map_or(0, |call| i32::try_from(call.result).unwrap_or_default())
+    }
+}
+
+/// The recorded reports of a kernel.
+#[derive(Debug)]
+pub(crate) struct ReplayedBackend(pub(crate) Replay);
+
+impl ReplayedBackend {
+    fn register(&self) -> Result<()> {
+        let refusal = self.0.lock().take_answer(What::Refused, 0, &[]);
+        match refusal.and_then(|call| call.error()) {
+            None => Ok(()),
+            Some(source) => Err(failed(source)),
+        }
+    }
+}
+
+impl ReplayedBackend {
+    /// Makes the recorded requests of other threads.
+    fn deliver(&self, wakes: u32) {
+        let (requests, handle) = {
+            let mut tape = self.0.lock();
+            (tape.take_requests(wakes), tape.handle.clone())
+        };
+        for request in requests {
+            handle.iter().for_each(|handle| request.make(handle));
+        }
+    }
+}
+
+fn failed(source: io::Error) -> Error {
+    let call = "the replayed call";
+    Error::Os { call, source }
+}
+
+impl Backend for ReplayedBackend {
+    fn name(&self) -> &'static str {
+        "replay"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.lock().recording.capabilities()
+    }
+
+    fn add(&mut self, _: &Registration) -> Result<()> {
+        self.register()
+    }
+
+    fn modify(&mut self, _: &Registration) -> Result<()> {
+        self.register()
+    }
+
+    fn remove(&mut self, _: &Registration) -> Result<()> {
+        self.register()
+    }
+
+    fn remove_before_close(&mut self, _: &Registration) {}
+
+    fn wait(&mut self, mut events: EventSink<'_>, _: Option<Duration>) -> Result<()> {
+        let call = self.0.lock().take_wait().map_err(failed)?;
+        self.deliver(call.of);
+        if let Some(error) = call.error() {
+            return Err(match error.kind() {
+                io::ErrorKind::Interrupted => Error::Interrupted,
+                _ => failed(error),
+            });
+        }
+        if call.of & WOKEN != 0 {
+            events.set_woken();
+        }
+        for event in call.bytes.chunks_exact(10).take(events.remaining()) {
+            let (key, ready) = event.split_at(8);
+            let key = u64::from_le_bytes(key.try_into().unwrap_or_default());
+            let ready = u16::from_le_bytes(ready.try_into().unwrap_or_default());
+            events.push(key, Ready::from_bits_truncate(ready));
+        }
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        // The recording has the wakes.
+        Waker::from_fn(|| {})
+    }
+}

@@ -1,0 +1,56 @@
+//! The parts of a worker's loop, for a program that makes the loop itself.
+
+use std::{fmt, time::Duration};
+
+use evcore::{
+    Listener,
+    balancer::{Member, WorkerGroup, WorkerId},
+};
+
+/// The parts of a worker's loop. [`Server::run_parts`](crate::Server::run_parts) gives them.
+///
+/// The program builds its loop of them, calls [`ready`](Self::ready) before its first turn, and looks
+/// before each turn whether it has to [stop](Self::stop_within). A signal wakes the loop once its
+/// descriptor is [given](evcore_prefork::Worker::wake_fd) to the supervised worker.
+pub struct Parts {
+    /// The worker as its supervisor sees it.
+    pub supervised: evcore_prefork::Worker,
+    /// The listeners of this worker.
+    pub listeners: Vec<Listener>,
+    pub(crate) group: WorkerGroup,
+    pub(crate) stop_timeout: Duration,
+    /// `None` once the worker is ready.
+    pub(crate) on_ready: Option<Box<dyn FnOnce()>>,
+}
+
+impl Parts {
+    /// The worker's place in the group of the server, for one loop at a time.
+    #[must_use]
+    pub fn member(&self) -> Member {
+        let slot = self.supervised.slot();
+        self.group.join(WorkerId::from_slot(slot))
+    }
+
+    /// Reports that the worker serves. Further calls do nothing.
+    pub fn ready(&mut self) {
+        if let Some(on_ready) = self.on_ready.take() {
+            self.supervised.ready();
+            on_ready();
+        }
+    }
+
+    /// The time within which the worker has to stop; `None` if no stop was requested.
+    #[must_use]
+    pub fn stop_within(&self) -> Option<Duration> {
+        self.supervised.stop_within(self.stop_timeout)
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("supervised", &self.supervised)
+            .field("listeners", &self.listeners)
+            .finish_non_exhaustive()
+    }
+}

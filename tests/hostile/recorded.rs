@@ -1,0 +1,245 @@
+//! `httpd --record` under clients of all kinds, and `evcore-replay` on its files.
+
+use std::{
+    fs,
+    io::{self, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output},
+    thread,
+};
+
+use evcore_tests::{Client, PATIENCE, Scratch, Server, evcore_replay, eventually, signal_to};
+use rustix::process::Signal;
+
+use crate::corpus::CASES;
+
+/// Runs `evcore-replay` with these options on a file.
+fn replay(options: &[&str], file: &Path) -> Output {
+    let mut command = Command::new(evcore_replay());
+    command.args(options).arg(file);
+    command.output().expect("it runs")
+}
+
+/// Asserts that a file is replayed, and returns what is printed.
+fn assert_identical(file: &Path) -> String {
+    let output = replay(&[], file);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}: {errors}",
+        file.display()
+    );
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    assert!(text.starts_with("identical: "), "{text}");
+    text
+}
+
+/// Sends the corpus, at once and in pieces.
+fn send_corpus(server: SocketAddr) {
+    for case in CASES.iter().copied().flatten() {
+        for length in [usize::MAX, 7] {
+            let request = [case.start.as_bytes(), case.rest].concat();
+            let Ok(mut stream) = TcpStream::connect(server) else {
+                return;
+            };
+            stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+            let mut pieces = request.chunks(length.min(request.len()));
+            if pieces.all(|piece| stream.write_all(piece).is_ok()) {
+                let _ = stream.shutdown(Shutdown::Write);
+                let _ = io::copy(&mut stream, &mut io::sink());
+            }
+        }
+    }
+}
+
+/// Sends requests of every kind on one connection. The server may end it.
+fn send_requests(server: SocketAddr, requests: usize) {
+    let Ok(mut client) = Client::try_connect(server) else {
+        return;
+    };
+    let paths = [
+        "/",
+        "/bytes/70000",
+        "/files/corpus.rs",
+        "/worker",
+        "/sleep/1",
+        "/status",
+        "/files/missing",
+        "/metrics",
+    ];
+    for path in paths.into_iter().cycle().take(requests) {
+        if client.try_get(path).is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends requests from many clients, and the corpus.
+fn load(server: SocketAddr) {
+    let requests = move || send_requests(server, 200);
+    let clients: Vec<_> = (0..16).map(|_| thread::spawn(requests)).collect();
+    send_corpus(server);
+    for client in clients {
+        client.join().expect("it ends");
+    }
+}
+
+#[test]
+fn four_workers_under_every_kind_of_client_are_replayed() {
+    for policy in ["least-loaded", "mutex"] {
+        let scratch = Scratch::new("recorded");
+        let file = scratch.file("worker");
+        let options = ["--workers", "4", "--accept", policy, "--flight-recorder"];
+        let recorded = ["500000", "--root", "hostile", "--access-log", "/dev/null"];
+        let name = ["--record", file.to_str().expect("it is text")];
+        let mut server = Server::start(&[&options[..], &recorded, &name].concat());
+        load(server.address());
+        server.signal(Signal::QUIT);
+        assert!(server.wait().success());
+        for worker in 0..4 {
+            let file = scratch.file(&format!("worker.{worker}"));
+            let mode = fs::metadata(&file).expect("it exists").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            let text = assert_identical(&file);
+            assert!(text.contains("ends after a whole turn"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_killed_leaves_a_recording_that_is_replayed() {
+    let scratch = Scratch::new("killed");
+    let file = scratch.file("worker");
+    let name = file.to_str().expect("it is text");
+    let server = Server::start(&["--workers", "1", "--record", name]);
+    let address = server.address();
+    let worker = server.wait_for_workers(1, &[])[0];
+    let clients: Vec<_> = (0..8)
+        .map(|_| thread::spawn(move || send_requests(address, usize::MAX)))
+        .collect();
+    server.wait_for_status("requests", |status| status.requests > 1_000);
+    signal_to(worker, Signal::KILL);
+    for client in clients {
+        client.join().expect("the kill ends it");
+    }
+    assert_ne!(server.wait_for_workers(1, &[worker])[0], worker);
+    // The new worker has a file of its own.
+    let old = scratch.file("worker.0.old");
+    assert_identical(&old);
+    let list = replay(&["--list"], &old).stdout;
+    let sent = String::from_utf8_lossy(&list).matches("Send of").count();
+    assert!(sent > 1_000, "{sent} responses");
+}
+
+#[test]
+fn a_recording_begins_anew_when_no_connection_is_open() {
+    let scratch = Scratch::new("bounded");
+    let file = scratch.file("worker");
+    let name = file.to_str().expect("it is text");
+    let options = ["--workers", "0", "--record-size", "65536", "--record", name];
+    let mut server = Server::start(&options);
+    for _ in 0..500 {
+        let mut client = server.connect();
+        assert_eq!(client.get("/").text(), "Hello, World!");
+    }
+    let requests = server.status().requests;
+    assert!(requests > 500, "the counts go on: {requests}");
+    // A stop arrives at a loop that is not the first.
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    assert_eq!(fs::metadata(&file).expect("it exists").len(), 65_536);
+    let text = assert_identical(&file);
+    assert!(text.contains("ends after a whole turn"), "{text}");
+    let list = replay(&["--list"], &file).stdout;
+    let accepted = String::from_utf8_lossy(&list)
+        .matches("Accept of 0: 0")
+        .count();
+    assert!((1..=200).contains(&accepted), "{accepted} of 501 clients");
+}
+
+/// A recording of a few requests.
+fn short_recording(scratch: &Scratch) -> Vec<u8> {
+    let file = scratch.file("short");
+    let name = file.to_str().expect("it is text");
+    let mut server = Server::start(&["--workers", "0", "--record", name]);
+    send_requests(server.address(), 16);
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    fs::read(&file).expect("it exists")
+}
+
+#[test]
+fn files_that_are_not_whole_recordings_are_refused_or_read_in_part() {
+    let scratch = Scratch::new("damaged");
+    let whole = short_recording(&scratch);
+    let file = scratch.file("damaged");
+    let mut damaged = whole.clone();
+    damaged[1_000] ^= 1;
+    let mut other = whole.clone();
+    other[8] = 200;
+    for (bytes, code, expected) in [
+        (&whole[..], 0, "identical: "),
+        (&b"PNG"[..], 2, "this is not a recording"),
+        (&whole[..10], 2, "the header of this recording is cut"),
+        (&other[..], 2, "has version 200 of the format"),
+        (&whole[..36], 2, "there is no whole turn to replay"),
+        (&whole[..1_000], 0, "is damaged behind its last whole turn"),
+        (&damaged[..], 0, "is damaged behind its last whole turn"),
+    ] {
+        fs::write(&file, bytes).expect("there is room");
+        let output = replay(&[], &file);
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains(expected), "{expected}: {text}");
+        assert_eq!(output.status.code(), Some(code), "{text}");
+    }
+    let missing = replay(&[], Path::new("/nowhere/at/all"));
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn a_recording_is_listed_and_drawn() {
+    let scratch = Scratch::new("drawn");
+    short_recording(&scratch);
+    let file = scratch.file("short");
+    let list = replay(&["--list"], &file);
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    assert!(
+        list.starts_with("turn 0\n  Value of 0: 0 \"httpd={"),
+        "{list}"
+    );
+    assert!(list.contains("GET /worker HTTP/1.1"));
+    let page = replay(&["--draw"], &file);
+    assert_eq!(page.status.code(), Some(0));
+    let page = String::from_utf8_lossy(&page.stdout);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Accepted"));
+}
+
+#[test]
+fn a_server_that_is_recorded_follows_signals() {
+    let scratch = Scratch::new("reloaded");
+    let file = scratch.file("worker");
+    let name = file.to_str().expect("it is text");
+    let mut server = Server::start(&["--workers", "1", "--record", name]);
+    let old = server.wait_for_workers(1, &[])[0];
+    send_requests(server.address(), 16);
+    server.signal(Signal::HUP);
+    let workers = server.wait_for_workers(1, &[old]);
+    assert_ne!(workers[0], old);
+    eventually("the old worker's end", || {
+        is_whole(&scratch.file("worker.0.old"))
+    });
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    assert_identical(&scratch.file("worker.0"));
+}
+
+/// Returns whether the recording of a worker that has stopped is there, and is replayed.
+fn is_whole(file: &Path) -> bool {
+    let output = replay(&[], file);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success() && text.contains("ends after a whole turn")
+}

@@ -1,0 +1,237 @@
+//! Kills of workers, of their stores and of the master.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::{Client, Server, assert_within, eventually, signal_to};
+use rustix::process::Signal;
+
+use super::{connect, kept_and_lost, kill, start, state};
+
+/// The workers that answer these clients.
+fn workers_of(clients: &mut [Client]) -> Vec<u32> {
+    clients.iter_mut().map(Client::worker).collect()
+}
+
+#[test]
+fn idle_clients_of_a_killed_worker_see_no_close() {
+    let server = start(2, &[]);
+    let mut clients = connect(&server, 500);
+    for _ in 0..3 {
+        let before = workers_of(&mut clients);
+        let victim = before[0];
+        kill(victim);
+        let after = workers_of(&mut clients);
+        for (before, after) in before.iter().zip(after) {
+            match *before == victim {
+                true => assert_ne!(after, victim),
+                false => assert_eq!(after, *before),
+            }
+        }
+    }
+    eventually("all are counted", || {
+        kept_and_lost(&server).is_some_and(|(kept, lost)| kept >= 500 && lost == 0)
+    });
+}
+
+#[test]
+fn ten_thousand_idle_clients_are_served_again() {
+    let server = start(1, &["--connections", "11000"]);
+    let mut clients = connect(&server, 10_000);
+    let worker = clients[0].worker();
+    eventually("it sleeps", || state(worker) == Some('S'));
+    signal_to(worker, Signal::KILL);
+    let killed = Instant::now();
+    // The store hands them on in the order of their descriptors.
+    let mut last = clients.split_off(9_999);
+    assert_ne!(last[0].worker(), worker);
+    println!(
+        "10,000 idle clients: the last is served after {:?}",
+        killed.elapsed()
+    );
+    assert_within("the last is served", Duration::from_millis(300), killed);
+    assert!(!workers_of(&mut clients).contains(&worker));
+    eventually("all are counted", || {
+        kept_and_lost(&server) == Some((10_000, 0))
+    });
+}
+
+#[test]
+fn clients_with_a_request_under_way_are_closed() {
+    let server = start(1, &[]);
+    let mut idle = connect(&server, 50);
+    let mut busy = connect(&server, 3);
+    busy[0].send("GET / HT");
+    busy[1].send("GET /sleep/60000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    busy[2].send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nfi");
+    eventually("it has read them", || {
+        let page = server.try_status_json();
+        page.is_some_and(|page| page["waiting"].as_u64() == Some(50))
+    });
+    let worker = idle[0].worker();
+    kill(worker);
+    assert!(busy.iter_mut().all(Client::is_closed));
+    assert!(!workers_of(&mut idle).contains(&worker));
+    eventually("they are counted", || {
+        kept_and_lost(&server).is_some_and(|(kept, lost)| kept == 50 && lost >= 3)
+    });
+    assert!(server.log().contains("has died: 50 connections go on"));
+}
+
+#[test]
+fn a_request_that_waits_in_the_socket_is_answered() {
+    let server = start(1, &[]);
+    let mut clients = connect(&server, 50);
+    let worker = clients[0].worker();
+    eventually("it sleeps", || state(worker) == Some('S'));
+    signal_to(worker, Signal::STOP);
+    eventually("it is stopped", || state(worker) == Some('T'));
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    signal_to(worker, Signal::KILL);
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200);
+    }
+}
+
+/// The kinds of a process's descriptors, sorted, except those of its log: a process opens it again when it
+/// logs something.
+fn descriptors(pid: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let kind = |link: std::path::PathBuf| {
+        let link = link.to_string_lossy().into_owned();
+        link.split_once(":[")
+            .map_or(link.clone(), |(kind, _)| kind.to_owned())
+    };
+    let log = fs::read_link(format!("/proc/{pid}/fd/2")).unwrap_or_default();
+    let mut kinds: Vec<_> = links.filter(|link| *link != log).map(kind).collect();
+    kinds.sort();
+    kinds
+}
+
+#[test]
+fn no_descriptor_and_no_process_is_left_after_kills() {
+    let server = start(2, &[]);
+    let idle_of = |server: &Server| {
+        let workers = server.worker_pids();
+        let mut all: Vec<_> = workers.iter().map(|worker| descriptors(*worker)).collect();
+        all.push(descriptors(server.pid()));
+        all
+    };
+    let mut before = Vec::new();
+    eventually("the server is quiet", || {
+        std::mem::replace(&mut before, idle_of(&server)) == before
+    });
+    for _ in 0..8 {
+        let mut clients = connect(&server, 60);
+        let victim = clients[0].worker();
+        let stores: BTreeSet<u32> = server.store_pids().into_iter().collect();
+        kill(victim);
+        workers_of(&mut clients);
+        drop(clients);
+        eventually("one store has gone, and there is another", || {
+            let now: BTreeSet<u32> = server.store_pids().into_iter().collect();
+            now.len() == 2 && stores.difference(&now).count() == 1
+        });
+        eventually("all have the descriptors of the start", || {
+            server.worker_pids().len() == 2 && idle_of(&server) == before
+        });
+    }
+}
+
+#[test]
+fn without_its_store_a_worker_takes_its_clients_along() {
+    let server = start(1, &[]);
+    let mut clients = connect(&server, 50);
+    let worker = clients[0].worker();
+    signal_to(server.store_pids()[0], Signal::KILL);
+    eventually("it is reaped", || server.store_pids().is_empty());
+    assert_eq!(workers_of(&mut clients), vec![worker; 50]);
+    kill(worker);
+    assert!(clients.iter_mut().all(Client::is_closed));
+    // The replacement has a store again.
+    let mut clients = connect(&server, 50);
+    let worker = clients[0].worker();
+    kill(worker);
+    assert!(!workers_of(&mut clients).contains(&worker));
+}
+
+#[test]
+fn nothing_outlives_a_master_that_is_killed_after_its_worker() {
+    for _ in 0..5 {
+        let mut server = start(2, &[]);
+        let mut clients = connect(&server, 100);
+        let all: Vec<u32> = [server.worker_pids(), server.store_pids()].concat();
+        kill(clients[0].worker());
+        signal_to(server.pid(), Signal::KILL);
+        server.wait();
+        assert!(clients.iter_mut().all(Client::is_closed));
+        eventually("no process is left", || {
+            all.iter()
+                .all(|pid| matches!(state(*pid), None | Some('Z')))
+        });
+    }
+}
+
+#[test]
+fn a_kill_during_a_reload_loses_no_idle_client() {
+    let server = start(2, &[]);
+    let mut clients = connect(&server, 200);
+    for round in 0..10 {
+        let old = server.worker_pids();
+        server.signal(Signal::HUP);
+        // An old worker while it leaves, or a new one while it arrives.
+        let is_done = || server.log().matches("reload: Done").count() > round;
+        if round % 2 == 0 {
+            eventually("the new workers serve", is_done);
+        }
+        let workers = server.worker_pids();
+        let victim = workers[round % workers.len()];
+        signal_to(victim, Signal::KILL);
+        eventually("the old workers have gone", || {
+            let now = server.worker_pids();
+            now.len() == 2 && !now.iter().any(|worker| old.contains(worker))
+        });
+        let mut lost = 0;
+        for client in &mut clients {
+            if client.try_worker().is_err() {
+                lost += 1;
+                *client = server.connect();
+                client.worker();
+            }
+        }
+        // A connection that is marked arrives; one in a worker's hands while it moves may not be.
+        println!("round {round}: {lost} of 200 lost");
+        assert!(lost < 100);
+    }
+    eventually("two workers with stores are left", || {
+        server.store_pids().len() == 2 && server.worker_pids().len() == 2
+    });
+}
+
+#[test]
+fn a_worker_that_hangs_is_killed_and_its_idle_clients_go_on() {
+    let server = start(1, &["--hang-timeout", "300"]);
+    let mut clients = connect(&server, 50);
+    let mut hanging = connect(&server, 1);
+    let worker = clients[0].worker();
+    // Turns that end in time, and waits, are no hang.
+    assert_eq!(clients[0].get("/sleep/700").status, 200);
+    assert_eq!(clients[0].get("/block/50").status, 200);
+    assert_eq!(clients[0].worker(), worker);
+    hanging[0].send("GET /block/60000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(hanging[0].is_closed());
+    assert!(!workers_of(&mut clients).contains(&worker));
+    assert!(
+        server
+            .log()
+            .contains("is killed, because its turn has lasted")
+    );
+}

@@ -1,0 +1,56 @@
+//! Clients of `httpd` whose worker dies, with descriptor stores: an idle one sees no close, and is answered
+//! on the same connection.
+
+#![cfg(target_os = "linux")]
+
+mod kills;
+mod limits;
+
+use std::fs;
+
+use evcore_tests::{Client, Server, eventually, signal_to};
+use rustix::process::Signal;
+
+/// A server with stores. Idle connections stay where they are, unless their worker dies.
+fn start(workers: usize, more: &[&str]) -> Server {
+    evcore_tests::allow_many_descriptors();
+    let number = workers.to_string();
+    let mut options = vec!["--workers", &number, "--fd-store", "on"];
+    options.extend(["--rebalance", "off"]);
+    options.extend(more);
+    let server = Server::start(&options);
+    eventually("each worker has a store", || {
+        server.store_pids().len() == workers
+    });
+    server
+}
+
+/// Connects, and gets an answer on each connection.
+fn connect(server: &Server, count: usize) -> Vec<Client> {
+    let connect = |_| {
+        let mut client = server.connect();
+        client.worker();
+        client
+    };
+    (0..count).map(connect).collect()
+}
+
+/// The letter behind the name of a process; `None` if it is gone.
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Kills a worker that sleeps, and waits until it runs no more. Between the last byte of an answer and its
+/// mark a connection is not idle, and a worker that runs may read another request.
+fn kill(worker: u32) {
+    eventually("it sleeps", || state(worker) == Some('S'));
+    signal_to(worker, Signal::KILL);
+    eventually("it has died", || matches!(state(worker), None | Some('Z')));
+}
+
+/// The numbers of connections that were kept and lost so far.
+fn kept_and_lost(server: &Server) -> Option<(u64, u64)> {
+    let page = server.try_status_json()?;
+    Some((page["kept"].as_u64()?, page["lost"].as_u64()?))
+}
