@@ -347,7 +347,7 @@ fn a_successor_without_room_refuses_and_the_clients_come_back() {
     ask_all(&mut of_the_new_one);
     drop(clients);
     wait_for_ends(&server, &old);
-    assert_eq!(count(&server, "0 handed over, 0 arrived, 40 taken back"), 1);
+    wait_for(&server, "0 handed over, 0 arrived, 40 taken back", 1);
 }
 
 /// The old worker gets its stop only when the new one is stopped.

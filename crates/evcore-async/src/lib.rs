@@ -11,11 +11,12 @@
 //!
 //! # How it works
 //!
-//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor,
-//! and its waker posts that token. A sleep is a token with a timer. A stream is a token with a
-//! descriptor, and with the wakers of the tasks that read and write. The executor has a table of
-//! these, by token. Each step of the loop either polls a task or wakes one. To cancel is to end a
-//! token, and no step carries a token that has ended.
+//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor.
+//! A sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of the
+//! tasks that read and write. The executor has a table of these, by token. A step of the loop wakes
+//! tasks or polls them: tasks that were woken on the loop's thread are polled in the step of one token,
+//! up to 256 of them, and a task that another thread has woken in its own. To cancel is to end a token,
+//! and no step carries a token that has ended.
 //!
 //! # Panics
 //!
