@@ -14,11 +14,7 @@ use evcore::{Connections, EventLoop, Ready, Step, Token, balancer::WorkerId};
 use evcore_prefork::Successor;
 use evcore_sim::{App, Process, Sim, SimDescriptor, SimListener, SimStream};
 
-use crate::{
-    ADDRESS, Server,
-    handover::{Handover, Leaving},
-    mailbox_ends::MailboxEnds,
-};
+use crate::{ADDRESS, Server, handover::Handover, leaving::Leaving, mailbox_ends::MailboxEnds};
 
 /// The version of a connection's state.
 const VERSION: u32 = 1;
