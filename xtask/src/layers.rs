@@ -16,7 +16,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-token", "slab"),
     ("evcore-clock", "jiff rustix"),
     ("evcore-timer", ""),
-    ("evcore-poller", "libc rustix thiserror"),
+    ("evcore-poller", "bitflags libc rustix thiserror"),
     ("evcore-posted", "parking_lot"),
     ("evcore-pool", ""),
     ("evcore-instrument", "hdrhistogram"),
@@ -31,7 +31,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                       signal-hook thiserror tokio"),
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
-    ("evcore-sim", "evcore"),
+    ("evcore-sim", "evcore evcore-handover"),
     ("evcore-recording", "crc32fast evcore memmap2 rustix serde serde_json thiserror"),
     // These are not published.
     ("evcore-httpd", "clap evcore evcore-recording evcore-serve evcore-sim httparse httpdate \
