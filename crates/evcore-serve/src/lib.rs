@@ -29,6 +29,7 @@ mod event;
 mod giving;
 mod handover;
 mod keeping;
+mod leaving;
 mod listeners;
 mod mailbox_ends;
 mod parts;

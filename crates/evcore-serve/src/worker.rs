@@ -10,7 +10,8 @@ use evcore_prefork::WorkerIndex;
 use crate::arrival::Arrival;
 use crate::awaited_headers::AwaitedHeaders;
 use crate::event::{Event, OnEvent};
-use crate::handover::{Handover, Leaving, Moves};
+use crate::handover::{Handover, Moves};
+use crate::leaving::Leaving;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::shortages::Shortages;
 
