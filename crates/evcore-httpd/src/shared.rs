@@ -218,7 +218,7 @@ impl Shared {
             }
             Action::Route(Route::HistoryJson) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.page(|counts| counts.history_json(clock));
+                let body = self.page(clock, Counts::history_json);
                 self.reply_as(request, clock, "application/json", body.as_bytes());
             }
             Action::Route(Route::Metrics) => {
