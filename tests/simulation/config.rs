@@ -78,6 +78,18 @@ impl Config {
         config
     }
 
+    /// Workers whose group rests when no client comes.
+    pub(crate) fn resting(rng: &mut Rng) -> Self {
+        let mut config = Self::with(Faults::lossless(), rng);
+        config.workers = 2 + rng.index(3);
+        config.connections = 1000;
+        config.policy = [Policy::exclusive(), Policy::least_loaded()][rng.index(2)];
+        config.own_listeners = false;
+        config.in_group = true;
+        config.capabilities.exclusive = true;
+        config
+    }
+
     /// No faults, and room for every client.
     pub(crate) fn faultless(rng: &mut Rng) -> Self {
         Self::roomy(Faults::none(), rng)
@@ -124,6 +136,11 @@ impl Config {
             resolution: (rng.below(8) == 0).then_some(Duration::from_millis(100)),
             capabilities: capabilities(rng),
         }
+    }
+
+    /// Returns whether a worker may be stopped while a client waits.
+    pub(crate) fn may_pause(&self) -> bool {
+        !self.faults.probability(Fault::Pause).is_never()
     }
 
     pub(crate) fn precision(&self) -> Precision {

@@ -144,6 +144,11 @@ impl InvariantChecker {
         self.marks_before_shutdown.get_or_insert(self.idle_marks);
     }
 
+    /// The process is stopped, so its wait may end late.
+    pub(crate) fn be_stopped(&mut self) {
+        self.wait = None;
+    }
+
     /// Checks a step that evicts a connection. It must be idle, and must have been idle the
     /// longest. Connections that became idle in a shutdown have an order of their own, because they
     /// get no grace.

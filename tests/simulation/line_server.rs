@@ -162,6 +162,11 @@ impl LineServer {
         self.may_time_out = true;
     }
 
+    /// Handles a stop of the process, which makes the end of its wait late.
+    pub(crate) fn be_stopped(&mut self) {
+        self.invariants.be_stopped();
+    }
+
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.is_shutting_down
     }

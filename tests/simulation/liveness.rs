@@ -65,18 +65,21 @@ impl LivenessChecker {
         let backlog_len = self.sim.backlog_len(ADDRESS.into());
         let has_accepted = backlog_len < self.backlog_len;
         self.backlog_len = backlog_len;
+        // Nothing has changed between the last check and this event, which may be the accept.
+        if let Some(since) = self.stalled_since.filter(|_| !was_harmed) {
+            let stalled = now - since;
+            assert!(
+                stalled <= self.limit(now),
+                "{backlog_len} clients wait, and no worker has accepted for {stalled:?}"
+            );
+        }
         if backlog_len == 0 || !self.could_accept(server) {
             self.stalled_since = None;
-            return;
-        }
-        if has_accepted || was_harmed {
+        } else if has_accepted || was_harmed {
             self.stalled_since = Some(now);
+        } else {
+            self.stalled_since.get_or_insert(now);
         }
-        let stalled = now - *self.stalled_since.get_or_insert(now);
-        assert!(
-            stalled <= self.limit(now),
-            "{backlog_len} clients wait, and no worker has accepted for {stalled:?}"
-        );
     }
 
     /// Returns whether a worker was harmed since the last check.

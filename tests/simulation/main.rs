@@ -13,9 +13,9 @@ mod invariants;
 mod line_server;
 mod liveness;
 
-use std::{rc::Rc, time::Duration};
+use std::{ops::RangeInclusive, rc::Rc, time::Duration};
 
-use evcore_sim::{Fault, Sim, Workers, check};
+use evcore_sim::{Fault, Rng, Sim, Workers, check};
 
 use clients::{Behaviour, Circumstances, TestClient};
 use config::Config;
@@ -25,8 +25,14 @@ use liveness::LivenessChecker;
 /// The time by which every client has ended, because of the server's own timeouts.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// The faults of outgoing connections, jobs and datagrams, which this server does not have.
-const NOT_MET: [Fault; 9] = [
+/// The time before the last client comes. A group rests after two seconds.
+const QUIET: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6);
+
+/// The time for which workers are stopped when the last client comes.
+const STOP: Duration = Duration::from_secs(4);
+
+/// The faults of outgoing connections, jobs, datagrams and channels, which this server does not have.
+const NOT_MET: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
     Fault::ConnectTimeout,
@@ -36,6 +42,7 @@ const NOT_MET: [Fault; 9] = [
     Fault::DatagramLoss,
     Fault::DatagramDuplicate,
     Fault::DatagramDelay,
+    Fault::ChannelKill,
 ];
 
 /// The facts about a server's clients after its shutdown.
@@ -58,6 +65,7 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
     let reasons = Reasons::default();
     let shared = Rc::clone(&reasons);
     let (own_listeners, slots) = (config.own_listeners, config.connections as usize);
+    let may_pause = config.may_pause();
     let mut server = Workers::new(sim, workers, move |process, index| {
         LineServer::new(process, index, &config, &group, &shared)
     });
@@ -84,6 +92,15 @@ fn run(sim: &Sim, config: Config, behaviour: Behaviour) -> Served {
             "a client was neither answered nor closed"
         );
         run_for(&mut server, Duration::from_secs(5), &mut liveness);
+    }
+    if may_pause {
+        clients.push(come_late(
+            sim,
+            &mut server,
+            workers,
+            &mut rng,
+            &mut liveness,
+        ));
     }
     shut_down(&mut server, workers);
     clients.iter().for_each(TestClient::check);
@@ -133,6 +150,35 @@ fn run_for(server: &mut Workers<LineServer>, time: Duration, liveness: &mut Live
         liveness.check(server);
         false
     });
+}
+
+/// Runs a client that comes after a time without clients, while only one worker is not stopped.
+///
+/// A quiet group may rest then. The kernel may wake a stopped worker for this client, so the other
+/// one has to find it.
+fn come_late(
+    sim: &Sim,
+    server: &mut Workers<LineServer>,
+    workers: usize,
+    rng: &mut Rng,
+    liveness: &mut LivenessChecker,
+) -> TestClient {
+    let quiet = rng.duration(&QUIET);
+    run_for(server, quiet, liveness);
+    let running = rng.index(workers);
+    for index in (0..workers).filter(|index| *index != running) {
+        if let Some(worker) = server.app_mut(index) {
+            worker.be_stopped();
+            server.pause(index, STOP);
+        }
+    }
+    let client = TestClient::start(sim, rng, Behaviour::Polite);
+    let ends = server.run_until(TIME_LIMIT, |server| {
+        liveness.check(server);
+        client.is_done()
+    });
+    assert!(ends, "a late client was neither answered nor closed");
+    client
 }
 
 /// Shuts all workers down, also the successors of those that are killed meanwhile.
@@ -185,6 +231,14 @@ fn every_notification_is_followed() {
     check("every_notification_is_followed", 0..100, |sim| {
         let config = Config::notifying(&mut sim.rng());
         run(sim, config, Behaviour::Any).check();
+    });
+}
+
+/// The last client comes after a rest, while all workers but one are stopped.
+#[test]
+fn a_group_at_rest_meets_every_client() {
+    check("a_group_at_rest_meets_every_client", 0..100, |sim| {
+        check_all_answered(sim, Config::resting(&mut sim.rng()));
     });
 }
 

@@ -16,12 +16,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Connection {
+pub struct Connection<D = OwnedFd> {
     /// The open file. Its status flags, such as `O_NONBLOCK`, move with it.
-    pub descriptor: OwnedFd,
+    pub descriptor: D,
     /// The other end of a session, for example a proxy's connection to its upstream. Both move together,
     /// or not at all.
-    pub partner: Option<OwnedFd>,
+    pub partner: Option<D>,
     /// The program's own bytes: at most [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     pub state: Vec<u8>,
 }
@@ -58,11 +58,12 @@ impl Connection {
             ..Self::new(descriptor, state)
         }
     }
+}
 
+impl<D> Connection<D> {
     /// Its descriptor, and its partner's if it has one: all that a receiver has to register.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let partner = self.partner.iter().map(AsFd::as_fd);
-        [self.descriptor.as_fd()].into_iter().chain(partner)
+    pub fn descriptors(&self) -> impl Iterator<Item = &D> {
+        [&self.descriptor].into_iter().chain(&self.partner)
     }
 }
 
@@ -73,7 +74,9 @@ impl AsFd for Connection {
 }
 
 /// Number of descriptors of these.
-pub(crate) fn descriptors<'a>(connections: impl IntoIterator<Item = &'a Connection>) -> usize {
+pub(crate) fn descriptors<'a, D: 'a>(
+    connections: impl IntoIterator<Item = &'a Connection<D>>,
+) -> usize {
     let each = connections.into_iter().map(|one| one.descriptors().count());
     each.sum()
 }

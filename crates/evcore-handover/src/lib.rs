@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod descriptor;
 mod error;
 mod refusal;
 
@@ -49,6 +50,7 @@ mod receiver;
 mod sender;
 
 pub use connection::Connection;
+pub use descriptor::{Cut, Descriptor, Packet, Received, Unsent};
 pub use error::{Error, Result};
 pub use mailbox::Mailbox;
 pub use receiver::{Batch, Receiver, TakenBack};

@@ -3,9 +3,10 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::{
+    descriptor::{Cut, Descriptor, Packet, Received, Unsent},
     error::{Error, Result},
     receiver::Receiver,
-    socket::{self, Cut, Packet, Received, Unsent},
+    socket,
     wire::{self, HEADER_BYTES, Message},
 };
 
@@ -25,8 +26,8 @@ use crate::{
 /// # Ok::<(), evcore_handover::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Mailbox {
-    socket: OwnedFd,
+pub struct Mailbox<D = OwnedFd> {
+    socket: D,
     version: u32,
 }
 
@@ -44,11 +45,13 @@ impl Mailbox {
         let (address, socket) = socket::pair()?;
         Ok((address, Self::from_fd(socket, version)))
     }
+}
 
+impl<D: Descriptor> Mailbox<D> {
     /// The mailbox of a descriptor that this process has inherited: one end of a pair of Unix sockets
     /// of type `SOCK_SEQPACKET`.
     #[must_use]
-    pub fn from_fd(socket: OwnedFd, version: u32) -> Self {
+    pub fn from_fd(socket: D, version: u32) -> Self {
         Self { socket, version }
     }
 
@@ -63,9 +66,9 @@ impl Mailbox {
     /// [`Error::KernelFull`] and [`Error::Os`] are about one sender, which keeps its connections or
     /// gets them back. The mailbox can be read on. Only [`Error::Ended`] is about the mailbox: no
     /// process has its sending end any more.
-    pub fn next_receiver(&mut self) -> Result<Option<Receiver>> {
+    pub fn next_receiver(&mut self) -> Result<Option<Receiver<D>>> {
         let mut bytes = [0; HEADER_BYTES];
-        match socket::receive(self.socket.as_fd(), &mut bytes)? {
+        match D::receive(self.socket.borrow(), &mut bytes)? {
             Received::Nothing => Ok(None),
             Received::End => Err(Error::Ended),
             Received::Message(packet) => self.introduce(&bytes, packet).map(Some),
@@ -73,7 +76,7 @@ impl Mailbox {
     }
 
     /// Greets the sender. A greeting with another version also tells it why it is refused.
-    fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet) -> Result<Receiver> {
+    fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet<D>) -> Result<Receiver<D>> {
         let malformed = |why| Error::Malformed { why };
         match packet.cut {
             Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
@@ -84,18 +87,21 @@ impl Mailbox {
         let Message::Introduction { version } = message else {
             return Err(malformed("it is not an introduction"));
         };
-        let Ok([channel, revocation]) = <[OwnedFd; 2]>::try_from(packet.descriptors) else {
+        let Ok([channel, revocation]) = <[D; 2]>::try_from(packet.descriptors) else {
             return Err(malformed("an introduction has two descriptors"));
         };
         let (ours, theirs) = (self.version, version);
-        match socket::send(channel.as_fd(), &wire::greeting(ours), &[]) {
+        match D::send(channel.borrow(), &wire::greeting(ours), &[]) {
             // If the sender is gone, its messages can be received all the same.
             Ok(()) | Err(Unsent::Gone) => {}
             // Without a greeting the sender would keep this end open, and not see that it is dropped.
             Err(unsent) => {
-                socket::end(&channel);
+                D::end(channel.borrow());
                 return Err(match unsent {
-                    Unsent::Failed(error) => Error::os("greeting a sender (sendmsg)")(error),
+                    Unsent::Failed(source) => Error::Os {
+                        doing: "greeting a sender (sendmsg)",
+                        source,
+                    },
                     _ => Error::KernelFull,
                 });
             }
@@ -104,6 +110,14 @@ impl Mailbox {
             return Err(Error::ForeignVersion { ours, theirs });
         }
         Ok(Receiver::new(channel, revocation, ours))
+    }
+}
+
+impl<D> Mailbox<D> {
+    /// The descriptor to watch for readability.
+    #[must_use]
+    pub fn descriptor(&self) -> &D {
+        &self.socket
     }
 }
 

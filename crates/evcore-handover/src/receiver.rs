@@ -8,9 +8,9 @@ use std::{
 
 use crate::{
     connection::Connection,
+    descriptor::{Cut, Descriptor, Packet, Received, Unsent},
     error::{Error, Result},
     refusal::Refusal,
-    socket::{self, Cut, Packet, Received, Unsent},
     wire::{self, Entry, MESSAGE_BYTES_MAX, Message},
 };
 
@@ -19,10 +19,10 @@ use crate::{
 /// It comes from a [`Mailbox`](crate::Mailbox). Watch it for readability. If it is dropped, the
 /// connections that were not acknowledged go back to their sender.
 #[derive(Debug)]
-pub struct Receiver {
-    channel: OwnedFd,
+pub struct Receiver<D = OwnedFd> {
+    channel: D,
     /// The descriptor is readable if the sender has taken its connections back.
-    revocation: OwnedFd,
+    revocation: D,
     /// Set when this side ends the channel. After that, the kernel reports a closed channel even if
     /// the sender lives.
     has_ended: bool,
@@ -32,8 +32,8 @@ pub struct Receiver {
     buffer: Vec<u8>,
 }
 
-impl Receiver {
-    pub(crate) fn new(channel: OwnedFd, revocation: OwnedFd, version: u32) -> Self {
+impl<D: Descriptor> Receiver<D> {
+    pub(crate) fn new(channel: D, revocation: D, version: u32) -> Self {
         Self {
             channel,
             revocation,
@@ -55,11 +55,11 @@ impl Receiver {
     /// not acknowledged. [`Error::Ended`] means that no more batches come: the sender was dropped,
     /// has died, or has taken the rest back. With [`Error::NoDescriptors`], [`Error::Malformed`],
     /// [`Error::ForeignVersion`] and [`Error::Os`], all of a message was dropped.
-    pub fn receive(&mut self) -> Result<Option<Batch<'_>>> {
+    pub fn receive(&mut self) -> Result<Option<Batch<'_, D>>> {
         if self.has_ended {
             return Err(Error::Ended);
         }
-        match socket::receive(self.channel.as_fd(), &mut self.buffer) {
+        match D::receive(self.channel.borrow(), &mut self.buffer) {
             Ok(Received::Nothing) => Ok(None),
             Ok(Received::End) => Err(Error::Ended),
             Err(error) => {
@@ -80,7 +80,11 @@ impl Receiver {
     }
 
     /// The number of the batch, and its connections.
-    fn understand(&self, bytes: &[u8], packet: &Packet) -> Result<(u64, Vec<Entry<Range<usize>>>)> {
+    fn understand(
+        &self,
+        bytes: &[u8],
+        packet: &Packet<D>,
+    ) -> Result<(u64, Vec<Entry<Range<usize>>>)> {
         let malformed = |why| Error::Malformed { why };
         match packet.cut {
             Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
@@ -118,7 +122,7 @@ impl Receiver {
         };
         if let Some(number) = wire::batch_number(&self.buffer[..length]) {
             let refusal = wire::refused(number, reason);
-            let _ = socket::send(self.channel.as_fd(), &refusal, &[]);
+            let _ = D::send(self.channel.borrow(), &refusal, &[]);
         }
         self.end();
     }
@@ -126,15 +130,15 @@ impl Receiver {
     /// Ends the channel. The sender keeps the connections that are still in it.
     fn end(&mut self) {
         self.has_ended = true;
-        socket::end(&self.channel);
+        D::end(self.channel.borrow());
     }
 
     fn batch(
         &mut self,
         number: u64,
         entries: Vec<Entry<Range<usize>>>,
-        packet: Packet,
-    ) -> Batch<'_> {
+        packet: Packet<D>,
+    ) -> Batch<'_, D> {
         self.last = number;
         let mut descriptors = packet.descriptors.into_iter();
         let mut next = || descriptors.next().expect("it has one for each");
@@ -156,8 +160,16 @@ impl Receiver {
     fn inherits(&self) -> bool {
         // The order matters: a sender that takes back revokes before it closes its end.
         !self.has_ended
-            && socket::is_hung_up(self.channel.as_fd())
-            && !socket::is_revoked(self.revocation.as_fd())
+            && D::is_hung_up(self.channel.borrow())
+            && !D::has_counted(self.revocation.borrow())
+    }
+}
+
+impl<D> Receiver<D> {
+    /// The descriptor to watch for readability.
+    #[must_use]
+    pub fn descriptor(&self) -> &D {
+        &self.channel
     }
 }
 
@@ -173,14 +185,14 @@ impl AsFd for Receiver {
 /// batch refuses it.
 #[derive(Debug)]
 #[must_use = "dropping it refuses it"]
-pub struct Batch<'a> {
-    receiver: &'a mut Receiver,
+pub struct Batch<'a, D: Descriptor = OwnedFd> {
+    receiver: &'a mut Receiver<D>,
     number: u64,
-    connections: Vec<Connection>,
+    connections: Vec<Connection<D>>,
     is_answered: bool,
 }
 
-impl Batch<'_> {
+impl<D: Descriptor> Batch<'_, D> {
     /// Its number; the first one of a sender has 1.
     #[must_use]
     pub fn number(&self) -> u64 {
@@ -190,7 +202,7 @@ impl Batch<'_> {
     /// The connections, with all their [descriptors](Connection::descriptors), to be registered. Do not read from them yet: they may go
     /// back.
     #[must_use]
-    pub fn connections(&self) -> &[Connection] {
+    pub fn connections(&self) -> &[Connection<D>] {
         &self.connections
     }
 
@@ -206,11 +218,11 @@ impl Batch<'_> {
     ///
     /// The error has the connections, because you must remove them from your poller before you drop
     /// them. The sender keeps the files open, so a registration would go on reporting.
-    pub fn accept(mut self) -> Result<Vec<Connection>, TakenBack> {
+    pub fn accept(mut self) -> Result<Vec<Connection<D>>, TakenBack<D>> {
         let message = wire::acknowledged(self.number);
         self.is_answered = true;
         let connections = mem::take(&mut self.connections);
-        match socket::send(self.receiver.channel.as_fd(), &message, &[]) {
+        match D::send(self.receiver.channel.borrow(), &message, &[]) {
             Ok(()) => Ok(connections),
             Err(Unsent::Gone) if self.receiver.inherits() => Ok(connections),
             Err(Unsent::Gone) => Err(TakenBack { connections }),
@@ -229,13 +241,13 @@ impl Batch<'_> {
     pub fn refuse(self) {}
 }
 
-impl Drop for Batch<'_> {
+impl<D: Descriptor> Drop for Batch<'_, D> {
     fn drop(&mut self) {
         if self.is_answered {
             return;
         }
         let message = wire::refused(self.number, Refusal::Declined);
-        match socket::send(self.receiver.channel.as_fd(), &message, &[]) {
+        match D::send(self.receiver.channel.borrow(), &message, &[]) {
             Ok(()) | Err(Unsent::Gone) => {}
             Err(Unsent::Full | Unsent::KernelFull | Unsent::Failed(_)) => self.receiver.end(),
         }
@@ -244,16 +256,16 @@ impl Drop for Batch<'_> {
 
 /// A batch stays with its sender, which has taken it back or cannot be answered. Remove its connections from your poller, and drop them.
 #[derive(Debug)]
-pub struct TakenBack {
+pub struct TakenBack<D = OwnedFd> {
     /// Duplicates of the sender's connections.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<Connection<D>>,
 }
 
-impl fmt::Display for TakenBack {
+impl<D> fmt::Display for TakenBack<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.connections.len();
         write!(f, "the sender has taken {count} connections back")
     }
 }
 
-impl std::error::Error for TakenBack {}
+impl<D: fmt::Debug> std::error::Error for TakenBack<D> {}

@@ -7,10 +7,10 @@ use std::{
 
 use crate::{
     connection::{Connection, descriptors},
+    descriptor::{Descriptor, Received, Unsent},
     error::{Error, Result},
     ledger::{Ledger, OutOfOrder},
     refusal::Refusal,
-    socket::{self, Received, Unsent},
     wire::{self, Entry, HEADER_BYTES, Message},
 };
 
@@ -38,22 +38,22 @@ use crate::{
 /// ```
 #[derive(Debug)]
 #[must_use = "dropping it leaves what was sent to the receiver"]
-pub struct Sender {
-    channel: OwnedFd,
+pub struct Sender<D = OwnedFd> {
+    channel: D,
     /// The `eventfd` by which the receiver finds out that the connections were taken back, even
     /// after this process has ended.
-    revocation: OwnedFd,
+    revocation: D,
     /// The receiver's end, as long as it is in the mailbox, so that this side can empty it.
-    unclaimed: Option<OwnedFd>,
+    unclaimed: Option<D>,
     version: u32,
-    ledger: Ledger<Vec<Connection>>,
+    ledger: Ledger<Vec<Connection<D>>>,
     message: Vec<u8>,
 }
 
 /// The answer of a receiver to a batch.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum Answer<D = OwnedFd> {
     /// The receiver owns the connections. They are closed on this side.
     Acknowledged {
         /// The number of the batch; the first one has 1.
@@ -68,9 +68,13 @@ pub enum Answer {
         /// The reason.
         reason: Refusal,
         /// The connections, as they were sent.
-        connections: Vec<Connection>,
+        connections: Vec<Connection<D>>,
     },
 }
+
+/// The actions that an error names.
+const OPENING: &str = "putting a channel into a mailbox (sendmsg)";
+const SENDING: &str = "sending a batch of connections (sendmsg)";
 
 impl Sender {
     /// The most unacknowledged batches. Beyond that, [`send`](Self::send) takes nothing.
@@ -89,21 +93,22 @@ impl Sender {
     /// more, [`Error::Unsupported`] on other systems than Linux, and [`Error::Os`] if the sockets could not be
     /// made.
     pub fn open(mailbox: impl AsFd, version: u32) -> Result<Self> {
-        let (channel, theirs) = socket::pair()?;
-        let revocation = socket::revocation()?;
-        let descriptors = [theirs.as_fd(), revocation.as_fd()];
-        let message = wire::introduction(version);
-        match socket::send(mailbox.as_fd(), &message, &descriptors) {
-            Ok(()) => {}
-            Err(Unsent::Full) => return Err(Error::MailboxFull),
-            Err(Unsent::KernelFull) => return Err(Error::KernelFull),
-            Err(Unsent::Gone) => return Err(Error::Ended),
-            Err(Unsent::Failed(error)) => {
-                return Err(Error::os("putting a channel into a mailbox (sendmsg)")(
-                    error,
-                ));
-            }
-        }
+        Self::open_to(mailbox.as_fd(), version)
+    }
+}
+
+impl<D: Descriptor> Sender<D> {
+    /// [Opens](Sender::open) a channel over any kind of descriptor.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Sender::open).
+    pub fn open_to(mailbox: D::Borrowed<'_>, version: u32) -> Result<Self> {
+        let (channel, theirs) = D::pair(mailbox)?;
+        let revocation = D::counter(mailbox)?;
+        let descriptors = [theirs.borrow(), revocation.borrow()];
+        let sent = D::send(mailbox, &wire::introduction(version), &descriptors);
+        sent.map_err(|unsent| unsent.into_error(Error::MailboxFull, OPENING))?;
         Ok(Self {
             channel,
             revocation,
@@ -130,7 +135,7 @@ impl Sender {
     /// come, so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended:
     /// take the connections back. In all cases, the connections that were not sent are still in
     /// `connections`.
-    pub fn send(&mut self, connections: &mut Vec<Connection>) -> Result<usize> {
+    pub fn send(&mut self, connections: &mut Vec<Connection<D>>) -> Result<usize> {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
         let result = loop {
@@ -154,24 +159,21 @@ impl Sender {
     }
 
     /// Returns whether there was room. If not, an answer will come.
-    fn send_batch(&mut self, batch: &[Connection]) -> Result<bool> {
+    fn send_batch(&mut self, batch: &[Connection<D>]) -> Result<bool> {
         if self.ledger.is_full() {
             return Ok(false);
         }
         let number = self.ledger.next_number();
         let entries = batch.iter().map(entry);
         wire::batch(&mut self.message, self.version, number, entries);
-        let descriptors: Vec<_> = batch.iter().flat_map(Connection::descriptors).collect();
-        match socket::send(self.channel.as_fd(), &self.message, &descriptors) {
+        let descriptors = batch.iter().flat_map(Connection::descriptors);
+        let descriptors: Vec<_> = descriptors.map(D::borrow).collect();
+        match D::send(self.channel.borrow(), &self.message, &descriptors) {
             Ok(()) => Ok(true),
-            Err(Unsent::Full | Unsent::KernelFull) if self.ledger.iter().next().is_none() => {
-                Err(Error::KernelFull)
+            Err(Unsent::Full | Unsent::KernelFull) if self.ledger.iter().next().is_some() => {
+                Ok(false)
             }
-            Err(Unsent::Full | Unsent::KernelFull) => Ok(false),
-            Err(Unsent::Gone) => Err(Error::Ended),
-            Err(Unsent::Failed(error)) => {
-                Err(Error::os("sending a batch of connections (sendmsg)")(error))
-            }
+            Err(unsent) => Err(unsent.into_error(Error::KernelFull, SENDING)),
         }
     }
 
@@ -183,10 +185,10 @@ impl Sender {
     /// back](Self::take_back). [`Error::Ended`] if the receiver was dropped or has died,
     /// [`Error::ForeignVersion`] if it cannot understand the states, [`Error::Malformed`] and
     /// [`Error::Os`].
-    pub fn next_answer(&mut self) -> Result<Option<Answer>> {
+    pub fn next_answer(&mut self) -> Result<Option<Answer<D>>> {
         loop {
             let mut bytes = [0; HEADER_BYTES + 1];
-            let length = match socket::receive_bytes(self.channel.as_fd(), &mut bytes)? {
+            let length = match D::receive_bytes(self.channel.borrow(), &mut bytes)? {
                 Received::Message(length) => length,
                 Received::Nothing => return Ok(None),
                 Received::End => return Err(Error::Ended),
@@ -198,7 +200,7 @@ impl Sender {
     }
 
     /// Reads an answer; `None` if it is a greeting.
-    fn understand(&mut self, bytes: &[u8]) -> Result<Option<Answer>> {
+    fn understand(&mut self, bytes: &[u8]) -> Result<Option<Answer<D>>> {
         match wire::parse(bytes).map_err(|why| Error::Malformed { why })? {
             Message::Greeting { version } if version == self.version => {
                 // The receiver has its end now, so the channel ends if it dies.
@@ -225,7 +227,7 @@ impl Sender {
         }
     }
 
-    fn settle(&mut self, number: u64) -> Result<Vec<Connection>> {
+    fn settle(&mut self, number: u64) -> Result<Vec<Connection<D>>> {
         let settled = self.ledger.settle(number);
         settled.map_err(|OutOfOrder| Error::Malformed {
             why: "it answers a batch that is not the next one",
@@ -256,8 +258,8 @@ impl Sender {
     /// stopped may still hold a duplicate of a descriptor. So if you close such a connection, shut
     /// it down first (`TcpStream::shutdown`); otherwise its client sees the end only later.
     #[must_use = "the connections are closed if they are dropped"]
-    pub fn take_back(mut self) -> Vec<Connection> {
-        socket::stop_receiving(&self.channel);
+    pub fn take_back(mut self) -> Vec<Connection<D>> {
+        D::stop_receiving(self.channel.borrow());
         // Refused connections come back with the others.
         let mut back = Vec::new();
         loop {
@@ -271,7 +273,7 @@ impl Sender {
         }
         // Revokes before the channel is closed, because a receiver that finds it closed and not
         // revoked owns what it has received.
-        socket::revoke(self.revocation.as_fd());
+        D::count_up(self.revocation.borrow());
         back.extend(self.ledger.take_all().into_iter().flatten());
         self.empty_unclaimed();
         back
@@ -280,9 +282,17 @@ impl Sender {
     /// Drops the copies in a channel that no process has taken.
     fn empty_unclaimed(&self) {
         if let Some(unclaimed) = &self.unclaimed {
-            let more = || socket::receive_bytes(unclaimed.as_fd(), &mut [0]);
+            let more = || D::receive_bytes(unclaimed.borrow(), &mut [0]);
             while let Ok(Received::Message(_)) = more() {}
         }
+    }
+}
+
+impl<D> Sender<D> {
+    /// The descriptor to watch for readability.
+    #[must_use]
+    pub fn descriptor(&self) -> &D {
+        &self.channel
     }
 }
 
@@ -292,7 +302,7 @@ impl AsFd for Sender {
     }
 }
 
-fn entry(connection: &Connection) -> Entry<&[u8]> {
+fn entry<D>(connection: &Connection<D>) -> Entry<&[u8]> {
     Entry {
         state: &connection.state,
         has_partner: connection.partner.is_some(),

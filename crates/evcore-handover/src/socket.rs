@@ -25,6 +25,7 @@ use rustix::{
 };
 
 use crate::{
+    descriptor::{Cut, Packet, Received, Unsent},
     error::{Error, Result},
     wire::BATCH_CONNECTIONS_MAX,
 };
@@ -79,18 +80,6 @@ pub(crate) fn is_revoked(revocation: BorrowedFd<'_>) -> bool {
     has_event(revocation, PollFlags::IN)
 }
 
-/// The reason for which a message could not be sent.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unsent {
-    /// The other side has to read first.
-    Full,
-    /// The kernel has no memory, or this user has too many descriptors under way (`RLIMIT_NOFILE`).
-    KernelFull,
-    /// The other side reads no more, or is closed.
-    Gone,
-    Failed(Errno),
-}
-
 /// Sends a message with up to 253 descriptors.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
@@ -107,37 +96,14 @@ pub(crate) fn send(
     match retry_on_intr(|| sendmsg(socket, &parts, &mut control, SEND)) {
         Ok(_) => Ok(()),
         Err(Errno::AGAIN) => Err(Unsent::Full),
+        // Too little memory, or more descriptors on their way than `ulimit -n` allows.
         Err(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => Err(Unsent::KernelFull),
+        // The other end is closed, or one of the sides has shut the channel down.
         Err(Errno::PIPE | Errno::CONNRESET | Errno::CONNREFUSED | Errno::NOTCONN) => {
             Err(Unsent::Gone)
         }
-        Err(error) => Err(Unsent::Failed(error)),
+        Err(error) => Err(Unsent::Failed(error.into())),
     }
-}
-
-/// The result of reading a socket.
-#[derive(Debug)]
-pub(crate) enum Received<T> {
-    Message(T),
-    Nothing,
-    /// The other end is closed, and all its messages are read.
-    End,
-}
-
-/// A message with descriptors.
-#[derive(Debug)]
-pub(crate) struct Packet {
-    pub(crate) length: usize,
-    /// The descriptors. They are closed on `exec`, and when this value is dropped.
-    pub(crate) descriptors: Vec<OwnedFd>,
-    /// Bytes or descriptors that had no room. The kernel has dropped them.
-    pub(crate) cut: Option<Cut>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
-    Bytes,
-    Descriptors,
 }
 
 const SPACE: usize = rustix::cmsg_space!(ScmRights(BATCH_CONNECTIONS_MAX));
@@ -215,6 +181,7 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
     match result {
         Ok(some) => Ok(Received::Message(some)),
         Err(Errno::AGAIN) => Ok(Received::Nothing),
+        // The other end was closed with messages unread, or never was connected.
         Err(Errno::CONNRESET | Errno::NOTCONN) => Ok(Received::End),
         Err(error) => Err(Error::os("receiving a handover message (recvmsg)")(error)),
     }

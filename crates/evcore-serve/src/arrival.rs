@@ -1,8 +1,9 @@
 //! Connections that come from other workers: the mailboxes, and the channels of their senders.
 
 use evcore::balancer::Moved;
-use evcore::{EdgeStream, EventLoop, Interest, Mode, Stream, Token};
-use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
+use evcore::poller::Source;
+use evcore::{Acceptor, EdgeStream, EventLoop, Interest, Mode, Stream, Token};
+use evcore_handover::{Batch, Connection, Descriptor, Error, Mailbox, Receiver};
 
 /// A connection that another worker has handed over, or that has come back because no worker took it.
 ///
@@ -10,19 +11,19 @@ use evcore_handover::{Batch, Connection, Error, Mailbox, Receiver};
 /// Keep it: dropping it closes the connection, but its token stays in use until the loop ends.
 #[derive(Debug)]
 #[must_use = "its token stays in use until it is removed"]
-pub struct Arrival {
+pub struct Arrival<S = Stream> {
     /// The stream, for [`Connections::insert`](evcore::Connections::insert).
-    pub stream: EdgeStream,
+    pub stream: EdgeStream<S>,
     /// The other end of a session, which [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has
     /// handed over with the stream.
-    pub partner: Option<EdgeStream>,
+    pub partner: Option<EdgeStream<S>>,
     /// The bytes that [`Worker::hand_over`](crate::Worker::hand_over) got.
     pub state: Vec<u8>,
     /// True if this worker has handed the connection over before, and no other has taken it.
     pub is_back: bool,
 }
 
-impl Arrival {
+impl<S> Arrival<S> {
     /// Number of its streams.
     pub(crate) fn streams(&self) -> u64 {
         1 + u64::from(self.partner.is_some())
@@ -37,10 +38,10 @@ const BATCHES_MAX: usize = 4;
 
 /// Takes the new senders out of a mailbox. Senders that do not fit into this turn are reported
 /// again.
-pub(crate) fn open_channels(
-    mailbox: &mut Mailbox,
+pub(crate) fn open_channels<D: Descriptor>(
+    mailbox: &mut Mailbox<D>,
     mut report: impl FnMut(&Error),
-) -> Vec<Receiver> {
+) -> Vec<Receiver<D>> {
     let mut receivers = Vec::new();
     for _ in 0..RECEIVERS_MAX {
         match mailbox.next_receiver() {
@@ -58,10 +59,10 @@ pub(crate) fn open_channels(
 /// # Errors
 ///
 /// The channel has ended.
-pub(crate) fn receive(
-    ev: &mut EventLoop,
-    receiver: &mut Receiver,
-    arrived: &mut Vec<Arrival>,
+pub(crate) fn receive<D: Descriptor + Source, S: From<D>>(
+    ev: &mut EventLoop<impl Acceptor>,
+    receiver: &mut Receiver<D>,
+    arrived: &mut Vec<Arrival<S>>,
 ) -> Result<(), Error> {
     for _ in 0..BATCHES_MAX {
         match receiver.receive()? {
@@ -74,7 +75,10 @@ pub(crate) fn receive(
 
 /// Registers the connections of a batch, and then acknowledges it, so that acknowledged connections
 /// can be served. If they do not all fit, the batch goes back.
-fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
+fn accept<D: Descriptor + Source, S: From<D>>(
+    ev: &mut EventLoop<impl Acceptor>,
+    batch: Batch<'_, D>,
+) -> Vec<Arrival<S>> {
     let mut tokens = Vec::new();
     for connection in batch.connections() {
         // The loop is full, or the kernel refuses the registration.
@@ -104,7 +108,7 @@ fn accept(ev: &mut EventLoop, batch: Batch<'_>) -> Vec<Arrival> {
     }
 }
 
-fn end(ev: &mut EventLoop, tokens: &[Token]) {
+fn end(ev: &mut EventLoop<impl Acceptor>, tokens: &[Token]) {
     for &token in tokens {
         ev.remove(token);
     }
@@ -115,7 +119,10 @@ fn end(ev: &mut EventLoop, tokens: &[Token]) {
 /// # Errors
 ///
 /// The loop's. It watches nothing of the connection then.
-pub(crate) fn take_back(ev: &mut EventLoop, connection: Connection) -> evcore::Result<Arrival> {
+pub(crate) fn take_back<D: Source, S: From<D>>(
+    ev: &mut EventLoop<impl Acceptor>,
+    connection: Connection<D>,
+) -> evcore::Result<Arrival<S>> {
     let mut tokens = Vec::new();
     if let Err(error) = watch(ev, &connection, &mut tokens) {
         end(ev, &tokens);
@@ -125,26 +132,26 @@ pub(crate) fn take_back(ev: &mut EventLoop, connection: Connection) -> evcore::R
 }
 
 /// Watches the descriptors of a connection, and appends a token for each.
-fn watch(
-    ev: &mut EventLoop,
-    connection: &Connection,
+fn watch<D: Source>(
+    ev: &mut EventLoop<impl Acceptor>,
+    connection: &Connection<D>,
     tokens: &mut Vec<Token>,
 ) -> evcore::Result<()> {
     for descriptor in connection.descriptors() {
-        tokens.push(ev.add(&descriptor, Interest::BOTH, Mode::Edge)?);
+        tokens.push(ev.add(descriptor, Interest::BOTH, Mode::Edge)?);
     }
     Ok(())
 }
 
 /// `tokens` has one for each descriptor of the connection.
-fn arrival(
-    connection: Connection,
+fn arrival<D, S: From<D>>(
+    connection: Connection<D>,
     tokens: &mut impl Iterator<Item = Token>,
     is_back: bool,
-) -> Arrival {
+) -> Arrival<S> {
     let mut stream = |descriptor| {
         let token = tokens.next().expect("each descriptor is watched");
-        EdgeStream::new(Stream::from(descriptor), token)
+        EdgeStream::new(S::from(descriptor), token)
     };
     Arrival {
         stream: stream(connection.descriptor),

@@ -4,10 +4,12 @@
 //! them, they come back.
 
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use evcore_handover::{Answer, BATCH_CONNECTIONS_MAX, Connection, Error, Result, Sender};
+use evcore_handover::{
+    Answer, BATCH_CONNECTIONS_MAX, Connection, Descriptor, Error, Result, Sender,
+};
 
 /// The most connections that wait to be sent. More of them in a turn would delay the others.
 const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
@@ -17,14 +19,16 @@ const ROOM_AFTER: Duration = Duration::from_millis(10);
 
 /// The departure of a worker's connections.
 #[derive(Debug)]
-pub(crate) struct Departure {
-    sender: Sender,
+pub(crate) struct Departure<D = OwnedFd> {
+    sender: Sender<D>,
     /// Connections that have left the loop, and are not in the channel.
-    waiting: Vec<Connection>,
+    waiting: Vec<Connection<D>>,
     /// The time without a message of the other worker after which the departure is given up.
     patience: Duration,
     /// True if a successor has greeted, perhaps one that has died since.
     has_begun: bool,
+    /// True if a second channel was opened, because nobody had greeted over the first.
+    has_asked_again: bool,
     /// The time of giving up, unless the successor sends a message before.
     patient_until: Instant,
     /// The time at which to send again.
@@ -32,27 +36,37 @@ pub(crate) struct Departure {
 }
 
 /// The content of the successor's answers.
-#[derive(Debug, Default)]
-pub(crate) struct Answers {
+#[derive(Debug)]
+pub(crate) struct Answers<D = OwnedFd> {
     /// The number of connections that are no longer here.
     pub(crate) acknowledged: usize,
     /// Connections that the successor has refused.
-    pub(crate) refused: Vec<Connection>,
+    pub(crate) refused: Vec<Connection<D>>,
 }
 
-impl Departure {
+impl<D> Default for Answers<D> {
+    fn default() -> Self {
+        Self {
+            acknowledged: 0,
+            refused: Vec::new(),
+        }
+    }
+}
+
+impl<D: Descriptor> Departure<D> {
     /// Opens a channel to the process that reads a mailbox.
     pub(crate) fn open(
-        mailbox: BorrowedFd<'_>,
+        mailbox: D::Borrowed<'_>,
         version: u32,
         patience: Duration,
         now: Instant,
     ) -> Result<Self> {
         Ok(Self {
-            sender: Sender::open(mailbox, version)?,
+            sender: Sender::open_to(mailbox, version)?,
             waiting: Vec::new(),
             patience,
             has_begun: false,
+            has_asked_again: false,
             patient_until: now + patience,
             retry_at: None,
         })
@@ -67,11 +81,11 @@ impl Departure {
     /// The errors of [`Sender::open`]. After an error, nothing has changed.
     pub(crate) fn reopen(
         &mut self,
-        mailbox: BorrowedFd<'_>,
+        mailbox: D::Borrowed<'_>,
         version: u32,
         now: Instant,
     ) -> Result<usize> {
-        let sender = Sender::open(mailbox, version)?;
+        let sender = Sender::open_to(mailbox, version)?;
         let before = self.under_way();
         let ended = mem::replace(&mut self.sender, sender);
         let mut first = ended.take_back();
@@ -102,7 +116,7 @@ impl Departure {
     }
 
     /// Adds a connection that has left the loop.
-    pub(crate) fn push(&mut self, connection: Connection) {
+    pub(crate) fn push(&mut self, connection: Connection<D>) {
         self.waiting.push(connection);
     }
 
@@ -137,7 +151,7 @@ impl Departure {
     /// # Errors
     ///
     /// The channel has ended. `answers` then has the answers that came before.
-    pub(crate) fn read(&mut self, now: Instant, answers: &mut Answers) -> Result<()> {
+    pub(crate) fn read(&mut self, now: Instant, answers: &mut Answers<D>) -> Result<()> {
         let was_claimed = self.sender.is_claimed();
         let mut any = false;
         let result = loop {
@@ -166,6 +180,15 @@ impl Departure {
         self.patient_until <= now && self.awaits()
     }
 
+    /// Returns whether to open another channel because this one is overdue. It is true once, and only
+    /// if nobody has greeted: a successor may have died after it took the channel out of the mailbox,
+    /// and nothing reports that.
+    pub(crate) fn asks_again(&mut self) -> bool {
+        let asks = !self.sender.is_claimed() && !self.has_asked_again;
+        self.has_asked_again |= asks;
+        asks
+    }
+
     /// The next time at which the departure has work although no event is reported.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         let patience = self.awaits().then_some(self.patient_until);
@@ -176,8 +199,13 @@ impl Departure {
         !self.sender.is_claimed() || self.under_way() > 0
     }
 
+    /// The descriptor that is readable if answers have come.
+    pub(crate) fn descriptor(&self) -> &D {
+        self.sender.descriptor()
+    }
+
     /// Ends the departure. Returns the connections that no worker has taken.
-    pub(crate) fn take_back(self) -> Vec<Connection> {
+    pub(crate) fn take_back(self) -> Vec<Connection<D>> {
         let mut back = self.sender.take_back();
         back.extend(self.waiting);
         back
@@ -185,14 +213,7 @@ impl Departure {
 }
 
 /// Number of connections, partners included.
-pub(crate) fn descriptors(connections: &[Connection]) -> usize {
+pub(crate) fn descriptors<D>(connections: &[Connection<D>]) -> usize {
     let each = connections.iter().map(|one| one.descriptors().count());
     each.sum()
-}
-
-/// The descriptor is readable if answers have come.
-impl AsFd for Departure {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.sender.as_fd()
-    }
 }

@@ -4,12 +4,11 @@
 //! worker that is stopped keeps none of them waiting. It is in the plan of a turn what leaves next, so
 //! the channel stays open for some turns.
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use evcore::EventLoop;
 use evcore::balancer::{Give, Moved, WorkerId};
-use evcore_handover::{Connection, Result};
+use evcore::{Acceptor, EventLoop};
+use evcore_handover::{Connection, Descriptor, Result};
 
 use crate::departure::{Answers, Departure, descriptors};
 
@@ -21,19 +20,19 @@ const UNUSED_TURNS_MAX: u32 = 3;
 
 /// A channel to the worker that gets connections.
 #[derive(Debug)]
-pub(crate) struct Giving {
+pub(crate) struct Giving<D> {
     to: WorkerId,
-    departure: Departure,
+    departure: Departure<D>,
     /// Number of connections that the last plan gives, and that have not left.
     wanted: usize,
     unused_turns: u32,
 }
 
-impl Giving {
+impl<D: Descriptor> Giving<D> {
     /// Opens a channel to the worker that reads this mailbox.
     pub(crate) fn open(
         give: Give,
-        mailbox: BorrowedFd<'_>,
+        mailbox: D::Borrowed<'_>,
         version: u32,
         now: Instant,
     ) -> Result<Self> {
@@ -91,8 +90,8 @@ impl Giving {
     /// The channel has ended.
     pub(crate) fn send(
         &mut self,
-        ev: &mut EventLoop,
-        leaving: Vec<Connection>,
+        ev: &mut EventLoop<impl Acceptor>,
+        leaving: Vec<Connection<D>>,
         now: Instant,
     ) -> Result<()> {
         self.wanted = 0;
@@ -109,8 +108,8 @@ impl Giving {
     /// The second value is an error if the channel has ended.
     pub(crate) fn read(
         &mut self,
-        ev: &mut EventLoop,
-        back: &mut Vec<Connection>,
+        ev: &mut EventLoop<impl Acceptor>,
+        back: &mut Vec<Connection<D>>,
         now: Instant,
     ) -> (usize, Result<()>) {
         let mut answers = Answers::default();
@@ -121,9 +120,14 @@ impl Giving {
         (answers.acknowledged, read)
     }
 
+    /// The descriptor that is readable if there are answers.
+    pub(crate) fn descriptor(&self) -> &D {
+        self.departure.descriptor()
+    }
+
     /// Closes the channel. Returns the number of connections that the other worker has taken, and the
     /// others.
-    pub(crate) fn close(self, ev: &mut EventLoop) -> (usize, Vec<Connection>) {
+    pub(crate) fn close(self, ev: &mut EventLoop<impl Acceptor>) -> (usize, Vec<Connection<D>>) {
         let under_way = self.under_way();
         let back = self.departure.take_back();
         let taken = under_way - descriptors(&back);
@@ -133,14 +137,7 @@ impl Giving {
     }
 }
 
-/// Readable if there are answers.
-impl AsFd for Giving {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.departure.as_fd()
-    }
-}
-
-fn report(ev: &mut EventLoop, moved: fn(u32) -> Moved, connections: usize) {
+fn report(ev: &mut EventLoop<impl Acceptor>, moved: fn(u32) -> Moved, connections: usize) {
     let connections = u32::try_from(connections).expect("a loop has fewer connections");
     if connections > 0 {
         ev.listeners().report_moved(moved(connections));

@@ -11,19 +11,23 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use evcore::balancer::Give;
-use evcore::{Connections, EventLoop, Ready, Step, Timer, Token, TokenMap};
-use evcore_handover::{Connection, Error, Mailbox, Receiver, STATE_BYTES_MAX};
-use evcore_prefork::{Mailboxes, Stop, Successor, Worker, WorkerIndex};
+use evcore::{
+    Acceptor, Connections, EventLoop, Ready, Step, Stream, Timer, Token, TokenMap, poller,
+};
+use evcore_handover::{Connection, Descriptor, Error, Mailbox, Receiver};
+use evcore_prefork::{Mailboxes, Stop, Successor};
 
 use crate::arrival::{self, Arrival};
 use crate::departure::{Answers, Departure, descriptors};
-use crate::event::{Event, OnEvent};
 use crate::giving::Giving;
+use crate::leaving::{Leaving, take};
+use crate::mailbox_ends::MailboxEnds;
 
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
 
-/// A departure to the successor is given up if nothing is heard of it for this time.
+/// A departure to the successor is given up if nothing is heard of it for this time. If it has not
+/// greeted by then, it is asked once more.
 ///
 /// Until the successor greets, all connections are served here. Those that are sent and not
 /// acknowledged wait.
@@ -44,33 +48,37 @@ pub struct Moves {
     pub under_way: usize,
 }
 
+/// The function that gets the reason why something did not work.
+pub(crate) type Report = Box<dyn Fn(&dyn fmt::Display)>;
+
 /// The parts that a worker needs to hand connections over.
-pub(crate) struct Handover {
+///
+/// It is generic over streams and mailboxes, so that a simulator runs it (`tests/simulation/moves`).
+pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     version: u32,
-    index: WorkerIndex,
-    on_event: OnEvent,
-    mailboxes: Mailboxes,
+    report: Report,
+    mailboxes: M,
     /// The sources that the loop watches for the handover, and the token of its timer.
-    sources: TokenMap<Source>,
+    sources: TokenMap<Source<M::Descriptor>>,
     own: Token,
     /// The worker that gets connections, although this one goes on serving, and the token of the channel.
-    giving: Option<(Giving, Token)>,
+    giving: Option<(Giving<M::Descriptor>, Token)>,
     /// Connections that the loop watches, and the program does not have yet.
-    arrived: VecDeque<Arrival>,
+    arrived: VecDeque<Arrival<S>>,
     /// Connections that no worker has taken. They are watched only when the program takes them,
     /// because an event may come in the same turn.
-    back: Vec<Connection>,
-    phase: Phase,
+    back: Vec<Connection<M::Descriptor>>,
+    phase: Phase<M::Descriptor>,
     moves: Moves,
 }
 
 #[derive(Debug)]
-enum Source {
+enum Source<D> {
     /// The handover's own token, without a descriptor. It has the timer, and a post for a turn that
     /// does not wait.
     Own,
-    Mailbox(Mailbox),
-    Receiver(Receiver),
+    Mailbox(Mailbox<D>),
+    Receiver(Receiver<D>),
     /// The sender of the departure.
     Sender,
     /// The channel of what is given away.
@@ -78,10 +86,10 @@ enum Source {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum Phase<D> {
     Serving,
     Leaving {
-        departure: Departure,
+        departure: Departure<D>,
         successor: Successor,
         sender: Token,
         stop_by: Instant,
@@ -92,28 +100,32 @@ enum Phase {
     },
 }
 
-impl Handover {
+impl<S, D, M> Handover<S, M>
+where
+    S: From<D> + Into<D>,
+    D: Descriptor + poller::Source,
+    M: MailboxEnds<Descriptor = D>,
+{
     /// Watches the mailboxes of this worker.
     pub(crate) fn new(
-        ev: &mut EventLoop,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         version: u32,
-        (index, mailboxes): (WorkerIndex, &Mailboxes),
-        on_event: OnEvent,
+        mailboxes: M,
+        report: Report,
     ) -> io::Result<Self> {
         let own = ev.add_unwatched()?;
         ev.timers().set_background(own);
         let mut sources = TokenMap::new();
         sources.insert(own, Source::Own);
-        let ends = [mailboxes.of_slot()].into_iter();
-        for end in ends.chain(mailboxes.of_predecessors()) {
-            let mailbox = Mailbox::from_fd(end.try_clone_to_owned()?, version);
-            sources.insert(ev.add_background(&mailbox)?, Source::Mailbox(mailbox));
+        for end in mailboxes.own()? {
+            let mailbox = Mailbox::from_fd(end, version);
+            let token = ev.add_background(mailbox.descriptor())?;
+            sources.insert(token, Source::Mailbox(mailbox));
         }
         Ok(Self {
             version,
-            index,
-            on_event,
-            mailboxes: mailboxes.clone(),
+            report,
+            mailboxes,
             sources,
             own,
             giving: None,
@@ -128,8 +140,9 @@ impl Handover {
     /// Returns the time that the loop may take to shut down, once it has to.
     pub(crate) fn begin_turn(
         &mut self,
-        ev: &mut EventLoop,
-        supervised: &Worker,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        stop: Option<Stop>,
+        successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
         assert!(
@@ -137,15 +150,15 @@ impl Handover {
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
         );
         if self.giving.is_some() {
-            self.check_giving(ev, supervised.stop());
+            self.check_giving(ev, stop);
         }
-        let stop = supervised.stop()?;
-        let now = Instant::now();
+        let stop = stop?;
+        let now = ev.clock().instant();
         if stop == Stop::Fast {
             // The connections that were sent belong to the successor.
             self.end(ev, now);
         } else if matches!(self.phase, Phase::Serving) {
-            self.begin_stop(ev, supervised.successor(), now, timeout);
+            self.begin_stop(ev, successor(), now, timeout);
         } else {
             self.go_on(ev, now);
         }
@@ -159,7 +172,7 @@ impl Handover {
 
     fn begin_stop(
         &mut self,
-        ev: &mut EventLoop,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
         successor: Option<Successor>,
         now: Instant,
         timeout: Duration,
@@ -177,7 +190,7 @@ impl Handover {
             Ok(departure) => departure,
             Err(error) => return self.report(&error),
         };
-        match ev.add_background(&departure) {
+        match ev.add_background(departure.descriptor()) {
             Ok(sender) => {
                 self.sources.insert(sender, Source::Sender);
                 self.phase = Phase::Leaving {
@@ -194,7 +207,7 @@ impl Handover {
         }
     }
 
-    fn go_on(&mut self, ev: &mut EventLoop, now: Instant) {
+    fn go_on(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, now: Instant) {
         let Phase::Leaving {
             departure, stop_by, ..
         } = &mut self.phase
@@ -210,6 +223,9 @@ impl Handover {
             Err(error) => return self.on_channel_end(ev, &error, now),
         }
         if departure.is_overdue(now) {
+            if departure.asks_again() {
+                return self.on_channel_end(ev, &Error::Ended, now);
+            }
             return self.give_up(ev, &"the successor does not answer");
         }
         if departure.under_way() == 0 && ev.stats().active == 0 {
@@ -219,7 +235,7 @@ impl Handover {
     }
 
     /// Arms the timer for the next work that no descriptor reports.
-    fn arm(&self, ev: &mut EventLoop) {
+    fn arm(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         if let Phase::Leaving {
             departure, stop_by, ..
         } = &self.phase
@@ -231,7 +247,7 @@ impl Handover {
 
     /// Returns whether a step is the handover's own.
     #[inline]
-    pub(crate) fn owns(&self, step: &Step) -> bool {
+    pub(crate) fn owns(&self, step: &Step<S>) -> bool {
         match step {
             Step::Ready(token, _) | Step::Expired(token, _) => self.sources.contains(*token),
             _ => false,
@@ -239,13 +255,13 @@ impl Handover {
     }
 
     /// Handles a step of the handover.
-    pub(crate) fn handle(&mut self, ev: &mut EventLoop, step: &Step) {
+    pub(crate) fn handle(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, step: &Step<S>) {
         let (Step::Ready(token, _) | Step::Expired(token, _)) = *step else {
             return;
         };
         match self.sources.get_mut(token) {
             Some(Source::Mailbox(mailbox)) => {
-                let report = |error: &Error| report(&self.on_event, self.index, error);
+                let report = |error: &Error| (self.report)(error);
                 for receiver in arrival::open_channels(mailbox, report) {
                     self.watch(ev, receiver);
                 }
@@ -271,18 +287,18 @@ impl Handover {
     }
 
     /// If the loop cannot watch a receiver, it is dropped, and its sender tries again.
-    fn watch(&mut self, ev: &mut EventLoop, receiver: Receiver) {
-        match ev.add_background(&receiver) {
+    fn watch(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, receiver: Receiver<D>) {
+        match ev.add_background(receiver.descriptor()) {
             Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
             Err(error) => self.report(&error),
         }
     }
 
-    fn read_answers(&mut self, ev: &mut EventLoop) {
+    fn read_answers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Phase::Leaving { departure, .. } = &mut self.phase else {
             return;
         };
-        let now = Instant::now();
+        let now = ev.clock().instant();
         let mut answers = Answers::default();
         let read = departure.read(now, &mut answers);
         self.moves.handed_over += answers.acknowledged as u64;
@@ -296,7 +312,12 @@ impl Handover {
     }
 
     /// If the successor has died, another one takes its place.
-    fn on_channel_end(&mut self, ev: &mut EventLoop, error: &Error, now: Instant) {
+    fn on_channel_end(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        error: &Error,
+        now: Instant,
+    ) {
         let Phase::Leaving {
             departure,
             successor,
@@ -314,7 +335,7 @@ impl Handover {
         let reopened = departure.reopen(mailbox, self.version, now);
         let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
             self.moves.handed_over += acknowledged as u64;
-            *sender = ev.add_background(departure)?;
+            *sender = ev.add_background(departure.descriptor())?;
             Ok(*sender)
         });
         match watched {
@@ -327,7 +348,7 @@ impl Handover {
     }
 
     /// Ends the departure, because no successor takes the connections.
-    fn give_up(&mut self, ev: &mut EventLoop, why: &dyn fmt::Display) {
+    fn give_up(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, why: &dyn fmt::Display) {
         let Phase::Leaving { stop_by, .. } = self.phase else {
             return;
         };
@@ -348,7 +369,7 @@ impl Handover {
     }
 
     /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
-    fn end(&mut self, ev: &mut EventLoop, stop_by: Instant) {
+    fn end(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop_by: Instant) {
         self.close_mailboxes(ev);
         if let Phase::Leaving { sender, .. } = self.phase {
             self.sources.remove(ev, sender);
@@ -357,7 +378,7 @@ impl Handover {
         self.phase = Phase::Over { stop_by };
     }
 
-    fn close_mailboxes(&mut self, ev: &mut EventLoop) {
+    fn close_mailboxes(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let mailboxes = self
             .sources
             .iter()
@@ -382,9 +403,9 @@ impl Handover {
     /// the plan gives to another worker.
     pub(crate) fn hand_over<T>(
         &mut self,
-        ev: &mut EventLoop,
-        connections: &mut Connections<T>,
-        leaves: impl FnMut(Token, &mut Connections<T>) -> Option<Leaving>,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        connections: &mut Connections<T, S>,
+        leaves: impl FnMut(Token, &mut Connections<T, S>) -> Option<Leaving>,
     ) {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
@@ -402,15 +423,18 @@ impl Handover {
                     ev.post_next(self.own, Ready::NONE);
                 }
                 leaving.into_iter().for_each(|one| departure.push(one));
+                // At once, because a worker that dies takes along what is not in the channel. If it
+                // fails, it fails in the next turn too, which handles that.
+                let _ = departure.send(Instant::now());
             }
             Phase::Serving | Phase::Over { .. } => self.give(ev, leaving),
         }
     }
 
     /// Number of connections that the plan gives to another worker, and that may leave now.
-    fn giving_room(&mut self, ev: &mut EventLoop) -> usize {
+    fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
         if let Some(give) = ev.listeners().take_give() {
-            let follows = |(giving, _): &mut (Giving, _)| giving.follow(give);
+            let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give);
             if !self.giving.as_mut().is_some_and(follows) {
                 self.end_giving(ev);
                 self.open_giving(ev, give);
@@ -419,13 +443,13 @@ impl Handover {
         self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
     }
 
-    fn open_giving(&mut self, ev: &mut EventLoop, give: Give) {
+    fn open_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, give: Give) {
         let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
             return;
         };
-        let opened = Giving::open(give, mailbox, self.version, Instant::now());
+        let opened = Giving::open(give, mailbox, self.version, ev.clock().instant());
         let watched = opened.map_err(io::Error::from).and_then(|giving| {
-            let token = ev.add_background(&giving)?;
+            let token = ev.add_background(giving.descriptor())?;
             Ok((giving, token))
         });
         match watched {
@@ -439,22 +463,22 @@ impl Handover {
         }
     }
 
-    fn give(&mut self, ev: &mut EventLoop, leaving: Vec<Connection>) {
+    fn give(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, leaving: Vec<Connection<D>>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
-        match giving.send(ev, leaving, Instant::now()) {
+        match giving.send(ev, leaving, ev.clock().instant()) {
             Ok(()) => self.arm_giving(ev),
             Err(_) => self.end_giving(ev),
         }
     }
 
-    fn read_giving(&mut self, ev: &mut EventLoop) {
+    fn read_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
         let before = self.back.len();
-        let (taken, read) = giving.read(ev, &mut self.back, Instant::now());
+        let (taken, read) = giving.read(ev, &mut self.back, ev.clock().instant());
         self.moves.handed_over += taken as u64;
         if read.is_err() || self.back.len() > before {
             self.end_giving(ev);
@@ -462,20 +486,20 @@ impl Handover {
     }
 
     /// A turn begins. A worker that stops has another use for what is on its way.
-    fn check_giving(&mut self, ev: &mut EventLoop, stop: Option<Stop>) {
+    fn check_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop: Option<Stop>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
         match stop {
             Some(Stop::Fast) => {}
             Some(_) => self.end_giving(ev),
-            None if giving.is_over(Instant::now()) => self.end_giving(ev),
+            None if giving.is_over(ev.clock().instant()) => self.end_giving(ev),
             None => self.arm_giving(ev),
         }
     }
 
     /// Takes back what the other worker has not taken.
-    fn end_giving(&mut self, ev: &mut EventLoop) {
+    fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, token)) = self.giving.take() else {
             return;
         };
@@ -490,14 +514,17 @@ impl Handover {
         }
     }
 
-    fn arm_giving(&self, ev: &mut EventLoop) {
+    fn arm_giving(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         match self.giving.as_ref().and_then(|(giving, _)| giving.due_at()) {
             Some(due) => _ = ev.timers().arm_at(self.own, DUE, due),
             None => _ = ev.disarm(self.own, DUE),
         }
     }
 
-    pub(crate) fn next_arrival(&mut self, ev: &mut EventLoop) -> Option<Arrival> {
+    pub(crate) fn next_arrival(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+    ) -> Option<Arrival<S>> {
         while let Some(connection) = self.back.pop() {
             match arrival::take_back(ev, connection) {
                 Ok(arrival) => {
@@ -526,61 +553,9 @@ impl Handover {
     }
 
     fn report(&self, why: &dyn fmt::Display) {
-        report(&self.on_event, self.index, why);
+        (self.report)(why);
     }
-}
-
-/// The state of a connection that leaves, and the token of its partner.
-#[derive(Debug)]
-pub(crate) struct Leaving {
-    pub(crate) state: Vec<u8>,
-    pub(crate) partner: Option<Token>,
-}
-
-/// Takes connections out of the loop for which `leaves` returns a state, until there are `room`; a partner
-/// may be one more.
-fn take<T>(
-    ev: &mut EventLoop,
-    connections: &mut Connections<T>,
-    room: usize,
-    mut leaves: impl FnMut(Token, &mut Connections<T>) -> Option<Leaving>,
-) -> Vec<Connection> {
-    let tokens: Vec<Token> = connections.iter_mut().map(|(token, _)| token).collect();
-    let (mut taken, mut streams) = (Vec::new(), 0);
-    for token in tokens {
-        if streams >= room {
-            break;
-        }
-        // A partner may have left with an earlier one.
-        if connections.get(token).is_none() {
-            continue;
-        }
-        let Some(Leaving { state, partner }) = leaves(token, connections) else {
-            continue;
-        };
-        let length = state.len();
-        assert!(
-            length <= STATE_BYTES_MAX,
-            "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
-        );
-        let mut remove = |token| {
-            let (stream, _) = connections.remove(ev, token).expect("it is open");
-            stream
-        };
-        let stream = remove(token);
-        let partner = partner.map(remove);
-        streams += 1 + usize::from(partner.is_some());
-        taken.push(match partner {
-            Some(partner) => Connection::pair(stream, partner, state),
-            None => Connection::new(stream, state),
-        });
-    }
-    taken
 }
 
 /// A year: a stop timeout that no clock can hold.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
-
-fn report(on_event: &OnEvent, index: WorkerIndex, why: &dyn fmt::Display) {
-    on_event(Event::Handover(index, why.to_string()));
-}

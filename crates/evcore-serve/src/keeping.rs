@@ -71,7 +71,7 @@ fn turn(departure: &mut Departure, answers: &mut Answers) -> Result<bool> {
         return Ok(false);
     }
     let due = departure.due_at().unwrap_or(now);
-    wait(&*departure, due.saturating_duration_since(now));
+    wait(departure.descriptor(), due.saturating_duration_since(now));
     departure.read(Instant::now(), answers)?;
     Ok(true)
 }

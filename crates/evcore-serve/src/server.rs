@@ -605,8 +605,11 @@ impl Loops {
         let (Some(version), Some(mailboxes)) = (self.handover, supervised.mailboxes()) else {
             return Ok(None);
         };
-        let on_event = Arc::clone(&self.on_event);
-        let handover = Handover::new(ev, version, (supervised.index(), mailboxes), on_event)?;
+        let (on_event, index) = (Arc::clone(&self.on_event), supervised.index());
+        let report = move |why: &dyn fmt::Display| {
+            on_event(Event::Handover(index, why.to_string()));
+        };
+        let handover = Handover::new(ev, version, mailboxes.clone(), Box::new(report))?;
         ev.listeners().set_rebalancing(self.rebalance);
         Ok(Some(handover))
     }

@@ -10,7 +10,8 @@ use evcore_prefork::WorkerIndex;
 use crate::arrival::Arrival;
 use crate::awaited_headers::AwaitedHeaders;
 use crate::event::{Event, OnEvent};
-use crate::handover::{Handover, Leaving, Moves};
+use crate::handover::{Handover, Moves};
+use crate::leaving::Leaving;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::shortages::Shortages;
 
@@ -129,7 +130,10 @@ impl Worker {
         }
         let (supervised, timeout) = (&self.supervised, self.stop_timeout);
         let stops_within = match &mut self.handover {
-            Some(handover) => handover.begin_turn(&mut self.ev, supervised, timeout),
+            Some(handover) => {
+                let successor = || supervised.successor();
+                handover.begin_turn(&mut self.ev, supervised.stop(), successor, timeout)
+            }
             None => supervised.stop_within(timeout),
         };
         if let Some(timeout) = stops_within {

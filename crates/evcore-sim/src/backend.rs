@@ -61,9 +61,10 @@ impl Backend for SimBackend {
 
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let mut state = self.sim.state();
-        if state.processes[self.process as usize].driven_by_workers {
-            let can_sleep = timeout != Some(Duration::ZERO);
-            return state.collect(self.poller, events, can_sleep);
+        let process = &state.processes[self.process as usize];
+        if process.driven_by_workers {
+            let has_slept = process.has_slept && timeout != Some(Duration::ZERO);
+            return state.collect(self.poller, events, has_slept);
         }
         state.wait(self.poller, events, timeout)
     }

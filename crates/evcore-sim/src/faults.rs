@@ -29,7 +29,7 @@ pub enum Fault {
     RepeatedReadiness,
     /// A wait reports its events in an order other than that in which they arose.
     ReorderedEvents,
-    /// A signal ends a wait that may sleep (EINTR).
+    /// A signal ends a wait that sleeps (EINTR). A wait that begins with an event is not interrupted.
     InterruptedWait,
     /// The monotonic clock jumps ahead by up to 10 s, as after a suspend of the machine.
     ClockJump,
@@ -79,11 +79,14 @@ pub enum Fault {
     DatagramDuplicate,
     /// A datagram arrives up to 3 s late. Those that are sent after it do not wait.
     DatagramDelay,
+    /// A worker is killed before or after a call on a [channel](crate::SimDescriptor). (Under
+    /// [`Workers`](crate::Workers).)
+    ChannelKill,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::SpuriousReadiness,
         Self::RepeatedReadiness,
         Self::ReorderedEvents,
@@ -110,11 +113,12 @@ impl Fault {
         Self::DatagramLoss,
         Self::DatagramDuplicate,
         Self::DatagramDelay,
+        Self::ChannelKill,
     ];
 
     /// The faults that take a connection or a result from a client, or make a timeout of the server do
     /// so.
-    const LOSSY: [Self; 9] = [
+    const LOSSY: [Self; 10] = [
         Self::Reset,
         Self::Abort,
         Self::Kill,
@@ -124,6 +128,7 @@ impl Fault {
         Self::NoLocalPort,
         Self::JobPanic,
         Self::DatagramLoss,
+        Self::ChannelKill,
     ];
 
     /// The probability is high enough for a fault in a short run, and low enough that most work
@@ -142,7 +147,8 @@ impl Fault {
             | Self::JobPanic
             | Self::DatagramLoss
             | Self::DatagramDuplicate
-            | Self::DatagramDelay => Probability::one_in(32),
+            | Self::DatagramDelay
+            | Self::ChannelKill => Probability::one_in(32),
             Self::Abort | Self::Exhausted | Self::SlowStep | Self::AbandonedTurn => {
                 Probability::one_in(64)
             }
@@ -189,7 +195,8 @@ impl Faults {
     /// without [`Reset`](Fault::Reset), [`Abort`](Fault::Abort), [`Kill`](Fault::Kill),
     /// [`ClockJump`](Fault::ClockJump), [`ConnectRefused`](Fault::ConnectRefused),
     /// [`ConnectTimeout`](Fault::ConnectTimeout), [`NoLocalPort`](Fault::NoLocalPort),
-    /// [`JobPanic`](Fault::JobPanic) and [`DatagramLoss`](Fault::DatagramLoss).
+    /// [`JobPanic`](Fault::JobPanic), [`DatagramLoss`](Fault::DatagramLoss) and
+    /// [`ChannelKill`](Fault::ChannelKill).
     ///
     /// So every client must complete. A server that forgets a connection cannot hide behind a
     /// fault that ended it. The server's own timeouts must be longer than the delays, which add up:

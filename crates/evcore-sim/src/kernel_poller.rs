@@ -19,7 +19,7 @@ use evcore::{
 };
 
 use crate::{
-    net::{EndpointId, ListenerId, UdpId},
+    net::{ChannelId, CounterId, EndpointId, ListenerId, UdpId},
     notifier::NotifierId,
 };
 
@@ -30,6 +30,8 @@ pub(crate) enum Object {
     Listener(ListenerId),
     Notifier(NotifierId),
     Udp(UdpId),
+    Channel(ChannelId),
+    Counter(CounterId),
 }
 
 /// One registration.

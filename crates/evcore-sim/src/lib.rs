@@ -102,6 +102,7 @@ mod probability;
 mod process;
 
 mod backend;
+mod descriptor;
 mod group;
 mod listener;
 mod stream;
@@ -142,6 +143,7 @@ pub use client::{Client, ClientCx};
 pub use client_event::ClientEvent;
 pub use client_outcome::ClientOutcome;
 pub use config::SimConfig;
+pub use descriptor::SimDescriptor;
 pub use faults::{Fault, Faults};
 pub use group::{SimGroup, SimMember};
 pub use listener::SimListener;

@@ -12,7 +12,9 @@ use evcore::{
     poller::{Source, Target},
 };
 
-use crate::{fd_table, net::EndpointId, sim::Sim, state::State};
+use crate::{
+    descriptor::SimDescriptor, kernel_poller::Object, net::EndpointId, sim::Sim, state::State,
+};
 
 /// A connection of the simulated network, with the methods and errors of [`evcore::Stream`].
 ///
@@ -34,20 +36,20 @@ use crate::{fd_table, net::EndpointId, sim::Sim, state::State};
 /// ```
 #[derive(Debug)]
 pub struct SimStream {
-    sim: Sim,
-    process: u32,
-    fd: RawFd,
-    id: EndpointId,
+    pub(crate) descriptor: SimDescriptor,
+    pub(crate) id: EndpointId,
 }
 
 impl SimStream {
     pub(crate) fn new(sim: Sim, process: u32, fd: RawFd, id: EndpointId) -> Self {
-        Self {
+        let object = Object::Endpoint(id);
+        let descriptor = SimDescriptor {
             sim,
             process,
             fd,
-            id,
-        }
+            object,
+        };
+        Self { descriptor, id }
     }
 
     pub(crate) fn id(&self) -> EndpointId {
@@ -140,12 +142,13 @@ impl SimStream {
     /// sees the reset.
     pub fn reset(self) {
         if let Ok(mut state) = self.alive() {
-            state.reset_descriptor(self.process, self.fd, self.id);
+            state.reset_descriptor(self.descriptor.process, self.descriptor.fd, self.id);
         }
     }
 
     fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
-        self.sim.state_of_living(self.process)
+        let SimDescriptor { sim, process, .. } = &self.descriptor;
+        sim.state_of_living(*process)
     }
 }
 
@@ -211,17 +214,6 @@ impl Write for &SimStream {
 
 impl Source for SimStream {
     fn target(&self) -> Target<'_> {
-        fd_table::target(self.fd)
-    }
-}
-
-impl Drop for SimStream {
-    fn drop(&mut self) {
-        // The descriptors of a dead process and of a reset stream are closed already.
-        if let Some(mut state) = self.sim.try_state() {
-            if state.is_alive(self.process) {
-                state.close_descriptor(self.process, self.fd);
-            }
-        }
+        self.descriptor.target()
     }
 }

@@ -118,6 +118,19 @@ impl<A: App> Worker<A> {
             return;
         }
         self.process.sim().state().kill(self.process.id());
+        self.bury();
+    }
+
+    /// Notices that the process was killed inside a call of the application.
+    fn was_killed(&mut self) -> bool {
+        let was_killed = !self.process.sim().state().is_alive(self.process.id());
+        if was_killed {
+            self.bury();
+        }
+        was_killed
+    }
+
+    fn bury(&mut self) {
         (self.phase, self.due_ns, self.paused_until_ns) = (Phase::Dead, u64::MAX, 0);
         // The destructors run, but the calls of a dead process have no effect.
         self.app = None;
@@ -162,8 +175,7 @@ impl<A: App> Worker<A> {
             Ok(timeout) => {
                 let timeout_ns = timeout.map_or(u64::MAX, whole_ns);
                 let until_ns = state.now_ns().saturating_add(timeout_ns).max(turn_end_ns);
-                let has_events = state.has_events(self.process.id());
-                state.set_sleeping(self.process.id(), !has_events);
+                let has_events = state.begin_wait(self.process.id());
                 self.due_ns = if has_events { turn_end_ns } else { until_ns };
                 self.phase = Phase::Waiting {
                     timeout,
@@ -225,6 +237,9 @@ impl<A: App> Worker<A> {
                 self.process.sim().state().detail(began);
             }
             app.on_step(step);
+            if self.was_killed() {
+                return;
+            }
             interference = self.interfere(1);
         }
         match interference {
@@ -270,6 +285,9 @@ impl<A: App> Worker<A> {
     }
 
     fn end_turn(&mut self) {
+        if self.was_killed() {
+            return;
+        }
         if self.app.as_ref().is_some_and(App::is_done) {
             // The kernel closes the connections that are left. The application stays for the test.
             self.process.sim().state().exit(self.process.id());

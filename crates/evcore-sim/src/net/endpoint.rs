@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     pub(crate) family: Family,
     /// The holder of the endpoint.
     pub(crate) owner: Owner,
+    /// Number of descriptors of this endpoint beyond the first, with those under way in messages.
+    pub(crate) duplicates: u32,
     /// The pollers that watch the endpoint.
     pub(crate) watches: Vec<WatchId>,
     /// The number of bytes that may be in flight to this endpoint, or received and unread.
@@ -53,6 +55,7 @@ impl Endpoint {
         Self {
             family,
             owner: Owner::None,
+            duplicates: 0,
             watches: Vec::new(),
             capacity,
             recv_buffer: VecDeque::new(),

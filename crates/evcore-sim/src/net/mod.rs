@@ -3,12 +3,14 @@
 //! This module has only data and its rules. `state/delivery.rs` has everything that takes time or
 //! is random.
 
+mod channels;
 mod endpoint;
 mod listeners;
 mod udp;
 
 use std::net::SocketAddr;
 
+pub(crate) use channels::{ChannelId, Channels, CounterId, MESSAGES_MAX, Message};
 pub(crate) use endpoint::{CloseNotice, Endpoint, Family};
 pub(crate) use listeners::{ListenerId, Listeners};
 pub(crate) use udp::{Datagram, Udp, UdpId};
@@ -83,6 +85,7 @@ pub(crate) struct Net {
     free: Vec<u32>,
     pub(crate) listeners: Listeners,
     pub(crate) udp: Udp,
+    pub(crate) channels: Channels,
     /// Number of connections that were ever made. The addresses of clients are derived from it.
     made: u32,
 }
@@ -95,6 +98,7 @@ impl Net {
             free: Vec::new(),
             listeners: Listeners::default(),
             udp: Udp::default(),
+            channels: Channels::default(),
             made: 0,
         }
     }

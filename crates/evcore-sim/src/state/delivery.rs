@@ -131,6 +131,9 @@ impl State {
 
     /// Closes an endpoint.
     pub(crate) fn close(&mut self, id: EndpointId) {
+        if self.is_killing {
+            self.blame_fault(id);
+        }
         self.note(Event::Closed(id));
         let notice = self.detach(id);
         let segment = match notice {

@@ -4,6 +4,7 @@
 //! which gets it as a `ClientCx`. It is never locked while the application runs, so that the
 //! application can use every handle.
 
+mod channels;
 mod client_callbacks;
 mod connect;
 mod datagrams;
@@ -37,6 +38,7 @@ use crate::{
     trace::{Detail, Event, Subject, Trace},
 };
 
+pub(crate) use channels::Unsent;
 pub(crate) use client_callbacks::{Callback, ClientSlot};
 pub(crate) use processes::Process;
 
@@ -65,6 +67,9 @@ pub(crate) struct State {
     pub(crate) thread_pools: ThreadPools,
     /// The roles of killed processes, whose destructors must not run.
     dead_roles: Vec<Role>,
+    /// True while a killed process is closed, so that the clients that lose their connections by that are
+    /// excused.
+    is_killing: bool,
     /// True if the last event has woken a poller that slept.
     woke_sleeper: bool,
     /// True if a waker was used, so that one of the pollers may have been woken.
@@ -96,6 +101,7 @@ impl State {
             groups: Vec::new(),
             thread_pools: ThreadPools::default(),
             dead_roles: Vec::new(),
+            is_killing: false,
             woke_sleeper: false,
             waker_used: Arc::default(),
             time_limit_ns: u64::MAX,
@@ -225,6 +231,8 @@ impl State {
             Object::Listener(_) => Ready::READABLE,
             Object::Notifier(id) if Self::is_notified(groups, id) => Ready::READABLE,
             Object::Notifier(_) => Ready::NONE,
+            Object::Channel(id) if net.channels.is_readable(id) => Ready::READABLE,
+            Object::Channel(_) | Object::Counter(_) => Ready::NONE,
             Object::Udp(id) if net.udp.socket(id).is_readable() => {
                 Ready::READABLE | Ready::WRITABLE
             }

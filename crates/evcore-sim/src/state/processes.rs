@@ -26,6 +26,8 @@ pub(crate) struct Process {
     pub(crate) is_reaped: bool,
     /// True if `Workers` drive the process, so that its waits return at once.
     pub(crate) driven_by_workers: bool,
+    /// True if the last wait under `Workers` began without an event, so that it slept.
+    pub(crate) has_slept: bool,
 }
 
 impl State {
@@ -55,7 +57,11 @@ impl State {
             return;
         };
         match object {
-            Object::Endpoint(id) => self.close(id),
+            Object::Endpoint(_) | Object::Counter(_) => self.release(object),
+            Object::Channel(_) => {
+                self.remove_watches_of(process, fd);
+                self.release(object);
+            }
             Object::Listener(id) => {
                 // A registration of a shared listener belongs to one of its descriptors.
                 self.remove_watches_of(process, fd);
@@ -72,9 +78,21 @@ impl State {
     /// Resets the connection of a descriptor.
     pub(crate) fn reset_descriptor(&mut self, process: u32, fd: i32, id: EndpointId) {
         let descriptors = &mut self.processes[process as usize].descriptors;
-        if descriptors.remove(fd).is_some() {
-            self.reset(id);
+        let object = descriptors.remove(fd);
+        let is_last = self.net.endpoint(id).duplicates == 0;
+        match object {
+            Some(_) if is_last => self.reset(id),
+            Some(object) => self.release(object),
+            None => {}
         }
+    }
+
+    /// Begins a wait under `Workers`. Returns whether it ends at once, because of an event.
+    pub(crate) fn begin_wait(&mut self, process: u32) -> bool {
+        let has_events = self.has_events(process);
+        self.processes[process as usize].has_slept = !has_events;
+        self.set_sleeping(process, !has_events);
+        has_events
     }
 
     /// Sets whether a process sleeps in a wait of its pollers.
@@ -114,28 +132,40 @@ impl State {
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(Event::Killed(process));
         self.blame_kill(process);
+        self.is_killing = true;
         self.close_all(process);
+        self.is_killing = false;
         let after_ns = whole_ns(self.rng.duration(&self.config.reap_delay));
         self.schedule_after(after_ns, SimEvent::Reap(process));
     }
 
-    /// Records that a kill takes the connections of a process, and those that wait at its own
-    /// listeners.
+    /// Records that a kill takes the connections that a process watches, and those that wait at its own
+    /// listeners. A connection that it does not watch, and of which another descriptor exists, is handed
+    /// over: it has to live on. One that has no other descriptor is blamed when it is closed.
     fn blame_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();
         let numbers = descriptors.numbers().into_iter();
         for object in numbers.filter_map(|fd| descriptors.object(fd)) {
             match object {
-                Object::Endpoint(id) => taken.push(id),
+                Object::Endpoint(id) if self.is_watched_by(id, process) => taken.push(id),
                 Object::Listener(id) => {
                     let socket = self.net.listeners.socket(id);
                     taken.extend(socket.queue.iter().filter(|_| socket.closes_with_last()));
                 }
-                Object::Notifier(_) | Object::Udp(_) => {}
+                Object::Endpoint(_)
+                | Object::Notifier(_)
+                | Object::Udp(_)
+                | Object::Channel(_)
+                | Object::Counter(_) => {}
             }
         }
         taken.into_iter().for_each(|id| self.blame_fault(id));
+    }
+
+    fn is_watched_by(&self, id: EndpointId, process: u32) -> bool {
+        let mut watches = self.net.endpoint(id).watches.iter();
+        watches.any(|watch| self.pollers[watch.poller as usize].process == process)
     }
 
     /// Lets a process exit by itself. It releases at once all that it holds.

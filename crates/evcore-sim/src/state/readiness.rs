@@ -90,6 +90,8 @@ impl State {
             Object::Endpoint(id) => &mut self.net.endpoint_mut(id).watches,
             Object::Listener(id) => &mut self.net.listeners.socket_mut(id).watches,
             Object::Udp(id) => &mut self.net.udp.socket_mut(id).watches,
+            Object::Channel(id) => &mut self.net.channels.end_mut(id).watches,
+            Object::Counter(_) => unreachable!("a counter is not watched"),
             Object::Notifier(id) => self.groups[id.group as usize].watches_mut(id.slot),
         }
     }
@@ -147,31 +149,35 @@ impl State {
         let turn_ns = self.turn_ns();
         self.spend(turn_ns);
         let limit_ns = timeout.map(|timeout| start_ns.saturating_add(whole_ns(timeout)));
+        let mut has_slept = false;
         loop {
             self.pollers[poller as usize].is_sleeping = true;
             if self.would_report(poller) || limit_ns.is_some_and(|limit| limit <= self.now_ns()) {
                 break;
             }
             self.sleep(limit_ns)?;
+            has_slept = true;
         }
         self.pollers[poller as usize].is_sleeping = false;
-        self.collect(poller, events, timeout != Some(Duration::ZERO))
+        self.collect(poller, events, has_slept)
     }
 
-    /// Reports the ready objects at the end of a wait. `can_sleep` is `false` if its timeout was 0.
+    /// Reports the ready objects at the end of a wait. `has_slept` is `false` if it had an event when
+    /// it began, or if its timeout was 0.
     pub(crate) fn collect(
         &mut self,
         poller: u32,
         mut events: EventSink<'_>,
-        can_sleep: bool,
+        has_slept: bool,
     ) -> Result<()> {
         self.inject_clock_faults();
         let process = self.pollers[poller as usize].process;
         // A signal may come before an event, and the next wait reports the event. But a wait that
         // was chosen to report an exclusive listener does report it. Otherwise the kernel would
-        // have woken another one. And a wait that cannot sleep is not interrupted.
+        // have woken another one. And a signal ends only a sleep: a wait that begins with an event
+        // reports it.
         let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
-        if can_sleep
+        if has_slept
             && !has_exclusive_ready
             && self.draw_fault(Fault::InterruptedWait, Subject::Process(process))
         {

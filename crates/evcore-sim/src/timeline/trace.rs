@@ -288,7 +288,9 @@ fn kind_of(entry: Entry) -> Kind {
             | Event::ResetBy(_)
             | Event::Arrived { .. }
             | Event::SentDatagram { .. }
-            | Event::ReceivedDatagram { .. } => Kind::Move,
+            | Event::ReceivedDatagram { .. }
+            | Event::SentMessage { .. }
+            | Event::ReceivedMessage { .. } => Kind::Move,
             _ => Kind::Other,
         },
         Entry::Detail(Detail::StepBegan { .. } | Detail::Called { .. }) => Kind::Step,

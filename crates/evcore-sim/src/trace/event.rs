@@ -8,7 +8,7 @@ use crate::{
     event_queue::{ConnectFailure, Segment},
     faults::Fault,
     kernel_poller::Object,
-    net::{EndpointId, ListenerId, Owner, UdpId},
+    net::{ChannelId, EndpointId, ListenerId, Owner, UdpId},
 };
 
 /// An event of the run that is part of the hash.
@@ -115,6 +115,15 @@ pub(crate) enum Event {
         at: UdpId,
         count: usize,
     },
+    /// A message of a channel, with descriptors.
+    SentMessage {
+        from: ChannelId,
+        objects: usize,
+    },
+    ReceivedMessage {
+        at: ChannelId,
+        objects: usize,
+    },
 }
 
 /// The target of a fault.
@@ -173,6 +182,8 @@ impl Event {
             Self::JobEnded { process, pool } => (25, process.into(), pool.into()),
             Self::SentDatagram { from, count } => (26, from.0.into(), count as u64),
             Self::ReceivedDatagram { at, count } => (27, at.0.into(), count as u64),
+            Self::SentMessage { from, objects } => (29, from.0.into(), objects as u64),
+            Self::ReceivedMessage { at, objects } => (30, at.0.into(), objects as u64),
             Self::Rests { process, rests } => (28, process.into(), rests.into()),
         };
         [(kind << 56) ^ subject, amount]

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     event_queue::Segment,
     kernel_poller::Object,
-    net::{EndpointId, UdpId},
+    net::{ChannelId, EndpointId, UdpId},
 };
 
 /// The lines of a recording, each with its time in seconds.
@@ -160,6 +160,12 @@ impl Situation<'_> {
             Event::ReceivedDatagram { at, count } => {
                 format!("{} receives a datagram of {}", udp(at), bytes(count))
             }
+            Event::SentMessage { from, objects } => {
+                format!("{} sends {objects} descriptors", channel(from))
+            }
+            Event::ReceivedMessage { at, objects } => {
+                format!("{} receives {objects} descriptors", channel(at))
+            }
         })
     }
 
@@ -283,6 +289,8 @@ impl Situation<'_> {
             Object::Listener(id) => format!("the listener {}", self.listener_name(id)),
             Object::Notifier(id) => format!("the notifier of slot {}", id.slot),
             Object::Udp(id) => udp(id),
+            Object::Channel(id) => channel(id),
+            Object::Counter(id) => format!("counter {}", id.0),
         }
     }
 
@@ -294,6 +302,10 @@ impl Situation<'_> {
             Subject::Udp(id) => udp(id),
         }
     }
+}
+
+fn channel(id: ChannelId) -> String {
+    format!("the end {} of channel {}", id.0 % 2, id.0 / 2)
 }
 
 fn udp(id: UdpId) -> String {

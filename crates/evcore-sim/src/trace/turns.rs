@@ -102,6 +102,8 @@ impl Situation<'_> {
             | Event::Notified { .. }
             | Event::SentDatagram { .. }
             | Event::ReceivedDatagram { .. }
+            | Event::SentMessage { .. }
+            | Event::ReceivedMessage { .. }
             | Event::FaultOccurred(_, Subject::Machine | Subject::Udp(_)) => About::default(),
         }
     }

@@ -105,5 +105,5 @@ fn the_trace_hash_of_seed_1_is_pinned() {
         }
     }
     assert_eq!(sim.now(), Duration::from_secs(60));
-    assert_eq!(sim.trace_hash(), 0x4238_2838_2700_85c4);
+    assert_eq!(sim.trace_hash(), 0x5b46_0d0a_d2a3_8982);
 }

@@ -13,9 +13,9 @@ use crate::{
     native,
 };
 
-/// The faults of outgoing connections, jobs and datagrams, which this server cannot meet:
-/// `connecting`, `proxied`, `thread_pool` and `udp` test them.
-const ELSEWHERE: [Fault; 9] = [
+/// The faults of outgoing connections, jobs, datagrams and channels, which this server cannot meet:
+/// `connecting`, `proxied`, `thread_pool`, `udp` and `tests/simulation/moves` test them.
+const ELSEWHERE: [Fault; 10] = [
     Fault::ImmediateConnect,
     Fault::ConnectRefused,
     Fault::ConnectTimeout,
@@ -25,6 +25,7 @@ const ELSEWHERE: [Fault; 9] = [
     Fault::DatagramLoss,
     Fault::DatagramDuplicate,
     Fault::DatagramDelay,
+    Fault::ChannelKill,
 ];
 
 /// The faults that the server can meet.

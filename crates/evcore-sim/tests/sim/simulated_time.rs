@@ -111,7 +111,7 @@ fn an_interrupted_wait_is_a_turn_without_steps() {
     let sim = Sim::new(7);
     sim.set_faults(Faults::none().with(Fault::InterruptedWait, Probability::ALWAYS));
     let mut ev = event_loop(&sim);
-    ev.handle().wake();
+    sim.add_client(Waking(Some(ev.handle())));
     ev.wait().expect("a signal is not an error");
     assert!(ev.next_step().is_none());
     assert_eq!(sim.fault_count(Fault::InterruptedWait), 1);
@@ -122,6 +122,18 @@ fn an_interrupted_wait_is_a_turn_without_steps() {
         matches!(ev.next_step(), Some(Step::Woken)),
         "it was not lost"
     );
+}
+
+/// As on Linux and on the BSDs: a signal matters only to a wait that sleeps.
+#[test]
+fn a_wait_that_begins_with_an_event_is_not_interrupted() {
+    let sim = Sim::new(7);
+    sim.set_faults(Faults::none().with(Fault::InterruptedWait, Probability::ALWAYS));
+    let mut ev = event_loop(&sim);
+    ev.handle().wake();
+    ev.wait().unwrap();
+    assert!(matches!(ev.next_step(), Some(Step::Woken)));
+    assert_eq!(sim.fault_count(Fault::InterruptedWait), 0);
 }
 
 #[test]

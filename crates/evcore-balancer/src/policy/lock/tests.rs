@@ -143,6 +143,24 @@ mod without_a_group {
     }
 
     #[test]
+    fn a_crowded_worker_repeats_a_turn_that_accepted_nobody() {
+        let mut worker = Worker::new(500);
+        assert_eq!(worker.plan(0, CROWDED, never), away(500));
+        assert!(worker.plan(500, CROWDED, || true).holds_lock);
+        // The application has left the turn before the worker accepted.
+        let mut left = Inputs {
+            load: CROWDED,
+            may_have_left_clients: true,
+            ..Inputs::at(ms(501))
+        };
+        let plan = worker.0.plan(&left, || true, GroupView::alone);
+        assert_eq!(plan, holding(Some(ms(500))));
+        left.accepted = 1;
+        let plan = worker.0.plan(&left, never, GroupView::alone);
+        assert!(!plan.listening);
+    }
+
+    #[test]
     fn a_crowded_worker_that_is_refused_probes_and_yields_again() {
         let mut worker = Worker::new(500);
         assert!(!worker.plan(0, CROWDED, never).listening);

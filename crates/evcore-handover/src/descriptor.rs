@@ -1,0 +1,202 @@
+//! The calls of a channel. The kernel's are in `socket`; a simulator has its own.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use crate::{
+    error::{Error, Result},
+    socket,
+};
+
+/// A descriptor with the calls of a channel: an [`OwnedFd`], or a simulator's own type.
+///
+/// A channel is generic over it, so connections move in a simulator by the same code as between
+/// processes. Its implementation keeps these promises of Linux's Unix sockets of type
+/// `SOCK_SEQPACKET`:
+///
+/// - A message arrives whole, with all of its descriptors, or not at all. None of the calls waits.
+/// - What was sent stays readable when the other end is closed, and a descriptor under way stays open
+///   when the process that sent it dies.
+/// - After [`stop_receiving`](Self::stop_receiving) the other end cannot send any more, and what it sent
+///   before stays readable.
+pub trait Descriptor: Sized {
+    /// A descriptor that is open for as long as it is borrowed.
+    type Borrowed<'a>: Copy
+    where
+        Self: 'a;
+
+    /// Borrows the descriptor.
+    fn borrow(&self) -> Self::Borrowed<'_>;
+
+    /// Makes two connected sockets in the process of `mailbox`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] on other systems than Linux, [`Error::Os`] if the sockets could not be made.
+    fn pair(mailbox: Self::Borrowed<'_>) -> Result<(Self, Self)>;
+
+    /// Makes a counter of 0 in the process of `mailbox` (`eventfd`).
+    ///
+    /// # Errors
+    ///
+    /// As [`pair`](Self::pair).
+    fn counter(mailbox: Self::Borrowed<'_>) -> Result<Self>;
+
+    /// Adds to a counter. This takes no memory, so it cannot fail.
+    fn count_up(counter: Self::Borrowed<'_>);
+
+    /// Returns whether a process has added to a counter, even if it has died since.
+    fn has_counted(counter: Self::Borrowed<'_>) -> bool;
+
+    /// Sends a message with descriptors, at most
+    /// [`BATCH_CONNECTIONS_MAX`](crate::BATCH_CONNECTIONS_MAX) of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsent`].
+    fn send(
+        socket: Self::Borrowed<'_>,
+        message: &[u8],
+        descriptors: &[Self::Borrowed<'_>],
+    ) -> Result<(), Unsent>;
+
+    /// Receives a message and its descriptors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Os`] if the system refuses the call.
+    fn receive(socket: Self::Borrowed<'_>, buffer: &mut [u8]) -> Result<Received<Packet<Self>>>;
+
+    /// Receives the bytes of a message, up to the length of `buffer`, and returns their number. Its
+    /// descriptors are closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`](Self::receive).
+    fn receive_bytes(socket: Self::Borrowed<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
+        Ok(match Self::receive(socket, buffer)? {
+            Received::Message(packet) => Received::Message(packet.length),
+            Received::Nothing => Received::Nothing,
+            Received::End => Received::End,
+        })
+    }
+
+    /// Returns whether the other end is closed, or either side has [ended](Self::end) the channel.
+    fn is_hung_up(socket: Self::Borrowed<'_>) -> bool;
+
+    /// Makes the other side unable to send (`SHUT_RD`). The bytes that it has sent stay readable.
+    fn stop_receiving(socket: Self::Borrowed<'_>);
+
+    /// Ends the channel for the other side, although this descriptor stays open (`SHUT_RDWR`).
+    fn end(socket: Self::Borrowed<'_>);
+}
+
+/// The reason for which a message could not be sent.
+#[derive(Debug)]
+pub enum Unsent {
+    /// The other side has to read first.
+    Full,
+    /// The kernel has no memory, or this user has too many descriptors under way (`RLIMIT_NOFILE`).
+    KernelFull,
+    /// The other side reads no more, or is closed.
+    Gone,
+    /// Any other error.
+    Failed(io::Error),
+}
+
+impl Unsent {
+    /// The error of a call that has no receiver yet.
+    pub(crate) fn into_error(self, full: Error, doing: &'static str) -> Error {
+        match self {
+            Self::Full => full,
+            Self::KernelFull => Error::KernelFull,
+            Self::Gone => Error::Ended,
+            Self::Failed(source) => Error::Os { doing, source },
+        }
+    }
+}
+
+/// The result of reading a socket.
+#[derive(Debug)]
+pub enum Received<T> {
+    /// A message.
+    Message(T),
+    /// No message has arrived.
+    Nothing,
+    /// The other end is closed, and all its messages are read.
+    End,
+}
+
+/// A message with descriptors.
+#[derive(Debug)]
+pub struct Packet<D = OwnedFd> {
+    /// The number of its bytes.
+    pub length: usize,
+    /// The descriptors. They are closed on `exec`, and when this value is dropped.
+    pub descriptors: Vec<D>,
+    /// Bytes or descriptors that had no room. The kernel has dropped them.
+    pub cut: Option<Cut>,
+}
+
+/// The part of a message that was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Bytes, because the buffer was too short.
+    Bytes,
+    /// Descriptors, because the process had no room for them.
+    Descriptors,
+}
+
+impl Descriptor for OwnedFd {
+    type Borrowed<'a> = BorrowedFd<'a>;
+
+    fn borrow(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    fn pair(_: BorrowedFd<'_>) -> Result<(Self, Self)> {
+        socket::pair()
+    }
+
+    fn counter(_: BorrowedFd<'_>) -> Result<Self> {
+        socket::revocation()
+    }
+
+    fn count_up(counter: BorrowedFd<'_>) {
+        socket::revoke(counter);
+    }
+
+    fn has_counted(counter: BorrowedFd<'_>) -> bool {
+        socket::is_revoked(counter)
+    }
+
+    fn send(
+        socket: BorrowedFd<'_>,
+        message: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Unsent> {
+        socket::send(socket, message, descriptors)
+    }
+
+    fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<Packet>> {
+        socket::receive(socket, buffer)
+    }
+
+    fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
+        socket::receive_bytes(socket, buffer)
+    }
+
+    fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
+        socket::is_hung_up(socket)
+    }
+
+    fn stop_receiving(socket: BorrowedFd<'_>) {
+        socket::stop_receiving(socket);
+    }
+
+    fn end(socket: BorrowedFd<'_>) {
+        socket::end(socket);
+    }
+}

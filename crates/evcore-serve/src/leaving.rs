@@ -1,0 +1,53 @@
+//! The connections that leave a loop, taken out of the program's map.
+
+use evcore::{Acceptor, Connections, EventLoop, Token};
+use evcore_handover::{Connection, STATE_BYTES_MAX};
+
+/// The state of a connection that leaves, and the token of its partner.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) state: Vec<u8>,
+    pub(crate) partner: Option<Token>,
+}
+
+/// Takes connections out of the loop for which `leaves` returns a state, until there are `room`; a partner
+/// may be one more.
+pub(crate) fn take<T, S: Into<D>, D>(
+    ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+    connections: &mut Connections<T, S>,
+    room: usize,
+    mut leaves: impl FnMut(Token, &mut Connections<T, S>) -> Option<Leaving>,
+) -> Vec<Connection<D>> {
+    let tokens: Vec<Token> = connections.iter_mut().map(|(token, _)| token).collect();
+    let (mut taken, mut streams) = (Vec::new(), 0);
+    for token in tokens {
+        if streams >= room {
+            break;
+        }
+        // A partner may have left with an earlier one.
+        if connections.get(token).is_none() {
+            continue;
+        }
+        let Some(Leaving { state, partner }) = leaves(token, connections) else {
+            continue;
+        };
+        let length = state.len();
+        assert!(
+            length <= STATE_BYTES_MAX,
+            "a connection's state has {length} bytes; at most {STATE_BYTES_MAX} can be handed over"
+        );
+        let mut remove = |token| {
+            let (stream, _) = connections.remove(ev, token).expect("it is open");
+            stream.into()
+        };
+        let descriptor = remove(token);
+        let partner = partner.map(remove);
+        streams += 1 + usize::from(partner.is_some());
+        taken.push(Connection {
+            descriptor,
+            partner,
+            state,
+        });
+    }
+    taken
+}

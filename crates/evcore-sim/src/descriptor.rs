@@ -1,0 +1,227 @@
+//! A descriptor of a simulated process, which can move to another one.
+
+use evcore::poller::{Source, Target};
+use evcore_handover::{Cut, Descriptor, Error, Packet, Received, Result, Unsent};
+
+use crate::{
+    fd_table, kernel_poller::Object, net::ChannelId, process::Process, sim::Sim, state,
+    stream::SimStream,
+};
+
+/// A descriptor of a simulated process: a [stream](SimStream), or an end of a channel, over which
+/// streams move from process to process ([`evcore_handover`]).
+///
+/// Dropping it closes it. The open file goes on while another process has a descriptor of it, or one
+/// is under way.
+///
+/// A worker under [`Workers`](crate::Workers) may be killed before and after each call on a channel
+/// ([`Fault::ChannelKill`](crate::Fault::ChannelKill)).
+///
+/// ```
+/// use evcore_handover::{Connection, Mailbox, Sender};
+/// use evcore_sim::{Sim, SimDescriptor, SimStream};
+///
+/// let sim = Sim::new(7);
+/// let (parent, old, new) = (sim.process(), sim.process(), sim.process());
+/// let (to_new, of_new) = parent.channel_pair();
+/// let mut mailbox = Mailbox::from_fd(of_new.inherit(&new), 1);
+///
+/// let (near, far) = old.unix_pair();
+/// let mut sender = Sender::open_to(&to_new.inherit(&old), 1)?;
+/// let descriptor = SimDescriptor::from(near);
+/// sender.send(&mut vec![Connection { descriptor, partner: None, state: b"hel".to_vec() }])?;
+///
+/// let mut receiver = mailbox.next_receiver()?.expect("a sender");
+/// let batch = receiver.receive()?.expect("a batch");
+/// for connection in batch.accept().expect("the sender lives") {
+///     SimStream::from(connection.descriptor).send(b"hello")?;
+/// }
+/// assert_eq!(far.recv(&mut [0; 8])?, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SimDescriptor {
+    pub(crate) sim: Sim,
+    pub(crate) process: u32,
+    pub(crate) fd: i32,
+    pub(crate) object: Object,
+}
+
+impl Process {
+    /// Two connected sockets that carry messages with descriptors: the ends of a mailbox, which a parent
+    /// makes before its workers.
+    ///
+    /// # Panics
+    ///
+    /// If the process has no free descriptor.
+    #[must_use]
+    pub fn channel_pair(&self) -> (SimDescriptor, SimDescriptor) {
+        let pair = self.sim().state().channel_pair(self.id());
+        let [one, two] = pair.expect("the process has free descriptors");
+        let descriptor = |held| SimDescriptor::new(self.sim().clone(), self.id(), held);
+        (descriptor(one), descriptor(two))
+    }
+}
+
+impl SimDescriptor {
+    fn new(sim: Sim, process: u32, (object, fd): (Object, i32)) -> Self {
+        Self {
+            sim,
+            process,
+            fd,
+            object,
+        }
+    }
+
+    /// A descriptor of the same open file in another process, as a child has it after a fork.
+    #[must_use]
+    pub fn inherit(&self, process: &Process) -> Self {
+        let fd = self.sim.state().inherit(self.object, process.id());
+        Self::new(self.sim.clone(), process.id(), (self.object, fd))
+    }
+
+    /// The channel; `None` if its process is dead, or was killed by this call.
+    fn living_channel(&self) -> Option<ChannelId> {
+        let Object::Channel(id) = self.object else {
+            panic!("a call on a channel needs a channel: {:?}", self.object);
+        };
+        (!self.sim.state().may_die(self.process)).then_some(id)
+    }
+}
+
+impl Descriptor for SimDescriptor {
+    type Borrowed<'a> = &'a Self;
+
+    fn borrow(&self) -> &Self {
+        self
+    }
+
+    fn pair(mailbox: &Self) -> Result<(Self, Self)> {
+        let pair = mailbox.sim.state().channel_pair(mailbox.process);
+        let [one, two] = pair.map_err(|source| Error::Os {
+            doing: "making a simulated socket pair",
+            source,
+        })?;
+        let descriptor = |held| Self::new(mailbox.sim.clone(), mailbox.process, held);
+        Ok((descriptor(one), descriptor(two)))
+    }
+
+    fn counter(mailbox: &Self) -> Result<Self> {
+        let counter = mailbox.sim.state().counter(mailbox.process);
+        let counter = counter.map_err(|source| Error::Os {
+            doing: "making a simulated counter",
+            source,
+        })?;
+        Ok(Self::new(mailbox.sim.clone(), mailbox.process, counter))
+    }
+
+    fn count_up(counter: &Self) {
+        let mut state = counter.sim.state();
+        if let (Object::Counter(id), true) = (counter.object, state.is_alive(counter.process)) {
+            state.net.channels.count_up(id);
+        }
+    }
+
+    fn has_counted(counter: &Self) -> bool {
+        match counter.object {
+            Object::Counter(id) => counter.sim.state().net.channels.has_counted(id),
+            _ => false,
+        }
+    }
+
+    fn send(socket: &Self, message: &[u8], descriptors: &[&Self]) -> Result<(), Unsent> {
+        let Some(id) = socket.living_channel() else {
+            return Err(Unsent::Gone);
+        };
+        let objects = descriptors.iter().map(|one| one.object).collect();
+        let mut state = socket.sim.state();
+        let sent = state.send_message(id, message, objects);
+        state.may_die(socket.process);
+        sent.map_err(|unsent| match unsent {
+            state::Unsent::Full => Unsent::Full,
+            state::Unsent::Gone => Unsent::Gone,
+        })
+    }
+
+    fn receive(socket: &Self, buffer: &mut [u8]) -> Result<Received<Packet<Self>>> {
+        let Some(id) = socket.living_channel() else {
+            return Ok(Received::End);
+        };
+        let mut state = socket.sim.state();
+        let Some(message) = state.take_message(id) else {
+            return Ok(match state.net.channels.is_hung_up(id) {
+                true => Received::End,
+                false => Received::Nothing,
+            });
+        };
+        let (length, count) = (message.bytes.len(), message.objects.len());
+        let copied = length.min(buffer.len());
+        buffer[..copied].copy_from_slice(&message.bytes[..copied]);
+        let installed = state.install(socket.process, message.objects);
+        let cut = if installed.len() < count {
+            Some(Cut::Descriptors)
+        } else {
+            (copied < length).then_some(Cut::Bytes)
+        };
+        state.may_die(socket.process);
+        drop(state);
+        let descriptor = |held| Self::new(socket.sim.clone(), socket.process, held);
+        Ok(Received::Message(Packet {
+            length: copied,
+            descriptors: installed.into_iter().map(descriptor).collect(),
+            cut,
+        }))
+    }
+
+    fn is_hung_up(socket: &Self) -> bool {
+        let channel = socket.living_channel();
+        channel.is_none_or(|id| socket.sim.state().net.channels.is_hung_up(id))
+    }
+
+    fn stop_receiving(socket: &Self) {
+        if let Some(id) = socket.living_channel() {
+            socket.sim.state().shut_down_channel(id, false);
+        }
+    }
+
+    fn end(socket: &Self) {
+        if let Some(id) = socket.living_channel() {
+            socket.sim.state().shut_down_channel(id, true);
+        }
+    }
+}
+
+impl From<SimStream> for SimDescriptor {
+    fn from(stream: SimStream) -> Self {
+        stream.descriptor
+    }
+}
+
+impl From<SimDescriptor> for SimStream {
+    /// # Panics
+    ///
+    /// If the descriptor is not one of a stream.
+    fn from(descriptor: SimDescriptor) -> Self {
+        let Object::Endpoint(id) = descriptor.object else {
+            panic!("a stream has the descriptor of a connection: {descriptor:?}");
+        };
+        Self { descriptor, id }
+    }
+}
+
+impl Source for SimDescriptor {
+    fn target(&self) -> Target<'_> {
+        fd_table::target(self.fd)
+    }
+}
+
+impl Drop for SimDescriptor {
+    fn drop(&mut self) {
+        // The descriptors of a dead process and of a reset stream are closed already.
+        if let Some(mut state) = self.sim.try_state() {
+            if state.is_alive(self.process) {
+                state.close_descriptor(self.process, self.fd);
+            }
+        }
+    }
+}

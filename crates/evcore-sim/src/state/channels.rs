@@ -1,0 +1,160 @@
+//! Messages with descriptors, and the descriptors of one open file in several processes.
+
+use std::io;
+
+use super::State;
+use crate::{
+    faults::Fault,
+    kernel_poller::Object,
+    net::{ChannelId, MESSAGES_MAX, Message},
+    trace::{Event, Subject},
+};
+
+/// The reason why a message was not sent.
+pub(crate) enum Unsent {
+    Full,
+    Gone,
+}
+
+impl State {
+    /// Makes two connected sockets of a process. Returns them with their descriptors.
+    pub(crate) fn channel_pair(&mut self, process: u32) -> io::Result<[(Object, i32); 2]> {
+        self.check_free_descriptor(process)?;
+        let pair = self.net.channels.pair().map(Object::Channel);
+        let descriptors = &mut self.processes[process as usize].descriptors;
+        Ok(pair.map(|object| (object, descriptors.insert(object))))
+    }
+
+    /// Makes a counter of a process. Returns it with its descriptor.
+    pub(crate) fn counter(&mut self, process: u32) -> io::Result<(Object, i32)> {
+        self.check_free_descriptor(process)?;
+        let object = Object::Counter(self.net.channels.counter());
+        let descriptors = &mut self.processes[process as usize].descriptors;
+        Ok((object, descriptors.insert(object)))
+    }
+
+    /// Gives a process another descriptor of an object, as a fork does.
+    pub(crate) fn inherit(&mut self, object: Object, process: u32) -> i32 {
+        self.refer(object);
+        let descriptors = &mut self.processes[process as usize].descriptors;
+        descriptors.insert(object)
+    }
+
+    /// Sends a message with objects to the other end of a channel.
+    pub(crate) fn send_message(
+        &mut self,
+        from: ChannelId,
+        bytes: &[u8],
+        objects: Vec<Object>,
+    ) -> Result<(), Unsent> {
+        let to = self.net.channels.end(from.other());
+        if to.references == 0 || to.is_deaf || to.is_ended {
+            return Err(Unsent::Gone);
+        }
+        if to.messages.len() >= MESSAGES_MAX {
+            return Err(Unsent::Full);
+        }
+        self.note(Event::SentMessage {
+            from,
+            objects: objects.len(),
+        });
+        objects.iter().for_each(|object| self.refer(*object));
+        let bytes = bytes.to_vec();
+        let to = self.net.channels.end_mut(from.other());
+        to.messages.push_back(Message { bytes, objects });
+        self.wake_channel(from.other());
+        Ok(())
+    }
+
+    /// Takes the next message that has arrived at an end. `None` if there is none.
+    pub(crate) fn take_message(&mut self, at: ChannelId) -> Option<Message> {
+        let message = self.net.channels.end_mut(at).messages.pop_front()?;
+        let objects = message.objects.len();
+        self.note(Event::ReceivedMessage { at, objects });
+        Some(message)
+    }
+
+    /// Gives the objects of a message to a process, as far as it has room. Returns those that it got,
+    /// with their descriptors.
+    pub(crate) fn install(&mut self, process: u32, objects: Vec<Object>) -> Vec<(Object, i32)> {
+        let mut installed = Vec::new();
+        for object in objects {
+            if self.check_free_descriptor(process).is_err() {
+                self.release(object);
+                continue;
+            }
+            let fd = match object {
+                Object::Endpoint(id) => self.hold(id, process),
+                _ => {
+                    let descriptors = &mut self.processes[process as usize].descriptors;
+                    descriptors.insert(object)
+                }
+            };
+            installed.push((object, fd));
+        }
+        installed
+    }
+
+    /// Counts another reference to an object.
+    fn refer(&mut self, object: Object) {
+        match object {
+            Object::Endpoint(id) => self.net.endpoint_mut(id).duplicates += 1,
+            Object::Channel(id) => self.net.channels.end_mut(id).references += 1,
+            Object::Counter(_) | Object::Listener(_) | Object::Notifier(_) | Object::Udp(_) => {}
+        }
+    }
+
+    /// Drops a reference to a connection, a channel or a counter. The last one closes it.
+    pub(crate) fn release(&mut self, object: Object) {
+        match object {
+            Object::Endpoint(id) => {
+                let endpoint = self.net.endpoint_mut(id);
+                match endpoint.duplicates.checked_sub(1) {
+                    Some(left) => endpoint.duplicates = left,
+                    None => self.close(id),
+                }
+            }
+            Object::Channel(id) => {
+                let end = self.net.channels.end_mut(id);
+                end.references -= 1;
+                if end.references == 0 {
+                    let unread = std::mem::take(&mut end.messages);
+                    let objects = unread.into_iter().flat_map(|message| message.objects);
+                    objects.for_each(|object| self.release(object));
+                    self.wake_channel(id.other());
+                }
+            }
+            Object::Counter(_) | Object::Listener(_) | Object::Notifier(_) | Object::Udp(_) => {}
+        }
+    }
+
+    /// Stops an end from taking further messages, in one direction or in both.
+    pub(crate) fn shut_down_channel(&mut self, id: ChannelId, both: bool) {
+        self.net.channels.end_mut(id).is_deaf = true;
+        if both {
+            for end in [id, id.other()] {
+                self.net.channels.end_mut(end).is_ended = true;
+                self.wake_channel(end);
+            }
+        }
+    }
+
+    fn wake_channel(&mut self, id: ChannelId) {
+        for watch in self.net.channels.end(id).watches.clone() {
+            self.mark_ready(watch);
+            self.wake_sleeper(watch.poller);
+        }
+    }
+
+    /// Kills a worker before or after a call on a channel, if the fault occurs. Returns whether the
+    /// process is dead.
+    pub(crate) fn may_die(&mut self, process: u32) -> bool {
+        if self.is_alive(process)
+            && self.processes[process as usize].driven_by_workers
+            && self.draw_fault(Fault::ChannelKill, Subject::Process(process))
+        {
+            self.kill(process);
+        }
+        !self.is_alive(process)
+    }
+}

@@ -1,0 +1,187 @@
+//! Connections that move between simulated workers, which are killed around each call on a channel.
+//!
+//! The code is the one that ships: `evcore-handover`, and the parts of `evcore-serve` below, over
+//! simulated streams and descriptors. Workers of three generations serve, and two reloads move the
+//! connections from one to the next. With rebalancing, workers give connections away meanwhile.
+//!
+//! Invariants: each client gets its own answers, in their order, without a gap. A client loses its
+//! connection only if the worker is killed that owns it, or if that worker stops and two successors in a
+//! row have died. The simulator knows the owner: the worker whose poller watches the connection, or the
+//! only one that has a descriptor of it.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the files of evcore-serve have what its other files use"
+)]
+
+#[path = "../../../crates/evcore-serve/src/arrival.rs"]
+mod arrival;
+#[path = "../../../crates/evcore-serve/src/departure.rs"]
+mod departure;
+#[path = "../../../crates/evcore-serve/src/giving.rs"]
+mod giving;
+#[path = "../../../crates/evcore-serve/src/handover.rs"]
+mod handover;
+#[path = "../../../crates/evcore-serve/src/leaving.rs"]
+mod leaving;
+#[path = "../../../crates/evcore-serve/src/mailbox_ends.rs"]
+mod mailbox_ends;
+
+mod clients;
+mod echo;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    rc::Rc,
+    time::Duration,
+};
+
+use evcore::balancer::Policy;
+use evcore_prefork::Stop;
+use evcore_sim::{Fault, Faults, Probability, Rng, Sim, SimGroup, Workers, check};
+
+use clients::TestClient;
+use echo::{EchoWorker, ParentMailboxes};
+
+/// The address of the server.
+const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
+
+/// Number of generations of workers.
+const GENERATIONS: usize = 3;
+
+/// The time by which every client has ended.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// The configuration of one seed, and the stops that were requested.
+#[derive(Clone)]
+struct Server {
+    /// Number of workers of a generation.
+    workers: usize,
+    rebalances: bool,
+    group: SimGroup,
+    mailboxes: Rc<ParentMailboxes>,
+    /// The stop of each worker. It holds for the successor of a killed one too.
+    stops: Rc<[Cell<Option<Stop>>]>,
+    totals: Rc<Totals>,
+}
+
+/// The connections of all workers that have moved.
+#[derive(Debug, Default)]
+struct Totals {
+    arrived: Cell<u64>,
+    came_back: Cell<u64>,
+    /// The addresses of the clients that workers have closed because no successor took them.
+    closed: RefCell<BTreeSet<String>>,
+}
+
+impl Server {
+    fn new(sim: &Sim, rng: &mut Rng) -> Self {
+        let workers = 1 + rng.index(2);
+        let all = workers * GENERATIONS;
+        Self {
+            workers,
+            rebalances: rng.below(2) == 0,
+            group: sim.group(Policy::least_loaded(), all),
+            mailboxes: Rc::new(ParentMailboxes::new(sim, workers, all)),
+            stops: (0..all).map(|_| Cell::new(None)).collect(),
+            totals: Rc::default(),
+        }
+    }
+
+    /// Stops the workers of a generation. Those of the next one take their connections.
+    fn reload(&self, workers: &mut Workers<EchoWorker>, generation: usize) {
+        for index in generation * self.workers..(generation + 1) * self.workers {
+            self.stops[index].set(Some(Stop::Graceful));
+            // The signal ends the wait.
+            workers.app_mut(index);
+        }
+    }
+}
+
+/// Runs a server through its reloads to its end.
+fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
+    sim.set_faults(faults);
+    let mut rng = sim.rng();
+    let server = Server::new(sim, &mut rng);
+    let of_workers = server.clone();
+    let all = server.workers * GENERATIONS;
+    let mut workers = Workers::new(sim, all, move |process, index| {
+        EchoWorker::new(process, index, &of_workers)
+    });
+    let mut clients = Vec::new();
+    let pause = |workers: &mut Workers<_>, rng: &mut Rng| {
+        workers.run_for(rng.duration(&(Duration::ZERO..=Duration::from_millis(500))));
+    };
+    for (number, mut choices) in sim.clients(10..=30).enumerate() {
+        clients.push(TestClient::start(sim, number, &mut choices));
+        if rng.below(3) == 0 {
+            pause(&mut workers, &mut rng);
+        }
+    }
+    for generation in 0..GENERATIONS - 1 {
+        pause(&mut workers, &mut rng);
+        server.reload(&mut workers, generation);
+    }
+    let ends = workers.run_until(TIME_LIMIT, |_| clients.iter().all(TestClient::is_done));
+    assert!(ends, "a client was neither answered nor closed");
+    server.reload(&mut workers, GENERATIONS - 1);
+    let ends = workers.run_until(TIME_LIMIT, Workers::all_done);
+    assert!(ends, "a worker does not end: {workers:?}");
+    (clients, server.totals)
+}
+
+/// All faults except the pauses for which a departure is given up.
+fn faults() -> Faults {
+    Faults::all()
+        .without(Fault::Pause)
+        .without(Fault::ClockJump)
+}
+
+#[test]
+fn a_client_is_lost_only_with_the_worker_that_owns_it() {
+    let (mut arrived, mut came_back, mut kills, mut lost, mut closed) = (0, 0, 0, 0, 0);
+    let name = "a_client_is_lost_only_with_the_worker_that_owns_it";
+    let seeds = check(name, 0..400, |sim| {
+        let (clients, totals) = run(sim, faults());
+        lost += clients
+            .iter()
+            .filter(|client| !client.check(&totals))
+            .count();
+        closed += totals.closed.borrow().len();
+        arrived += totals.arrived.get();
+        came_back += totals.came_back.get();
+        kills += sim.fault_count(Fault::ChannelKill);
+    });
+    if seeds >= 100 {
+        // Without these, the run tests nothing.
+        println!(
+            "{arrived} arrived, {came_back} came back, {kills} kills, {lost} lost, {closed} closed"
+        );
+        assert!(arrived > 1_000 && came_back > 0 && kills > 100, "too few");
+    }
+}
+
+#[test]
+fn without_kills_no_client_is_lost() {
+    check("without_kills_no_client_is_lost", 0..100, |sim| {
+        let faults = Faults::lossless().without(Fault::Pause);
+        let (clients, totals) = run(sim, faults);
+        for client in &clients {
+            assert!(client.check(&totals), "{client:?}");
+        }
+        assert!(totals.arrived.get() > 0, "no connection has moved");
+    });
+}
+
+/// Half of the calls on a channel kill their worker.
+#[test]
+fn workers_that_die_at_every_second_call_lose_only_their_own() {
+    let name = "workers_that_die_at_every_second_call_lose_only_their_own";
+    check(name, 0..100, |sim| {
+        let faults = Faults::none().with(Fault::ChannelKill, Probability::one_in(2));
+        let (clients, totals) = run(sim, faults);
+        clients.iter().for_each(|client| _ = client.check(&totals));
+    });
+}
