@@ -508,7 +508,6 @@ impl fmt::Debug for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loops::FAILED;
 
     use std::sync::Mutex;
 
