@@ -43,6 +43,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
     ("evcore-async", "evcore-serve"),
+    ("evcore-async", "evcore-sim"),
     ("evcore-prefork", "evcore-handover"),
     ("evcore-recording", "evcore-sim"),
 ];

@@ -23,6 +23,8 @@ mod departure;
 mod giving;
 #[path = "../../../crates/evcore-serve/src/handover.rs"]
 mod handover;
+#[path = "../../../crates/evcore-serve/src/leaving.rs"]
+mod leaving;
 #[path = "../../../crates/evcore-serve/src/mailbox_ends.rs"]
 mod mailbox_ends;
 
