@@ -512,7 +512,6 @@ mod tests {
 
     use std::sync::Mutex;
 
-    use crate::loops::FAILED;
 
     type Lines = Arc<Mutex<Vec<String>>>;
 
