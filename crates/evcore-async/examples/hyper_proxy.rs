@@ -6,7 +6,7 @@
 //! 504 if that takes 5 seconds or its answer 60. At most 64 idle connections are kept, each for as long as the server keeps it.
 use std::{cell::RefCell, env, error::Error, rc::Rc, time::Duration};
 
-use evcore::Address;
+use evcore::{Address, EventLoop};
 use evcore_async::{Runtime, TcpListener, TcpStream, hyper::LoopTimer, spawn_local, timeout};
 use http_body_util::{Either, Empty};
 use hyper::{
@@ -109,7 +109,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         address: server.parse()?,
         idle: RefCell::default(),
     });
-    Runtime::new()?.block_on(async {
+    // A client has two streams, two tasks and their timeouts.
+    let ev = EventLoop::builder().connections(20_000).build()?;
+    Runtime::from(ev).block_on(async {
         let listener = TcpListener::bind(listen.as_str())?;
         eprintln!("listening on {}", listener.local_addr());
         loop {

@@ -16,6 +16,9 @@ use crate::Result;
 
 const BACKLOG: u32 = 1024;
 
+/// More than the clients, and the tasks and timeouts of each.
+const CONNECTIONS: u32 = 10_000;
+
 /// Serves at an address for ever: `evcore-async` or `tokio`.
 ///
 /// # Errors
@@ -24,7 +27,8 @@ const BACKLOG: u32 = 1024;
 pub(crate) fn serve(runtime: &str, address: &str) -> Result {
     match runtime {
         "evcore-async" => {
-            let mut runtime = evcore_async::Runtime::new()?;
+            let ev = evcore::EventLoop::builder().connections(CONNECTIONS);
+            let mut runtime = evcore_async::Runtime::from(ev.build()?);
             runtime.block_on(on_evcore(address))?
         }
         "tokio" => {
