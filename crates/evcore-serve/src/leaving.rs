@@ -1,4 +1,4 @@
-//! The connections that leave a loop, taken out of the program's map.
+//! Connections that leave the loop of a worker, with their states.
 
 use evcore::{Acceptor, Connections, EventLoop, Token};
 use evcore_handover::{Connection, STATE_BYTES_MAX};

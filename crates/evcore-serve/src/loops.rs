@@ -146,11 +146,11 @@ impl Loops {
         listeners: Vec<Listener>,
     ) -> io::Result<EventLoop> {
         let member = self.group.join(WorkerId::from_slot(supervised.slot()));
-        let mut builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let mut ev = builder.group(member).build()?;
         if let Some(marks) = supervised.idle_marks() {
-            builder = builder.idle_marks(marks);
+            ev.listeners().set_idle_marks(marks);
         }
-        let ev = builder.group(member).build()?;
         let handle = ev.handle();
         let descriptor = handle.descriptor();
         // Only a backend of the program's own has no descriptor.
