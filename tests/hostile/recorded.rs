@@ -78,15 +78,26 @@ fn send_requests(server: SocketAddr, requests: usize) {
     }
 }
 
-/// Sends requests from many clients, and the corpus; again and again for `EVCORE_RECORD_SECONDS`.
+/// The time for which a long run goes on, in seconds.
+fn seconds() -> Option<u64> {
+    let seconds = env::var("EVCORE_RECORD_SECONDS").ok()?;
+    Some(seconds.parse().expect("a number"))
+}
+
+/// Sends requests from many clients, and the corpus. A long run does so again and again, beside wrk.
 fn load(server: SocketAddr) {
-    let seconds = env::var("EVCORE_RECORD_SECONDS").ok();
-    let seconds = seconds.map_or(0, |text| text.parse().expect("a number"));
-    let begun = Instant::now();
     load_once(server);
+    let Some(seconds) = seconds() else {
+        return;
+    };
+    let begun = Instant::now();
+    let mut wrk = Command::new("wrk");
+    wrk.args(["-t1", "-c64"]).arg(format!("-d{seconds}"));
+    let wrk = wrk.arg(format!("http://{server}/")).spawn();
     while begun.elapsed() < Duration::from_secs(seconds) {
         load_once(server);
     }
+    wrk.expect("wrk is installed").wait().expect("it ends");
 }
 
 fn load_once(server: SocketAddr) {
@@ -105,7 +116,9 @@ fn four_workers_under_every_kind_of_client_are_replayed() {
         let file = scratch.file("worker");
         let options = ["--workers", "4", "--accept", policy, "--flight-recorder"];
         let recorded = ["500000", "--root", "hostile", "--access-log", "/dev/null"];
-        let name = ["--record", file.to_str().expect("it is text")];
+        let size = seconds().map_or("67108864", |_| "1073741824");
+        let name = file.to_str().expect("it is text");
+        let name = ["--record-size", size, "--record", name];
         let mut server = Server::start(&[&options[..], &recorded, &name].concat());
         load(server.address());
         server.signal(Signal::QUIT);

@@ -54,14 +54,17 @@ impl Difference {
                  not see: let it use `Outside::handle` or `Outside::pool`"
             );
         }
-        let source = if self.recorded.what == self.replayed.what
-            && self.recorded.of == self.replayed.of
-        {
-            "the program makes the same call with other bytes, so it has used something that is not \
-             in the recording: a random number, a time or an identifier of its own"
-        } else {
-            "the program makes another call, so it has chosen by something that is not in the \
-             recording: a random number, the order of a `HashMap`, or a thread"
+        let (recorded, replayed) = (&self.recorded, &self.replayed);
+        let is_same_call = (recorded.what, recorded.of) == (replayed.what, replayed.of);
+        let source = match is_same_call {
+            true => {
+                "the program makes the same call with other bytes, so it has used something that is \
+                 not in the recording: a random number, a time or an identifier of its own"
+            }
+            false => {
+                "the program makes another call, so it has chosen by something that is not in the \
+                 recording: a random number, the order of a `HashMap`, or a thread"
+            }
         };
         format!(
             "{source}. Read it by `Outside::value`, give the map an order, or let the thread use \

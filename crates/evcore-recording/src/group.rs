@@ -14,15 +14,24 @@ const NOBODY: u32 = u32::MAX;
 /// The highest slot that a recording may name.
 const MAX_SLOT: u32 = 1 << 16;
 
+impl Recorder {
+    /// A member of the worker group that records how it sees the others. Give the loop the
+    /// [policy](evcore::Builder::policy), too, because a replay has no group that knows it.
+    #[must_use]
+    pub fn member<M: GroupMember + 'static>(&self, member: M) -> impl GroupMember + use<M> {
+        RecordedMember::new(self.clone(), Box::new(member))
+    }
+}
+
 /// A member that is recorded.
 #[derive(Debug)]
-pub(crate) struct RecordedMember {
+struct RecordedMember {
     recorder: Recorder,
     member: Box<dyn GroupMember>,
 }
 
 impl RecordedMember {
-    pub(crate) fn new(recorder: Recorder, member: Box<dyn GroupMember>) -> Self {
+    fn new(recorder: Recorder, member: Box<dyn GroupMember>) -> Self {
         let has_notifier = member.notifier().is_some();
         let flags = i64::from(member.in_group()) | i64::from(has_notifier) << 1;
         recorder.call(What::Group, 1, flags, &[]);
@@ -115,8 +124,16 @@ impl GroupMember for RecordedMember {
     }
 }
 
+impl Replay {
+    /// The recorded member of a worker group. Give the loop the [policy](evcore::Builder::policy), too.
+    #[must_use]
+    pub fn member(&self) -> impl GroupMember + use<> {
+        ReplayedMember::new(self.clone())
+    }
+}
+
 /// A member without a group, which sees what the recorded one saw.
-pub(crate) struct ReplayedMember {
+struct ReplayedMember {
     replay: Replay,
     in_group: bool,
     /// The simulated descriptor of its notifier.
@@ -124,7 +141,7 @@ pub(crate) struct ReplayedMember {
 }
 
 impl ReplayedMember {
-    pub(crate) fn new(replay: Replay) -> Self {
+    fn new(replay: Replay) -> Self {
         let flags = replay.call(What::Group, 1, &[]);
         let flags = flags.map_or(0, |call| call.result);
         let notifier = (flags & 2 != 0).then(|| replay.lock().new_target());

@@ -7,10 +7,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     call::{Digest, What},
+    handle::RecordedHandle,
     pool::RecordedPool,
     recorder::Recorder,
     replay::Replay,
-    requests::RecordedHandle,
 };
 
 /// The source of what a program gets from outside by itself: random numbers, files, threads.

@@ -3,7 +3,7 @@
 use std::{os::fd::BorrowedFd, time::Duration};
 
 use evcore::{
-    clock::{TimeSource, WallTime},
+    clock::{Clock, TimeSource, WallTime},
     poller::{Backend, Capabilities, Error, EventSink, Events, Registration, Result, Waker},
 };
 use rustix::io::Errno;
@@ -11,16 +11,34 @@ use rustix::io::Errno;
 use crate::{
     call::{What, number_of},
     recorder::Recorder,
+    recording::bits_of,
 };
 
+impl Recorder {
+    /// A clock that records what its source returns.
+    #[must_use]
+    pub fn clock(&self, source: impl TimeSource + 'static) -> Clock {
+        Clock::with_source(RecordedTime::new(self.clone(), source))
+    }
+
+    /// A backend that records what its waits report. A turn of the recording ends when a wait begins.
+    #[must_use]
+    pub fn backend(&self, backend: Box<dyn Backend>) -> impl Backend + use<> {
+        let mut shared = self.lock();
+        shared.set_capabilities(bits_of(backend.capabilities()));
+        shared.requests.end_waits_by(backend.waker());
+        RecordedBackend::new(self.clone(), backend)
+    }
+}
+
 /// A source of time that is recorded.
-pub(crate) struct RecordedTime<T> {
+struct RecordedTime<T> {
     recorder: Recorder,
     source: T,
 }
 
 impl<T> RecordedTime<T> {
-    pub(crate) fn new(recorder: Recorder, source: T) -> Self {
+    fn new(recorder: Recorder, source: T) -> Self {
         Self { recorder, source }
     }
 }
@@ -52,7 +70,7 @@ impl<T: TimeSource> TimeSource for RecordedTime<T> {
 
 /// A backend that is recorded.
 #[derive(Debug)]
-pub(crate) struct RecordedBackend {
+struct RecordedBackend {
     recorder: Recorder,
     backend: Box<dyn Backend>,
     /// What a wait has reported, with as much room as the loop's own.
@@ -62,7 +80,7 @@ pub(crate) struct RecordedBackend {
 }
 
 impl RecordedBackend {
-    pub(crate) fn new(recorder: Recorder, backend: Box<dyn Backend>) -> Self {
+    fn new(recorder: Recorder, backend: Box<dyn Backend>) -> Self {
         Self {
             recorder,
             backend,

@@ -18,6 +18,22 @@ use crate::{
     recorder::Recorder,
 };
 
+impl Recorder {
+    /// A listener that records what it accepts, and so do its streams.
+    #[must_use]
+    pub fn listener<L: Acceptor>(&self, listener: L) -> RecordedListener<L> {
+        let number = self.lock().next_listener();
+        RecordedListener::new(self.clone(), number, listener)
+    }
+
+    /// A connector that records what it returns, and so do its streams.
+    #[must_use]
+    pub fn connector<C: Connector>(&self, connector: C) -> RecordedConnector<C> {
+        let number = self.lock().next_connector();
+        RecordedConnector::new(self.clone(), number, connector)
+    }
+}
+
 /// A listener that is recorded. [`Recorder::listener`] makes it.
 #[derive(Debug)]
 pub struct RecordedListener<L> {
@@ -27,7 +43,7 @@ pub struct RecordedListener<L> {
 }
 
 impl<L> RecordedListener<L> {
-    pub(crate) fn new(recorder: Recorder, number: u32, listener: L) -> Self {
+    fn new(recorder: Recorder, number: u32, listener: L) -> Self {
         Self {
             recorder,
             number,
@@ -89,7 +105,7 @@ pub struct RecordedConnector<C> {
 }
 
 impl<C> RecordedConnector<C> {
-    pub(crate) fn new(recorder: Recorder, number: u32, connector: C) -> Self {
+    fn new(recorder: Recorder, number: u32, connector: C) -> Self {
         Self {
             recorder,
             number,

@@ -6,20 +6,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use evcore::{
-    Acceptor, Connector,
-    balancer::GroupMember,
-    clock::{Clock, TimeSource},
-    poller::Backend,
-};
-
 use crate::{
     call::What,
     file,
-    group::RecordedMember,
-    recorded_loop::{RecordedBackend, RecordedTime},
-    recorded_stream::{RecordedConnector, RecordedListener},
-    recording::bits_of,
     requests::Requests,
     writer::{LEAST, Writer},
 };
@@ -111,46 +100,6 @@ impl Recorder {
         }
     }
 
-    /// A clock that records what its source returns.
-    #[must_use]
-    pub fn clock(&self, source: impl TimeSource + 'static) -> Clock {
-        Clock::with_source(RecordedTime::new(self.clone(), source))
-    }
-
-    /// A backend that records what its waits report. A turn of the recording ends when a wait begins.
-    #[must_use]
-    pub fn backend(&self, backend: Box<dyn Backend>) -> impl Backend + use<> {
-        let mut shared = self.lock();
-        shared
-            .writer
-            .set_capabilities(bits_of(backend.capabilities()));
-        shared.requests.end_waits_by(backend.waker());
-        RecordedBackend::new(self.clone(), backend)
-    }
-
-    /// A listener that records what it accepts, and so do its streams.
-    #[must_use]
-    pub fn listener<L: Acceptor>(&self, listener: L) -> RecordedListener<L> {
-        let numbers = &mut self.lock().numbers;
-        numbers.listeners += 1;
-        RecordedListener::new(self.clone(), numbers.listeners - 1, listener)
-    }
-
-    /// A connector that records what it returns, and so do its streams.
-    #[must_use]
-    pub fn connector<C: Connector>(&self, connector: C) -> RecordedConnector<C> {
-        let numbers = &mut self.lock().numbers;
-        numbers.connectors += 1;
-        RecordedConnector::new(self.clone(), numbers.connectors - 1, connector)
-    }
-
-    /// A member of the worker group that records how it sees the others. Give the loop the
-    /// [policy](evcore::Builder::policy), too, because a replay has no group that knows it.
-    #[must_use]
-    pub fn member<M: GroupMember + 'static>(&self, member: M) -> impl GroupMember + use<M> {
-        RecordedMember::new(self.clone(), Box::new(member))
-    }
-
     /// Begins the recording anew, and forgets what was recorded. Call it before the program builds a new
     /// loop, because a replay begins with one: when a worker starts, or when no connection is open.
     ///
@@ -222,6 +171,23 @@ impl Shared {
     pub(crate) fn call(&mut self, what: What, of: u32, result: i64, bytes: &[u8]) {
         self.quiet = 0;
         self.writer.call(what, of, result, bytes);
+    }
+
+    /// Sets what the recorded kernel can do.
+    pub(crate) fn set_capabilities(&mut self, capabilities: u32) {
+        self.writer.set_capabilities(capabilities);
+    }
+
+    /// The number of the next listener.
+    pub(crate) fn next_listener(&mut self) -> u32 {
+        self.numbers.listeners += 1;
+        self.numbers.listeners - 1
+    }
+
+    /// The number of the next connector.
+    pub(crate) fn next_connector(&mut self) -> u32 {
+        self.numbers.connectors += 1;
+        self.numbers.connectors - 1
     }
 
     /// The number of the next stream.

@@ -5,15 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use evcore::{balancer::GroupMember, clock::Clock, poller::Backend};
-
 use crate::{
     call::{Call, What},
     difference::Difference,
-    group::ReplayedMember,
     recording::Recording,
-    replayed_loop::{ReplayedBackend, ReplayedTime},
-    replayed_stream::{ReplayedConnector, ReplayedListener},
     tape::Tape,
 };
 
@@ -35,42 +30,6 @@ impl Replay {
         Self {
             tape: Arc::new(Mutex::new(Tape::new(recording))),
         }
-    }
-
-    /// The recorded clock.
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        Clock::with_source(ReplayedTime(self.clone()))
-    }
-
-    /// The recorded backend. When the recording ends, its wait fails with an
-    /// [`Error::Os`](evcore::poller::Error::Os) of the kind
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
-    #[must_use]
-    pub fn backend(&self) -> impl Backend + use<> {
-        ReplayedBackend(self.clone())
-    }
-
-    /// The next recorded listener, in the order in which they were wrapped.
-    #[must_use]
-    pub fn listener(&self) -> ReplayedListener {
-        let mut tape = self.lock();
-        tape.listeners += 1;
-        ReplayedListener::new(self.clone(), tape.listeners - 1, tape.new_target())
-    }
-
-    /// The next recorded connector, in the order in which they were wrapped.
-    #[must_use]
-    pub fn connector(&self) -> ReplayedConnector {
-        let mut tape = self.lock();
-        tape.connectors += 1;
-        ReplayedConnector::new(self.clone(), tape.connectors - 1)
-    }
-
-    /// The recorded member of a worker group. Give the loop the [policy](evcore::Builder::policy), too.
-    #[must_use]
-    pub fn member(&self) -> impl GroupMember + use<> {
-        ReplayedMember::new(self.clone())
     }
 
     /// The first call that is not the recorded one. `None` if there is none so far.

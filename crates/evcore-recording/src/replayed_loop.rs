@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use evcore::{
-    clock::{TimeSource, WallTime},
+    clock::{Clock, TimeSource, WallTime},
     poller::{Backend, Capabilities, Error, EventSink, Ready, Registration, Result, Waker},
 };
 
@@ -13,8 +13,24 @@ use crate::{
     requests::WOKEN,
 };
 
+impl Replay {
+    /// The recorded clock.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock::with_source(ReplayedTime(self.clone()))
+    }
+
+    /// The recorded backend. When the recording ends, its wait fails with an
+    /// [`Error::Os`](evcore::poller::Error::Os) of the kind
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+    #[must_use]
+    pub fn backend(&self) -> impl Backend + use<> {
+        ReplayedBackend(self.clone())
+    }
+}
+
 /// Recorded time.
-pub(crate) struct ReplayedTime(pub(crate) Replay);
+struct ReplayedTime(Replay);
 
 impl TimeSource for ReplayedTime {
     fn monotonic_ns(&self) -> u64 {
@@ -44,7 +60,7 @@ impl TimeSource for ReplayedTime {
 
 /// The recorded reports of a kernel.
 #[derive(Debug)]
-pub(crate) struct ReplayedBackend(pub(crate) Replay);
+struct ReplayedBackend(Replay);
 
 impl ReplayedBackend {
     fn register(&self) -> Result<()> {

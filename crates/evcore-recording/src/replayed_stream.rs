@@ -19,6 +19,24 @@ use crate::{
     replay::Replay,
 };
 
+impl Replay {
+    /// The next recorded listener, in the order in which they were wrapped.
+    #[must_use]
+    pub fn listener(&self) -> ReplayedListener {
+        let mut tape = self.lock();
+        tape.listeners += 1;
+        ReplayedListener::new(self.clone(), tape.listeners - 1, tape.new_target())
+    }
+
+    /// The next recorded connector, in the order in which they were wrapped.
+    #[must_use]
+    pub fn connector(&self) -> ReplayedConnector {
+        let mut tape = self.lock();
+        tape.connectors += 1;
+        ReplayedConnector::new(self.clone(), tape.connectors - 1)
+    }
+}
+
 /// A recorded listener. [`Replay::listener`] returns it.
 #[derive(Debug)]
 pub struct ReplayedListener {
@@ -28,7 +46,7 @@ pub struct ReplayedListener {
 }
 
 impl ReplayedListener {
-    pub(crate) fn new(replay: Replay, number: u32, target: u32) -> Self {
+    fn new(replay: Replay, number: u32, target: u32) -> Self {
         Self {
             replay,
             number,
@@ -80,7 +98,7 @@ pub struct ReplayedConnector {
 }
 
 impl ReplayedConnector {
-    pub(crate) fn new(replay: Replay, number: u32) -> Self {
+    fn new(replay: Replay, number: u32) -> Self {
         Self { replay, number }
     }
 }

@@ -6,7 +6,6 @@
 
 use std::{
     mem,
-    os::fd::BorrowedFd,
     sync::Arc,
     thread::{self, ThreadId},
     time::Duration,
@@ -14,10 +13,7 @@ use std::{
 
 use evcore::{Handle, Ready, Token, poller::Waker};
 
-use crate::{
-    call::{Call, What},
-    recorder::Recorder,
-};
+use crate::call::{Call, What};
 
 /// A waker ended the wait.
 pub(crate) const WOKEN: u32 = 1;
@@ -32,14 +28,14 @@ pub(crate) const FOREIGN: u32 = 4;
 #[derive(Default)]
 pub(crate) struct Requests {
     /// The waker of the recorded backend.
-    waker: Option<Waker>,
+    pub(crate) waker: Option<Waker>,
     /// The loop's own handle, once the program has asked for a recorded one.
-    handle: Option<Arc<Handle>>,
+    pub(crate) handle: Option<Arc<Handle>>,
     waiting: Vec<Request>,
-    is_lent: bool,
+    pub(crate) is_lent: bool,
     is_foreign: bool,
     /// The thread that makes requests now, which ends no wait.
-    delivers: Option<ThreadId>,
+    pub(crate) delivers: Option<ThreadId>,
     /// The thread of the last wait.
     waits: Option<ThreadId>,
 }
@@ -54,7 +50,7 @@ pub(crate) enum Request {
 
 impl Request {
     /// The request as a call.
-    fn record(self, recorder: &Recorder) {
+    pub(crate) fn to_call(self) -> Call {
         let (of, result, ready) = match self {
             Self::Wake => (0, 0, None),
             Self::Shutdown(timeout) => {
@@ -65,7 +61,7 @@ impl Request {
         };
         let bytes = ready.map(|ready| ready.bits().to_le_bytes());
         let bytes = bytes.as_ref().map_or(&[][..], |bytes| &bytes[..]);
-        recorder.call(What::Request, of, result, bytes);
+        Call::new(What::Request, of, result).with_bytes(bytes)
     }
 
     /// The request of a call; `None` if the call is damaged.
@@ -110,136 +106,32 @@ impl Requests {
     }
 }
 
-impl Recorder {
-    /// A way to reach the loop of this handle from other threads, whose requests are recorded.
-    pub(crate) fn handle(&self, handle: Handle) -> RecordedHandle {
-        self.lock().requests.handle = Some(Arc::new(handle));
-        RecordedHandle(Way::Recorded(self.clone()))
-    }
-
-    /// The waker of the recorded loop.
-    pub(crate) fn waker(&self) -> Waker {
-        let recorder = self.clone();
-        Waker::from_fn(move || recorder.end_wait())
-    }
-
-    /// Ends the wait of the loop for its own handle.
-    fn end_wait(&self) {
-        let me = Some(thread::current().id());
-        let requests = &mut self.lock().requests;
-        if requests.delivers == me {
-            return;
-        }
-        if requests.waits.is_some() && requests.waits != me {
-            requests.is_foreign = true;
-        }
-        requests.wake();
-    }
-
-    /// Records the requests that wait, and makes them.
-    pub(crate) fn deliver(&self, wakes: u32) {
-        if wakes & WOKEN == 0 {
-            return;
-        }
-        let begun = self.lock().requests.begin_delivery();
-        let Some((handle, waiting)) = begun else {
-            return;
-        };
-        for request in waiting {
-            request.record(self);
-            request.make(&handle);
-        }
-        if wakes & LENT != 0 {
-            handle.wake();
-        }
-        self.lock().requests.delivers = None;
-    }
-
-    fn request(&self, request: Request) {
-        let requests = &mut self.lock().requests;
-        requests.waiting.push(request);
-        requests.wake();
-    }
-}
-
 impl Requests {
     /// The handle of the loop, and the requests to make by it.
-    fn begin_delivery(&mut self) -> Option<(Arc<Handle>, Vec<Request>)> {
+    pub(crate) fn begin_delivery(&mut self) -> Option<(Arc<Handle>, Vec<Request>)> {
         let handle = self.handle.clone()?;
         self.delivers = Some(thread::current().id());
         Some((handle, mem::take(&mut self.waiting)))
     }
 
+    pub(crate) fn push(&mut self, request: Request) {
+        self.waiting.push(request);
+        self.wake();
+    }
+
+    /// Ends the wait of the loop, for its own handle.
+    pub(crate) fn wake_by_handle(&mut self) {
+        let me = Some(thread::current().id());
+        // A request that is made at the end of a wait ends no other.
+        if self.delivers != me {
+            self.is_foreign |= self.waits.is_some() && self.waits != me;
+            self.wake();
+        }
+    }
+
     fn wake(&self) {
         if let Some(waker) = &self.waker {
             waker.wake();
-        }
-    }
-}
-
-/// A way to reach a loop from other threads and signal handlers, by which requests are recorded and
-/// replayed. [`Outside::handle`](crate::Outside::handle) makes it.
-///
-/// A recorded loop takes a request at the end of its next wait. A replay makes the recorded requests at
-/// the same places, and ignores those of its threads.
-#[derive(Clone, Debug)]
-pub struct RecordedHandle(Way);
-
-#[derive(Clone, Debug)]
-enum Way {
-    Direct(Handle),
-    Recorded(Recorder),
-    Replayed,
-}
-
-impl RecordedHandle {
-    pub(crate) fn direct(handle: Handle) -> Self {
-        Self(Way::Direct(handle))
-    }
-
-    pub(crate) fn replayed() -> Self {
-        Self(Way::Replayed)
-    }
-
-    /// Wakes the loop, as [`Handle::wake`] does.
-    pub fn wake(&self) {
-        self.request(Request::Wake);
-    }
-
-    /// Shuts the loop down, as [`Handle::shutdown`] does.
-    pub fn shutdown(&self, timeout: Duration) {
-        self.request(Request::Shutdown(timeout));
-    }
-
-    /// Posts a token, as [`Handle::post`] does.
-    pub fn post(&self, token: Token, ready: Ready) {
-        self.request(Request::Post(token, ready));
-    }
-
-    fn request(&self, request: Request) {
-        match &self.0 {
-            Way::Direct(handle) => request.make(handle),
-            Way::Recorded(recorder) => recorder.request(request),
-            Way::Replayed => {}
-        }
-    }
-}
-
-impl RecordedHandle {
-    /// Calls `lend` with the descriptor by which a signal handler wakes the loop, as
-    /// [`Handle::descriptor`] returns it. Does not call it in a replay, or if there is none.
-    pub fn with_descriptor<R>(&self, lend: impl FnOnce(BorrowedFd<'_>) -> R) -> Option<R> {
-        match &self.0 {
-            Way::Direct(handle) => handle.descriptor().map(lend),
-            Way::Recorded(recorder) => {
-                let waker = {
-                    let requests = &mut recorder.lock().requests;
-                    requests.is_lent = true;
-                    requests.waker.clone()
-                };
-                waker.as_ref().and_then(Waker::descriptor).map(lend)
-            }
-            Way::Replayed => None,
         }
     }
 }

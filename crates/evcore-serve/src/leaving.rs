@@ -1,4 +1,4 @@
-//! Connections that leave the loop of a worker, with their states.
+//! Connections that are taken out of a loop, because another worker gets them.
 
 use evcore::{Acceptor, Connections, EventLoop, Token};
 use evcore_handover::{Connection, STATE_BYTES_MAX};

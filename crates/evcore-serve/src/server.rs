@@ -512,6 +512,7 @@ mod tests {
 
     use std::sync::Mutex;
 
+
     type Lines = Arc<Mutex<Vec<String>>>;
 
     /// A server whose events are kept as lines.

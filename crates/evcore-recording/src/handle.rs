@@ -1,0 +1,120 @@
+//! The ways by which other threads reach a loop that is recorded or replayed.
+
+use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
+
+use evcore::{Handle, Ready, Token, poller::Waker};
+
+use crate::{
+    recorder::Recorder,
+    requests::{LENT, Request, WOKEN},
+};
+
+impl Recorder {
+    /// A way to reach the loop of this handle from other threads, whose requests are recorded.
+    pub(crate) fn handle(&self, handle: Handle) -> RecordedHandle {
+        self.lock().requests.handle = Some(Arc::new(handle));
+        RecordedHandle(Way::Recorded(self.clone()))
+    }
+
+    /// The waker of the recorded loop.
+    pub(crate) fn waker(&self) -> Waker {
+        let recorder = self.clone();
+        Waker::from_fn(move || recorder.end_wait())
+    }
+
+    /// Ends the wait of the loop for its own handle.
+    fn end_wait(&self) {
+        self.lock().requests.wake_by_handle();
+    }
+
+    /// Records the requests that wait, and makes them.
+    pub(crate) fn deliver(&self, wakes: u32) {
+        if wakes & WOKEN == 0 {
+            return;
+        }
+        let begun = self.lock().requests.begin_delivery();
+        let Some((handle, waiting)) = begun else {
+            return;
+        };
+        for request in waiting {
+            let call = request.to_call();
+            self.call(call.what, call.of, call.result, &call.bytes);
+            request.make(&handle);
+        }
+        if wakes & LENT != 0 {
+            handle.wake();
+        }
+        self.lock().requests.delivers = None;
+    }
+
+    fn request(&self, request: Request) {
+        self.lock().requests.push(request);
+    }
+}
+
+/// A way to reach a loop from other threads and signal handlers, by which requests are recorded and
+/// replayed. [`Outside::handle`](crate::Outside::handle) makes it.
+///
+/// A recorded loop takes a request at the end of its next wait. A replay makes the recorded requests at
+/// the same places, and ignores those of its threads.
+#[derive(Clone, Debug)]
+pub struct RecordedHandle(Way);
+
+#[derive(Clone, Debug)]
+enum Way {
+    Direct(Handle),
+    Recorded(Recorder),
+    Replayed,
+}
+
+impl RecordedHandle {
+    pub(crate) fn direct(handle: Handle) -> Self {
+        Self(Way::Direct(handle))
+    }
+
+    pub(crate) fn replayed() -> Self {
+        Self(Way::Replayed)
+    }
+
+    /// Wakes the loop, as [`Handle::wake`] does.
+    pub fn wake(&self) {
+        self.request(Request::Wake);
+    }
+
+    /// Shuts the loop down, as [`Handle::shutdown`] does.
+    pub fn shutdown(&self, timeout: Duration) {
+        self.request(Request::Shutdown(timeout));
+    }
+
+    /// Posts a token, as [`Handle::post`] does.
+    pub fn post(&self, token: Token, ready: Ready) {
+        self.request(Request::Post(token, ready));
+    }
+
+    fn request(&self, request: Request) {
+        match &self.0 {
+            Way::Direct(handle) => request.make(handle),
+            Way::Recorded(recorder) => recorder.request(request),
+            Way::Replayed => {}
+        }
+    }
+}
+
+impl RecordedHandle {
+    /// Calls `lend` with the descriptor by which a signal handler wakes the loop, as
+    /// [`Handle::descriptor`] returns it. Does not call it in a replay, or if there is none.
+    pub fn with_descriptor<R>(&self, lend: impl FnOnce(BorrowedFd<'_>) -> R) -> Option<R> {
+        match &self.0 {
+            Way::Direct(handle) => handle.descriptor().map(lend),
+            Way::Recorded(recorder) => {
+                let waker = {
+                    let requests = &mut recorder.lock().requests;
+                    requests.is_lent = true;
+                    requests.waker.clone()
+                };
+                waker.as_ref().and_then(Waker::descriptor).map(lend)
+            }
+            Way::Replayed => None,
+        }
+    }
+}
