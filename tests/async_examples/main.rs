@@ -1,14 +1,12 @@
 //! The examples of `evcore-async`, as processes.
 
+mod load;
+
 use std::{
     io::{Read, Write},
     net::TcpStream,
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
-    thread,
+    sync::Arc,
 };
 
 use async_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
@@ -51,55 +49,6 @@ fn hyper_answers_many_requests_of_a_connection() {
     }
     client.send("no request\r\n\r\n");
     assert_eq!(client.response().status, 400);
-}
-
-/// Sends requests until `is_over`, and returns how many were lost: sent on a connection that the server
-/// had not announced to close, and not answered.
-fn send_requests(server: &Server, is_over: &AtomicBool, answered: &AtomicU64) -> u64 {
-    let mut lost = 0;
-    let mut client = Client::connect(server.address());
-    while !is_over.load(Relaxed) {
-        match client.try_get("/") {
-            Ok(response) => {
-                assert_eq!(response.text(), GREETING);
-                answered.fetch_add(1, Relaxed);
-                if response.closes() {
-                    client = Client::connect(server.address());
-                }
-            }
-            Err(error) => {
-                eprintln!("a request was lost: {error}");
-                lost += 1;
-                client = Client::connect(server.address());
-            }
-        }
-    }
-    lost
-}
-
-#[test]
-fn reloads_lose_no_request_of_busy_clients() {
-    const WORKERS: usize = 2;
-    let server = start_workers(WORKERS, &[]);
-    let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-    let lost = thread::scope(|scope| {
-        let clients = [0; 4].map(|_| scope.spawn(|| send_requests(&server, &is_over, &answered)));
-        for reload in 1..=5 {
-            let before = answered.load(Relaxed);
-            eventually("clients are served", || {
-                answered.load(Relaxed) > before + 100
-            });
-            server.signal(Signal::HUP);
-            let serving = || server.log().matches(" serves").count();
-            eventually("new workers serve", || serving() >= (1 + reload) * WORKERS);
-        }
-        is_over.store(true, Relaxed);
-        clients
-            .into_iter()
-            .map(|client| client.join().unwrap())
-            .sum::<u64>()
-    });
-    assert_eq!(lost, 0, "of {answered:?}");
 }
 
 #[test]

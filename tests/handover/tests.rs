@@ -416,6 +416,7 @@ fn a_client_on_its_way_to_a_hung_successor_comes_back() {
     let server = Settings::default().start();
     let (mut client, old, new) = on_its_way_to_a_stopped_successor(&server);
     assert_eq!(client.end(), old);
+    // A thread of this test reads the log.
     wait_for(&server, "does not answer", 1);
     signal_to(new, Signal::CONT);
     assert_eq!(connect(&server, 1)[0].ask(), new);

@@ -1,13 +1,14 @@
 //! `httpd --record` under clients of all kinds, and `evcore-replay` on its files.
 
 use std::{
-    fs,
+    env, fs,
     io::{self, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
     thread,
+    time::{Duration, Instant},
 };
 
 use evcore_tests::{Client, PATIENCE, Scratch, Server, evcore_replay, eventually, signal_to};
@@ -77,8 +78,18 @@ fn send_requests(server: SocketAddr, requests: usize) {
     }
 }
 
-/// Sends requests from many clients, and the corpus.
+/// Sends requests from many clients, and the corpus; again and again for `EVCORE_RECORD_SECONDS`.
 fn load(server: SocketAddr) {
+    let seconds = env::var("EVCORE_RECORD_SECONDS").ok();
+    let seconds = seconds.map_or(0, |text| text.parse().expect("a number"));
+    let begun = Instant::now();
+    load_once(server);
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        load_once(server);
+    }
+}
+
+fn load_once(server: SocketAddr) {
     let requests = move || send_requests(server, 200);
     let clients: Vec<_> = (0..16).map(|_| thread::spawn(requests)).collect();
     send_corpus(server);

@@ -1,6 +1,10 @@
 //! Idle connections move from workers that have many to a new one, and their clients notice nothing.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use evcore_tests::{Client, Server, assert_within, eventually, signal_to};
 use rustix::process::Signal;
@@ -86,6 +90,78 @@ fn a_worker_beside_three_full_ones_is_even_in_a_second() {
             assert_eq!(page["taken_back"], 0, "{policy}");
             left == arrived && arrived >= Some(moved)
         });
+    }
+}
+
+/// Waits until this many connections are open, and their numbers have this index. `since` is the moment
+/// from which the time counts, if it is not the one at which all are open.
+fn wait_until_even(server: &Server, count: f64, index: f64, since: Option<Instant>) -> Instant {
+    let (mut since, mut seen) = (since, Vec::new());
+    eventually("the connections are even", || {
+        seen = server
+            .try_status_json()
+            .map_or(Vec::new(), |page| opens(&page));
+        let is_open = seen.iter().sum::<f64>() >= count;
+        if is_open && since.is_none() {
+            since = Some(Instant::now());
+        }
+        is_open && jain(&seen) >= index
+    });
+    println!("even: {seen:?}, {:.4}", jain(&seen));
+    since.expect("all were open")
+}
+
+/// The clients that two of the workers accept leave much sooner than the others, and in the end all.
+#[test]
+fn uneven_lifetimes_leave_even_workers() {
+    let server = Server::start(&["--workers", "4"]);
+    let short: Vec<u32> = server.wait_for_workers(WORKERS, &[])[..2].to_vec();
+    let mut open = VecDeque::new();
+    for now in 0..3 * CLIENTS {
+        let mut client = server.connect();
+        let until = match short.contains(&client.worker()) {
+            true => now + CLIENTS / 2,
+            false => usize::MAX,
+        };
+        open.push_back((client, until));
+        open.retain(|(_, until)| *until > now);
+    }
+    open.retain(|(_, until)| *until == usize::MAX);
+    let since = wait_until_even(&server, open.len() as f64, 0.995, Some(Instant::now()));
+    assert_within(
+        "the open connections are even",
+        Duration::from_secs(1),
+        since,
+    );
+    assert!(open.len() > CLIENTS / 2, "{} are left", open.len());
+    open.iter_mut().for_each(|(client, _)| _ = client.worker());
+}
+
+/// The clients of wrk, or of this test without it, come at once.
+#[test]
+fn the_first_400_clients_are_even_soon() {
+    let server = Server::start(&["--workers", "4"]);
+    let _ = server.wait_for_workers(WORKERS, &[]);
+    let mut wrk = Command::new("wrk");
+    wrk.args([
+        "-t1",
+        "-c400",
+        "-d3",
+        &format!("http://{}/", server.address()),
+    ]);
+    let wrk = wrk.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let clients = wrk
+        .is_err()
+        .then(|| (0..CLIENTS).map(|_| server.connect()).collect::<Vec<_>>());
+    let since = wait_until_even(&server, CLIENTS as f64, 0.99, None);
+    assert_within(
+        "the open connections are even",
+        Duration::from_millis(100),
+        since,
+    );
+    drop(clients);
+    if let Ok(mut wrk) = wrk {
+        assert!(wrk.wait().expect("it is ours").success());
     }
 }
 

@@ -11,6 +11,8 @@
 mod mixed;
 #[cfg(target_os = "linux")]
 mod moves;
+#[cfg(target_os = "linux")]
+mod peers;
 mod streams;
 mod tools;
 mod victim;

@@ -44,7 +44,7 @@ const WORKERS: usize = 2;
 /// The clients of each thread that keeps them busy.
 const BUSY: usize = 20;
 
-fn number(variable: &str, default: usize) -> usize {
+pub(super) fn number(variable: &str, default: usize) -> usize {
     env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 
@@ -300,6 +300,7 @@ fn keep_busy(visitors: &mut [Visitor], is_over: &AtomicBool) {
     }
 }
 
+/// Ends what another thread does, also if this one panics.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

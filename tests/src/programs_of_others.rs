@@ -37,6 +37,12 @@ impl Running {
         Self(command.spawn().expect("it starts"))
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Waits until the program listens on a TCP port, and returns the port. (A program that listens on
     /// port 0 need not print which port it got.)
     ///

@@ -5,6 +5,7 @@
 
 mod kills;
 mod limits;
+mod soak;
 
 use std::fs;
 

@@ -9,9 +9,11 @@ use crate::Result;
 const INSTALLED: &str = "EVCORE_CI_INSTALLED";
 
 /// Packages whose programs have other names, with those names.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("apache2-utils", "ab"),
     ("chromium-driver", "chromedriver"),
+    ("nghttp2-client", "h2load"),
+    ("nghttp2-client", "nghttp"),
     ("prometheus", "promtool"),
 ];
 

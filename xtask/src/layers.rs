@@ -16,7 +16,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-token", "slab"),
     ("evcore-clock", "jiff rustix"),
     ("evcore-timer", ""),
-    ("evcore-poller", "libc rustix thiserror"),
+    ("evcore-poller", "bitflags libc rustix thiserror"),
     ("evcore-posted", "parking_lot"),
     ("evcore-pool", ""),
     ("evcore-instrument", "hdrhistogram"),
@@ -28,7 +28,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
     ("evcore-async", "evcore futures-io hyper pin-project-lite scoped-tls-hkt send_wrapper \
-                      thiserror tokio"),
+                      signal-hook thiserror tokio"),
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
     ("evcore-sim", "evcore evcore-handover"),
@@ -43,6 +43,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
     ("evcore-async", "evcore-serve"),
+    ("evcore-async", "evcore-sim"),
     ("evcore-prefork", "evcore-handover"),
     ("evcore-recording", "evcore-sim"),
 ];

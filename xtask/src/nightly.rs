@@ -12,6 +12,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let loads = "EVCORE_SIM_SEEDS=5000 SOAK_SECONDS=20 cargo test --workspace --test simulation --test soak";
     let moves = "SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
                  cargo test --release -p evcore-tests --test soak moves -- --test-threads 1";
+    let reloads =
+        "SOAK_RELOADS=1000 cargo test --release -p evcore-tests --test async_examples reloads";
     let packages = workspace.packages.iter();
     let optional = packages.filter(|package| workspace::has_default_features(package));
     let optional: String = optional
@@ -32,6 +34,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         .command("long runs: cases", cases)
         .command("long runs: loads", loads)
         .command("long runs: moves", moves)
+        .command("long runs: reloads of hyper", reloads)
         .command("httpd on io_uring", on_a_ring)
         .and(injection())
         .and(loom::plan(workspace, loom::ALL))

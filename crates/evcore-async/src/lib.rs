@@ -11,11 +11,74 @@
 //!
 //! # How it works
 //!
-//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor,
-//! and its waker posts that token. A sleep is a token with a timer. A stream is a token with a
-//! descriptor, and with the wakers of the tasks that read and write. The executor has a table of
-//! these, by token. Each step of the loop either polls a task or wakes one. To cancel is to end a
-//! token, and no step carries a token that has ended.
+//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor.
+//! A sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of the
+//! tasks that read and write. The executor has a table of these, by token. A step of the loop wakes
+//! tasks or polls them: tasks that were woken on the loop's thread are polled in the step of one token,
+//! up to 256 of them, and a task that another thread has woken in its own. To cancel is to end a token,
+//! and no step carries a token that has ended.
+//!
+//! # In the simulator
+//!
+//! The same futures run on the loop of `evcore-sim`, over simulated sockets and time. Each process is an
+//! [`Executor`] with its loop. This program runs a server and two clients with a hundred seeds, while
+//! packets are late, buffers are full, calls are short, and processes pause:
+//!
+//! ```
+//! use evcore::{Address, EventLoop, Step};
+//! use evcore_async::{Executor, Listener, Stream, sleep, spawn_local};
+//! use evcore_sim::{App, Faults, Process, SimListener, SimStream, Workers, check};
+//! use std::{io, time::Duration};
+//!
+//! struct Node { executor: Executor, ev: EventLoop<SimListener> } // the tasks end first
+//!
+//! impl App for Node {
+//!     fn event_loop(&mut self) -> &mut EventLoop<SimListener> { &mut self.ev }
+//!     fn on_step(&mut self, step: Step<SimStream>) { self.executor.on_step(&mut self.ev, step); }
+//! }
+//!
+//! async fn async_main(process: Process, index: usize) -> io::Result<()> {
+//!     let address = ([10, 0, 0, 1], 7).into();
+//!     if index > 0 { // a client
+//!         let stream = loop {
+//!             match Stream::connect_with(&process, &Address::Tcp(address)).await {
+//!                 Ok(stream) => break stream,
+//!                 Err(_) => sleep(Duration::from_millis(100)).await, // nobody listens yet
+//!             }
+//!         };
+//!         stream.write_all(b"hello").await?;
+//!         let (mut buffer, mut length) = ([0; 5], 0);
+//!         while length < 5 { length += stream.read(&mut buffer[length..]).await?; }
+//!         assert_eq!(&buffer, b"hello");
+//!         return Ok(());
+//!     }
+//!     let listener = Listener::new(process.listen(address))?;
+//!     loop {
+//!         let (stream, _peer) = listener.accept().await?;
+//!         drop(spawn_local(async move {
+//!             let mut buffer = [0; 64];
+//!             while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+//!                 if stream.write_all(&buffer[..length]).await.is_err() { break }
+//!             }
+//!         }));
+//!     }
+//! }
+//!
+//! fn main() { // in your project a test: `#[test] fn every_client_gets_its_bytes_back()`
+//!     check("every_client_gets_its_bytes_back", 0..100, |sim| {
+//!         sim.set_faults(Faults::lossless());
+//!         let mut nodes = Workers::new(sim, 3, |process, index| {
+//!             let mut ev = process.builder().build().unwrap();
+//!             let executor = Executor::new(&mut ev);
+//!             executor.set_resumes_panics(true); // an assertion that fails ends the run
+//!             drop(executor.spawn(&mut ev, async_main(process.clone(), index)));
+//!             Node { executor, ev }
+//!         });
+//!         let served = |(index, node): (usize, &Node)| index == 0 || node.executor.tasks() == 0;
+//!         assert!(nodes.run_until(Duration::from_secs(60), |nodes| nodes.apps().all(served)));
+//!     });
+//! }
+//! ```
 //!
 //! # Panics
 //!

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::fmt;
 use std::future::poll_fn;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::task::{Poll, ready};
 
@@ -12,7 +12,7 @@ use signal_hook::consts::FORBIDDEN;
 use signal_hook::low_level::{pipe, unregister};
 
 use crate::registration::Registration;
-use crate::slot::{Event, Slot};
+use crate::slot::{Event, Signal, Slot};
 
 /// Receives a signal of this process, as long as it exists. Several may receive the same one.
 ///
@@ -34,12 +34,6 @@ use crate::slot::{Event, Slot};
 pub struct Signals {
     registration: Registration,
     handler: SigId,
-}
-
-/// The end of the pipe to which the handler writes, and the task that waits.
-pub(crate) struct Signal {
-    receiver: UnixStream,
-    pub(crate) event: Event,
 }
 
 impl Signals {
@@ -82,13 +76,6 @@ impl Signals {
             Poll::Ready(())
         })
         .await;
-    }
-}
-
-impl Signal {
-    /// Empties the pipe, which the loop would report again otherwise.
-    pub(crate) fn on_ready(&mut self) {
-        while matches!(self.receiver.read(&mut [0; 64]), Ok(1..)) {}
     }
 }
 

@@ -1,12 +1,13 @@
 //! The state that an executor keeps for a token.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::Waker;
 
 use evcore::Ready;
 
 use crate::job::Job;
-use crate::signals::Signal;
 use crate::task::Task;
 
 /// The state of a token, by its purpose.
@@ -34,6 +35,12 @@ pub(crate) struct Event {
     pub(crate) waker: Option<Waker>,
 }
 
+/// Signals: the end of the pipe to which the handler writes, and the event.
+pub(crate) struct Signal {
+    pub(crate) receiver: UnixStream,
+    pub(crate) event: Event,
+}
+
 /// The reaction of an executor to a step.
 pub(crate) enum Reaction {
     /// Polls the task.
@@ -51,10 +58,7 @@ impl Slot {
             Self::Task(task) if task.is_queued() => Reaction::Wake([None, None]),
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
-            Self::Signal(signal) => {
-                signal.on_ready();
-                Reaction::Wake([signal.event.come(), None])
-            }
+            Self::Signal(signal) => Reaction::Wake([signal.on_ready(), None]),
             // These tokens are never posted.
             Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) => Reaction::Wake([None, None]),
         }
@@ -96,6 +100,14 @@ impl Source {
         let reader = if reads { self.reader.take() } else { None };
         let writer = if writes { self.writer.take() } else { None };
         [reader, writer]
+    }
+}
+
+impl Signal {
+    /// Empties the pipe, which the loop would report again otherwise.
+    fn on_ready(&mut self) -> Option<Waker> {
+        while matches!(self.receiver.read(&mut [0; 64]), Ok(1..)) {}
+        self.event.come()
     }
 }
 

@@ -2,12 +2,20 @@
 
 use std::io;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// The poll that a thread watches.
-pub(crate) struct Watch(Arc<Mutex<Polled>>);
+pub(crate) struct Watch {
+    polled: Arc<Mutex<Polled>>,
+    /// Its drop ends the thread.
+    _end: Sender<Never>,
+}
+
+#[derive(PartialEq)]
+enum Never {}
 
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Polled {
@@ -28,17 +36,20 @@ impl Watch {
         report: impl Fn(&'static Location<'static>) + Send + 'static,
     ) -> io::Result<Self> {
         let polled = Arc::default();
-        let watched = Arc::downgrade(&polled);
-        let watch = move || watch(&watched, limit, report);
-        thread::Builder::new().name("stuck".into()).spawn(watch)?;
-        Ok(Self(polled))
+        let watched = Arc::clone(&polled);
+        let (end, ended) = mpsc::channel();
+        thread::Builder::new().name("stuck".into()).spawn(move || {
+            let lasts = || ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+            watch(&watched, lasts, report);
+        })?;
+        Ok(Self { polled, _end: end })
     }
 
     pub(crate) fn begin(&self, at: Option<&'static Location<'static>>) -> Watched<'_> {
-        let mut polled = lock(&self.0);
+        let mut polled = lock(&self.polled);
         polled.at = at;
         polled.polls += 1;
-        Watched(&self.0)
+        Watched(&self.polled)
     }
 }
 
@@ -48,24 +59,21 @@ impl Drop for Watched<'_> {
     }
 }
 
+/// Looks at the polls as long as `lasts`, which waits before it returns.
 fn watch(
-    watched: &Weak<Mutex<Polled>>,
-    limit: Duration,
+    watched: &Mutex<Polled>,
+    lasts: impl Fn() -> bool,
     report: impl Fn(&'static Location<'static>),
 ) {
     let (mut before, mut reported) = (Polled::default(), 0);
-    while let Some(watched) = watched.upgrade() {
-        let polled = *lock(&watched);
-        drop(watched);
-        if let Some(at) = polled.at
-            && polled == before
-            && polled.polls != reported
-        {
+    while lasts() {
+        let polled = *lock(watched);
+        let is_stuck = polled == before && polled.polls != reported;
+        if let Some(at) = polled.at.filter(|_| is_stuck) {
             reported = polled.polls;
             report(at);
         }
         before = polled;
-        thread::sleep(limit);
     }
 }
 

@@ -101,11 +101,13 @@ impl Task {
     /// Drops the future. Returns false if it is polled at present, and is dropped after that.
     pub(crate) fn abort(&self) -> bool {
         self.is_aborted.set(true);
-        let future = self.future.try_borrow_mut();
-        future.is_ok_and(|mut future| {
-            future.as_mut().map(|future| future.as_mut().abort());
-            true
-        })
+        let Ok(mut future) = self.future.try_borrow_mut() else {
+            return false;
+        };
+        if let Some(future) = &mut *future {
+            future.as_mut().abort();
+        }
+        true
     }
 
     /// Records the end, and returns the waker of the task that waits for it.

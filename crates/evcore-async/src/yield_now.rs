@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Lets the other tasks that are due have their turn first. The task goes on behind them, in the same
-/// turn of the loop unless its [budget](evcore::Budgets::posted) is used up.
+/// turn of the loop unless 256 polls are over.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local, yield_now};

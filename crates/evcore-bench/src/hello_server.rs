@@ -14,6 +14,8 @@ use tokio::task::LocalSet;
 
 use crate::Result;
 
+const BACKLOG: u32 = 1024;
+
 /// Serves at an address for ever: `evcore-async` or `tokio`.
 ///
 /// # Errors
@@ -47,7 +49,11 @@ async fn on_evcore(address: &str) -> Result {
 }
 
 async fn on_tokio(address: &str) -> Result {
-    let listener = tokio::net::TcpListener::bind(address).await?;
+    // tokio's own backlog is too short for a thousand clients at once.
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address.parse()?)?;
+    let listener = socket.listen(BACKLOG)?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;

@@ -14,8 +14,9 @@ const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 /// machine decides where it is.
 const SLOWER: f64 = 100.0;
 
-/// Number of requests in a round: enough for the last quantile, and some more.
-const REQUESTS: f64 = 105_000.0;
+/// Numbers of connections, and of requests in a round: enough for the last quantile, and some more.
+/// One connection would take too long for that.
+const LOADS: [(u32, f64); 3] = [(1, 10_500.0), (64, 105_000.0), (1024, 105_000.0)];
 
 /// The server whose rate counts. Without it, it is the first server.
 const MODEL: &str = "nginx";
@@ -24,14 +25,14 @@ const MODEL: &str = "nginx";
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     let programs = server::programs(run, report, "latency");
     rounds("latency", &programs, run, report, |servers, report| {
-        for connections in [1, 64, 1024] {
-            round(servers, connections, run, report);
+        for load in LOADS {
+            round(servers, load, run, report);
         }
     });
 }
 
 /// All servers get the same rate in turn: half of the one that saturates nginx in this round.
-fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
+fn round(servers: &[Server], (connections, all): (u32, f64), run: &Run, report: &mut Report) {
     let model = servers.iter().find(|server| server.name == MODEL);
     let Some(model) = model.or(servers.first()) else {
         return;
@@ -40,7 +41,7 @@ fn round(servers: &[Server], connections: u32, run: &Run, report: &mut Report) {
     let [.., saturating] = saturate(model, &mut load, run);
     drop(load);
     let rate = saturating / 2.0;
-    let requests = if run.quick { REQUESTS / 20.0 } else { REQUESTS };
+    let requests = if run.quick { all / 20.0 } else { all };
     for server in servers {
         let mut load = connect(server.address, connections, "/");
         run_load(&mut load, f64::INFINITY, ms(run, 100));

@@ -24,6 +24,7 @@ mod report;
 mod requests;
 mod run;
 mod server;
+mod sleepers;
 mod spread;
 mod storm;
 mod targets;
@@ -114,6 +115,7 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "pollers" => pollers::measure,
         "timers" => timers::measure,
         "futures" => futures::count_instructions,
+        "sleepers" => sleepers::measure,
         "clock" => clock::measure,
         "memory" => memory::measure,
         "storm" => storm::measure,

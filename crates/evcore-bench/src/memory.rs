@@ -64,7 +64,7 @@ fn bytes(descriptors: &[OwnedFd], kind: BackendKind, room: usize) -> f64 {
 }
 
 /// The bytes of the heap in use.
-fn heap() -> u64 {
+pub(crate) fn heap() -> u64 {
     // SAFETY: the call has no argument, and no other thread uses the heap meanwhile.
     let info = unsafe { libc::mallinfo2() };
     (info.uordblks + info.hblkhd) as u64

@@ -1,5 +1,6 @@
 //! One run: the rounds in which peers alternate, the time of an operation, and the machine.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -54,7 +55,11 @@ impl Run {
         };
         let commit = printed("git describe --always --dirty --exclude='*'");
         let (date, load_before) = (printed("date -u +%FT%T+00:00"), printed(LOAD));
-        measure(self, &mut report);
+        // A part that panics, perhaps because a server is overloaded, leaves the others to run.
+        let measured = catch_unwind(AssertUnwindSafe(|| measure(self, &mut report)));
+        if measured.is_err() {
+            report.absent("the rest of this part", "it has panicked; see its output");
+        }
         let load = format!("{load_before} before, {} after", printed(LOAD));
         let rounds = match part.rounds == 1 {
             true => "none, because counts are exact".to_owned(),

@@ -90,6 +90,7 @@ impl Ticker {
     /// [`TickerError::Os`] if the read fails.
     pub fn acknowledge(&mut self) -> Result<u64, TickerError> {
         match sys::read(&self.fd) {
+            // No tick since the last read; or a signal, after which the ticks are still there.
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
             ticks => ticks.map_err(|errno| TickerError::os("reading a timerfd", errno)),
         }

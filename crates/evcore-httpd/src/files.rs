@@ -301,6 +301,7 @@ fn status_of(error: Errno) -> Status {
         | Errno::INVAL
         | Errno::STALE => Status::NotFound,
         Errno::ACCESS | Errno::PERM => Status::Forbidden,
+        // Descriptors or memory have run out, or renames went on during all attempts.
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::ServiceUnavailable,
         _ => Status::InternalServerError,
     }

@@ -61,6 +61,8 @@ impl Accept {
     pub(crate) fn from_errno(errno: Errno) -> Option<Self> {
         match errno {
             Errno::AGAIN => Some(Self::WouldBlock),
+            // Linux passes on the network errors that the client's connection has already, and the
+            // refusal of a firewall (PERM). The next client has others.
             Errno::CONNABORTED
             | Errno::NETDOWN
             | Errno::PROTO
@@ -75,6 +77,7 @@ impl Accept {
             | Errno::PERM => Some(Self::Aborted),
             #[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos"))]
             Errno::NONET => Some(Self::Aborted),
+            // The limits of `ulimit -n`, of the system (fs.file-max), and the kernel's memory.
             Errno::MFILE => Some(Self::Exhausted(Resource::Process)),
             Errno::NFILE => Some(Self::Exhausted(Resource::System)),
             Errno::NOBUFS | Errno::NOMEM => Some(Self::Exhausted(Resource::Memory)),

@@ -86,6 +86,7 @@ impl Listener {
 
         match sockopt::socket_type(&fd) {
             Ok(SocketType::STREAM) => {}
+            // Datagrams, or a file that is not a socket.
             Ok(_) | Err(Errno::NOTSOCK) => return Err(Error::NotListening { fd: number }),
             Err(errno) => return Err(failed("getsockopt(SO_TYPE)")(errno)),
         }
@@ -95,6 +96,7 @@ impl Listener {
         fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(failed("fcntl(F_SETFD)"))?;
         ioctl_fionbio(&fd, true).map_err(failed("ioctl(FIONBIO)"))?;
         Self::inherited(fd).map_err(|errno| match errno {
+            // A family other than those of IP and Unix.
             Errno::AFNOSUPPORT => Error::NotListening { fd: number },
             errno => failed("getsockname")(errno),
         })

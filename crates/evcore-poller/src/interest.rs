@@ -1,119 +1,35 @@
 //! The interest of a registration, and how often it is reported.
 
-use std::{
-    fmt,
-    ops::{BitOr, BitOrAssign, Sub},
-};
+use bitflags::bitflags;
 
-/// The readiness that a registration watches for: any union of its constants.
-///
-/// ```
-/// use evcore_poller::Interest;
-///
-/// let both = Interest::READ | Interest::WRITE;
-/// assert_eq!(both, Interest::BOTH);
-/// assert_eq!(both - Interest::WRITE, Interest::READ);
-/// assert!(Interest::NONE.is_empty());
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Interest(u8);
-
-impl Interest {
-    /// The empty interest: the registration stays, and reports nothing, not even errors.
-    pub const NONE: Self = Self(0);
-    /// Data to read, a connection to accept, or the end of the stream.
-    pub const READ: Self = Self(0b001);
-    /// Priority data (for TCP, the urgent byte).
-    pub const PRIORITY: Self = Self(0b010);
-    /// Room to write, or a finished `connect`.
-    pub const WRITE: Self = Self(0b100);
-    /// [`READ`](Self::READ) and [`WRITE`](Self::WRITE).
-    pub const BOTH: Self = Self(0b101);
-
-    /// Returns whether it contains all of `other`.
-    #[must_use]
-    #[inline]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Returns whether it is empty.
-    #[must_use]
-    #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Returns the bits. [`READ`](Self::READ), [`PRIORITY`](Self::PRIORITY) and
-    /// [`WRITE`](Self::WRITE) have the same bits as the corresponding readiness has in
-    /// [`Ready::bits`](crate::Ready::bits).
+bitflags! {
+    /// The readiness that a registration watches for: any union of its constants. Each bit is that of
+    /// the [readiness](crate::Ready) it asks for.
     ///
     /// ```
     /// use evcore_poller::Interest;
     ///
-    /// assert_eq!(Interest::BOTH.bits(), 0b101);
-    /// assert_eq!(Interest::from_bits_truncate(0b1101), Interest::BOTH);
+    /// let both = Interest::READ | Interest::WRITE;
+    /// assert_eq!(both, Interest::BOTH);
+    /// assert_eq!(both - Interest::WRITE, Interest::READ);
+    /// assert!(Interest::NONE.is_empty());
     /// ```
-    #[must_use]
-    #[inline]
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// Makes an interest from its [`bits`](Self::bits). Unknown bits are dropped.
-    #[must_use]
-    #[inline]
-    pub const fn from_bits_truncate(bits: u8) -> Self {
-        Self(bits & 0b111)
-    }
-
-    /// The interest to which the three low bits of a readiness belong.
-    pub(crate) const fn from_ready_bits(bits: u16) -> Self {
-        Self((bits & 0b111) as u8)
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct Interest: u8 {
+        /// Data to read, a connection to accept, or the end of the stream.
+        const READ = 0b001;
+        /// Priority data (for TCP, the urgent byte).
+        const PRIORITY = 0b010;
+        /// Room to write, or a finished `connect`.
+        const WRITE = 0b100;
     }
 }
 
-impl BitOr for Interest {
-    type Output = Self;
-
-    #[inline]
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for Interest {
-    #[inline]
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
-/// The part of the first interest that is not in the second.
-impl Sub for Interest {
-    type Output = Self;
-
-    #[inline]
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-}
-
-impl fmt::Debug for Interest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (Self::READ, "READ"),
-            (Self::PRIORITY, "PRIORITY"),
-            (Self::WRITE, "WRITE"),
-        ];
-        let mut set = f.debug_set();
-        for (bit, name) in names {
-            if self.contains(bit) {
-                set.entry(&format_args!("{name}"));
-            }
-        }
-        set.finish()
-    }
+impl Interest {
+    /// The empty interest: the registration stays, and reports nothing, not even errors.
+    pub const NONE: Self = Self::empty();
+    /// [`READ`](Self::READ) and [`WRITE`](Self::WRITE).
+    pub const BOTH: Self = Self::READ.union(Self::WRITE);
 }
 
 /// The rule by which lasting readiness is reported.

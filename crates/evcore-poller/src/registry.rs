@@ -161,7 +161,7 @@ impl Registry {
     /// This is not undone, because a program with one-shots goes on using them, and a refusal is a
     /// rare mistake.
     pub(crate) fn expect_unrequested(&mut self) {
-        self.to_complete = Ready::ALL.bits().into();
+        self.to_complete = Ready::all().bits().into();
     }
 
     /// Returns whether work may be needed before the next wait: a row may differ from the backend's

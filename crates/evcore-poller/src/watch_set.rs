@@ -56,7 +56,7 @@ impl WatchSet {
     /// The sides.
     #[inline]
     pub(crate) const fn interest(self) -> Interest {
-        Interest::from_ready_bits(self.0 as u16)
+        Interest::from_bits_truncate(self.0 as u8)
     }
 
     /// The ends.

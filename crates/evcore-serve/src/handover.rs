@@ -423,6 +423,9 @@ where
                     ev.post_next(self.own, Ready::NONE);
                 }
                 leaving.into_iter().for_each(|one| departure.push(one));
+                // At once, because a worker that dies takes along what is not in the channel. If it
+                // fails, it fails in the next turn too, which handles that.
+                let _ = departure.send(Instant::now());
             }
             Phase::Serving | Phase::Over { .. } => self.give(ev, leaving),
         }

@@ -1,4 +1,4 @@
-//! Connections that leave the loop of a worker, with their states.
+//! The connections that leave a loop, taken out of the program's map.
 
 use evcore::{Acceptor, Connections, EventLoop, Token};
 use evcore_handover::{Connection, STATE_BYTES_MAX};

@@ -31,6 +31,7 @@ mod handover;
 mod keeping;
 mod leaving;
 mod listeners;
+mod loops;
 mod mailbox_ends;
 mod parts;
 mod proxy_header;

@@ -1,31 +1,24 @@
 //! A server: the parts that its workers share, and the ways to run them.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{error, fmt, io, mem};
 
-use evcore::balancer::{Policy, WorkerGroup, WorkerId};
+use evcore::balancer::{Policy, WorkerGroup};
 use evcore::net::{Address, Error, ListenerOptions};
-use evcore::{Builder, EventLoop, Listener};
-use evcore_prefork::{Affinity, CANNOT_START, Outcome, Stop, Supervisor};
+use evcore::{Builder, Listener};
+use evcore_prefork::{Affinity, Outcome, Stop, Supervisor};
 
 use crate::event::{Event, OnEvent};
-use crate::handover::Handover;
 use crate::keeping;
-use crate::listeners::{Listeners, add_all};
+use crate::listeners::Listeners;
+use crate::loops::{Configure, Loops};
 use crate::parts::Parts;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::service_manager::ServiceManager;
 use crate::worker::Worker;
 
-type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
-
 type BoxError = Box<dyn error::Error + Send + Sync>;
-
-/// The exit code of a worker that the supervisor replaces.
-const FAILED: i32 = 1;
 
 /// A server of several workers, which are processes or threads.
 ///
@@ -496,143 +489,6 @@ struct Setup {
     loops: Loops,
 }
 
-/// The parts that the loop of a worker is made of, except its listeners.
-#[derive(Clone)]
-struct Loops {
-    group: WorkerGroup,
-    handover: Option<u32>,
-    rebalance: bool,
-    proxy_protocol: Option<ProxyProtocol>,
-    configure: Configure,
-    stop_timeout: Duration,
-    on_event: OnEvent,
-}
-
-impl Loops {
-    /// Lets the supervisor report to the hook, and release all that dead workers held.
-    fn watch(self, supervisor: Supervisor<'static>) -> Supervisor<'static> {
-        let report = || Arc::clone(&self.on_event);
-        let (start_error, ready, stuck) = (report(), report(), report());
-        let (exit, reload, upgrade, stop) = (report(), report(), report(), report());
-        let (kept, hang) = (report(), report());
-        let group = self.group;
-        supervisor
-            .on_start_error(move |worker, error| start_error(Event::StartFailed(worker, error)))
-            .on_ready(move |worker| ready(Event::Ready(worker)))
-            .on_stuck(move |worker| stuck(Event::Stuck(worker)))
-            .on_exit(move |ended| {
-                group.release_dead(WorkerId::from_slot(ended.worker.slot));
-                exit(Event::Exited(ended));
-            })
-            .on_hang(move |worker, lasted| hang(Event::Hung(worker, lasted)))
-            .on_kept(move |worker, counts| kept(Event::Kept(worker, counts)))
-            .on_reload(move |state| reload(Event::Reload(state)))
-            .on_upgrade(move |state| upgrade(Event::Upgrade(state)))
-            .on_stop(move |kind| stop(Event::Stopping(kind)))
-    }
-
-    /// Runs a worker, and returns its exit code.
-    fn run<E: fmt::Display>(
-        &self,
-        supervised: evcore_prefork::Worker,
-        listeners: io::Result<Vec<Listener>>,
-        work: impl FnOnce(Worker) -> Result<(), E>,
-    ) -> i32 {
-        self.run_work(supervised, |supervised, on_ready| {
-            let built = listeners.and_then(|listeners| {
-                let mut ev = self.event_loop(&supervised, listeners)?;
-                let handover = self.handover(&mut ev, &supervised)?;
-                Ok((ev, handover))
-            });
-            let (ev, handover) = built.map_err(|error| error.to_string())?;
-            let on_event = Arc::clone(&self.on_event);
-            let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
-                .handover(handover)
-                .proxy_protocol(self.proxy_protocol.clone());
-            work(worker.on_ready(on_ready)).map_err(|error| error.to_string())
-        })
-    }
-
-    /// Runs the work of a worker, which calls its second argument when it is ready. Returns its exit code.
-    fn run_work(
-        &self,
-        supervised: evcore_prefork::Worker,
-        work: impl FnOnce(evcore_prefork::Worker, Box<dyn FnOnce()>) -> Result<(), String>,
-    ) -> i32 {
-        let index = supervised.index();
-        if let Some(error) = supervised.affinity_error() {
-            (self.on_event)(Event::Affinity(index, error));
-        }
-        if let Some(error) = supervised.descriptor_store_error() {
-            (self.on_event)(Event::NoDescriptorStore(index, error));
-        }
-        let is_ready = Rc::new(Cell::new(false));
-        let set_ready = Rc::clone(&is_ready);
-        match work(supervised, Box::new(move || set_ready.set(true))) {
-            Ok(()) => 0,
-            Err(error) if is_ready.get() => {
-                (self.on_event)(Event::Failed(index, error));
-                FAILED
-            }
-            Err(error) => {
-                (self.on_event)(Event::CannotStart(index, error));
-                CANNOT_START
-            }
-        }
-    }
-
-    fn parts(
-        &self,
-        supervised: evcore_prefork::Worker,
-        listeners: Vec<Listener>,
-        on_ready: Box<dyn FnOnce()>,
-    ) -> Parts {
-        Parts {
-            supervised,
-            listeners,
-            group: self.group.clone(),
-            stop_timeout: self.stop_timeout,
-            on_ready: Some(on_ready),
-        }
-    }
-
-    /// Makes the handover of a worker, or `None` if connections do not move.
-    fn handover(
-        &self,
-        ev: &mut EventLoop,
-        supervised: &evcore_prefork::Worker,
-    ) -> io::Result<Option<Handover>> {
-        let (Some(version), Some(mailboxes)) = (self.handover, supervised.mailboxes()) else {
-            return Ok(None);
-        };
-        let (on_event, index) = (Arc::clone(&self.on_event), supervised.index());
-        let report = move |why: &dyn fmt::Display| {
-            on_event(Event::Handover(index, why.to_string()));
-        };
-        let handover = Handover::new(ev, version, mailboxes.clone(), Box::new(report))?;
-        ev.listeners().set_rebalancing(self.rebalance);
-        Ok(Some(handover))
-    }
-
-    fn event_loop(
-        &self,
-        supervised: &evcore_prefork::Worker,
-        listeners: Vec<Listener>,
-    ) -> io::Result<EventLoop> {
-        let member = self.group.join(WorkerId::from_slot(supervised.slot()));
-        let mut builder = add_all((self.configure)(EventLoop::builder()), listeners);
-        if let Some(marks) = supervised.idle_marks() {
-            builder = builder.idle_marks(marks);
-        }
-        let ev = builder.group(member).build()?;
-        let handle = ev.handle();
-        let descriptor = handle.descriptor();
-        // Only a backend of the program's own has no descriptor.
-        supervised.wake_fd(descriptor.ok_or(io::ErrorKind::Unsupported)?)?;
-        Ok(ev)
-    }
-}
-
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
@@ -652,6 +508,7 @@ impl fmt::Debug for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loops::FAILED;
 
     use std::sync::Mutex;
 

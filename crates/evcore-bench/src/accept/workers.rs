@@ -50,8 +50,8 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
         programs
     });
     become_client();
+    at_rest(run, &idle, report);
     run.rounds("workers", || {
-        at_rest(run, &idle, report);
         for (programs, what) in [
             (
                 &late,

@@ -31,7 +31,7 @@ const PAIRS: [usize; 3] = [100, 1_000, 9_000];
 const ACTIVE: [usize; 3] = [1, 100, 1_000];
 
 /// Number of bytes that a round passes on.
-const WRITES: usize = 40_000;
+const WRITES: usize = 30_000;
 
 /// Number of stops and starts in a round.
 const TOGGLES: usize = 1 << 17;

@@ -1,6 +1,7 @@
 //! The peers, and what a poller must do to be measured.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU8;
 use std::thread;
 use std::time::Duration;
 
@@ -68,15 +69,20 @@ enum Kind {
     Loop(BackendKind),
     /// An `EventLoop` with a listener and a policy.
     Listening(Policy),
+    /// An `EventLoop` with idle marks, for a descriptor store.
+    Marked,
     InC(&'static Functions),
 }
+
+/// The descriptors that can be marked: more than are open.
+const MARKS: usize = 1 << 16;
 
 use BackendKind::{Epoll, IoUring, Poll, Select};
 use Kind::{InC, Listening, Loop};
 
 /// The peers in Rust, the baseline first. The peers on `io_uring` come last, because the kernel
 /// interrupts a thread once after its ring is closed.
-const IN_RUST: [(&str, Kind); 14] = [
+const IN_RUST: [(&str, Kind); 15] = [
     ("bare epoll", Kind::Bare(EventFlags::IN)),
     (
         "bare epoll, edge",
@@ -92,6 +98,7 @@ const IN_RUST: [(&str, Kind); 14] = [
     ("EventLoop, mutex", Listening(Policy::mutex())),
     ("EventLoop, exclusive", Listening(Policy::exclusive())),
     ("EventLoop, least-loaded", Listening(Policy::least_loaded())),
+    ("EventLoop, idle marks", Kind::Marked),
     ("Poller, io_uring", Kind::Poller(IoUring)),
     ("EventLoop, io_uring", Loop(IoUring)),
 ];
@@ -110,6 +117,11 @@ impl Peer {
             Kind::Poller(kind) => Box::new(Ours::new(watched, kind)),
             Loop(kind) => facade(EventLoop::builder().poller(kind), mode_on(kind)),
             Listening(policy) => facade(listening(policy, watched.len()), Mode::Level),
+            Kind::Marked => {
+                let marks: Vec<_> = (0..MARKS).map(|_| AtomicU8::new(0)).collect();
+                let builder = EventLoop::builder().idle_marks(marks.leak());
+                facade(builder, mode_on(Epoll))
+            }
             InC(functions) => {
                 let timers = if setup.timers { watched.len() } else { 0 };
                 Box::new(Foreign::new(functions, watched, timers, false))
@@ -118,7 +130,7 @@ impl Peer {
     }
 
     pub(super) fn has_timers(&self) -> bool {
-        matches!(self.kind, Loop(_) | Listening(_) | InC(_))
+        matches!(self.kind, Loop(_) | Listening(_) | Kind::Marked | InC(_))
     }
 
     /// Returns whether the peer is in C, so that its waits cannot be called one by one.
@@ -128,7 +140,10 @@ impl Peer {
 
     /// Returns whether the peer's time is measured. Other peers are only counted.
     pub(super) fn is_timed(&self) -> bool {
-        !matches!(self.kind, Kind::Poller(Poll | Select) | Listening(_))
+        !matches!(
+            self.kind,
+            Kind::Poller(Poll | Select) | Listening(_) | Kind::Marked
+        )
     }
 
     /// Returns whether the peer takes part with or without timers. The baseline takes part without

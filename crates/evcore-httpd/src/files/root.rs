@@ -16,7 +16,7 @@ use rustix::{
     io::{self, Errno, retry_on_intr},
 };
 
-use super::walk;
+use super::walk::{self, DIRECTORY_FLAGS};
 
 /// The flags to open a file. The open does not wait for a FIFO's writer, and a terminal does not
 /// become that of the server.
@@ -24,15 +24,6 @@ pub const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
-
-/// The flags to open a directory in order to open others in it. This needs no permission to list
-/// it.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::CLOEXEC);
 
 /// A directory.
 #[derive(Debug)]

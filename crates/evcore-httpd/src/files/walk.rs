@@ -10,7 +10,14 @@ use rustix::{
     io::{self, Errno, retry_on_intr},
 };
 
-use super::root::DIRECTORY_FLAGS;
+/// The flags to open a directory in order to open others in it. This needs no permission to list
+/// it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
 
 /// Opens the file of this name, with these flags. Holds one descriptor more while it walks.
 pub fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> io::Result<OwnedFd> {

@@ -19,6 +19,9 @@ pub(crate) enum Bug {
     PanicsAt(u32),
     /// It answers this request in capital letters.
     ShoutsAt(u32),
+    /// It does not receive until that would block after this request, and does not rearm, so no event
+    /// comes for what is left.
+    LosesRearmAt(u32),
     /// It closes the connection of this request.
     HangsUpAt(u32),
 }
@@ -30,6 +33,10 @@ pub(crate) struct Log {
     pub(crate) steps: Vec<String>,
     pub(crate) requests: u32,
     pub(crate) sent: Vec<u8>,
+    /// Number of connections that have ended.
+    pub(crate) closed: u32,
+    /// The planted bug has happened.
+    pub(crate) lost_rearm: bool,
 }
 
 /// Serves until a wait fails, or until `is_done` holds after a turn.
@@ -97,6 +104,7 @@ impl<S: Transport + Source> Server<S> {
                 ev.arm(token, Timer::READ, IDLE);
                 if progress.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
                     self.conns.close(ev, token);
+                    log.closed += 1;
                 }
             }
             Step::Expired(token, _) => {
@@ -105,6 +113,12 @@ impl<S: Transport + Source> Server<S> {
             _ => {}
         }
     }
+}
+
+/// Returns whether the bug leaves a connection without a rearm, once.
+fn is_rearm_lost(bug: Bug, log: &mut Log) -> bool {
+    let is_now = matches!(bug, Bug::LosesRearmAt(request) if request <= log.requests);
+    is_now && !std::mem::replace(&mut log.lost_rearm, true)
 }
 
 /// Receives and sends until that would block. Otherwise the connection is over.
@@ -119,6 +133,9 @@ fn progress<L: Acceptor<Stream = S>, S: Transport + Source>(
         while !unsent.is_empty() {
             let sent = stream.send(ev, unsent)?;
             log.sent.extend(unsent.drain(..sent));
+        }
+        if is_rearm_lost(bug, log) {
+            return Ok(());
         }
         let mut buffer = [0; 16];
         let received = stream.recv(ev, &mut buffer)?;

@@ -1,5 +1,5 @@
 //! A server is recorded, and runs again on its recording: on sockets, in the simulator under faults,
-//! with a bug, and after a kill.
+//! with a bug, with threads, and after a kill.
 
 mod damaged;
 mod differences;
@@ -7,3 +7,4 @@ mod echo;
 mod kill;
 mod simulated;
 mod sockets;
+mod threads;

@@ -36,13 +36,18 @@ pub(crate) fn clients(server: SocketAddr) -> Vec<thread::JoinHandle<()>> {
 /// Runs a server with clients, and returns what it did and its recording.
 pub(crate) fn record(kind: BackendKind, bug: Bug) -> (Log, Vec<u8>) {
     let recorder = Recorder::in_memory(1 << 20);
-    let log = record_into(&recorder, kind, bug);
+    let log = record_into(&recorder, kind, bug, all_answered);
     assert!(!recorder.is_full());
     (log, recorder.to_bytes())
 }
 
 /// Runs a server with clients, and returns what it did. A panic ends it early.
-fn record_into(recorder: &Recorder, kind: BackendKind, bug: Bug) -> Log {
+fn record_into(
+    recorder: &Recorder,
+    kind: BackendKind,
+    bug: Bug,
+    is_done: impl FnMut(&Log) -> bool,
+) -> Log {
     let listener = Listener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().tcp().expect("it is TCP");
     let mut ev = Builder::default()
@@ -55,7 +60,7 @@ fn record_into(recorder: &Recorder, kind: BackendKind, bug: Bug) -> Log {
     let mut log = Log::default();
     // A panic ends the run, as it would end a program.
     let run = AssertUnwindSafe(|| {
-        serve(&mut ev, &mut log, bug, all_answered).expect("no wait fails");
+        serve(&mut ev, &mut log, bug, is_done).expect("no wait fails");
     });
     let result = catch_unwind(run);
     assert_eq!(result.is_err(), matches!(bug, Bug::PanicsAt(_)));
@@ -116,12 +121,28 @@ fn a_panic_at_a_request_comes_back_ten_of_ten() {
 }
 
 #[test]
+fn a_lost_rearm_comes_back_ten_of_ten() {
+    let bug = Bug::LosesRearmAt(100);
+    let are_others_served = |log: &Log| log.closed == 4;
+    let recorder = Recorder::in_memory(1 << 20);
+    // This backend masks a side until it is rearmed.
+    let recorded = record_into(&recorder, BackendKind::Poll, bug, are_others_served);
+    assert!(recorded.lost_rearm);
+    let bytes = recorder.to_bytes();
+    for _ in 0..10 {
+        let (replayed, replay) = replay(&bytes, bug, are_others_served);
+        assert_eq!(replay.difference(), None);
+        assert_eq!(replayed, recorded);
+    }
+}
+
+#[test]
 fn a_restarted_recording_is_replayed_from_the_restart() {
     let recorder = Recorder::in_memory(1 << 16);
     let kind = BackendKind::usable()[0];
-    let before = record_into(&recorder, kind, Bug::None);
+    let before = record_into(&recorder, kind, Bug::None, all_answered);
     recorder.restart();
-    let recorded = record_into(&recorder, kind, Bug::None);
+    let recorded = record_into(&recorder, kind, Bug::None, all_answered);
     assert_ne!(before.steps, recorded.steps);
     let (replayed, replay) = replay(&recorder.to_bytes(), Bug::None, all_answered);
     assert_eq!(replay.difference(), None);
@@ -131,7 +152,7 @@ fn a_restarted_recording_is_replayed_from_the_restart() {
 #[test]
 fn a_full_recording_is_replayed_to_its_last_whole_turn() {
     let recorder = Recorder::in_memory(4_000);
-    let recorded = record_into(&recorder, BackendKind::usable()[0], Bug::None);
+    let recorded = record_into(&recorder, BackendKind::usable()[0], Bug::None, all_answered);
     assert!(recorder.is_full());
     let bytes = recorder.to_bytes();
     assert_eq!(Recording::read(&bytes).unwrap().end(), End::Full);

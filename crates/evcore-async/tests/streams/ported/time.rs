@@ -97,7 +97,7 @@ fn a_reset_after_the_end_counts() {
 #[test]
 #[should_panic(expected = "there is no runtime here")]
 fn a_sleep_outside_a_runtime_panics_with_a_sentence() {
-    let _ = sleep(MS);
+    drop(sleep(MS));
 }
 
 /// tokio `time_sleep.rs`: `greater_than_max`, `exactly_max`, `no_out_of_bounds_close_to_max`,

@@ -8,7 +8,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpListener, runtime};
+use tokio::{net::TcpSocket, runtime};
 
 async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut response = Response::new(Full::new(Bytes::from_static(b"Hello, World!")));
@@ -20,7 +20,11 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
 }
 
 async fn serve(address: String) -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(address).await?;
+    // tokio's own backlog is too short for a thousand clients at once.
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address.parse()?)?;
+    let listener = socket.listen(1024)?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;

@@ -307,8 +307,8 @@ impl Run {
         }
         if capacity == ROOMY {
             assert_eq!(
-                reported.map(Interest::is_empty),
-                due.map(Interest::is_empty)
+                reported.map(|ready| ready.is_empty()),
+                due.map(|ready| ready.is_empty())
             );
             assert!(calls == 1 || self.was_refused, "{calls} calls");
         }

@@ -1,0 +1,160 @@
+//! What the workers' loops are made of, and how a worker runs on one.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use evcore::balancer::{WorkerGroup, WorkerId};
+use evcore::{Builder, EventLoop, Listener};
+use evcore_prefork::{CANNOT_START, Supervisor};
+
+use crate::event::{Event, OnEvent};
+use crate::handover::Handover;
+use crate::listeners::add_all;
+use crate::parts::Parts;
+use crate::proxy_protocol::ProxyProtocol;
+use crate::worker::Worker;
+
+/// The exit code of a worker that the supervisor replaces.
+pub(crate) const FAILED: i32 = 1;
+
+pub(crate) type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
+
+/// The parts that the loop of a worker is made of, except its listeners.
+#[derive(Clone)]
+pub(crate) struct Loops {
+    pub(crate) group: WorkerGroup,
+    pub(crate) handover: Option<u32>,
+    pub(crate) rebalance: bool,
+    pub(crate) proxy_protocol: Option<ProxyProtocol>,
+    pub(crate) configure: Configure,
+    pub(crate) stop_timeout: Duration,
+    pub(crate) on_event: OnEvent,
+}
+
+impl Loops {
+    /// Lets the supervisor report to the hook, and release all that dead workers held.
+    pub(crate) fn watch(self, supervisor: Supervisor<'static>) -> Supervisor<'static> {
+        let report = || Arc::clone(&self.on_event);
+        let (start_error, ready, stuck) = (report(), report(), report());
+        let (exit, reload, upgrade, stop) = (report(), report(), report(), report());
+        let (kept, hang) = (report(), report());
+        let group = self.group;
+        supervisor
+            .on_start_error(move |worker, error| start_error(Event::StartFailed(worker, error)))
+            .on_ready(move |worker| ready(Event::Ready(worker)))
+            .on_stuck(move |worker| stuck(Event::Stuck(worker)))
+            .on_exit(move |ended| {
+                group.release_dead(WorkerId::from_slot(ended.worker.slot));
+                exit(Event::Exited(ended));
+            })
+            .on_hang(move |worker, lasted| hang(Event::Hung(worker, lasted)))
+            .on_kept(move |worker, counts| kept(Event::Kept(worker, counts)))
+            .on_reload(move |state| reload(Event::Reload(state)))
+            .on_upgrade(move |state| upgrade(Event::Upgrade(state)))
+            .on_stop(move |kind| stop(Event::Stopping(kind)))
+    }
+
+    /// Runs a worker, and returns its exit code.
+    pub(crate) fn run<E: fmt::Display>(
+        &self,
+        supervised: evcore_prefork::Worker,
+        listeners: io::Result<Vec<Listener>>,
+        work: impl FnOnce(Worker) -> Result<(), E>,
+    ) -> i32 {
+        self.run_work(supervised, |supervised, on_ready| {
+            let built = listeners.and_then(|listeners| {
+                let mut ev = self.event_loop(&supervised, listeners)?;
+                let handover = self.handover(&mut ev, &supervised)?;
+                Ok((ev, handover))
+            });
+            let (ev, handover) = built.map_err(|error| error.to_string())?;
+            let on_event = Arc::clone(&self.on_event);
+            let worker = Worker::new(ev, supervised, self.stop_timeout, on_event)
+                .handover(handover)
+                .proxy_protocol(self.proxy_protocol.clone());
+            work(worker.on_ready(on_ready)).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Runs the work of a worker, which calls its second argument when it is ready. Returns its exit code.
+    pub(crate) fn run_work(
+        &self,
+        supervised: evcore_prefork::Worker,
+        work: impl FnOnce(evcore_prefork::Worker, Box<dyn FnOnce()>) -> Result<(), String>,
+    ) -> i32 {
+        let index = supervised.index();
+        if let Some(error) = supervised.affinity_error() {
+            (self.on_event)(Event::Affinity(index, error));
+        }
+        if let Some(error) = supervised.descriptor_store_error() {
+            (self.on_event)(Event::NoDescriptorStore(index, error));
+        }
+        let is_ready = Rc::new(Cell::new(false));
+        let set_ready = Rc::clone(&is_ready);
+        match work(supervised, Box::new(move || set_ready.set(true))) {
+            Ok(()) => 0,
+            Err(error) if is_ready.get() => {
+                (self.on_event)(Event::Failed(index, error));
+                FAILED
+            }
+            Err(error) => {
+                (self.on_event)(Event::CannotStart(index, error));
+                CANNOT_START
+            }
+        }
+    }
+
+    pub(crate) fn parts(
+        &self,
+        supervised: evcore_prefork::Worker,
+        listeners: Vec<Listener>,
+        on_ready: Box<dyn FnOnce()>,
+    ) -> Parts {
+        Parts {
+            supervised,
+            listeners,
+            group: self.group.clone(),
+            stop_timeout: self.stop_timeout,
+            on_ready: Some(on_ready),
+        }
+    }
+
+    /// Makes the handover of a worker, or `None` if connections do not move.
+    fn handover(
+        &self,
+        ev: &mut EventLoop,
+        supervised: &evcore_prefork::Worker,
+    ) -> io::Result<Option<Handover>> {
+        let (Some(version), Some(mailboxes)) = (self.handover, supervised.mailboxes()) else {
+            return Ok(None);
+        };
+        let (on_event, index) = (Arc::clone(&self.on_event), supervised.index());
+        let report = move |why: &dyn fmt::Display| {
+            on_event(Event::Handover(index, why.to_string()));
+        };
+        let handover = Handover::new(ev, version, mailboxes.clone(), Box::new(report))?;
+        ev.listeners().set_rebalancing(self.rebalance);
+        Ok(Some(handover))
+    }
+
+    pub(crate) fn event_loop(
+        &self,
+        supervised: &evcore_prefork::Worker,
+        listeners: Vec<Listener>,
+    ) -> io::Result<EventLoop> {
+        let member = self.group.join(WorkerId::from_slot(supervised.slot()));
+        let mut builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        if let Some(marks) = supervised.idle_marks() {
+            builder = builder.idle_marks(marks);
+        }
+        let ev = builder.group(member).build()?;
+        let handle = ev.handle();
+        let descriptor = handle.descriptor();
+        // Only a backend of the program's own has no descriptor.
+        supervised.wake_fd(descriptor.ok_or(io::ErrorKind::Unsupported)?)?;
+        Ok(ev)
+    }
+}

@@ -1,0 +1,302 @@
+//! A kill a second of a random worker, while most clients are idle and some are always busy.
+//!
+//! The other servers get the same kills and the same clients, beside it; they are left out if they are not
+//! installed.
+//!
+//!     STORE_SOAK_SECONDS=600 cargo test --release -p evcore-tests --test store soak -- --nocapture
+
+use std::{
+    env, fs,
+    hash::{BuildHasher, RandomState},
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use evcore_tests::{Scratch, eventually, not_run, signal_to};
+use rustix::process::Signal;
+
+use super::start;
+
+const WORKERS: usize = 4;
+const IDLE: usize = 950;
+const BUSY: usize = 50;
+
+/// The length of the soak.
+fn length() -> Duration {
+    let seconds = env::var("STORE_SOAK_SECONDS");
+    let seconds = seconds.map_or(4, |text| text.parse().expect("a number of seconds"));
+    Duration::from_secs(seconds)
+}
+
+fn random(below: usize) -> usize {
+    let random = RandomState::new().hash_one(());
+    usize::try_from(random % below as u64).expect("it is below a `usize`")
+}
+
+/// What the clients of a server have seen.
+#[derive(Debug, Default)]
+struct Seen {
+    kills: usize,
+    answers: usize,
+    /// Connections that ended while their client waited for an answer.
+    lost_under_way: usize,
+    /// Connections that ended while their client did not wait for an answer.
+    lost_idle: usize,
+    /// Those whose last answer came less than 5 ms before their end, or before a kill.
+    lost_just_answered: usize,
+}
+
+/// A client with a kept-alive connection.
+struct Visitor {
+    address: SocketAddr,
+    stream: TcpStream,
+    answered: Instant,
+}
+
+impl Visitor {
+    fn new(address: SocketAddr) -> Self {
+        let mut visitor = Self {
+            address,
+            stream: connect(address),
+            answered: Instant::now(),
+        };
+        while visitor.ask().is_err() {
+            visitor.stream = connect(address);
+        }
+        visitor
+    }
+
+    fn reconnect(&mut self) {
+        *self = Self::new(self.address);
+    }
+
+    /// Sends a request, and reads the answer to its end.
+    fn ask(&mut self) -> io::Result<()> {
+        self.stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: soak\r\n\r\n")?;
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            let n = self.stream.read(&mut buffer)?;
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            bytes.extend_from_slice(&buffer[..n]);
+            if is_whole(&bytes) {
+                self.answered = Instant::now();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns whether the server has closed the connection.
+    fn is_closed(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("it is open");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("it is open");
+        !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let mut stream = None;
+    eventually("it listens", || {
+        stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok();
+        stream.is_some()
+    });
+    let stream = stream.expect("just waited for");
+    let patience = Some(Duration::from_secs(30));
+    stream.set_read_timeout(patience).expect("it is a time");
+    stream
+}
+
+/// Returns whether an answer with a `Content-Length` is complete.
+fn is_whole(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        is_length.then(|| value.trim().parse::<usize>().expect("a number"))
+    });
+    length.is_some_and(|length| body.len() >= length)
+}
+
+/// Kills a random one of the workers each second. A worker that has just been killed is not one of them.
+fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: impl FnMut()) -> Seen {
+    let is_over = AtomicBool::new(false);
+    let (answers, under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut seen = Seen::default();
+    let mut idle: Vec<_> = (0..IDLE).map(|_| Visitor::new(address)).collect();
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..BUSY {
+            scope.spawn(|| {
+                let mut visitor = Visitor::new(address);
+                while !is_over.load(Relaxed) {
+                    match visitor.ask() {
+                        Ok(()) => _ = answers.fetch_add(1, Relaxed),
+                        Err(_) => {
+                            under_way.fetch_add(1, Relaxed);
+                            visitor.reconnect();
+                        }
+                    }
+                    // A client that is busy half of the time.
+                    thread::park_timeout(Duration::from_millis(random(4) as u64));
+                }
+            });
+        }
+        while begun.elapsed() < length() {
+            let next = Instant::now() + Duration::from_secs(1);
+            let all = workers();
+            if all.is_empty() {
+                thread::park_timeout(Duration::from_millis(10));
+                continue;
+            }
+            let killed = Instant::now();
+            signal_to(all[random(all.len())], Signal::KILL);
+            seen.kills += 1;
+            eventually("there are as many workers", || workers().len() == all.len());
+            after_kill();
+            thread::park_timeout(next.saturating_duration_since(Instant::now()));
+            for (number, visitor) in idle.iter_mut().enumerate() {
+                if visitor.is_closed() {
+                    match visitor.answered + Duration::from_millis(5) > killed {
+                        true => seen.lost_just_answered += 1,
+                        false => seen.lost_idle += 1,
+                    }
+                    visitor.reconnect();
+                } else if number % 10 == seen.kills % 10 {
+                    // The connection still works.
+                    match visitor.ask() {
+                        Ok(()) => seen.answers += 1,
+                        Err(_) => {
+                            seen.lost_idle += 1;
+                            visitor.reconnect();
+                        }
+                    }
+                }
+            }
+        }
+        is_over.store(true, Relaxed);
+    });
+    seen.answers += answers.into_inner();
+    seen.lost_under_way = under_way.into_inner();
+    seen
+}
+
+#[test]
+fn soak_loses_no_idle_client_of_a_killed_worker() {
+    let server = start(WORKERS, &[]);
+    let alive = || {
+        let workers = server.worker_pids().into_iter();
+        let alive = workers.filter(|pid| !matches!(super::state(*pid), None | Some('Z')));
+        alive.collect::<Vec<_>>()
+    };
+    let seen = soak(server.address(), alive, || {
+        eventually("one store for each worker is left", || {
+            server.store_pids().len() == WORKERS
+        });
+    });
+    println!(
+        "httpd: {seen:?}, kept and lost: {:?}",
+        super::kept_and_lost(&server)
+    );
+    assert_eq!(seen.lost_idle, 0, "{}", server.log());
+    assert!(seen.lost_under_way <= seen.kills * BUSY);
+    others(&["nginx", "haproxy"]);
+}
+
+/// A server of others, which ends with this value.
+struct Other {
+    child: Child,
+    _directory: Scratch,
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        for worker in children(self.child.id()) {
+            let _ = evcore_tests::try_signal_to(worker, Signal::KILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let pids = list.split_whitespace().map(str::parse);
+    pids.filter_map(Result::ok).collect()
+}
+
+/// The same soak for nginx, and for HAProxy, which has one process of workers and ends if that is killed:
+/// it is started again, as a service manager does.
+fn others(programs: &[&str]) {
+    for program in programs {
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let address = address.expect("a free port");
+        let directory = Scratch::new(program);
+        let file = directory.file("config");
+        let text = configuration(program, address, directory.path());
+        fs::write(&file, text).expect("the directory is writable");
+        let mut command = Command::new(program);
+        match *program {
+            "nginx" => _ = command.arg("-c").arg(&file).arg("-p").arg(directory.path()),
+            _ => _ = command.arg("-db").arg("-W").arg("-f").arg(&file),
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            not_run(&format!("{program} is not installed"));
+            continue;
+        };
+        let server = Other {
+            child,
+            _directory: directory,
+        };
+        eventually("it listens", || TcpStream::connect(address).is_ok());
+        if *program == "haproxy" {
+            // A master that has lost its worker ends all.
+            let seen = once(address, || children(server.child.id()));
+            println!("{program}: of {IDLE} idle clients {seen} are closed at the first kill");
+            continue;
+        }
+        let seen = soak(address, || children(server.child.id()), || {});
+        println!("{program}: {seen:?}");
+    }
+}
+
+/// The idle clients that one kill closes.
+fn once(address: SocketAddr, workers: impl Fn() -> Vec<u32>) -> usize {
+    let idle: Vec<_> = (0..IDLE).map(|_| Visitor::new(address)).collect();
+    workers()
+        .iter()
+        .for_each(|worker| signal_to(*worker, Signal::KILL));
+    let closed = || idle.iter().filter(|visitor| visitor.is_closed()).count();
+    eventually("clients see the end", || closed() > 0);
+    thread::park_timeout(Duration::from_millis(500));
+    closed()
+}
+
+fn configuration(program: &str, address: SocketAddr, directory: &std::path::Path) -> String {
+    let port = address.port();
+    match program {
+        "nginx" => format!(
+            "daemon off; master_process on; worker_processes {WORKERS}; pid {0}/pid; \
+             error_log /dev/null; events {{ worker_connections 4000; }} \
+             http {{ access_log off; keepalive_requests 100000000; keepalive_timeout 3600; \
+             server {{ listen 127.0.0.1:{port}; location / {{ return 200 ok; }} }} }}\n",
+            directory.display()
+        ),
+        _ => format!(
+            "global\n  maxconn 4000\ndefaults\n  mode http\n  timeout client 1h\n  timeout http-keep-alive 1h\n\
+             \x20 timeout connect 1s\n  timeout server 1h\nfrontend f\n  bind 127.0.0.1:{port}\n\
+             \x20 http-request return status 200 content-type text/plain string ok\n"
+        ),
+    }
+}
