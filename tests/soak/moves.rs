@@ -415,9 +415,10 @@ fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn
     const CLIENTS: usize = 2000;
     let (mut done, mut requests) = (0, 0);
     while done < times {
-        let duration = Duration::from_secs((2 + times as u64 / 10).min(20));
+        let seconds = (2 + times / 10).min(20);
+        let duration = Duration::from_secs(seconds as u64);
         let started = Instant::now();
-        let Some(running) = load(site.server.address(), duration.as_secs() as usize) else {
+        let Some(running) = load(site.server.address(), seconds) else {
             return;
         };
         let mut before = None;

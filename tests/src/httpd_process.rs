@@ -266,6 +266,7 @@ impl Server {
 
     /// Starts a new binary by USR2, and returns the process id of its master. The log has it too, but two
     /// programs write to one log, so their lines may be mixed.
+    #[must_use]
     pub fn start_binary(&self) -> u32 {
         let before = self.worker_pids();
         self.signal(Signal::USR2);

@@ -235,7 +235,7 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter_map(Result::ok).collect()
 }
 
-/// The same soak for nginx, and for HAProxy, which has one process of workers and ends if that is killed:
+/// The same soak for nginx, and for `HAProxy`, which has one process of workers and ends if that is killed:
 /// it is started again, as a service manager does.
 fn others(programs: &[&str]) {
     for program in programs {

@@ -36,6 +36,7 @@ pub(crate) trait Lent {
     fn post_main(&mut self, main: Token);
     fn post(&mut self, token: Token);
     fn post_next(&mut self, token: Token);
+    fn set_idle(&mut self, token: Token, is_idle: bool);
     fn rearm(&mut self, token: Token, side: Side);
     fn arm(&mut self, token: Token, deadline: Instant);
     fn turn(&self) -> u64;
@@ -94,6 +95,14 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
     #[inline]
     fn post(&mut self, token: Token) {
         self.ev.post(token, Ready::NONE);
+    }
+
+    fn set_idle(&mut self, token: Token, is_idle: bool) {
+        if is_idle {
+            self.ev.set_idle(token);
+        } else {
+            self.ev.set_busy(token);
+        }
     }
 
     fn post_next(&mut self, token: Token) {

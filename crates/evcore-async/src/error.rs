@@ -37,6 +37,17 @@ impl From<Error> for io::Error {
 )]
 pub(crate) struct Foreign;
 
+/// The loop needs the place of an idle connection, or shuts down.
+#[derive(Debug, thiserror::Error)]
+#[error("this connection was idle, and its loop makes room or shuts down")]
+pub(crate) struct Evicted;
+
+impl From<Evicted> for io::Error {
+    fn from(error: Evicted) -> Self {
+        Self::new(io::ErrorKind::ConnectionAborted, error)
+    }
+}
+
 impl From<Foreign> for io::Error {
     fn from(error: Foreign) -> Self {
         Self::other(error)

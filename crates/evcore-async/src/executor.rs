@@ -98,7 +98,8 @@ impl Executor {
                 shared.enter(ev, || shared.on_shutting_down());
                 false
             }
-            Step::Accepted(_) | Step::Evict(_) => false,
+            Step::Evict(token) => shared.enter(ev, || shared.on_evict(*token)),
+            Step::Accepted(_) => false,
         };
         if shared.has_orphans() {
             shared.enter(ev, || shared.end_orphans());

@@ -349,6 +349,15 @@ impl Shared {
         true
     }
 
+    /// Handles the wish of the loop to close an idle connection as [`on_ready`](Self::on_ready) does.
+    pub(crate) fn on_evict(&self, token: Token) -> bool {
+        let Some(wakers) = self.with_slot(token, Slot::on_evict) else {
+            return false;
+        };
+        wakers.into_iter().flatten().for_each(Waker::wake);
+        true
+    }
+
     /// Wakes the futures that wait for a shutdown, which has begun. The loop is lent.
     pub(crate) fn on_shutting_down(&self) {
         let mut wakers = Vec::new();

@@ -26,6 +26,8 @@ pub(crate) struct Source {
     pub(crate) ready: Ready,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
+    /// True if the loop wants to close the connection, which is idle.
+    pub(crate) is_evicted: bool,
 }
 
 /// An event that happens once, and the task that waits for it.
@@ -79,6 +81,15 @@ impl Slot {
             Self::Sleep(event) => event.come(),
             _ => None,
         }
+    }
+
+    /// Takes note of an eviction, and returns the wakers of the tasks that wait.
+    pub(crate) fn on_evict(&mut self) -> [Option<Waker>; 2] {
+        let Self::Source(source) = self else {
+            return [None, None];
+        };
+        source.is_evicted = true;
+        [source.reader.take(), source.writer.take()]
     }
 
     /// Takes note of a shutdown, and returns the waker of the task that waits for it.

@@ -111,6 +111,31 @@ impl<S: Transport + Source> Stream<S> {
         poll_fn(|cx| self.poll_read(cx, buffer)).await
     }
 
+    /// Receives as [`read`](Self::read) does. While it waits, the connection is
+    /// [idle](evcore::EventLoop::set_idle): the loop may close it to make room for a client that it
+    /// accepts itself, and closes it in a graceful shutdown. Use it between two requests.
+    ///
+    /// A connection that moves to another worker leaves its task: the task returns
+    /// [`into_inner`](Self::into_inner) with the bytes of its state, the worker adds both to its
+    /// [`Connections`](evcore::Connections), and `evcore-serve` hands them over. The successor makes a
+    /// stream of what has arrived.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectionAborted`](ErrorKind::ConnectionAborted) if the loop closes it, and the errors of
+    /// [`read`](Self::read).
+    pub async fn read_idle(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        struct Busy<'a, S: 'static>(&'a Watched<S>);
+        impl<S> Drop for Busy<'_, S> {
+            fn drop(&mut self) {
+                self.0.set_idle(false);
+            }
+        }
+        self.watched.set_idle(true);
+        let _busy = Busy(&self.watched);
+        self.read(buffer).await
+    }
+
     /// Sends all bytes.
     ///
     /// If the future is dropped before its end, some of them are sent.

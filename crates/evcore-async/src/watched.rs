@@ -13,7 +13,7 @@ use evcore::poller::Source;
 use evcore::{EdgeStream, Interest, Ready, Token};
 
 use crate::context::{self, LentLoop};
-use crate::error::Foreign;
+use crate::error::{Evicted, Foreign};
 use crate::shared::Shared;
 use crate::slot::{self, Slot};
 
@@ -141,7 +141,13 @@ impl<S> Watched<S> {
             return Poll::Pending;
         }
         let mut edge = self.edge().borrow_mut();
-        let ready = self.with_slot(|slot| mem::replace(&mut slot.ready, Ready::NONE));
+        let (ready, is_evicted) = self.with_slot(|slot| {
+            let ready = mem::replace(&mut slot.ready, Ready::NONE);
+            (ready, slot.is_evicted)
+        });
+        if is_evicted {
+            return Poll::Ready(Err(Evicted.into()));
+        }
         edge.on_ready(ready);
         let result = call(&mut edge, &mut LentLoop);
         if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
@@ -172,6 +178,13 @@ impl<S> Watched<S> {
         self.shared.end(self.token, ());
         self.shared.wake_for_room();
         edge.into_inner().into_inner()
+    }
+
+    /// Lets the loop close this connection to make room, or in a shutdown, or not.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        if context::has_entered(self.shared.id()) {
+            context::with(|lent| lent.set_idle(self.token, is_idle));
+        }
     }
 
     #[cfg(feature = "hyper")]

@@ -161,9 +161,10 @@ impl Server {
         self.process.id()
     }
 
-    /// Returns whether the server has all its workers.
+    /// Returns whether the server has all its workers. Descriptor stores are children of the master,
+    /// too.
     pub(crate) fn is_whole(&self) -> bool {
-        self.pids().len() == self.workers.max(1)
+        self.pids().len() >= self.workers.max(1)
     }
 
     /// Waits until every worker is asleep.

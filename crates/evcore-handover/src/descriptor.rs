@@ -1,14 +1,8 @@
 //! The calls of a channel. The kernel's are in `socket`; a simulator has its own.
 
-use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-};
+use std::{io, os::fd::OwnedFd};
 
-use crate::{
-    error::{Error, Result},
-    socket,
-};
+use crate::error::{Error, Result};
 
 /// A descriptor with the calls of a channel: an [`OwnedFd`], or a simulator's own type.
 ///
@@ -147,56 +141,4 @@ pub enum Cut {
     Bytes,
     /// Descriptors, because the process had no room for them.
     Descriptors,
-}
-
-impl Descriptor for OwnedFd {
-    type Borrowed<'a> = BorrowedFd<'a>;
-
-    fn borrow(&self) -> BorrowedFd<'_> {
-        self.as_fd()
-    }
-
-    fn pair(_: BorrowedFd<'_>) -> Result<(Self, Self)> {
-        socket::pair()
-    }
-
-    fn counter(_: BorrowedFd<'_>) -> Result<Self> {
-        socket::revocation()
-    }
-
-    fn count_up(counter: BorrowedFd<'_>) {
-        socket::revoke(counter);
-    }
-
-    fn has_counted(counter: BorrowedFd<'_>) -> bool {
-        socket::is_revoked(counter)
-    }
-
-    fn send(
-        socket: BorrowedFd<'_>,
-        message: &[u8],
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), Unsent> {
-        socket::send(socket, message, descriptors)
-    }
-
-    fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<Packet>> {
-        socket::receive(socket, buffer)
-    }
-
-    fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
-        socket::receive_bytes(socket, buffer)
-    }
-
-    fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
-        socket::is_hung_up(socket)
-    }
-
-    fn stop_receiving(socket: BorrowedFd<'_>) {
-        socket::stop_receiving(socket);
-    }
-
-    fn end(socket: BorrowedFd<'_>) {
-        socket::end(socket);
-    }
 }

@@ -25,7 +25,7 @@ use rustix::{
 };
 
 use crate::{
-    descriptor::{Cut, Packet, Received, Unsent},
+    descriptor::{Cut, Descriptor, Packet, Received, Unsent},
     error::{Error, Result},
     wire::BATCH_CONNECTIONS_MAX,
 };
@@ -39,6 +39,58 @@ const SEND: SendFlags = SendFlags::DONTWAIT;
 const RECEIVE: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::CMSG_CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const RECEIVE: RecvFlags = RecvFlags::DONTWAIT;
+
+impl Descriptor for OwnedFd {
+    type Borrowed<'a> = BorrowedFd<'a>;
+
+    fn borrow(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
+    fn pair(_: BorrowedFd<'_>) -> Result<(Self, Self)> {
+        pair()
+    }
+
+    fn counter(_: BorrowedFd<'_>) -> Result<Self> {
+        revocation()
+    }
+
+    fn count_up(counter: BorrowedFd<'_>) {
+        revoke(counter);
+    }
+
+    fn has_counted(counter: BorrowedFd<'_>) -> bool {
+        is_revoked(counter)
+    }
+
+    fn send(
+        socket: BorrowedFd<'_>,
+        message: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Unsent> {
+        send(socket, message, descriptors)
+    }
+
+    fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<Packet>> {
+        receive(socket, buffer)
+    }
+
+    fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
+        receive_bytes(socket, buffer)
+    }
+
+    fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
+        is_hung_up(socket)
+    }
+
+    fn stop_receiving(socket: BorrowedFd<'_>) {
+        stop_receiving(socket);
+    }
+
+    fn end(socket: BorrowedFd<'_>) {
+        end(socket);
+    }
+}
 
 /// Two connected sockets, which `exec` closes.
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -43,6 +43,8 @@ impl Ready {
     /// No readiness.
     pub const NONE: Self = Self::empty();
 
+    const ALL_FLAGS: u32 = 0x201f;
+
     /// The bits that concern every side of an interest.
     pub(crate) const EXCEPTIONAL: Self = Self::ERROR.union(Self::WRITE_CLOSED);
 
@@ -104,13 +106,13 @@ impl Ready {
     /// The interest to which this readiness belongs.
     #[inline]
     pub(crate) const fn answered(self) -> Interest {
-        Interest::from_bits_truncate(self.bits() as u8)
+        Interest::from_bits_truncate((self.bits() & 0b111) as u8)
     }
 
     /// Makes the readiness of epoll's flags, without those that have no meaning here.
     #[inline]
     pub(crate) const fn from_flags(flags: u32) -> Self {
-        Self::from_bits_truncate(flags as u16)
+        Self::from_bits_retain((flags & Self::ALL_FLAGS) as u16)
     }
 }
 

@@ -56,7 +56,7 @@ impl WatchSet {
     /// The sides.
     #[inline]
     pub(crate) const fn interest(self) -> Interest {
-        Interest::from_bits_truncate(self.0 as u8)
+        Interest::from_bits_truncate(self.0)
     }
 
     /// The ends.

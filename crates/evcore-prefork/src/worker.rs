@@ -154,7 +154,7 @@ impl Worker {
     ///
     /// The store of a worker that has died hands on the marked ones. So a connection is marked only if the
     /// worker has handled all that it has received, and has sent all that it answers. With evcore, pass this
-    /// to `Builder::idle_marks`. A descriptor with a number from the length up, of some 4 million, cannot be
+    /// to `ListenersMut::set_idle_marks`. A descriptor with a number from the length up, of some 4 million, cannot be
     /// marked.
     ///
     /// ```

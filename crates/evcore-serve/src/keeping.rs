@@ -10,9 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::departure::{Answers, Departure};
 
-/// The longest time without a message of a successor. A worker that crashes again and again is started
-/// after at most ten seconds.
+/// The longest life of a store after its worker. A worker that crashes again and again is started after at
+/// most ten seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The time without a message after which another channel is opened. A successor that dies after it has taken
+/// the channel out of the mailbox, and before it greets, reports nothing.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// The pause after which a full mailbox is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -34,7 +38,8 @@ fn hand_on_to(
     if count == 0 {
         return 0;
     }
-    let open = |now| Departure::open(successor, version, PATIENCE, now);
+    let until = Instant::now() + PATIENCE;
+    let open = |now| Departure::open(successor, version, SILENCE, now);
     let Ok(mut departure) = until_there_is_room(open) else {
         return 0;
     };
@@ -50,8 +55,8 @@ fn hand_on_to(
         }
         match result {
             Ok(true) => {}
-            // The successor has died, or has ended the channel.
-            Err(Error::Ended) => {
+            // The successor has died, has ended the channel, or lets it wait for too long.
+            Ok(false) | Err(Error::Ended) if Instant::now() < until => {
                 let reopen = |now| departure.reopen(successor, version, now);
                 if until_there_is_room(reopen).is_err() {
                     break;

@@ -1,4 +1,4 @@
-//! What the loops of the workers are made of, and the run of a worker.
+//! What the workers' loops are made of, and how a worker runs on one.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,10 +17,10 @@ use crate::parts::Parts;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::worker::Worker;
 
-pub(crate) type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
-
 /// The exit code of a worker that the supervisor replaces.
 pub(crate) const FAILED: i32 = 1;
+
+pub(crate) type Configure = Arc<dyn Fn(Builder) -> Builder + Send + Sync>;
 
 /// The parts that the loop of a worker is made of, except its listeners.
 #[derive(Clone)]
@@ -146,11 +146,11 @@ impl Loops {
         listeners: Vec<Listener>,
     ) -> io::Result<EventLoop> {
         let member = self.group.join(WorkerId::from_slot(supervised.slot()));
-        let mut builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let builder = add_all((self.configure)(EventLoop::builder()), listeners);
+        let mut ev = builder.group(member).build()?;
         if let Some(marks) = supervised.idle_marks() {
-            builder = builder.idle_marks(marks);
+            ev.listeners().set_idle_marks(marks);
         }
-        let ev = builder.group(member).build()?;
         let handle = ev.handle();
         let descriptor = handle.descriptor();
         // Only a backend of the program's own has no descriptor.

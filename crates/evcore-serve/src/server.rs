@@ -215,7 +215,7 @@ impl Server {
     ///
     /// A connection arrives with this state, because its worker cannot make one any more. So the state must
     /// be enough to serve an idle connection, and [`EventLoop::set_idle`] is for a connection of which
-    /// nothing else is known. [`Builder::idle_marks`] says when to call it. Connections that are not idle are
+    /// nothing else is known. [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) says when to call it. Connections that are not idle are
     /// closed, as without a store. Between the last byte of an answer and the mark, a connection is not idle.
     ///
     /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that panics
@@ -508,6 +508,7 @@ impl fmt::Debug for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loops::FAILED;
 
     use std::sync::Mutex;
 

@@ -4,11 +4,13 @@ use evcore::poller::{Source, Target};
 use evcore_handover::{Cut, Descriptor, Error, Packet, Received, Result, Unsent};
 
 use crate::{
-    fd_table, kernel_poller::Object, net::ChannelId, process::Process, sim::Sim, state,
-    stream::SimStream,
+    fd_table,
+    net::{Carried, ChannelId},
+    sim::Sim,
+    state,
 };
 
-/// A descriptor of a simulated process: a [stream](SimStream), or an end of a channel, over which
+/// A descriptor of a simulated process: a [stream](crate::SimStream), or an end of a channel, over which
 /// streams move from process to process ([`evcore_handover`]).
 ///
 /// Dropping it closes it. The open file goes on while another process has a descriptor of it, or one
@@ -24,10 +26,10 @@ use crate::{
 /// let sim = Sim::new(7);
 /// let (parent, old, new) = (sim.process(), sim.process(), sim.process());
 /// let (to_new, of_new) = parent.channel_pair();
-/// let mut mailbox = Mailbox::from_fd(of_new.inherit(&new), 1);
+/// let mut mailbox = Mailbox::from_fd(new.inherit(&of_new), 1);
 ///
 /// let (near, far) = old.unix_pair();
-/// let mut sender = Sender::open_to(&to_new.inherit(&old), 1)?;
+/// let mut sender = Sender::open_to(&old.inherit(&to_new), 1)?;
 /// let descriptor = SimDescriptor::from(near);
 /// sender.send(&mut vec![Connection { descriptor, partner: None, state: b"hel".to_vec() }])?;
 ///
@@ -44,27 +46,11 @@ pub struct SimDescriptor {
     pub(crate) sim: Sim,
     pub(crate) process: u32,
     pub(crate) fd: i32,
-    pub(crate) object: Object,
-}
-
-impl Process {
-    /// Two connected sockets that carry messages with descriptors: the ends of a mailbox, which a parent
-    /// makes before its workers.
-    ///
-    /// # Panics
-    ///
-    /// If the process has no free descriptor.
-    #[must_use]
-    pub fn channel_pair(&self) -> (SimDescriptor, SimDescriptor) {
-        let pair = self.sim().state().channel_pair(self.id());
-        let [one, two] = pair.expect("the process has free descriptors");
-        let descriptor = |held| SimDescriptor::new(self.sim().clone(), self.id(), held);
-        (descriptor(one), descriptor(two))
-    }
+    pub(crate) object: Carried,
 }
 
 impl SimDescriptor {
-    fn new(sim: Sim, process: u32, (object, fd): (Object, i32)) -> Self {
+    pub(crate) fn new(sim: Sim, process: u32, (object, fd): (Carried, i32)) -> Self {
         Self {
             sim,
             process,
@@ -73,16 +59,9 @@ impl SimDescriptor {
         }
     }
 
-    /// A descriptor of the same open file in another process, as a child has it after a fork.
-    #[must_use]
-    pub fn inherit(&self, process: &Process) -> Self {
-        let fd = self.sim.state().inherit(self.object, process.id());
-        Self::new(self.sim.clone(), process.id(), (self.object, fd))
-    }
-
     /// The channel; `None` if its process is dead, or was killed by this call.
     fn living_channel(&self) -> Option<ChannelId> {
-        let Object::Channel(id) = self.object else {
+        let Carried::Channel(id) = self.object else {
             panic!("a call on a channel needs a channel: {:?}", self.object);
         };
         (!self.sim.state().may_die(self.process)).then_some(id)
@@ -117,14 +96,14 @@ impl Descriptor for SimDescriptor {
 
     fn count_up(counter: &Self) {
         let mut state = counter.sim.state();
-        if let (Object::Counter(id), true) = (counter.object, state.is_alive(counter.process)) {
+        if let (Carried::Counter(id), true) = (counter.object, state.is_alive(counter.process)) {
             state.net.channels.count_up(id);
         }
     }
 
     fn has_counted(counter: &Self) -> bool {
         match counter.object {
-            Object::Counter(id) => counter.sim.state().net.channels.has_counted(id),
+            Carried::Counter(id) => counter.sim.state().net.channels.has_counted(id),
             _ => false,
         }
     }
@@ -188,24 +167,6 @@ impl Descriptor for SimDescriptor {
         if let Some(id) = socket.living_channel() {
             socket.sim.state().shut_down_channel(id, true);
         }
-    }
-}
-
-impl From<SimStream> for SimDescriptor {
-    fn from(stream: SimStream) -> Self {
-        stream.descriptor
-    }
-}
-
-impl From<SimDescriptor> for SimStream {
-    /// # Panics
-    ///
-    /// If the descriptor is not one of a stream.
-    fn from(descriptor: SimDescriptor) -> Self {
-        let Object::Endpoint(id) = descriptor.object else {
-            panic!("a stream has the descriptor of a connection: {descriptor:?}");
-        };
-        Self { descriptor, id }
     }
 }
 

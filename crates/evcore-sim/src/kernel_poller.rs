@@ -19,7 +19,7 @@ use evcore::{
 };
 
 use crate::{
-    net::{ChannelId, CounterId, EndpointId, ListenerId, UdpId},
+    net::{Carried, ChannelId, CounterId, EndpointId, ListenerId, UdpId},
     notifier::NotifierId,
 };
 
@@ -32,6 +32,16 @@ pub(crate) enum Object {
     Udp(UdpId),
     Channel(ChannelId),
     Counter(CounterId),
+}
+
+impl From<Carried> for Object {
+    fn from(carried: Carried) -> Self {
+        match carried {
+            Carried::Endpoint(id) => Self::Endpoint(id),
+            Carried::Channel(id) => Self::Channel(id),
+            Carried::Counter(id) => Self::Counter(id),
+        }
+    }
 }
 
 /// One registration.

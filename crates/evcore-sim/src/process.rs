@@ -11,8 +11,8 @@ use evcore::{
 };
 
 use crate::{
-    backend::SimBackend, listener::SimListener, net::Family, sim::Sim, stream::SimStream,
-    udp_socket::SimUdpSocket,
+    backend::SimBackend, descriptor::SimDescriptor, listener::SimListener, net::Family, sim::Sim,
+    stream::SimStream, udp_socket::SimUdpSocket,
 };
 
 /// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
@@ -245,6 +245,28 @@ impl Process {
     #[must_use]
     pub fn tcp_pair(&self) -> (SimStream, SimStream) {
         self.pair(Family::Tcp)
+    }
+
+    /// Two connected sockets that carry messages with descriptors: the ends of a mailbox, which a parent
+    /// makes before its workers.
+    ///
+    /// # Panics
+    ///
+    /// If the process has no free descriptor.
+    #[must_use]
+    pub fn channel_pair(&self) -> (SimDescriptor, SimDescriptor) {
+        let pair = self.sim.state().channel_pair(self.id);
+        let [one, two] = pair.expect("the process has free descriptors");
+        let descriptor = |held| SimDescriptor::new(self.sim.clone(), self.id, held);
+        (descriptor(one), descriptor(two))
+    }
+
+    /// A descriptor in this process of an open file of another one, as a child has it after a fork.
+    #[must_use]
+    pub fn inherit(&self, descriptor: &SimDescriptor) -> SimDescriptor {
+        let object = descriptor.object;
+        let fd = self.sim.state().inherit(object, self.id);
+        SimDescriptor::new(self.sim.clone(), self.id, (object, fd))
     }
 
     /// The simulation of this process.

@@ -13,7 +13,10 @@ use evcore::{
 };
 
 use crate::{
-    descriptor::SimDescriptor, kernel_poller::Object, net::EndpointId, sim::Sim, state::State,
+    descriptor::SimDescriptor,
+    net::{Carried, EndpointId},
+    sim::Sim,
+    state::State,
 };
 
 /// A connection of the simulated network, with the methods and errors of [`evcore::Stream`].
@@ -42,7 +45,7 @@ pub struct SimStream {
 
 impl SimStream {
     pub(crate) fn new(sim: Sim, process: u32, fd: RawFd, id: EndpointId) -> Self {
-        let object = Object::Endpoint(id);
+        let object = Carried::Endpoint(id);
         let descriptor = SimDescriptor {
             sim,
             process,
@@ -215,5 +218,23 @@ impl Write for &SimStream {
 impl Source for SimStream {
     fn target(&self) -> Target<'_> {
         self.descriptor.target()
+    }
+}
+
+impl From<SimStream> for SimDescriptor {
+    fn from(stream: SimStream) -> Self {
+        stream.descriptor
+    }
+}
+
+impl From<SimDescriptor> for SimStream {
+    /// # Panics
+    ///
+    /// If the descriptor is not one of a stream.
+    fn from(descriptor: SimDescriptor) -> Self {
+        let Carried::Endpoint(id) = descriptor.object else {
+            panic!("a stream has the descriptor of a connection: {descriptor:?}");
+        };
+        Self { descriptor, id }
     }
 }

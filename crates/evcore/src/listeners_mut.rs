@@ -1,12 +1,13 @@
 //! The view of a loop's listeners.
 
-use std::fmt;
+use std::{fmt, sync::atomic::AtomicU8};
 
 use evcore_balancer::{Give, Moved};
 
 use crate::acceptor::Acceptor;
 use crate::error::{ListenerError, Result};
 use crate::event_loop::EventLoop;
+use crate::idle_marks::IdleMarks;
 use crate::record::Record;
 
 /// The listeners of a loop. [`EventLoop::listeners`] lends it.
@@ -23,7 +24,7 @@ pub struct ListenersMut<'a, L: Acceptor> {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Lends the listeners: their errors, and ways to pause and to close them.
+    /// Lends the listeners: their errors, ways to pause and to close them, and the connections that move.
     #[must_use]
     pub fn listeners(&mut self) -> ListenersMut<'_, L> {
         ListenersMut { ev: self }
@@ -101,6 +102,47 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     /// Reports connections that have moved to or from another worker of the group.
     pub fn report_moved(&mut self, moved: Moved) {
         self.ev.accepting.coordinator.on_moved(moved);
+    }
+
+    /// Keeps a mark for each descriptor of a connection in this memory, by its number: 1 while the connection
+    /// is [idle](EventLoop::set_idle), and 2 while it is busy. Call it before the first connection begins;
+    /// earlier ones have no mark. `evcore-serve` calls it for a worker with a store.
+    ///
+    /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the marked connections to
+    /// another worker if this one dies, at any instruction. So a mark is 2 before the program gets a
+    /// step of the connection, and 0 before its token ends. It is 1 after [`EventLoop::set_idle`], and at the end
+    /// of a turn, if the connection had a step and is still idle.
+    ///
+    /// A program then calls `set_idle` after it has sent the last byte of an answer, and
+    /// [`set_busy`](EventLoop::set_busy) *before* it sends to an idle connection, or reads from it, without a
+    /// step of that connection. All that it knows of an idle connection must be in the connection itself.
+    ///
+    /// A step takes some 40 instructions more.
+    ///
+    /// ```
+    /// use evcore::{Connections, EventLoop, Step, Stream};
+    /// use std::{io::Write, os::{fd::{AsRawFd, OwnedFd}, unix::net::UnixStream}};
+    /// use std::sync::atomic::{AtomicU8, Ordering::Acquire};
+    ///
+    /// static MARKS: [AtomicU8; 1024] = [const { AtomicU8::new(0) }; 1024];
+    /// let (mut near, far) = UnixStream::pair()?;
+    /// let mark = &MARKS[far.as_raw_fd() as usize];
+    /// let mut ev = EventLoop::builder().build()?;
+    /// ev.listeners().set_idle_marks(&MARKS);
+    /// let mut clients = Connections::new();
+    /// let token = clients.add(&mut ev, Stream::from(OwnedFd::from(far)), ())?;
+    /// ev.set_idle(token);
+    /// assert_eq!(mark.load(Acquire), 1);
+    ///
+    /// near.write_all(b"hello")?;
+    /// ev.wait()?;
+    /// assert!(matches!(ev.next_step(), Some(Step::Ready(ready, _)) if ready == token));
+    /// assert_eq!(mark.load(Acquire), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_idle_marks(&mut self, marks: &'static [AtomicU8]) {
+        self.ev.marks = Some(Box::new(IdleMarks::new(marks)));
+        self.ev.is_plain = false;
     }
 
     /// Closes the listeners of this worker for good. [`EventLoop::shutdown`] begins with this.

@@ -67,8 +67,10 @@ impl World {
     fn new() -> Self {
         let marks: Vec<_> = (0..1024).map(|_| AtomicU8::new(0)).collect();
         let marks: &'static [AtomicU8] = marks.leak();
+        let mut ev = EventLoop::builder().build().unwrap();
+        ev.listeners().set_idle_marks(marks);
         Self {
-            ev: EventLoop::builder().idle_marks(marks).build().unwrap(),
+            ev,
             marks,
             connections: Connections::new(),
             clients: Vec::new(),

@@ -63,9 +63,9 @@ impl WorkerMailboxes {
         let successor = &successors[index % server.workers];
         Self {
             process: process.clone(),
-            own: [&slots[index], successor].map(|pair| pair.1.inherit(process)),
-            to_successor: successor.0.inherit(process),
-            to_slots: slots.iter().map(|pair| pair.0.inherit(process)).collect(),
+            own: [&slots[index], successor].map(|pair| process.inherit(&pair.1)),
+            to_successor: process.inherit(&successor.0),
+            to_slots: slots.iter().map(|pair| process.inherit(&pair.0)).collect(),
         }
     }
 }
@@ -75,7 +75,7 @@ impl MailboxEnds for WorkerMailboxes {
 
     fn own(&self) -> io::Result<Vec<SimDescriptor>> {
         let ends = self.own.iter();
-        Ok(ends.map(|end| end.inherit(&self.process)).collect())
+        Ok(ends.map(|end| self.process.inherit(end)).collect())
     }
 
     fn to_successor(&self, _: Successor) -> &SimDescriptor {

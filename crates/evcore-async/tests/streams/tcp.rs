@@ -1,5 +1,6 @@
 //! Connections and listeners.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -417,4 +418,34 @@ fn unix_listeners_accept() {
         assert_eq!(server.read(&mut [0; 16]).await?, 5);
         Ok(())
     });
+}
+
+#[test]
+fn an_idle_connection_ends_in_a_shutdown_and_a_busy_one_stays() {
+    let ev = EventLoop::builder().idle_grace(std::time::Duration::ZERO);
+    let mut runtime = Runtime::from(ev.build().unwrap());
+    let test = async {
+        let (idle, _far) = unix_pair()?;
+        let (busy, mut client) = unix_pair()?;
+        let idle = spawn_local(async move { idle.read_idle(&mut [0; 1]).await });
+        let is_busy = Rc::new(Cell::new(false));
+        let became_busy = Rc::clone(&is_busy);
+        let busy = spawn_local(async move {
+            busy.read_idle(&mut [0; 1]).await?;
+            is_busy.set(true);
+            busy.read(&mut [0; 1]).await
+        });
+        client.write_all(b"1")?;
+        while !became_busy.get() {
+            yield_now().await;
+        }
+        evcore_async::handle().shutdown(std::time::Duration::from_secs(60));
+        let error = idle.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
+        assert!(!busy.is_finished());
+        client.write_all(b"2")?;
+        assert_eq!(busy.await.unwrap()?, 1);
+        Ok::<(), io::Error>(())
+    };
+    runtime.block_on(test).unwrap().unwrap();
 }

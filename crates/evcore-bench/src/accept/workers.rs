@@ -44,7 +44,8 @@ const SETTLE: Duration = Duration::from_millis(5_000);
 
 /// Measures all of it.
 pub(crate) fn measure(run: &Run, report: &mut Report) {
-    let [idle, late, replaced, reload] = ["idle", "late", "replaced", "reload"].map(|part| {
+    let parts = ["idle", "late", "replaced", "killed", "reload"];
+    let [idle, late, replaced, killed, reload] = parts.map(|part| {
         let mut programs = server::programs(run, report, part);
         programs.iter_mut().for_each(Program::use_all_cpus);
         programs
@@ -58,6 +59,7 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
                 late_worker as fn(&Server, &Run, &mut Report) -> io::Result<()>,
             ),
             (&replaced, new_worker),
+            (&killed, kill_with_idle),
             (&reload, reloads),
         ] {
             for program in programs {
@@ -200,6 +202,26 @@ fn connected_again(server: &Server) -> io::Result<Client> {
             client.worker().map(|_| client)
         }
     }
+}
+
+/// Kills a worker, and adds how many idle clients have lost their connections, of all workers.
+fn kill_with_idle(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
+    let mut clients: Vec<Client> = Vec::new();
+    for _ in 0..OPEN {
+        let mut client = Client::connect(server.address)?;
+        client.worker()?;
+        clients.push(client);
+    }
+    let killed = clients[0].worker()?;
+    server.wait_until_idle();
+    process::signal(killed, Signal::KILL);
+    pace::until(|| !server.pids().contains(&killed) && server.is_whole());
+    let lost = clients
+        .iter_mut()
+        .filter_map(|client| client.worker().err());
+    let lost = each(lost.count() as u64, 1);
+    report.add("killed", &server.name, "idle clients lost", lost);
+    Ok(())
 }
 
 /// Reloads the server, and adds how many clients had to connect again, and how long the old workers

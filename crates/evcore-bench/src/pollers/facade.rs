@@ -26,7 +26,14 @@ pub(super) struct Facade {
 }
 
 impl Facade {
-    pub(super) fn new(builder: Builder, mode: Mode, watched: &[OwnedFd], setup: Setup) -> Facade {
+    /// Builds a loop, passes it to `prepare`, and adds the descriptors.
+    pub(super) fn new(
+        builder: Builder,
+        mode: Mode,
+        watched: &[OwnedFd],
+        setup: Setup,
+        prepare: impl FnOnce(&mut EventLoop),
+    ) -> Facade {
         // A listener could bring as many connections again.
         let most = u32::try_from(2 * watched.len() + 1).expect("a count of descriptors");
         let mut builder = builder.connections(most).budgets(Budgets {
@@ -37,6 +44,7 @@ impl Facade {
             builder = builder.clock(Clock::with_source(CClock));
         }
         let mut ev = builder.build().expect("a descriptor is left");
+        prepare(&mut ev);
         // A fresh loop counts its indices upwards, so they are in the order of `watched`.
         let added = watched.iter().map(|fd| ev.add(fd, Interest::READ, mode));
         let tokens: Result<Vec<Token>, _> = added.collect();

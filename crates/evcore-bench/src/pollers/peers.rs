@@ -109,7 +109,7 @@ impl Peer {
         watched: &'a [OwnedFd],
         setup: Setup,
     ) -> Box<dyn PeerPoller + 'a> {
-        let facade = |builder, mode| Box::new(Facade::new(builder, mode, watched, setup));
+        let facade = |builder, mode| Box::new(Facade::new(builder, mode, watched, setup, |_| {}));
         match self.kind {
             Kind::Bare(flags) => Box::new(Bare::new(watched, flags)),
             Kind::Mio => Box::new(Mio::new(watched)),
@@ -119,8 +119,9 @@ impl Peer {
             Listening(policy) => facade(listening(policy, watched.len()), Mode::Level),
             Kind::Marked => {
                 let marks: Vec<_> = (0..MARKS).map(|_| AtomicU8::new(0)).collect();
-                let builder = EventLoop::builder().idle_marks(marks.leak());
-                facade(builder, mode_on(Epoll))
+                let mark = |ev: &mut EventLoop| ev.listeners().set_idle_marks(marks.leak());
+                let (builder, mode) = (EventLoop::builder(), mode_on(Epoll));
+                Box::new(Facade::new(builder, mode, watched, setup, mark))
             }
             InC(functions) => {
                 let timers = if setup.timers { watched.len() } else { 0 };

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::{kernel_poller::Object, watch_id::WatchId};
+use super::EndpointId;
+use crate::watch_id::WatchId;
 
 /// One end of a pair, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,14 @@ impl ChannelId {
 /// A counter, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CounterId(pub(crate) u32);
+
+/// An object whose descriptors messages carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    Endpoint(EndpointId),
+    Channel(ChannelId),
+    Counter(CounterId),
+}
 
 /// The most messages that wait at an end.
 pub(crate) const MESSAGES_MAX: usize = 64;
@@ -40,7 +49,7 @@ pub(crate) struct ChannelEnd {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) objects: Vec<Object>,
+    pub(crate) objects: Vec<Carried>,
 }
 
 /// All pairs and counters.

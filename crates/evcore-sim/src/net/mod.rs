@@ -10,7 +10,7 @@ mod udp;
 
 use std::net::SocketAddr;
 
-pub(crate) use channels::{ChannelId, Channels, CounterId, MESSAGES_MAX, Message};
+pub(crate) use channels::{Carried, ChannelId, Channels, CounterId, MESSAGES_MAX, Message};
 pub(crate) use endpoint::{CloseNotice, Endpoint, Family};
 pub(crate) use listeners::{ListenerId, Listeners};
 pub(crate) use udp::{Datagram, Udp, UdpId};

@@ -5,8 +5,7 @@ use std::io;
 use super::State;
 use crate::{
     faults::Fault,
-    kernel_poller::Object,
-    net::{ChannelId, MESSAGES_MAX, Message},
+    net::{Carried, ChannelId, MESSAGES_MAX, Message},
     trace::{Event, Subject},
 };
 
@@ -18,26 +17,26 @@ pub(crate) enum Unsent {
 
 impl State {
     /// Makes two connected sockets of a process. Returns them with their descriptors.
-    pub(crate) fn channel_pair(&mut self, process: u32) -> io::Result<[(Object, i32); 2]> {
+    pub(crate) fn channel_pair(&mut self, process: u32) -> io::Result<[(Carried, i32); 2]> {
         self.check_free_descriptor(process)?;
-        let pair = self.net.channels.pair().map(Object::Channel);
+        let pair = self.net.channels.pair().map(Carried::Channel);
         let descriptors = &mut self.processes[process as usize].descriptors;
-        Ok(pair.map(|object| (object, descriptors.insert(object))))
+        Ok(pair.map(|object| (object, descriptors.insert(object.into()))))
     }
 
     /// Makes a counter of a process. Returns it with its descriptor.
-    pub(crate) fn counter(&mut self, process: u32) -> io::Result<(Object, i32)> {
+    pub(crate) fn counter(&mut self, process: u32) -> io::Result<(Carried, i32)> {
         self.check_free_descriptor(process)?;
-        let object = Object::Counter(self.net.channels.counter());
+        let object = Carried::Counter(self.net.channels.counter());
         let descriptors = &mut self.processes[process as usize].descriptors;
-        Ok((object, descriptors.insert(object)))
+        Ok((object, descriptors.insert(object.into())))
     }
 
     /// Gives a process another descriptor of an object, as a fork does.
-    pub(crate) fn inherit(&mut self, object: Object, process: u32) -> i32 {
+    pub(crate) fn inherit(&mut self, object: Carried, process: u32) -> i32 {
         self.refer(object);
         let descriptors = &mut self.processes[process as usize].descriptors;
-        descriptors.insert(object)
+        descriptors.insert(object.into())
     }
 
     /// Sends a message with objects to the other end of a channel.
@@ -45,7 +44,7 @@ impl State {
         &mut self,
         from: ChannelId,
         bytes: &[u8],
-        objects: Vec<Object>,
+        objects: Vec<Carried>,
     ) -> Result<(), Unsent> {
         let to = self.net.channels.end(from.other());
         if to.references == 0 || to.is_deaf || to.is_ended {
@@ -76,7 +75,7 @@ impl State {
 
     /// Gives the objects of a message to a process, as far as it has room. Returns those that it got,
     /// with their descriptors.
-    pub(crate) fn install(&mut self, process: u32, objects: Vec<Object>) -> Vec<(Object, i32)> {
+    pub(crate) fn install(&mut self, process: u32, objects: Vec<Carried>) -> Vec<(Carried, i32)> {
         let mut installed = Vec::new();
         for object in objects {
             if self.check_free_descriptor(process).is_err() {
@@ -84,10 +83,10 @@ impl State {
                 continue;
             }
             let fd = match object {
-                Object::Endpoint(id) => self.hold(id, process),
+                Carried::Endpoint(id) => self.hold(id, process),
                 _ => {
                     let descriptors = &mut self.processes[process as usize].descriptors;
-                    descriptors.insert(object)
+                    descriptors.insert(object.into())
                 }
             };
             installed.push((object, fd));
@@ -96,25 +95,25 @@ impl State {
     }
 
     /// Counts another reference to an object.
-    fn refer(&mut self, object: Object) {
+    fn refer(&mut self, object: Carried) {
         match object {
-            Object::Endpoint(id) => self.net.endpoint_mut(id).duplicates += 1,
-            Object::Channel(id) => self.net.channels.end_mut(id).references += 1,
-            Object::Counter(_) | Object::Listener(_) | Object::Notifier(_) | Object::Udp(_) => {}
+            Carried::Endpoint(id) => self.net.endpoint_mut(id).duplicates += 1,
+            Carried::Channel(id) => self.net.channels.end_mut(id).references += 1,
+            Carried::Counter(_) => {}
         }
     }
 
     /// Drops a reference to a connection, a channel or a counter. The last one closes it.
-    pub(crate) fn release(&mut self, object: Object) {
+    pub(crate) fn release(&mut self, object: Carried) {
         match object {
-            Object::Endpoint(id) => {
+            Carried::Endpoint(id) => {
                 let endpoint = self.net.endpoint_mut(id);
                 match endpoint.duplicates.checked_sub(1) {
                     Some(left) => endpoint.duplicates = left,
                     None => self.close(id),
                 }
             }
-            Object::Channel(id) => {
+            Carried::Channel(id) => {
                 let end = self.net.channels.end_mut(id);
                 end.references -= 1;
                 if end.references == 0 {
@@ -124,7 +123,7 @@ impl State {
                     self.wake_channel(id.other());
                 }
             }
-            Object::Counter(_) | Object::Listener(_) | Object::Notifier(_) | Object::Udp(_) => {}
+            Carried::Counter(_) => {}
         }
     }
 

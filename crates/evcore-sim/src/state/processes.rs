@@ -7,7 +7,7 @@ use crate::{
     event_queue::SimEvent,
     fd_table::FdTable,
     kernel_poller::Object,
-    net::EndpointId,
+    net::{Carried, EndpointId},
     rng::whole_ns,
     trace::{Detail, Event},
 };
@@ -57,10 +57,11 @@ impl State {
             return;
         };
         match object {
-            Object::Endpoint(_) | Object::Counter(_) => self.release(object),
-            Object::Channel(_) => {
+            Object::Endpoint(id) => self.release(Carried::Endpoint(id)),
+            Object::Counter(_) => {}
+            Object::Channel(id) => {
                 self.remove_watches_of(process, fd);
-                self.release(object);
+                self.release(Carried::Channel(id));
             }
             Object::Listener(id) => {
                 // A registration of a shared listener belongs to one of its descriptors.
@@ -82,7 +83,7 @@ impl State {
         let is_last = self.net.endpoint(id).duplicates == 0;
         match object {
             Some(_) if is_last => self.reset(id),
-            Some(object) => self.release(object),
+            Some(_) => self.release(Carried::Endpoint(id)),
             None => {}
         }
     }
