@@ -512,8 +512,6 @@ mod tests {
 
     use std::sync::Mutex;
 
-    use crate::loops::FAILED;
-
     type Lines = Arc<Mutex<Vec<String>>>;
 
     /// A server whose events are kept as lines.
