@@ -46,8 +46,15 @@ pub(crate) fn count(run: &Run, programs: &mut [Program], report: &mut Report) {
             };
             let closed = (sessions - short) / f64::from(SESSIONS[0] - SHORT[0]);
             let kept = (requests - short) / f64::from(REQUESTS[0] * (REQUESTS[1] - SHORT[1]));
-            report.add(table, &program.name, "closed", closed);
-            report.add(table, &program.name, "kept alive", kept);
+            for (column, each) in [("closed", closed), ("kept alive", kept)] {
+                // A wait more or less in a whole run is not a call of each request.
+                let each = if tool == Strace {
+                    (10.0 * each).round() / 10.0
+                } else {
+                    each
+                };
+                report.add(table, &program.name, column, each);
+            }
         }
     }
 }
