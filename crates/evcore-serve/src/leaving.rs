@@ -1,4 +1,4 @@
-//! Connections that are taken out of a loop, because another worker gets them.
+//! The connections that leave a loop, taken out of the program's map.
 
 use evcore::{Acceptor, Connections, EventLoop, Token};
 use evcore_handover::{Connection, STATE_BYTES_MAX};

@@ -512,7 +512,6 @@ mod tests {
 
     use std::sync::Mutex;
 
-
     type Lines = Arc<Mutex<Vec<String>>>;
 
     /// A server whose events are kept as lines.
