@@ -375,7 +375,7 @@ impl Registered {
         for (side, bit) in [(Interest::READ, READABLE), (Interest::WRITE, WRITABLE)] {
             if self.wanted.contains(side) && self.due.contains(side) && !(holds & bit).is_empty() {
                 due |= bit;
-                self.due = self.due - side;
+                self.due -= side;
             }
         }
         assert_eq!(reported & due, due, "{name}: {due:?} is due of {self:?}");

@@ -116,7 +116,7 @@ fn four_workers_under_every_kind_of_client_are_replayed() {
         let file = scratch.file("worker");
         let options = ["--workers", "4", "--accept", policy, "--flight-recorder"];
         let recorded = ["500000", "--root", "hostile", "--access-log", "/dev/null"];
-        let size = seconds().map_or("67108864", |_| "1073741824");
+        let size = seconds().map_or("67108864", |_| "268435456");
         let name = file.to_str().expect("it is text");
         let name = ["--record-size", size, "--record", name];
         let mut server = Server::start(&[&options[..], &recorded, &name].concat());

@@ -73,7 +73,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 /// Creates the file. The recording of the worker before is kept, because it may have crashed.
 fn create(path: &Path, bytes: usize) -> io::Result<Recorder> {
     match fs::rename(path, with_end(path, "old")) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Recorder::create(path, bytes),
     }
 }

@@ -6,12 +6,15 @@
 
 use std::{
     fs::OpenOptions,
-    io::{self, Read},
+    io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
 use memmap2::MmapMut;
+
+/// The size of a write.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// Creates a file of this size that only its owner may read, and maps it.
 ///
@@ -31,7 +34,10 @@ pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<MmapMut> {
         .mode(0o600)
         .open(path)?;
     // Without its blocks, a full disk would end the process by SIGBUS later.
-    io::copy(&mut io::repeat(0).take(bytes as u64), &mut file)?;
+    let zeros = vec![0; bytes.min(WRITE_BYTES)];
+    for written in (0..bytes).step_by(WRITE_BYTES) {
+        file.write_all(&zeros[..zeros.len().min(bytes - written)])?;
+    }
     // SAFETY: the file is new and its mode is 0600, so no other user can change it, and this process
     // has no other map of it. The recorder only writes plain bytes into the map.
     unsafe { MmapMut::map_mut(&file) }

@@ -82,7 +82,7 @@ impl Head {
             self.length += 1;
             number >>= 7;
         }
-        self.bytes[self.length] = number as u8;
+        self.bytes[self.length] = (number & 0x7f) as u8;
         self.length += 1;
     }
 

@@ -197,10 +197,11 @@ impl fmt::Debug for ReplayedMember {
 }
 
 /// What a member reads of its group, as numbers.
+#[derive(Clone, Copy)]
 struct Words([u32; 6]);
 
 impl Words {
-    fn to_bytes(&self) -> [u8; 24] {
+    fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
         for (word, bytes) in self.0.iter().zip(bytes.chunks_exact_mut(4)) {
             bytes.copy_from_slice(&word.to_le_bytes());

@@ -125,6 +125,7 @@ impl Recording {
     }
 
     /// The calls of each turn.
+    #[must_use]
     pub fn turns(&self) -> impl ExactSizeIterator<Item = Vec<Call>> + '_ {
         (0..self.len()).map(|number| self.turn(number).unwrap_or_default())
     }

@@ -425,7 +425,7 @@ where
                 leaving.into_iter().for_each(|one| departure.push(one));
                 // At once, because a worker that dies takes along what is not in the channel. If it
                 // fails, it fails in the next turn too, which handles that.
-                let _ = departure.send(Instant::now());
+                let _ = departure.send(ev.clock().instant());
             }
             Phase::Serving | Phase::Over { .. } => self.give(ev, leaving),
         }

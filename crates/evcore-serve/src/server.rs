@@ -511,8 +511,6 @@ mod tests {
 
     use std::sync::Mutex;
 
-    use crate::loops::FAILED;
-
     type Lines = Arc<Mutex<Vec<String>>>;
 
     /// A server whose events are kept as lines.

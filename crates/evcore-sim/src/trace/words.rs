@@ -12,9 +12,10 @@ pub(crate) fn key_name(key: u64) -> String {
 /// The names of a set of bits, from its `Debug`, joined by `|`.
 pub(crate) fn names(set: impl fmt::Debug) -> String {
     let text = format!("{set:?}");
-    match text.trim_matches(['{', '}']) {
-        "" => "nothing".to_owned(),
-        names => names.replace(", ", "|"),
+    let names = text.split_once('(').map_or(&*text, |(_, names)| names);
+    match names.trim_end_matches(')') {
+        "0x0" => "nothing".to_owned(),
+        names => names.replace(" | ", "|"),
     }
 }
 

@@ -149,7 +149,7 @@ impl Table {
     pub(super) fn mark_write_missing(&mut self, registration: &Registration) {
         let id = id_of(registration);
         let row = &mut self.rows[id as usize];
-        row.known = row.known - Interest::WRITE;
+        row.known -= Interest::WRITE;
         self.mark_dirty(id);
     }
 
@@ -229,7 +229,7 @@ impl Table {
         let Some(row) = self.row_of(event, |row| row.known) else {
             return;
         };
-        row.known = row.known - side;
+        row.known -= side;
         self.spend(event.id);
         self.note(event.id, Ready::WRITABLE | Ready::WRITE_CLOSED);
     }
@@ -253,7 +253,7 @@ impl Table {
         let Some(row) = self.row_of(event, |row| row.known) else {
             return;
         };
-        row.known = row.known - side;
+        row.known -= side;
         row.wanted = Interest::NONE;
         self.mark_dirty(event.id);
         self.note(event.id, Ready::ERROR);

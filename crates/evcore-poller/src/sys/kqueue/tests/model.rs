@@ -148,7 +148,7 @@ impl Watch {
     fn report(&mut self, sides: Interest) {
         match self.mode {
             Mode::Level | Mode::Exclusive => {}
-            Mode::Edge | Mode::ExclusiveEdge => self.fresh = self.fresh - sides,
+            Mode::Edge | Mode::ExclusiveEdge => self.fresh -= sides,
             Mode::Oneshot => self.fresh = Interest::NONE,
         }
     }

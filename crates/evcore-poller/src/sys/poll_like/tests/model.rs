@@ -72,7 +72,7 @@ impl Row {
         }
         let answered = interest - (interest - self.interest);
         // A side outside of the present interest is unmasked too.
-        self.masked = self.masked - interest;
+        self.masked -= interest;
         self.is_over &= answered.is_empty();
         // A lost registration is watched again, and found lost again.
         self.armed |= !answered.is_empty();
