@@ -49,14 +49,19 @@ impl TestClient {
         address.is_some_and(|address| totals.closed.borrow().contains(&address))
     }
 
+    /// Panics if the client got an answer that is not its own.
+    pub(crate) fn check_answers(&self) {
+        assert!(
+            self.expected.starts_with(&self.client.received()),
+            "a client has another answer: {self:?}"
+        );
+    }
+
     /// Returns whether the client got all its answers. Panics if it got another answer, or was lost
     /// without a fault that takes its connection.
     pub(crate) fn check(&self, totals: &Totals) -> bool {
+        self.check_answers();
         let received = self.client.received();
-        assert!(
-            self.expected.starts_with(&received),
-            "a client has another answer: {self:?}"
-        );
         let is_answered = self.client.outcome() == Some(ClientOutcome::Completed)
             && received.len() == self.expected.len();
         assert!(

@@ -125,6 +125,8 @@ fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
         server.reload(&mut workers, generation);
     }
     let ends = workers.run_until(TIME_LIMIT, |_| clients.iter().all(TestClient::is_done));
+    // A client that has another answer waits for its own.
+    clients.iter().for_each(TestClient::check_answers);
     assert!(ends, "a client was neither answered nor closed");
     server.reload(&mut workers, GENERATIONS - 1);
     let ends = workers.run_until(TIME_LIMIT, Workers::all_done);
