@@ -159,7 +159,14 @@ fn status_json_has_its_fields_in_a_stable_order() {
     ];
     let times = ["mean", "p50", "p99", "max"];
     let expected = [
-        &["time_ms", "uptime_ms", "reloads", "restarts"][..],
+        &[
+            "time_ms",
+            "uptime_ms",
+            "reloads",
+            "restarts",
+            "kept",
+            "lost",
+        ][..],
         &sums,
         &["jain", "workers", "worker", "pid", "uptime_ms"],
         &sums,

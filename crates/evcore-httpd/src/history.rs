@@ -55,6 +55,7 @@ pub struct History {
 pub struct Sampler {
     history: History,
     scoreboard: Scoreboard,
+    snapshot: Snapshot,
     /// Number of the next sample; the first one is 1.
     number: u64,
     /// The time of the next sample, in milliseconds of monotonic time.
@@ -102,9 +103,10 @@ fn read(sample: &balancer::Scoreboard<LEN>) -> Option<(u64, Snapshot)> {
 
 impl Sampler {
     /// A sampler of this scoreboard. There must be one at a time.
-    pub fn new(history: History, scoreboard: Scoreboard) -> Self {
+    pub fn new(history: History, scoreboard: Scoreboard, clock: &Clock) -> Self {
         Self {
             history,
+            snapshot: Snapshot::of(&scoreboard, clock),
             scoreboard,
             number: 1,
             due_ms: 0,
@@ -119,7 +121,8 @@ impl Sampler {
         self.due_ms = clock.monotonic_ms() + INTERVAL_MS;
         let at = usize::try_from(self.number % SAMPLES).expect("below 120");
         let sample = &self.history.ring[at];
-        let snapshot = Snapshot::of(&self.scoreboard, clock);
+        self.snapshot.update(&self.scoreboard, clock);
+        let snapshot = &self.snapshot;
         // From here until the number is written, readers leave the sample out.
         sample.update(head(), [(NUMBER, 0)]);
         fence(Ordering::Release);
@@ -146,14 +149,11 @@ fn to_row(stats: &WorkerStats) -> [u64; LEN] {
         stats.waiting,
         stats.totals.index,
     ];
-    let parts = [
-        &numbers[..],
-        &stats.metrics.to_array(),
-        &stats.counters.to_array(),
-        &stats.at_start.to_array(),
-    ];
-    for (word, number) in row.iter_mut().zip(parts.concat()) {
-        *word = number;
+    let metrics = stats.metrics.to_array();
+    let counters = stats.counters.to_array();
+    let parts = numbers.iter().chain(&metrics).chain(&counters);
+    for (word, number) in row.iter_mut().zip(parts.chain(&stats.at_start.to_array())) {
+        *word = *number;
     }
     row
 }
@@ -198,7 +198,7 @@ mod tests {
         let mut clock = Clock::with_source(time.clone());
         let scoreboard = WorkerStats::scoreboard(2).expect("a page");
         let history = History::new(2).expect("pages");
-        let mut sampler = Sampler::new(history.clone(), scoreboard.clone());
+        let mut sampler = Sampler::new(history.clone(), scoreboard.clone(), &clock);
         assert!(history.snapshots().is_empty());
         for second in 1..=130 {
             time.advance(Duration::from_secs(1));
@@ -224,7 +224,7 @@ mod tests {
         let clock = Clock::with_source(ManualTimeSource::at(1_764_000_000));
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
         let history = History::new(1).expect("pages");
-        Sampler::new(history.clone(), scoreboard).sample(&clock);
+        Sampler::new(history.clone(), scoreboard, &clock).sample(&clock);
         assert_eq!(history.snapshots().len(), 1);
         history.ring[1].update(head(), [(NUMBER, 0)]);
         assert!(history.snapshots().is_empty());

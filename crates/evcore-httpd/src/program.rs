@@ -140,8 +140,9 @@ fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>
 /// Returns the master's work at each interval: a sample for the dashboard, and the line of a
 /// terminal.
 fn each_second(setup: &Setup) -> impl FnMut() + use<> {
-    let (scoreboard, mut sampler) = (setup.scoreboard.clone(), setup.sampler());
-    let (mut clock, mut line) = (Clock::system(), LiveLine::new(setup.options.quiet));
+    let (scoreboard, mut clock) = (setup.scoreboard.clone(), Clock::system());
+    let mut sampler = setup.sampler(&clock);
+    let mut line = LiveLine::new(setup.options.quiet);
     move || {
         clock.update();
         sampler.sample(&clock);

@@ -2,7 +2,7 @@
 //! memory.
 
 use std::{
-    io,
+    io, mem,
     sync::atomic::{Ordering, fence},
 };
 
@@ -108,10 +108,9 @@ impl Scoreboard {
     }
 
     /// The values of all slots. A slot whose worker changes meanwhile has no running worker.
-    fn snapshot(&self) -> Vec<WorkerStats> {
+    fn snapshot(&self) -> impl Iterator<Item = WorkerStats> {
         let slots = (0..self.workers.workers()).map(WorkerId::from_slot);
-        let values = slots.map(|id| self.read_running(id).unwrap_or_else(|| self.read(id)));
-        values.collect()
+        slots.map(|id| self.read_running(id).unwrap_or_else(|| self.read(id)))
     }
 
     fn update_server(&self, change: impl FnOnce(&mut ServerStats)) {
@@ -146,8 +145,21 @@ impl Snapshot {
             monotonic_ms: clock.monotonic_ms(),
             unix_ms: clock.unix_ms(),
             server: scoreboard.server(),
-            workers: scoreboard.snapshot(),
+            workers: scoreboard.snapshot().collect(),
         }
+    }
+
+    /// Reads the numbers of now into this value, without an allocation.
+    pub fn update(&mut self, scoreboard: &Scoreboard, clock: &Clock) {
+        let mut workers = mem::take(&mut self.workers);
+        workers.clear();
+        workers.extend(scoreboard.snapshot());
+        *self = Self {
+            monotonic_ms: clock.monotonic_ms(),
+            unix_ms: clock.unix_ms(),
+            server: scoreboard.server(),
+            workers,
+        };
     }
 
     /// The slots of running workers.

@@ -7,6 +7,7 @@ use std::{error::Error, mem, thread};
 use evcore::{
     Acceptor, Budgets, Builder, EventLoop, InstrumentOptions, Transport,
     balancer::{WorkerGroup, WorkerId},
+    clock::Clock,
     timer::{Lazy, TimerHeap, TimerTree},
 };
 use evcore_recording::Outside;
@@ -84,7 +85,7 @@ impl Setup {
         let slot = WorkerId::from_slot(worker.supervised().slot());
         let place = (slot, worker.index().get());
         // A master takes the samples, if there is one.
-        let sampler = (self.options.workers() == 0).then(|| self.sampler());
+        let sampler = (self.options.workers() == 0).then(|| self.sampler(worker.ev.clock()));
         let server = self.server(&mut worker.ev, place, Outside::Direct)?;
         let mut serving = Serving {
             worker,
@@ -95,8 +96,8 @@ impl Setup {
     }
 
     /// What takes the samples of the scoreboard.
-    pub fn sampler(&self) -> Sampler {
-        Sampler::new(self.history.clone(), self.scoreboard.clone())
+    pub fn sampler(&self, clock: &Clock) -> Sampler {
+        Sampler::new(self.history.clone(), self.scoreboard.clone(), clock)
     }
 
     /// Makes the server of a worker of this slot and index, over its loop.

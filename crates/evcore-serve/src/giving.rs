@@ -1,8 +1,8 @@
 //! Connections that a worker gives to another one while both serve, because it has more than its share.
 //!
 //! The plan of the loop says how many, and to which worker. They leave when that worker has greeted, so a
-//! worker that is stopped keeps none of them waiting. It is in the plan of a turn what leaves next, so
-//! the channel stays open for some turns.
+//! worker that is stopped keeps none of them waiting. The plans of further turns may give more, so the
+//! channel stays open for a while.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,9 @@ use crate::departure::{Answers, Departure, descriptors};
 /// The longest time that connections wait for the other worker to acknowledge them.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Number of turns without a use after which the channel is closed.
-const UNUSED_TURNS_MAX: u32 = 3;
+/// The time without a use after which the channel is closed. It is no number of turns, because a
+/// worker that has given its share may have no turn for long.
+const UNUSED: Duration = Duration::from_millis(100);
 
 /// A channel to the worker that gets connections.
 #[derive(Debug)]
@@ -25,7 +26,8 @@ pub(crate) struct Giving<D> {
     departure: Departure<D>,
     /// Number of connections that the last plan gives, and that have not left.
     wanted: usize,
-    unused_turns: u32,
+    /// The first turn without a use, since the last one with a use.
+    unused_since: Option<Instant>,
 }
 
 impl<D: Descriptor> Giving<D> {
@@ -40,7 +42,7 @@ impl<D: Descriptor> Giving<D> {
             to: give.to,
             departure: Departure::open(mailbox, version, PATIENCE, now)?,
             wanted: give.connections as usize,
-            unused_turns: 0,
+            unused_since: None,
         })
     }
 
@@ -56,21 +58,22 @@ impl<D: Descriptor> Giving<D> {
     /// A turn begins. Returns whether the channel is to be closed: the other worker does not answer, or
     /// there is nothing more to give.
     pub(crate) fn is_over(&mut self, now: Instant) -> bool {
-        self.unused_turns = if self.is_in_use() {
-            0
-        } else {
-            self.unused_turns + 1
-        };
-        self.departure.is_overdue(now) || self.unused_turns > UNUSED_TURNS_MAX
+        let unused_since = self.unused_since.unwrap_or(now);
+        self.unused_since = (!self.is_in_use()).then_some(unused_since);
+        self.departure.is_overdue(now) || self.closes_at().is_some_and(|at| at <= now)
     }
 
     fn is_in_use(&self) -> bool {
         self.wanted > 0 || self.under_way() > 0
     }
 
-    /// The time at which the other worker should have answered.
+    /// The time at which the other worker should have answered, or the unused channel is to be closed.
     pub(crate) fn due_at(&self) -> Option<Instant> {
-        self.departure.due_at().filter(|_| self.is_in_use())
+        self.closes_at().or_else(|| self.departure.due_at())
+    }
+
+    fn closes_at(&self) -> Option<Instant> {
+        self.unused_since.map(|since| since + UNUSED)
     }
 
     /// Number of connections that may leave in this turn.
