@@ -508,6 +508,7 @@ impl fmt::Debug for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loops::FAILED;
 
     use std::sync::Mutex;
 
