@@ -75,6 +75,9 @@ impl Site {
         command.arg("--workers");
         command.arg(WORKERS.to_string());
         command.args(["--accept", policy, "--poller", poller]);
+        // A loss is allowed only if the worker was killed. No response has the worker of a connection that
+        // has moved by load since; `moves` covers those.
+        command.args(["--rebalance", "off"]);
         if let Some(unix) = &unix {
             command.arg("--listen");
             command.arg(format!("unix:{}", unix.display()));
