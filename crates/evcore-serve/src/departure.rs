@@ -195,7 +195,8 @@ impl<D: Descriptor> Departure<D> {
         patience.into_iter().chain(self.retry_at).min()
     }
 
-    fn awaits(&self) -> bool {
+    /// Returns whether the other worker has something to answer.
+    pub(crate) fn awaits(&self) -> bool {
         !self.sender.is_claimed() || self.under_way() > 0
     }
 

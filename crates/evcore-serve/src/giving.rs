@@ -26,8 +26,8 @@ pub(crate) struct Giving<D> {
     departure: Departure<D>,
     /// Number of connections that the last plan gives, and that have not left.
     wanted: usize,
-    /// The first turn without a use, since the last one with a use.
-    unused_since: Option<Instant>,
+    /// The last turn in which connections were under way, or in which some left.
+    used_at: Instant,
 }
 
 impl<D: Descriptor> Giving<D> {
@@ -42,7 +42,7 @@ impl<D: Descriptor> Giving<D> {
             to: give.to,
             departure: Departure::open(mailbox, version, PATIENCE, now)?,
             wanted: give.connections as usize,
-            unused_since: None,
+            used_at: now,
         })
     }
 
@@ -58,22 +58,16 @@ impl<D: Descriptor> Giving<D> {
     /// A turn begins. Returns whether the channel is to be closed: the other worker does not answer, or
     /// there is nothing more to give.
     pub(crate) fn is_over(&mut self, now: Instant) -> bool {
-        let unused_since = self.unused_since.unwrap_or(now);
-        self.unused_since = (!self.is_in_use()).then_some(unused_since);
-        self.departure.is_overdue(now) || self.closes_at().is_some_and(|at| at <= now)
-    }
-
-    fn is_in_use(&self) -> bool {
-        self.wanted > 0 || self.under_way() > 0
+        if self.departure.awaits() {
+            self.used_at = now;
+        }
+        self.departure.is_overdue(now) || self.used_at + UNUSED <= now
     }
 
     /// The time at which the other worker should have answered, or the unused channel is to be closed.
-    pub(crate) fn due_at(&self) -> Option<Instant> {
-        self.closes_at().or_else(|| self.departure.due_at())
-    }
-
-    fn closes_at(&self) -> Option<Instant> {
-        self.unused_since.map(|since| since + UNUSED)
+    pub(crate) fn due_at(&self) -> Instant {
+        let due = self.departure.due_at();
+        due.unwrap_or(self.used_at + UNUSED)
     }
 
     /// Number of connections that may leave in this turn.
@@ -98,6 +92,9 @@ impl<D: Descriptor> Giving<D> {
         now: Instant,
     ) -> Result<()> {
         self.wanted = 0;
+        if !leaving.is_empty() {
+            self.used_at = now;
+        }
         report(ev, Moved::Left, descriptors(&leaving));
         for connection in leaving {
             self.departure.push(connection);

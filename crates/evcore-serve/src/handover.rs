@@ -515,9 +515,8 @@ where
     }
 
     fn arm_giving(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
-        match self.giving.as_ref().and_then(|(giving, _)| giving.due_at()) {
-            Some(due) => _ = ev.timers().arm_at(self.own, DUE, due),
-            None => _ = ev.disarm(self.own, DUE),
+        if let Some((giving, _)) = &self.giving {
+            ev.timers().arm_at(self.own, DUE, giving.due_at());
         }
     }
 
