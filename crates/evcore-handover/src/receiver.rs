@@ -79,7 +79,7 @@ impl<D: Descriptor> Receiver<D> {
         }
     }
 
-    /// The number of the batch, and its connections.
+    /// The sequence number of the batch, and its connections.
     fn understand(
         &self,
         bytes: &[u8],
