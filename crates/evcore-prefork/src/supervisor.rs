@@ -188,11 +188,11 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Makes a mailbox for each slot, and two for the successors of each index, by which workers send
-    /// each other descriptors: [`Worker::mailboxes`].
+    /// Makes the [mailboxes](Worker::mailboxes) by which workers send each other descriptors: one for
+    /// each slot, and two for the successors of each index.
     ///
-    /// A new binary that USR2 starts inherits one of the two. The mailboxes take twelve descriptors for
-    /// each worker of a generation in the master, and six in each worker.
+    /// A new binary that USR2 starts inherits one of these two. The mailboxes take twelve descriptors
+    /// for each worker of a generation in the master, and six in each worker.
     ///
     /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].

@@ -154,8 +154,8 @@ impl Worker {
     ///
     /// The store of a worker that has died hands on the connections that are marked with 1. So mark a
     /// connection only if the worker has handled all bytes that it has received, and has sent all of its
-    /// answers. With evcore, pass this to `ListenersMut::set_idle_marks`. A descriptor with a number
-    /// from the length up, of some 4 million, cannot be marked.
+    /// answers. With evcore, pass this to `ListenersMut::set_idle_marks`. A descriptor whose number is
+    /// not below the length of the slice, some 4 million, cannot be marked.
     ///
     /// ```
     /// use std::sync::atomic::Ordering::Release;
@@ -244,11 +244,11 @@ impl Worker {
         })
     }
 
-    /// The kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If a newer
-    /// generation of the same master and another binary serve, it is the generation.
+    /// Returns the kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If
+    /// both a newer generation of the same master and another binary serve, it returns the generation.
     ///
-    /// `None` if no other worker serves, before a [stop](Self::stop) by the master, without a master, and if the workers are threads.
-    /// Costs a system call.
+    /// Returns `None` if no other worker serves, before a [stop](Self::stop) by the master, without a
+    /// master, and if the workers are threads. Costs a system call.
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {
         match self.link {
