@@ -86,7 +86,8 @@ fn wait_for_ends(server: &Server, workers: &[u32]) {
     });
 }
 
-/// The process id of the master of a new binary, which is no child of the test. It ends with this value.
+/// The process id of the master of a new binary, which is not a child of the test. Dropping this value
+/// ends the master.
 struct NewBinary(u32);
 
 impl Drop for NewBinary {

@@ -9,7 +9,8 @@
 //!     SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
 //!         cargo test --release -p evcore-tests --test soak moves -- --nocapture --test-threads 1
 //!
-//! The numbers are for each policy. `SOAK_POLICIES=mutex,off` chooses some, so that a run can be in parts.
+//! The numbers are for each policy. `SOAK_POLICIES=mutex,off` chooses some policies, so that a run can
+//! be split into parts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -129,8 +130,8 @@ impl Site {
         self.go_on_with(new);
     }
 
-    /// The ports of the clients that are connected, in the list of `ss`; `None` without it, and for a
-    /// Unix socket.
+    /// Returns the ports of the connected clients, from the list of `ss`. Returns `None` if `ss` is
+    /// missing, and for a Unix socket.
     fn client_ports(&self) -> Option<BTreeSet<u16>> {
         if self.path.is_some() {
             return None;
@@ -284,7 +285,7 @@ impl Visitor {
         self.end()
     }
 
-    /// The number of clients that the present binary has accepted.
+    /// Returns the number of clients that the present binary has accepted.
     fn accepted(&mut self) -> u64 {
         let page = self.client.get("/status.json").body;
         let page: serde_json::Value = serde_json::from_slice(&page).expect("JSON");
@@ -305,7 +306,7 @@ fn keep_busy(visitors: &mut [Visitor], is_over: &AtomicBool) {
     }
 }
 
-/// Ends what another thread does, also if this one panics.
+/// Ends the work of another thread when it is dropped, even if this thread panics.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -415,7 +416,7 @@ fn moves_at_upgrades_reconnect_no_client() {
 /// Starts a load for this many seconds; `None` if its program is not installed.
 type Load = fn(SocketAddr, usize) -> Option<Receiver<HttpReport>>;
 
-/// Calls `turn_over` this many times, while a tool keeps 2,000 clients busy.
+/// Calls `turn_over` this number of times, while a tool keeps 2,000 clients busy.
 fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn(&mut Site)) {
     const CLIENTS: usize = 2000;
     let (mut done, mut requests) = (0, 0);
@@ -452,7 +453,7 @@ fn stay_connected_under_a_tool(name: &str, load: Load) {
     let (reloads, upgrades) = (number("SOAK_RELOADS", 1), number("SOAK_UPGRADES", 1));
     let mut policies = policies();
     if env::var_os("SOAK_RELOADS").is_none() {
-        // The clients of the other tests have all of them.
+        // The clients of the other tests run under all policies.
         policies.drain(1..);
     }
     for policy in policies {

@@ -1,5 +1,6 @@
-//! A reload of `httpd`, nginx and `HAProxy` with kept-alive clients, in one run: clients that have to connect
-//! again, old workers that linger, and how long busy clients wait meanwhile.
+//! A reload of `httpd`, nginx and `HAProxy` with kept-alive clients, in one run. The test counts clients
+//! that have to connect again and old workers that linger, and measures how long busy clients wait
+//! meanwhile.
 //!
 //! The test asserts counts of `httpd`. The times are for a reader: 10,000 idle clients, on a quiet machine.
 //!
@@ -42,7 +43,8 @@ fn idle_clients() -> usize {
     number("SOAK_IDLE", 1000)
 }
 
-/// An address that nothing listens on. None of these programs prints the port that the kernel has chosen.
+/// Returns an address on which no process listens. None of these programs prints the port that the
+/// kernel has chosen.
 fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it has one")
@@ -111,11 +113,12 @@ fn haproxy(directory: &Scratch) -> Peer {
 /// The result of all reloads of a peer.
 #[derive(Default)]
 struct Row {
-    /// Clients that had to connect again, because their connection was closed or its end announced.
+    /// Clients that had to connect again, because their connection was closed, or the server announced
+    /// its end.
     busy: usize,
     idle: usize,
     halfway: usize,
-    /// Old workers that lived a second after the signal.
+    /// Old workers that were still alive a second after the signal.
     lingering: usize,
     /// The longest time until the old workers had ended, if all did.
     ended_after: Option<Duration>,
@@ -142,7 +145,7 @@ fn goes_on(client: &mut Client, request: &str) -> bool {
 
 const HEAD: &str = "GET / HTTP/1.1\r\nHost: soak\r\n\r\n";
 
-/// Clients, and what each has left to send of its next request.
+/// Clients, each with the rest of its next request, which it has still to send.
 struct Clients<'a> {
     address: SocketAddr,
     all: Vec<Client>,
@@ -164,7 +167,7 @@ impl<'a> Clients<'a> {
         self.all.iter_mut().for_each(begin);
     }
 
-    /// Sends the rest of each request, and returns how many clients had to connect again.
+    /// Sends the rest of each request, and returns the number of clients that had to connect again.
     fn end(&mut self) -> usize {
         let rest = HEAD.strip_prefix(self.begun).expect("its beginning");
         let mut again = 0;
@@ -260,7 +263,7 @@ fn measure(peer: &mut Peer, reloads: usize) -> Row {
                 if !is_first && phase.swap(BETWEEN, Relaxed) == RELOAD {
                     row.lingering += living().count();
                 }
-                // Not more: the clients need the processors.
+                // The loop does not check more often, because the clients need the processors.
                 pause(Duration::from_micros(200));
             }
             longest = longest.zip(ended_after).map(|(one, other)| one.max(other));

@@ -52,7 +52,8 @@ pub(super) fn ab(
 ) -> Option<Receiver<HttpReport>> {
     let mut command = installed("ab")?;
     command.args(["-q", "-k", "-c", &connections.to_string()]);
-    // It allocates memory for this many requests at its start. The option comes last, because `-t` sets it.
+    // The program allocates memory for this many requests at its start. The option comes last, because
+    // `-t` sets it.
     command.args(["-t", &seconds.to_string(), "-n2000000"]);
     command.arg(format!("http://{server}/"));
     Some(report(command, |text| HttpReport {

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::{connect, kept_and_lost, kill, start, state};
 
-/// The workers that answer these clients.
+/// Returns the workers that answer these clients.
 fn workers_of(clients: &mut [Client]) -> Vec<u32> {
     clients.iter_mut().map(Client::worker).collect()
 }
@@ -98,8 +98,8 @@ fn a_request_that_waits_in_the_socket_is_answered() {
     }
 }
 
-/// The kinds of a process's descriptors, sorted, except those of its log: a process opens it again when it
-/// logs something.
+/// Returns the sorted kinds of a process's descriptors, except the descriptor of its log, which a
+/// process opens again when it logs something.
 fn descriptors(pid: u32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -189,7 +189,7 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
         let old = server.worker_pids();
         let victim = old[round % old.len()];
         server.signal(Signal::HUP);
-        // While the new ones start, or while the old ones leave.
+        // The kill comes while the new workers start, or while the old workers leave.
         if round % 3 > 0 {
             let done = round + 1;
             eventually("the new workers serve", || {
@@ -210,7 +210,7 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
                 client.worker();
             }
         }
-        // A connection on its way from worker to worker may be in nobody's marks.
+        // A connection on its way from worker to worker may be in no worker's marks.
         println!("round {round}: {lost} of 200 lost");
     }
     eventually("two workers with stores are left", || {
@@ -224,7 +224,7 @@ fn a_worker_that_hangs_is_killed_and_its_idle_clients_go_on() {
     let mut clients = connect(&server, 50);
     let mut hanging = connect(&server, 1);
     let worker = clients[0].worker();
-    // Turns that end in time, and waits, are no hang.
+    // Turns that end in time, and waits, do not count as a hang.
     assert_eq!(clients[0].get("/sleep/700").status, 200);
     assert_eq!(clients[0].get("/block/50").status, 200);
     assert_eq!(clients[0].worker(), worker);

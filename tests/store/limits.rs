@@ -19,7 +19,7 @@ fn a_worker_that_is_out_of_descriptors_leaves_its_idle_clients() {
     eventually("it is out of descriptors", || {
         server.log().contains("new clients wait")
     });
-    // Those that wait in the backlog are served when others are evicted, or by the replacement.
+    // Clients that wait in the backlog are served when others are evicted, or by the replacement.
     let mut idle: Vec<Client> = clients.drain(..clients.len() / 2).collect();
     idle.retain_mut(|client| client.try_response().is_ok());
     kill(worker);

@@ -1,5 +1,5 @@
-//! Clients of `httpd` whose worker dies, with descriptor stores: an idle one sees no close, and is answered
-//! on the same connection.
+//! Clients of `httpd` whose worker dies, with descriptor stores. An idle client sees no close, and is
+//! answered on the same connection.
 
 #![cfg(target_os = "linux")]
 
@@ -26,7 +26,7 @@ fn start(workers: usize, more: &[&str]) -> Server {
     server
 }
 
-/// Connects, and gets an answer on each connection.
+/// Connects clients, and gets an answer on each connection.
 fn connect(server: &Server, count: usize) -> Vec<Client> {
     let connect = |_| {
         let mut client = server.connect();
@@ -36,7 +36,7 @@ fn connect(server: &Server, count: usize) -> Vec<Client> {
     (0..count).map(connect).collect()
 }
 
-/// The letter behind the name of a process; `None` if it is gone.
+/// Returns the letter after the name of a process, or `None` if the process is gone.
 fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -50,7 +50,7 @@ fn kill(worker: u32) {
     eventually("it has died", || matches!(state(worker), None | Some('Z')));
 }
 
-/// The numbers of connections that were kept and lost so far.
+/// Returns the numbers of connections that were kept and lost so far.
 fn kept_and_lost(server: &Server) -> Option<(u64, u64)> {
     let page = server.try_status_json()?;
     Some((page["kept"].as_u64()?, page["lost"].as_u64()?))

@@ -1,7 +1,7 @@
-//! A kill a second of a random worker, while most clients are idle and some are always busy.
+//! A random worker is killed each second, while most clients are idle and some are always busy.
 //!
-//! The other servers get the same kills and the same clients, beside it; they are left out if they are not
-//! installed.
+//! The other servers get the same kills and the same clients, for comparison. A server that is not
+//! installed is left out.
 //!
 //!     STORE_SOAK_SECONDS=600 cargo test --release -p evcore-tests --test store soak -- --nocapture
 
@@ -37,7 +37,7 @@ fn random(below: usize) -> usize {
     usize::try_from(random % below as u64).expect("it is below a `usize`")
 }
 
-/// What the clients of a server have seen.
+/// The observations of a server's clients.
 #[derive(Debug, Default)]
 struct Seen {
     kills: usize,
@@ -46,7 +46,7 @@ struct Seen {
     lost_under_way: usize,
     /// Connections that ended while their client did not wait for an answer.
     lost_idle: usize,
-    /// Those whose last answer came less than 5 ms before their end, or before a kill.
+    /// Connections that had been idle for less than 5 ms when they ended, or when a worker was killed.
     lost_just_answered: usize,
 }
 
@@ -213,7 +213,7 @@ fn soak_loses_no_idle_client_of_a_killed_worker() {
     others(&["nginx", "haproxy"]);
 }
 
-/// A server of others, which ends with this value.
+/// Another server, which ends when this value is dropped.
 struct Other {
     child: Child,
     _directory: Scratch,
@@ -235,8 +235,8 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter_map(Result::ok).collect()
 }
 
-/// The same soak for nginx, and for `HAProxy`, which has one process of workers and ends if that is killed:
-/// it is started again, as a service manager does.
+/// The same soak for nginx, and for `HAProxy`, which has one process of workers and ends if that is
+/// killed: it is started again, as a service manager does.
 fn others(programs: &[&str]) {
     for program in programs {
         let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
@@ -261,7 +261,7 @@ fn others(programs: &[&str]) {
         };
         eventually("it listens", || TcpStream::connect(address).is_ok());
         if *program == "haproxy" {
-            // A master that has lost its worker ends all.
+            // A master that has lost its worker ends all processes.
             let seen = once(address, || children(server.child.id()));
             println!("{program}: of {IDLE} idle clients {seen} are closed at the first kill");
             continue;
@@ -271,7 +271,7 @@ fn others(programs: &[&str]) {
     }
 }
 
-/// The idle clients that one kill closes.
+/// The number of idle clients that one kill closes.
 fn once(address: SocketAddr, workers: impl Fn() -> Vec<u32>) -> usize {
     let idle: Vec<_> = (0..IDLE).map(|_| Visitor::new(address)).collect();
     workers()

@@ -61,7 +61,7 @@ impl Connection {
 }
 
 impl<D> Connection<D> {
-    /// Its descriptor, and its partner's if it has one: all that a receiver has to register.
+    /// Returns its descriptor, and its partner's if it has one. A receiver has to register all of them.
     pub fn descriptors(&self) -> impl Iterator<Item = &D> {
         [&self.descriptor].into_iter().chain(&self.partner)
     }
@@ -73,7 +73,7 @@ impl AsFd for Connection {
     }
 }
 
-/// Number of descriptors of these.
+/// Number of descriptors of these connections.
 pub(crate) fn descriptors<'a, D: 'a>(
     connections: impl IntoIterator<Item = &'a Connection<D>>,
 ) -> usize {

@@ -1,4 +1,4 @@
-//! The calls of a channel. The kernel's are in `socket`; a simulator has its own.
+//! The calls of a channel. Module `socket` makes them in the kernel; a simulator implements its own.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -35,7 +35,7 @@ pub trait Descriptor: Sized {
     ///
     /// # Errors
     ///
-    /// As [`pair`](Self::pair).
+    /// The errors of [`pair`](Self::pair).
     fn counter(mailbox: Self::Borrowed<'_>) -> Result<Self>;
 
     /// Adds to a counter. This takes no memory, so it cannot fail.
@@ -68,7 +68,7 @@ pub trait Descriptor: Sized {
     ///
     /// # Errors
     ///
-    /// As [`receive`](Self::receive).
+    /// The errors of [`receive`](Self::receive).
     fn receive_bytes(socket: Self::Borrowed<'_>, buffer: &mut [u8]) -> Result<Received<usize>> {
         Ok(match Self::receive(socket, buffer)? {
             Received::Message(packet) => Received::Message(packet.length),
@@ -126,11 +126,11 @@ pub enum Received<T> {
 /// A message with descriptors.
 #[derive(Debug)]
 pub struct Packet<D = OwnedFd> {
-    /// The number of its bytes.
+    /// Number of bytes of the message.
     pub length: usize,
     /// The descriptors. They are closed on `exec`, and when this value is dropped.
     pub descriptors: Vec<D>,
-    /// Bytes or descriptors that had no room. The kernel has dropped them.
+    /// The kind of content for which there was no room, and which the kernel has dropped.
     pub cut: Option<Cut>,
 }
 

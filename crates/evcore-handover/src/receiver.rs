@@ -79,7 +79,7 @@ impl<D: Descriptor> Receiver<D> {
         }
     }
 
-    /// The number of the batch, and its connections.
+    /// The sequence number of the batch, and its connections.
     fn understand(
         &self,
         bytes: &[u8],
@@ -199,8 +199,8 @@ impl<D: Descriptor> Batch<'_, D> {
         self.number
     }
 
-    /// The connections, with all their [descriptors](Connection::descriptors), to be registered. Do not read from them yet: they may go
-    /// back.
+    /// Returns the connections. Register all of their [descriptors](Connection::descriptors). Do not
+    /// read from them yet: they may go back.
     #[must_use]
     pub fn connections(&self) -> &[Connection<D>] {
         &self.connections
@@ -254,7 +254,8 @@ impl<D: Descriptor> Drop for Batch<'_, D> {
     }
 }
 
-/// A batch stays with its sender, which has taken it back or cannot be answered. Remove its connections from your poller, and drop them.
+/// A batch stays with its sender, because the sender has taken it back or cannot be answered. Remove its
+/// connections from your poller, and drop them.
 #[derive(Debug)]
 pub struct TakenBack<D = OwnedFd> {
     /// Duplicates of the sender's connections.

@@ -102,7 +102,7 @@ impl<D: Descriptor> Sender<D> {
     ///
     /// # Errors
     ///
-    /// As [`open`](Sender::open).
+    /// The errors of [`open`](Sender::open).
     pub fn open_to(mailbox: D::Borrowed<'_>, version: u32) -> Result<Self> {
         let (channel, theirs) = D::pair(mailbox)?;
         let revocation = D::counter(mailbox)?;
@@ -243,7 +243,7 @@ impl<D: Descriptor> Sender<D> {
         self.unclaimed.is_none()
     }
 
-    /// The number of connections that are sent and not acknowledged, partners included.
+    /// Returns the number of connections that are sent and not yet acknowledged, partners included.
     /// [`next_answer`](Self::next_answer) updates it.
     #[must_use]
     pub fn unacknowledged(&self) -> usize {

@@ -148,7 +148,8 @@ pub(crate) fn send(
     match retry_on_intr(|| sendmsg(socket, &parts, &mut control, SEND)) {
         Ok(_) => Ok(()),
         Err(Errno::AGAIN) => Err(Unsent::Full),
-        // Too little memory, or more descriptors on their way than `ulimit -n` allows.
+        // The kernel has too little memory, or more descriptors are on their way than `ulimit -n`
+        // allows.
         Err(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => Err(Unsent::KernelFull),
         // The other end is closed, or one of the sides has shut the channel down.
         Err(Errno::PIPE | Errno::CONNRESET | Errno::CONNREFUSED | Errno::NOTCONN) => {
@@ -233,7 +234,7 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
     match result {
         Ok(some) => Ok(Received::Message(some)),
         Err(Errno::AGAIN) => Ok(Received::Nothing),
-        // The other end was closed with messages unread, or never was connected.
+        // The other end was closed with unread messages, or was never connected.
         Err(Errno::CONNRESET | Errno::NOTCONN) => Ok(Received::End),
         Err(error) => Err(Error::os("receiving a handover message (recvmsg)")(error)),
     }

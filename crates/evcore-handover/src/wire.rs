@@ -11,9 +11,9 @@
 //! | 4 | the version of the program's state |
 //! | 8 | the number of the batch |
 //!
-//! In a batch, the length of each state follows, in 4 bytes each, and then the states. The highest bit of a
-//! length is set if the connection has a partner. The descriptors are in the same order, a partner's after
-//! its connection's.
+//! In a batch, the lengths of the states follow, 4 bytes each, and then the states. The highest bit of a
+//! length is set if the connection has a partner. The descriptors are in the same order. A partner's
+//! descriptor comes after the connection's own.
 
 use std::ops::Range;
 
@@ -40,10 +40,10 @@ const PROTOCOL: u8 = 1;
 /// The bit of a length that marks a connection with a partner.
 const HAS_PARTNER: u32 = 1 << 31;
 
-/// A connection as a message has it.
+/// A connection in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<S> {
-    /// Its state, or the place of the state in the message.
+    /// The state of the connection, or the place of the state in the message.
     pub(crate) state: S,
     pub(crate) has_partner: bool,
 }
@@ -110,7 +110,7 @@ pub(crate) fn refused(number: u64, reason: Refusal) -> [u8; HEADER_BYTES] {
     header(Kind::Refused, reason.code(), 0, number)
 }
 
-/// Replaces the contents of `out` by a batch of these connections, which keep to the limits.
+/// Replaces the contents of `out` with a batch of these connections, which must be within the limits.
 pub(crate) fn batch<'a>(
     out: &mut Vec<u8>,
     version: u32,
@@ -219,7 +219,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Message, &'static str> {
     }
 }
 
-/// This many connections, whose states must end where the message ends.
+/// Reads this many connections. Their states must end where the message ends.
 fn entries(count: usize, rest: &[u8]) -> Result<Vec<Entry<Range<usize>>>, &'static str> {
     if !(1..=BATCH_CONNECTIONS_MAX).contains(&count) {
         return Err("a batch has 1 to 253 connections");

@@ -47,7 +47,7 @@ impl Counts {
         }
     }
 
-    /// Shows the last two minutes too.
+    /// Also shows the last two minutes.
     #[must_use]
     pub fn with_history(mut self, history: History) -> Self {
         self.history = Some(history);
@@ -179,7 +179,7 @@ impl Counts {
         StatusJson::new(&Snapshot::of(&self.scoreboard, clock)).to_text()
     }
 
-    /// The page `/history.json`: the last two minutes, and now.
+    /// Returns the page `/history.json`: the last two minutes, and the present numbers.
     pub fn history_json(&self, clock: &Clock) -> String {
         let history = self.history.as_ref();
         let mut moments = history.map(History::snapshots).unwrap_or_default();

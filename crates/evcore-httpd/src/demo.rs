@@ -1,8 +1,8 @@
-//! `--demo`: a load that is uneven on purpose, so that somebody who has only the program sees its
-//! dashboard at work.
+//! `--demo`: a load that is uneven on purpose, so that the dashboard can be seen at work without any
+//! other program.
 //!
-//! The load is this program again, as a child process of the server: a master that has threads could
-//! not fork. It ends with the server, however that ends.
+//! A child process of the server makes the load, and runs this same program. It is not a thread, because
+//! a master that has threads cannot fork. The child ends with the server, however the server ends.
 
 mod client;
 mod load;
@@ -31,7 +31,8 @@ impl Demo {
     ///
     /// # Errors
     ///
-    /// If all are Unix sockets, whose pages no browser opens, or if the child cannot be started.
+    /// If all addresses are Unix sockets, because no browser opens their pages, or if the child cannot
+    /// be started.
     pub fn start<'a>(addresses: impl Iterator<Item = &'a Address>) -> io::Result<Self> {
         let mut addresses = addresses.filter(|address| !address.is_unix());
         let address = addresses.next().ok_or_else(|| {
@@ -51,13 +52,13 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // It may have ended by itself: Ctrl-C reaches all processes of a terminal.
+        // The child may have ended by itself, because Ctrl-C reaches all processes of a terminal.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs the load, if the arguments are those of the child.
+/// Runs the load if the arguments are the child's.
 pub fn run_load(mut arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     arguments.next().filter(|first| first.as_ref() == LOAD)?;
     let address = arguments.next()?;

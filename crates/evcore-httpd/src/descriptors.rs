@@ -147,7 +147,8 @@ fn open_at_once(options: &Options, workers: usize, clients: u64) -> u64 {
     shared(options) + of_its_own
 }
 
-/// Both ends of the mailbox of each slot, and of the two for the successors of each index.
+/// Returns the number of descriptors for both ends of the mailbox of each slot, and of the two successor
+/// mailboxes of each index.
 fn mailboxes(options: &Options) -> u64 {
     match options.moves_connections() {
         true => 2 * (slots(options) + 2 * options.workers()) as u64,
@@ -157,7 +158,7 @@ fn mailboxes(options: &Options) -> u64 {
 
 /// The sending ends of all mailboxes, the receiving ends of its own, and its channels to other workers.
 fn mailboxes_of_worker(options: &Options) -> u64 {
-    /// The three mailboxes of a worker, each twice.
+    /// Two descriptors for each of the three mailboxes of a worker.
     const OWN: u64 = 2 * 3;
     /// A sender, until its receiver greets; two receivers take one more.
     const CHANNELS: u64 = 4;

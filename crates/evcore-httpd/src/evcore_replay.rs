@@ -1,4 +1,4 @@
-//! The program `evcore-replay`: the library's `replay`.
+//! The program `evcore-replay`, which calls `replay` of the library.
 
 use std::process::ExitCode;
 

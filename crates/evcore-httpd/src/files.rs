@@ -74,7 +74,7 @@ pub struct Files {
     index: Option<Vec<u8>>,
     open: OpenFiles,
     pub(crate) reads: DiskReads,
-    /// The files that were found are recorded, so that a replay needs none.
+    /// The files that were found are recorded, so that a replay needs no files.
     pub(crate) outside: Outside,
     /// The name of the current file, relative to the root.
     name: Vec<u8>,

@@ -1,7 +1,8 @@
-//! The last two minutes of the server, a sample of the scoreboard each second, in shared memory.
+//! The last two minutes of the server, in shared memory. Each second a sample of the scoreboard is
+//! added.
 //!
-//! One process writes: the master, or the server without one. Any worker reads, so whoever opens the
-//! dashboard during an incident sees how it began.
+//! One process writes: the master, or the server if it has no master. Any worker reads, so a dashboard
+//! that is opened during an incident shows how it began.
 
 use std::{
     io,
@@ -26,14 +27,14 @@ use crate::{
 /// Number of samples, one a second.
 const SAMPLES: u64 = 120;
 
-/// The least time between two samples, in milliseconds. A little less than the interval of the
-/// master, which may be early by its rounding.
+/// The least time between two samples, in milliseconds. It is a little less than the interval of the
+/// master, because rounding may make the master early.
 const INTERVAL_MS: u64 = 990;
 
 /// The words of a row: [`WorkerStats`] without the histograms.
 const LEN: usize = 5 + Metrics::LEN + 2 * Counters::LEN;
 
-/// The row of a sample that has its head. The rows of the workers follow.
+/// Returns the row with the head of a sample. The rows of the workers follow.
 fn head() -> WorkerId {
     WorkerId::from_slot(0)
 }
@@ -63,7 +64,7 @@ pub struct Sampler {
 }
 
 impl History {
-    /// A ring for this many slots of workers, which takes some 40 KiB a slot once they are in use.
+    /// Creates a ring for this many slots of workers. A slot that is in use takes some 40 KiB.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl History {
         Ok(Self { ring })
     }
 
-    /// The samples, oldest first. Leaves out the one that is being written.
+    /// Returns the samples, the oldest first, without the one that is being written.
     pub fn snapshots(&self) -> Vec<Snapshot> {
         let mut snapshots: Vec<_> = self.ring.iter().filter_map(read).collect();
         snapshots.sort_unstable_by_key(|(number, _)| *number);
@@ -85,7 +86,8 @@ impl History {
     }
 }
 
-/// Reads a sample with its number; `None` if it was never written, or is being written.
+/// Reads a sample, and returns it with its number. Returns `None` if the sample was never written, or is
+/// being written.
 fn read(sample: &balancer::Scoreboard<LEN>) -> Option<(u64, Snapshot)> {
     let first = sample.read(head());
     fence(Ordering::Acquire);
@@ -102,7 +104,7 @@ fn read(sample: &balancer::Scoreboard<LEN>) -> Option<(u64, Snapshot)> {
 }
 
 impl Sampler {
-    /// A sampler of this scoreboard. There must be one at a time.
+    /// Creates a sampler of this scoreboard. Only one may exist at a time.
     pub fn new(history: History, scoreboard: Scoreboard, clock: &Clock) -> Self {
         Self {
             history,
@@ -209,7 +211,7 @@ mod tests {
             };
             scoreboard.publish(WorkerId::from_slot(1), &stats);
             sampler.sample(&clock);
-            // The second is not over.
+            // Less than a second has passed since the last sample.
             sampler.sample(&clock);
         }
         let snapshots = history.snapshots();

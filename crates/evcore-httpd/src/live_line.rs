@@ -1,4 +1,5 @@
-//! The last line of a terminal: what the server does now. A log that is redirected does not have it.
+//! The last line of a terminal, which shows what the server does now. A redirected log does not contain
+//! it.
 
 use std::io::IsTerminal;
 
@@ -19,7 +20,7 @@ pub struct LiveLine {
 }
 
 impl LiveLine {
-    /// A line, if standard error is a terminal and lines that are no errors are wanted.
+    /// Creates a line if standard error is a terminal and the log is not restricted to errors.
     pub fn new(is_quiet: bool) -> Option<Self> {
         let is_shown = !is_quiet && std::io::stderr().is_terminal();
         is_shown.then_some(Self { last: None })

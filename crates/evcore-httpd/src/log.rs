@@ -48,12 +48,12 @@ pub fn log(line: impl fmt::Display) {
 
 /// Shows this as the last line of the terminal, until the next line of the log.
 pub fn draw(line: &str) {
-    // A terminal that is gone is no reason to stop serving.
+    // The error is ignored, because the server goes on without a terminal.
     let _ = write(format!("{}{line}", clear_line()).as_bytes());
 }
 
-/// What clears the [live line](crate::live_line) of a terminal. Any process of the server may log
-/// while the master shows one.
+/// The sequence that clears the [live line](crate::live_line) of a terminal. Any process of the server
+/// may log while the master shows a live line.
 fn clear_line() -> &'static str {
     static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
     match IS_TERMINAL.get_or_init(|| io::stderr().is_terminal()) {

@@ -37,7 +37,7 @@ pub const GAUGES: [Gauge; 1] = [Gauge {
     source: |stats| stats.timers_armed as u64,
 }];
 
-/// The place of a turn's time in [`TIMES`].
+/// Index of a turn's time in [`TIMES`].
 pub const TURN: usize = 1;
 
 pub const TIMES: [Time; 2] = [

@@ -1,7 +1,7 @@
 //! A worker that is recorded, by `--record`.
 //!
-//! When half of the file is written and no connection is open, the recording begins anew: with a new
-//! loop and a new server in the same process, because a replay begins with those.
+//! When half of the file is written and no connection is open, the recording begins anew. The process
+//! then has a new loop and a new server, because a replay begins with those.
 
 use std::{
     error::Error,
@@ -29,7 +29,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// If the recording cannot be made, and the errors of a worker.
+/// If the recording cannot be made, or the worker fails.
 pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Send + Sync>> {
     let Some(path) = &setup.options.record else {
         return Err("--record FILE is missing".into());
@@ -55,7 +55,7 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
     }
 }
 
-/// The file of a worker: the index is added, if there are several.
+/// Returns the path of a worker's file. If there are several workers, the index is added.
 fn path_of(path: &Path, setup: &Setup, parts: &Parts) -> PathBuf {
     if setup.options.workers() == 0 {
         return path.to_owned();
@@ -70,7 +70,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     path.into()
 }
 
-/// Creates the file. The recording of the worker before is kept, because it may have crashed.
+/// Creates the file. The recording of the previous worker is kept, because that worker may have crashed.
 fn create(path: &Path, bytes: usize) -> io::Result<Recorder> {
     match fs::rename(path, with_end(path, "old")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,8 +1,8 @@
-//! A worker whose life can be repeated: the same turns over sockets that are recorded, and over their
-//! recording.
+//! A worker whose run can be repeated. It runs the same turns over sockets that are recorded, and over
+//! their recording.
 //!
-//! What a worker gets from outside, beside its loop, comes through an [`Outside`]: the requests of
-//! signals, its process id, the pages about all workers, the files that it finds.
+//! A worker gets all other input from outside its loop through an [`Outside`]: the requests of signals,
+//! its process id, the pages about all workers, and the files that it finds.
 
 use std::{error::Error, thread, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     worker::{Setup, configured_over},
 };
 
-/// The first value of a recording: what a replay needs to be the same worker.
+/// The first value of a recording, from which a replay makes the same worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Start {
     /// The command line, without the name of the program.
@@ -83,8 +83,8 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
         Ok((worker, handle))
     }
 
-    /// Serves until a signal stops the worker, or until it is the moment for a checkpoint: no connection
-    /// is open, and `is_due` returns true.
+    /// Serves until a signal stops the worker, or until a checkpoint is possible: no connection is open,
+    /// and `is_due` returns true.
     pub fn run(
         &mut self,
         look: impl Fn() -> Signals,
@@ -134,8 +134,8 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
         }
     }
 
-    /// The last flight records, at most this many, one a line, the newest first. A replay has no
-    /// descriptors, so they are left out.
+    /// Returns the last flight records, at most this many, one a line, the newest first. Descriptors are
+    /// left out, because a replay has none.
     pub fn flight_records(&mut self, most: usize) -> String {
         let records: Vec<_> = self.ev.instruments().flight_records().collect();
         let lines = records.into_iter().map(without_descriptor).rev();

@@ -147,7 +147,8 @@ fn list(recording: &Recording) -> ExitCode {
     }
 }
 
-/// Runs the worker to the end of the recording, or to its own. Returns its flight records, too.
+/// Runs the worker until the recording ends or the worker ends. Also returns the worker's flight
+/// records.
 fn replay(
     recording: Recording,
     task: Task,

@@ -107,7 +107,8 @@ impl Scoreboard {
         });
     }
 
-    /// The values of all slots. A slot whose worker changes meanwhile has no running worker.
+    /// Returns the values of all slots. A slot whose worker changes meanwhile counts as one without a
+    /// running worker.
     fn snapshot(&self) -> impl Iterator<Item = WorkerStats> {
         let slots = (0..self.workers.workers()).map(WorkerId::from_slot);
         slots.map(|id| self.read_running(id).unwrap_or_else(|| self.read(id)))
@@ -128,9 +129,9 @@ fn master() -> WorkerId {
 /// All numbers of the server at a moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The moment, in milliseconds of monotonic time.
+    /// The time of the numbers, in milliseconds of monotonic time.
     pub monotonic_ms: u64,
-    /// The moment, in milliseconds since 1970.
+    /// The time of the numbers, in milliseconds since 1970.
     pub unix_ms: i64,
     /// The numbers of the master.
     pub server: ServerStats,
@@ -139,7 +140,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The numbers of now.
+    /// Returns the present numbers.
     pub fn of(scoreboard: &Scoreboard, clock: &Clock) -> Self {
         Self {
             monotonic_ms: clock.monotonic_ms(),
@@ -149,7 +150,7 @@ impl Snapshot {
         }
     }
 
-    /// Reads the numbers of now into this value, without an allocation.
+    /// Reads the present numbers into this value, without an allocation.
     pub fn update(&mut self, scoreboard: &Scoreboard, clock: &Clock) {
         let mut workers = mem::take(&mut self.workers);
         workers.clear();

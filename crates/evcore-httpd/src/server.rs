@@ -69,7 +69,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         Self::over(Outside::Direct, clock, index, counts, options)
     }
 
-    /// Creates the same server over what is recorded or replayed.
+    /// Creates the same server over an outside that is recorded or replayed.
     pub fn over(
         outside: Outside,
         clock: &Clock,
@@ -375,7 +375,7 @@ impl Server {
             self.shared.counts.connection_arrived();
         }
         let stream = arrival.stream.get_ref();
-        // Behind a load balancer this is not the client's.
+        // Behind a load balancer this address is not the client's.
         let is_direct = self.options.fd_store && self.options.proxy_protocol.is_none();
         let peer = || stream.peer_addr().ok()?.tcp().map(|peer| peer.ip());
         let peer = || is_direct.then(peer).flatten();

@@ -65,7 +65,7 @@ pub struct Shared {
     has_proxies: bool,
     index: usize,
     pid: u32,
-    /// What the server gets from outside, beside its loop.
+    /// The input that the server gets from outside its loop.
     pub outside: Outside,
 }
 
@@ -246,9 +246,9 @@ impl Shared {
         Rest::Nothing
     }
 
-    /// A page about all workers.
+    /// Returns a page about all workers.
     fn page(&self, clock: &Clock, make: impl FnOnce(&Counts, &Clock) -> String) -> String {
-        // The clock is recorded by itself. It is read at most once a turn.
+        // The clock is recorded separately. It is read at most once a turn.
         let _ = clock.unix_seconds();
         self.outside.value("page", || make(&self.counts, clock))
     }

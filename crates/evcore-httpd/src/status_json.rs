@@ -76,7 +76,7 @@ struct Microseconds {
 }
 
 impl StatusJson {
-    /// The page of a moment.
+    /// Returns the page of one moment.
     pub fn new(at: &Snapshot) -> Self {
         // A worker's cached time may be slightly behind another worker's.
         let since = |started_ms| at.monotonic_ms.saturating_sub(started_ms);
@@ -96,7 +96,7 @@ impl StatusJson {
         }
     }
 
-    /// The pages of several moments, as an array.
+    /// Returns the pages of several moments, as an array.
     pub fn array(moments: &[Snapshot]) -> String {
         let pages: Vec<_> = moments.iter().map(Self::new).collect();
         let mut text = serde_json::to_string(&pages).expect("only numbers, in a string with room");

@@ -95,7 +95,7 @@ impl Setup {
         Ok(serving.run()?)
     }
 
-    /// What takes the samples of the scoreboard.
+    /// Creates the sampler of the scoreboard.
     pub fn sampler(&self, clock: &Clock) -> Sampler {
         Sampler::new(self.history.clone(), self.scoreboard.clone(), clock)
     }

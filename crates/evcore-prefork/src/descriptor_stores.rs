@@ -1,4 +1,4 @@
-//! The descriptor stores of a master: the one of each worker, and those whose worker has ended.
+//! The descriptor stores of a master: one for each worker, and those of workers that have ended.
 
 use std::{
     collections::BTreeMap,
@@ -37,12 +37,12 @@ pub(crate) struct DescriptorStores<'a> {
     places: &'static [StorePlace],
     /// The place of the store of each slot's worker.
     of_slots: BTreeMap<usize, usize>,
-    /// The places of stores whose workers have ended, with these.
+    /// The places of stores whose workers have ended, each with its worker.
     left: Vec<(usize, WorkerInfo)>,
 }
 
 impl<'a> DescriptorStores<'a> {
-    /// Makes room for stores of this many slots: for a worker in each, and for one that has ended.
+    /// Makes room for two stores per slot: one for its worker, and one for a worker that has ended.
     ///
     /// # Errors
     ///
@@ -59,8 +59,8 @@ impl<'a> DescriptorStores<'a> {
         })
     }
 
-    /// Chooses the place of the store of a worker that is about to be forked. If all are in use, it gets
-    /// none.
+    /// Chooses the place of the store of a worker that is about to be forked. If all places are in use,
+    /// the worker gets no store.
     pub(crate) fn prepare(&mut self, slot: usize) {
         self.of_slots.remove(&slot);
         let left = self.left.iter().map(|(place, _)| place);
@@ -73,7 +73,7 @@ impl<'a> DescriptorStores<'a> {
     /// [`descriptor_store_error`](Worker::descriptor_store_error) has the reason.
     pub(crate) fn begin(mut self, worker: &mut Worker, slot: usize) -> InOrder {
         let place = self.of_slots.get(&slot).map(|place| &self.places[*place]);
-        // The others are not this process's to end.
+        // The other stores belong to the master, so this process must not end them.
         self.of_slots.clear();
         self.left.clear();
         let hand_on = self.hand_on.take().expect("a worker begins once");
@@ -90,8 +90,8 @@ impl<'a> DescriptorStores<'a> {
         in_order
     }
 
-    /// Records that the worker of a slot has ended. Its store is killed if no worker will take what it
-    /// keeps.
+    /// Records that the worker of a slot has ended. Kills its store if no worker will take the
+    /// connections that the store keeps.
     pub(crate) fn worker_ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
         let Some(place) = self.of_slots.remove(&worker.slot) else {
             return;
@@ -102,7 +102,8 @@ impl<'a> DescriptorStores<'a> {
         self.left.push((place, *worker));
     }
 
-    /// Reaps the stores that have ended. Calls `report` for each that has handed on what it kept.
+    /// Reaps the stores that have ended. Calls `report` for each store that has handed on its
+    /// connections.
     pub(crate) fn reap(&mut self, report: &mut dyn FnMut(&WorkerInfo, KeptCounts)) {
         let places = self.places;
         self.left.retain(|(place, worker)| {
@@ -126,8 +127,8 @@ impl<'a> DescriptorStores<'a> {
         }
     }
 
-    /// Waits until the stores have ended by themselves, because the workers of another master take what
-    /// they keep.
+    /// Waits until the stores have ended by themselves, because the workers of another master take the
+    /// connections that they keep.
     pub(crate) fn wait(&mut self) {
         for (place, _) in mem::take(&mut self.left) {
             self.wait_for(place);
@@ -160,7 +161,7 @@ impl Drop for DescriptorStores<'_> {
 }
 
 fn kill(store: Pid) {
-    // One that has ended waits to be reaped, so no other process has its number.
+    // A store that has ended waits to be reaped, so no other process has its number.
     let _ = kill_process(store, Signal::KILL);
 }
 
@@ -183,14 +184,14 @@ impl fmt::Debug for DescriptorStores<'_> {
     }
 }
 
-/// The report of a worker that it ends in order: its store then ends too, and hands nothing on.
+/// A report that a worker ends in order. The worker's store then ends too, and hands nothing on.
 #[derive(Debug)]
 pub(crate) struct InOrder(Option<&'static [AtomicU8]>);
 
 impl InOrder {
     pub(crate) fn report(&self) {
         if let Some(marks) = self.0 {
-            // Standard input is no connection of the server, so its mark is free.
+            // Standard input is not a connection of the server, so its mark is free.
             marks[0].store(IN_ORDER, Release);
         }
     }

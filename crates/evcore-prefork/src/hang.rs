@@ -1,4 +1,5 @@
-//! Workers that hang: the time at which each began its turn, in memory that it shares with the master.
+//! Workers that hang. Each worker writes the time at which its turn began into memory that it shares
+//! with the master.
 
 use std::{
     io,
@@ -30,7 +31,7 @@ impl Turns {
 
     /// Records that the worker of a slot works from now on.
     pub(crate) fn begin(self, slot: usize) {
-        // An even number could be that of a worker that waits.
+        // An even number could be the word of a worker that waits.
         self.began[slot].store(self.now_ms() | 1, Relaxed);
     }
 
@@ -39,7 +40,7 @@ impl Turns {
         self.began[slot].store(WAITS, Relaxed);
     }
 
-    /// The time for which the worker of a slot has been working; `None` if it waits.
+    /// Returns the time for which the worker of a slot has been working, or `None` if it waits.
     pub(crate) fn lasted(self, slot: usize) -> Option<Duration> {
         match self.began[slot].load(Relaxed) {
             WAITS => None,
@@ -56,12 +57,12 @@ impl Turns {
     }
 }
 
-/// The master's side: it looks now and then whether a worker works for too long.
+/// The master's side, which checks at intervals whether a worker has worked for too long.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) turns: Turns,
     timeout: Duration,
-    /// The time of the next look.
+    /// The time of the next check.
     pub(crate) due: Instant,
 }
 
@@ -76,19 +77,19 @@ impl Watch {
         })
     }
 
-    /// The time between two looks.
+    /// The time between two checks.
     pub(crate) fn interval(&self) -> Duration {
         self.timeout / 8
     }
 
-    /// The time for which the worker of a slot has worked, if it hangs.
+    /// Returns the time for which the worker of a slot has worked, or `None` if it does not hang.
     pub(crate) fn hangs(&self, slot: usize) -> Option<Duration> {
         self.turns.lasted(slot).filter(|time| *time >= self.timeout)
     }
 }
 
-/// The time from one number of milliseconds to another, which may have wrapped. The first is up to 1 too
-/// high.
+/// Returns the time from one number of milliseconds to another, which may have wrapped. The first number
+/// is at most 1 too high.
 fn lasted(began: u32, now: u32) -> Duration {
     let ms = (now | 1).wrapping_sub(began);
     Duration::from_millis(ms.into())

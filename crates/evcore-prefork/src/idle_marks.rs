@@ -9,10 +9,10 @@ use std::{
 /// The mark of an idle descriptor.
 const IDLE: u8 = 1;
 
-/// The mark of a connection that is not idle. It is only counted.
+/// The mark of a connection that is not idle. Its store only counts the connection.
 const BUSY: u8 = 2;
 
-/// The mark, in place of the first descriptor's, of a worker that has ended in order.
+/// The mark of a worker that has ended in order. It is in the place of the first descriptor's mark.
 pub(crate) const IN_ORDER: u8 = 255;
 
 /// The marks of a worker that has died.
@@ -42,7 +42,7 @@ pub(crate) fn marked<'a>(marks: impl Iterator<Item = (usize, &'a AtomicU8)>) -> 
 /// Standard input, output and error.
 const STANDARD_STREAMS: u8 = 3;
 
-/// The numbers of all descriptors that are neither a standard stream nor one of these, in ranges.
+/// Returns ranges of all descriptor numbers except the standard streams and these descriptors.
 pub(crate) fn all_but(mut kept: Vec<RawFd>) -> impl Iterator<Item = RangeInclusive<u32>> {
     kept.sort_unstable();
     let kept = kept

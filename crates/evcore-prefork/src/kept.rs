@@ -25,7 +25,7 @@ impl Kept {
     }
 }
 
-/// The function that hands on what a store keeps.
+/// The function that hands on the connections that a store keeps.
 pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) -> usize + 'a>;
 
 /// The connections of a worker that has died, as the hook [`on_kept`](crate::Supervisor::on_kept) gets
@@ -35,7 +35,7 @@ pub(crate) type HandOn<'a> = Box<dyn FnOnce(Kept) -> usize + 'a>;
 pub struct KeptCounts {
     /// Connections that the descriptor store has handed on.
     pub taken: usize,
-    /// Connections that were closed: those that were not idle, and those that no successor took.
+    /// Connections that were closed because they were not idle, or because no successor took them.
     pub lost: usize,
 }
 

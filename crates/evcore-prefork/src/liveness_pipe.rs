@@ -177,7 +177,7 @@ fn look(end: BorrowedFd<'_>) -> Look {
     }
 }
 
-/// The successor of this worker that the master has reported last.
+/// Returns the successor of this worker that the master has reported last.
 pub(crate) fn successor() -> Option<Successor> {
     if let Some(end) = child_end() {
         look(end);

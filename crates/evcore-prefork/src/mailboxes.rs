@@ -66,8 +66,8 @@ impl Mailboxes {
         Some(self.table.slots.get(slot)?.sending.as_fd())
     }
 
-    /// The sending end for the worker that serves in place of this one, as [`Worker::successor`] has
-    /// returned it. If that worker dies, its replacement reads the mailbox.
+    /// Returns the sending end for the worker that serves in place of this one. [`Worker::successor`]
+    /// returns which kind of worker that is. If that worker dies, its replacement reads the mailbox.
     ///
     /// Stop reading [`of_predecessors`](Self::of_predecessors) before you send.
     ///
@@ -110,7 +110,7 @@ pub(crate) struct Table {
     /// The mailboxes for successors of another binary, by index. There are more of them than workers
     /// if an older binary had more workers.
     binaries: Vec<Pair>,
-    /// Number of mailboxes that the older binary reads. It does not have the others.
+    /// Number of mailboxes that the older binary reads. It does not have the other mailboxes.
     inherited: usize,
 }
 
@@ -140,7 +140,8 @@ impl Table {
     fn of_binaries(&self, index: usize) -> &Pair {
         match self.inherited {
             0 => &self.binaries[index],
-            // A newer binary reads all of them, and an older one only those that it has passed on.
+            // A newer binary reads all mailboxes. An older binary reads only the mailboxes that it has
+            // passed on.
             inherited => &self.binaries[index % inherited],
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct Master<'a, S: Spawn> {
     hooks: Hooks<'a>,
     /// The binary that USR2 starts; none if the workers are threads.
     binary: Option<Binary>,
-    /// The watch for workers that hang; none without a limit.
+    /// The watch for workers that hang; `None` without a timeout.
     watch: Option<Watch>,
     /// Number of reopen signals that were handled.
     reopen_count: u32,
@@ -210,7 +210,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Returns whether a new binary runs, or the one that started this one.
+    /// Returns whether a new binary runs, or the older binary that started this one.
     fn has_other_binary(&self) -> bool {
         self.binary.as_ref().is_some_and(Binary::has_newer) || upgrade::parent_binary_alive()
     }
@@ -251,7 +251,7 @@ impl<'a, S: Spawn> Master<'a, S> {
             if let Some(lasted) = watch.hangs(worker.slot) {
                 (self.hooks.on_hang)(&worker, lasted);
                 child.kill();
-                // It is reported once, also if it takes a while to die.
+                // The worker is reported once, even if it takes a while to die.
                 watch.turns.end(worker.slot);
             }
         }

@@ -39,7 +39,7 @@ impl<'a> DescriptorStores<'a> {
     }
 }
 
-/// The report of an end in order.
+/// A report that a worker ends in order.
 #[derive(Debug)]
 pub(crate) struct InOrder;
 

@@ -1,5 +1,5 @@
-//! Memory that a process shares with the processes that it makes: an anonymous shared mapping, all zero
-//! at first, which lasts as long as the last of them.
+//! Memory that a process shares with its child processes. It is an anonymous shared mapping, all zero at
+//! first, which lasts until the last of these processes has ended.
 
 #![allow(
     unsafe_code,
@@ -37,7 +37,7 @@ unsafe impl Shared for AtomicU8 {}
 /// it is written.
 pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
     const { assert!(align_of::<T>() <= 4096, "a mapping is aligned to a page") };
-    // Without a reservation where the system can, because most of it may never be written.
+    // The memory is not reserved if the system supports that, because most of it may never be written.
     #[cfg(target_os = "linux")]
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     #[cfg(not(target_os = "linux"))]
@@ -50,14 +50,14 @@ pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
     Ok(unsafe { slice::from_raw_parts(mapping.cast(), len) })
 }
 
-/// The bytes of a mapping of [`shared_slice`] that have been written, with the index of each. Also some that
-/// have not, up to a page. Others are not read, because a read would take memory.
+/// Returns the bytes of a mapping of [`shared_slice`] on each page that has been written, with the index
+/// of each. Other pages are not read, because a read would take memory.
 #[cfg(target_os = "linux")]
 pub(crate) fn written(
     bytes: &'static [AtomicU8],
 ) -> impl Iterator<Item = (usize, &'static AtomicU8)> {
     let page = rustix::param::page_size();
-    // If the kernel does not tell, every page is read.
+    // If the kernel does not report which pages have been written, every page is read.
     let mut resident = vec![1_u8; bytes.len().div_ceil(page)];
     let start = bytes.as_ptr().cast_mut().cast();
     // SAFETY: it is a mapping of this length, and the vector has a byte for each of its pages.

@@ -202,7 +202,8 @@ pub(crate) fn set_wake_fd(fd: OwnedFd) {
             // SAFETY: STATE owns this descriptor. It keeps its number, so a handler that runs meanwhile
             // writes to the old file or to the new one.
             let mut old = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
-            // Both are open, so this fails only for a moment while another thread opens files.
+            // Both descriptors are open, so this fails only for a moment while another thread opens
+            // files.
             while dup2(&fd, &mut old) == Err(Errno::BUSY) {}
             let _ = fcntl_setfd(&*old, FdFlags::CLOEXEC);
             number

@@ -20,7 +20,7 @@ pub(crate) struct StorePlace {
 }
 
 impl StorePlace {
-    /// Reports the connections of a dead worker, in the store.
+    /// Reports the connections of a dead worker. The store calls it.
     pub(crate) fn report(&self, counts: KeptCounts) {
         let number = |count| u32::try_from(count).expect("a table has fewer descriptors");
         self.taken.store(number(counts.taken), Release);

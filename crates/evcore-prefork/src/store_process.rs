@@ -1,27 +1,28 @@
 //! The process of a descriptor store, on Linux.
 //!
-//! The kernel closes a connection when the last descriptor table with it is gone. A store shares the
-//! table of its worker (`CLONE_FILES`), so it keeps all of them, at no cost for each, and whatever ends the
-//! worker.
+//! The kernel closes a connection when the last descriptor table that contains it is gone. A store
+//! shares the table of its worker (`CLONE_FILES`), so it keeps all connections, whatever ends the
+//! worker. It costs nothing per connection.
 //!
 //! # What the store may do
 //!
-//! Worker and store have one table, but two memories. While the worker lives, the store must neither open
-//! nor close a descriptor, so it waits in a single system call. The worker makes it while it has one
-//! thread, as its first act, so no lock is held in the store's memory, and most pages stay shared with the
-//! master.
+//! Worker and store share one descriptor table, but each has its own memory. While the worker lives, the
+//! store must neither open nor close a descriptor, so it waits in a single system call. The worker makes
+//! the store as its first act, while it has one thread. So no lock is held in the store's memory, and
+//! most pages stay shared with the master.
 //!
 //! # Whose child it is
 //!
-//! It is a child of the master (`CLONE_PARENT`), which reaps it, and with which it dies
-//! (`PR_SET_PDEATHSIG`). The kernel writes its number into memory that the master reads before either side
-//! goes on (`CLONE_PARENT_SETTID`), so the master knows each store, also if the worker is killed within
-//! the call.
+//! A store is a child of the master (`CLONE_PARENT`). The master reaps it, and it dies with the master
+//! (`PR_SET_PDEATHSIG`). Before either side goes on, the kernel writes the store's process id into
+//! memory that the master reads (`CLONE_PARENT_SETTID`). So the master finds each store, even if the
+//! worker is killed within the call.
 //!
 //! # What the worker's end leaves
 //!
-//! The store first closes all that is not marked. Until then the worker's listeners and its poller are
-//! open. The kernel passes over a poller in which nobody waits, so no client is missed meanwhile.
+//! The store first closes all descriptors that are not marked. Until then the worker's listeners and its
+//! poller are open. The kernel passes over a poller in which no process waits, so no client is missed
+//! meanwhile.
 
 #![allow(
     unsafe_code,
@@ -65,7 +66,7 @@ const DESCRIPTORS_MAX: u64 = 1 << 22;
 pub(crate) fn require() -> Result<()> {
     let needed = "looking for the calls of a descriptor store (pidfd_open, close_range; Linux 5.9)";
     pidfd_open(getpid(), PidfdFlags::empty()).map_err(Error::os(needed))?;
-    // The highest number is no descriptor.
+    // The highest number is not a descriptor.
     close(u32::MAX..=u32::MAX).map_err(Error::os(needed))
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn require() -> Result<()> {
 ///
 /// # Errors
 ///
-/// The kernel's: there is no store then, and the worker serves without one.
+/// The kernel's error. The worker then serves without a store.
 pub(crate) fn begin(
     worker: WorkerInfo,
     master: Pid,
@@ -133,8 +134,8 @@ struct Store {
 }
 
 impl Store {
-    /// Lives until the worker has ended, and hands on what it has left. No destructor of this process
-    /// runs: each value with a descriptor is a copy of one of the worker's.
+    /// Waits until the worker has ended, and hands on the connections that it has left. No destructor of
+    /// this process runs, because each value with a descriptor is a copy of a value of the worker.
     fn run(self, hand_on: HandOn<'_>) -> ! {
         let handed_on = panic::catch_unwind(AssertUnwindSafe(|| self.keep(hand_on)));
         end(handed_on.is_err().into())
@@ -159,7 +160,7 @@ impl Store {
                 end(1);
             }
         }
-        // Closed just now, with all others.
+        // The calls above have just closed it, with all others.
         mem::forget(self.worker_end);
         let all = idle.len() + busy;
         let descriptors = idle.into_iter().filter_map(connection);
@@ -188,8 +189,8 @@ impl Store {
     }
 }
 
-/// Takes a descriptor that is marked. If it is no connection of a stream, which a program marks only by
-/// mistake, it is closed.
+/// Takes a marked descriptor. Closes it if it is not a stream connection, because a program marks others
+/// only by mistake.
 fn connection(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is borrowed for these calls, which fail if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };

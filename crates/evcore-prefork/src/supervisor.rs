@@ -108,12 +108,13 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Kills a worker process that has [worked](Worker::works) for this time without a [wait](Worker::waits),
-    /// because it hangs: in a loop without an end, in a call that blocks, or by a stop signal of a debugger.
-    /// It is replaced like one that has crashed. By default, no worker is killed.
+    /// Kills a worker process that hangs: it has [worked](Worker::works) for this time without a
+    /// [wait](Worker::waits). It may be in an endless loop, blocked in a call, or stopped by a
+    /// debugger's signal. It is replaced like a worker that has crashed. By default, no worker is
+    /// killed.
     ///
-    /// The master looks eight times in this time, so a worker may hang for an eighth longer. It is for worker
-    /// processes; a thread cannot be killed.
+    /// The master checks eight times in this time, so a worker may hang for an eighth longer. The
+    /// timeout is for worker processes, because a thread cannot be killed.
     ///
     /// # Panics
     ///
@@ -187,11 +188,11 @@ impl<'a> Supervisor<'a> {
         Ok(self)
     }
 
-    /// Makes a mailbox for each slot, and two for the successors of each index, by which workers send
-    /// each other descriptors: [`Worker::mailboxes`].
+    /// Makes the [mailboxes](Worker::mailboxes) by which workers send each other descriptors: one for
+    /// each slot, and two for the successors of each index.
     ///
-    /// A new binary that USR2 starts inherits one of the two. The mailboxes take twelve descriptors for
-    /// each worker of a generation in the master, and six in each worker.
+    /// A new binary that USR2 starts inherits one of these two. The mailboxes take twelve descriptors
+    /// for each worker of a generation in the master, and six in each worker.
     ///
     /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].
@@ -202,25 +203,26 @@ impl<'a> Supervisor<'a> {
 
     /// Gives each worker a descriptor store, which keeps its idle connections if it dies.
     ///
-    /// The store is a process that shares the descriptor table of its worker, and waits. If the worker ends
-    /// without having returned from its function, for example because it was killed, the store closes all
-    /// descriptors except the standard streams and those that the worker has
-    /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's successor,
-    /// and returns how many of them it has taken. Then the store ends. `hand_on` is called in the store: it has a copy of the memory as it was
-    /// when the worker began, and all descriptors that it has captured are closed. It should give up
-    /// after a time of its choice, because a worker that crashes again and again has no successor.
+    /// The store is a process that shares the descriptor table of its worker, and waits. If the worker
+    /// ends without having returned from its function, for example because it was killed, the store
+    /// closes all descriptors except the standard streams and those that the worker has
+    /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's
+    /// successor, and returns how many of them the successor has taken. Then the store ends. `hand_on`
+    /// is called in the store, with a copy of the memory as it was when the worker began. All
+    /// descriptors that `hand_on` has captured are closed. It should give up after a time of its choice,
+    /// because a worker that crashes again and again has no successor.
     ///
     /// A store is a child of the master, and is killed if the master dies, or if the server stops. It
-    /// ignores other signals. While it waits it uses no CPU time and some 100 KiB of memory, and the worker
-    /// has one descriptor more. If it is killed, its worker goes on without one. A store that cannot be made
-    /// is [`Worker::descriptor_store_error`].
+    /// ignores other signals. While it waits it uses no CPU time and some 100 KiB of memory, and the
+    /// worker has one descriptor more. If it is killed, its worker goes on without a store. If a store
+    /// cannot be made, [`Worker::descriptor_store_error`] returns the reason.
     ///
     /// A worker that panics closes its connections while it unwinds, so they are kept only if
     /// panics abort. A worker must not replace its program (`exec`): the store would hold the connections as
     /// long as the new program runs.
     ///
-    /// The supervisor then has [mailboxes](Self::mailboxes). It works with worker processes on Linux 5.9 or
-    /// later; otherwise `run` and `run_threads` return an error.
+    /// This option includes [mailboxes](Self::mailboxes). It works with worker processes on Linux 5.9 or
+    /// later. Otherwise `run` and `run_threads` return an error.
     ///
     /// ```no_run
     /// use evcore_handover::{Connection, Sender};

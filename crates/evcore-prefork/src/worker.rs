@@ -58,7 +58,7 @@ pub struct Worker {
     mailboxes: Option<Mailboxes>,
     /// The marks for the descriptor store, or the reason why there is none; `None` if none was requested.
     idle_marks: Option<Result<&'static [AtomicU8]>>,
-    /// The words of turns; none if nobody looks whether a worker hangs.
+    /// The words of turns; `None` without a hang timeout.
     turns: Option<Turns>,
 }
 
@@ -123,9 +123,9 @@ impl Worker {
         self.turns = turns;
     }
 
-    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If that takes longer
-    /// than the [timeout](crate::Supervisor::hang_timeout), the master kills it. Without a timeout it has no
-    /// effect; otherwise it costs a reading of the clock.
+    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If that takes
+    /// longer than the [timeout](crate::Supervisor::hang_timeout), the master kills the worker. Each
+    /// call reads the clock. Without a timeout, the call has no effect.
     ///
     /// Call it after each wait of your loop, and `waits` before it.
     #[inline]
@@ -148,14 +148,14 @@ impl Worker {
     }
 
     /// The marks of this worker's descriptors, by their numbers, if it has a [descriptor
-    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle. Before
-    /// it does anything else with the descriptor it writes 2, and 0 before it closes it. The store only
-    /// counts those with a 2.
+    /// store](crate::Supervisor::descriptor_store). A worker writes 1 for a connection that is idle. It
+    /// writes 2 before it does anything else with the descriptor, and 0 before it closes the descriptor.
+    /// The store only counts the connections that are marked with 2.
     ///
-    /// The store of a worker that has died hands on the marked ones. So a connection is marked only if the
-    /// worker has handled all that it has received, and has sent all that it answers. With evcore, pass this
-    /// to `ListenersMut::set_idle_marks`. A descriptor with a number from the length up, of some 4 million, cannot be
-    /// marked.
+    /// The store of a worker that has died hands on the connections that are marked with 1. So mark a
+    /// connection only if the worker has handled all bytes that it has received, and has sent all of its
+    /// answers. With evcore, pass this to `ListenersMut::set_idle_marks`. A descriptor whose number is
+    /// not below the length of the slice, some 4 million, cannot be marked.
     ///
     /// ```
     /// use std::sync::atomic::Ordering::Release;
@@ -175,8 +175,8 @@ impl Worker {
         self.idle_marks.as_ref()?.as_ref().ok().copied()
     }
 
-    /// The reason why this worker has no descriptor store, although the supervisor has them; `None` if it has
-    /// one, or needs none. The worker serves nevertheless.
+    /// Returns the reason why this worker's descriptor store could not be made; `None` if it has a store
+    /// or needs none. The worker serves without it.
     #[must_use]
     pub fn descriptor_store_error(&self) -> Option<&Error> {
         self.idle_marks.as_ref()?.as_ref().err()
@@ -244,11 +244,11 @@ impl Worker {
         })
     }
 
-    /// The kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If a newer
-    /// generation of the same master and another binary serve, it is the generation.
+    /// Returns the kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If
+    /// both a newer generation of the same master and another binary serve, it returns the generation.
     ///
-    /// `None` if no other worker serves, before a [stop](Self::stop) by the master, without a master, and if the workers are threads.
-    /// Costs a system call.
+    /// Returns `None` if no other worker serves, before a [stop](Self::stop) by the master, without a
+    /// master, and if the workers are threads. Costs a system call.
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {
         match self.link {

@@ -13,7 +13,8 @@ use evcore_serve::{Arrival, Server, Worker};
 use proxy_header::{ProxiedAddress, ProxyHeader};
 use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 
-/// The version of a session's state: whether the client has ended, and the upstream, a byte each.
+/// The version of a session's state. The state has two bytes: whether the client has ended, and whether
+/// the upstream has.
 const STATE_VERSION: u32 = 1;
 
 /// The timer of a session, at its client's token: first for the connect, then for idle time.
@@ -97,7 +98,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Goes on with a session that another worker has begun.
+    /// Continues a session that another worker has begun.
     fn resume(&mut self, arrival: Arrival, ev: &mut EventLoop) {
         let partner = arrival.partner.expect("a session has two");
         let mut ended = arrival.state.iter().map(|byte| *byte != 0);

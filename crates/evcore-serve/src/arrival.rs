@@ -118,7 +118,7 @@ fn end(ev: &mut EventLoop<impl Acceptor>, tokens: &[Token]) {
 ///
 /// # Errors
 ///
-/// The loop's. It watches nothing of the connection then.
+/// The errors of the loop, which then watches no descriptor of the connection.
 pub(crate) fn take_back<D: Source, S: From<D>>(
     ev: &mut EventLoop<impl Acceptor>,
     connection: Connection<D>,

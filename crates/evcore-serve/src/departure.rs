@@ -27,7 +27,7 @@ pub(crate) struct Departure<D = OwnedFd> {
     patience: Duration,
     /// True if a successor has greeted, perhaps one that has died since.
     has_begun: bool,
-    /// True if a second channel was opened, because nobody had greeted over the first.
+    /// True if a second channel was opened, because no greeting had come over the first.
     has_asked_again: bool,
     /// The time of giving up, unless the successor sends a message before.
     patient_until: Instant,
@@ -180,9 +180,9 @@ impl<D: Descriptor> Departure<D> {
         self.patient_until <= now && self.awaits()
     }
 
-    /// Returns whether to open another channel because this one is overdue. It is true once, and only
-    /// if nobody has greeted: a successor may have died after it took the channel out of the mailbox,
-    /// and nothing reports that.
+    /// Returns whether to open another channel because this one is overdue. It returns true once, and
+    /// only if no greeting has come. A successor may have died after it took the channel out of the
+    /// mailbox, and nothing reports that.
     pub(crate) fn asks_again(&mut self) -> bool {
         let asks = !self.sender.is_claimed() && !self.has_asked_again;
         self.has_asked_again |= asks;

@@ -27,11 +27,11 @@ pub enum Event<'a> {
     StartFailed(&'a WorkerInfo, &'a io::Error),
     /// A worker has ended, asked or unasked.
     Exited(&'a WorkerExit),
-    /// The connections of a worker that has died without being asked to, with a [descriptor
-    /// store](crate::Server::descriptor_store): those that the successor has taken, and those that are
-    /// closed. It is missing if the store was killed.
+    /// A worker with a [descriptor store](crate::Server::descriptor_store) has died without being asked
+    /// to. The counts are of the connections that the successor has taken, and of those that are closed.
+    /// There is no such event if the store was killed.
     Kept(&'a WorkerInfo, KeptCounts),
-    /// In the worker: it serves, but without a descriptor store.
+    /// Reported in the worker: it serves, but without a descriptor store.
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
     /// A worker is killed, because its turn has lasted this long.
     Hung(&'a WorkerInfo, Duration),

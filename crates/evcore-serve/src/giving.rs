@@ -15,8 +15,8 @@ use crate::departure::{Answers, Departure, descriptors};
 /// The longest time that connections wait for the other worker to acknowledge them.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// The time without a use after which the channel is closed. It is no number of turns, because a
-/// worker that has given its share may have no turn for long.
+/// The time without a use after which the channel is closed. It is not a number of turns, because a
+/// worker that has given its share may have no turn for a long time.
 const UNUSED: Duration = Duration::from_millis(100);
 
 /// A channel to the worker that gets connections.
@@ -26,7 +26,7 @@ pub(crate) struct Giving<D> {
     departure: Departure<D>,
     /// Number of connections that the last plan gives, and that have not left.
     wanted: usize,
-    /// The last turn in which connections were under way, or in which some left.
+    /// The last turn in which connections were under way, or in which connections left.
     used_at: Instant,
 }
 

@@ -26,8 +26,8 @@ use crate::mailbox_ends::MailboxEnds;
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
 
-/// A departure to the successor is given up if nothing is heard of it for this time. If it has not
-/// greeted by then, it is asked once more.
+/// A departure to the successor is given up if no message has come for this time. If no greeting has
+/// come by then, another channel is opened once.
 ///
 /// Until the successor greets, all connections are served here. Those that are sent and not
 /// acknowledged wait.
@@ -48,7 +48,7 @@ pub struct Moves {
     pub under_way: usize,
 }
 
-/// The function that gets the reason why something did not work.
+/// The function that is called with the reason of a failure.
 pub(crate) type Report = Box<dyn Fn(&dyn fmt::Display)>;
 
 /// The parts that a worker needs to hand connections over.
@@ -423,8 +423,8 @@ where
                     ev.post_next(self.own, Ready::NONE);
                 }
                 leaving.into_iter().for_each(|one| departure.push(one));
-                // At once, because a worker that dies takes along what is not in the channel. If it
-                // fails, it fails in the next turn too, which handles that.
+                // Sent at once, because connections that are not in the channel are lost if the worker
+                // dies. If sending fails, it fails in the next turn too, which handles the error.
                 let _ = departure.send(ev.clock().instant());
             }
             Phase::Serving | Phase::Over { .. } => self.give(ev, leaving),

@@ -10,19 +10,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::departure::{Answers, Departure};
 
-/// The longest life of a store after its worker. A worker that crashes again and again is started after at
-/// most ten seconds.
+/// The longest life of a store after its worker has ended. A worker that crashes again and again is
+/// started after at most ten seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The time without a message after which another channel is opened. A successor that dies after it has taken
-/// the channel out of the mailbox, and before it greets, reports nothing.
+/// The time without a message after which another channel is opened. If a successor dies after it has
+/// taken the channel out of the mailbox and before it greets, nothing reports that.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// The pause after which a full mailbox is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Hands the connections to the worker's successor, each with this state. Returns the number of those that
-/// it has taken. The others are closed.
+/// Hands the connections to the worker's successor, each with this state. Returns the number of
+/// connections that the successor has taken. The others are closed.
 pub(crate) fn hand_on(mut kept: Kept, version: u32, state: &[u8]) -> usize {
     let descriptors = mem::take(&mut kept.descriptors);
     hand_on_to(kept.to_successor(), descriptors, version, state)
@@ -55,7 +55,7 @@ fn hand_on_to(
         }
         match result {
             Ok(true) => {}
-            // The successor has died, has ended the channel, or lets it wait for too long.
+            // The successor has died, has ended the channel, or has not answered for too long.
             Ok(false) | Err(Error::Ended) if Instant::now() < until => {
                 let reopen = |now| departure.reopen(successor, version, now);
                 if until_there_is_room(reopen).is_err() {
@@ -68,7 +68,7 @@ fn hand_on_to(
     count - closed - departure.take_back().len()
 }
 
-/// Sends, waits for answers and reads them. Returns false if the successor lets it wait for too long.
+/// Sends, waits for answers and reads them. Returns false if the successor does not answer for too long.
 fn turn(departure: &mut Departure, answers: &mut Answers) -> Result<bool> {
     let now = Instant::now();
     departure.send(now)?;
@@ -140,7 +140,8 @@ mod tests {
         prop::collection::vec(one, 0..4)
     }
 
-    /// Takes connections as these successors do, and then all. Returns them when the store has ended.
+    /// Takes connections as these successors do, and then takes all others. Returns them when the store
+    /// has ended.
     fn take(mut mailbox: Mailbox, lives: Vec<Successor>) -> Vec<OwnedFd> {
         let mut all = Vec::new();
         let lives = lives.into_iter().map(Some).chain(std::iter::repeat(None));

@@ -1,4 +1,4 @@
-//! Connections that are taken out of a loop, because another worker gets them.
+//! Connections that are taken out of a loop in order to move to another worker.
 
 use evcore::{Acceptor, Connections, EventLoop, Token};
 use evcore_handover::{Connection, STATE_BYTES_MAX};
@@ -10,8 +10,8 @@ pub(crate) struct Leaving {
     pub(crate) partner: Option<Token>,
 }
 
-/// Takes connections out of the loop for which `leaves` returns a state, until there are `room`; a partner
-/// may be one more.
+/// Takes the connections for which `leaves` returns a state out of the loop, until `room` is used up. A
+/// partner may exceed it by one.
 pub(crate) fn take<T, S: Into<D>, D>(
     ev: &mut EventLoop<impl Acceptor<Stream = S>>,
     connections: &mut Connections<T, S>,

@@ -1,4 +1,4 @@
-//! What the workers' loops are made of, and how a worker runs on one.
+//! The parts of the workers' loops, and the function that runs a worker on one.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ pub(crate) struct Loops {
 }
 
 impl Loops {
-    /// Lets the supervisor report to the hook, and release all that dead workers held.
+    /// Makes the supervisor report to the hook, and release everything that dead workers held.
     pub(crate) fn watch(self, supervisor: Supervisor<'static>) -> Supervisor<'static> {
         let report = || Arc::clone(&self.on_event);
         let (start_error, ready, stuck) = (report(), report(), report());

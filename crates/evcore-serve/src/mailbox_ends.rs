@@ -14,7 +14,7 @@ pub(crate) trait MailboxEnds {
     ///
     /// # Errors
     ///
-    /// The process has no free descriptor.
+    /// If the process has no free descriptor.
     fn own(&self) -> io::Result<Vec<Self::Descriptor>>;
 
     /// The sending end of the mailbox of a successor.

@@ -7,9 +7,10 @@ use evcore::{
     balancer::{Member, WorkerGroup, WorkerId},
 };
 
-/// The parts of a worker's loop. [`Server::run_parts`](crate::Server::run_parts) gives them.
+/// The parts of a worker's loop, which [`Server::run_parts`](crate::Server::run_parts) passes to the
+/// worker.
 ///
-/// The program builds its loop of them, calls [`ready`](Self::ready) before its first turn, and looks
+/// The program builds its loop from them, calls [`ready`](Self::ready) before its first turn, and checks
 /// before each turn whether it has to [stop](Self::stop_within). A signal wakes the loop once its
 /// descriptor is [given](evcore_prefork::Worker::wake_fd) to the supervised worker.
 pub struct Parts {

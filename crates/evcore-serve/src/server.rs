@@ -49,7 +49,7 @@ pub struct Server {
     /// The version of the states of connections.
     handover: Option<u32>,
     rebalance: bool,
-    /// The state of a connection that a descriptor store hands on; none without stores.
+    /// The state of a connection that a descriptor store hands on; `None` without stores.
     idle_state: Option<Vec<u8>>,
     proxy_protocol: Option<ProxyProtocol>,
     configure: Configure,
@@ -145,8 +145,8 @@ impl Server {
         }
     }
 
-    /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`].
-    /// A single worker needs none, and has [`Policy::Off`].
+    /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`]. A
+    /// single worker needs no balancing, and has [`Policy::Off`].
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -168,7 +168,8 @@ impl Server {
         self
     }
 
-    /// Kills a worker process whose turn lasts longer than this, because it hangs. Default: none is killed.
+    /// Kills a worker process whose turn lasts longer than this, because it hangs. By default, no worker
+    /// is killed.
     ///
     /// It is replaced, and its idle connections move to the replacement if there is a
     /// [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms.
@@ -213,13 +214,15 @@ impl Server {
     /// With a [handover](Self::handover), lets the idle connections of a worker that dies move to its
     /// successor, even if it is killed by SIGKILL. Their clients see no close.
     ///
-    /// A connection arrives with this state, because its worker cannot make one any more. So the state must
-    /// be enough to serve an idle connection, and [`EventLoop::set_idle`] is for a connection of which
-    /// nothing else is known. [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) says when to call it. Connections that are not idle are
-    /// closed, as without a store. Between the last byte of an answer and the mark, a connection is not idle.
+    /// A connection arrives with this state, because its dead worker cannot make a state any more. So
+    /// the state must be enough to serve an idle connection. Call [`EventLoop::set_idle`] only for a
+    /// connection that needs no other state;
+    /// [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) documents when to call it.
+    /// Connections that are not idle are closed, as without a store. Between the last byte of an answer
+    /// and the mark, a connection is not idle.
     ///
-    /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that panics
-    /// closes its connections while it unwinds, unless panics abort. What was kept is an
+    /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that
+    /// panics closes its connections while it unwinds, unless panics abort. The result of a store is an
     /// [event](Event::Kept).
     ///
     /// This is for worker processes on Linux 5.9 or later. Otherwise [`run`](Self::run) returns an error.
@@ -275,9 +278,9 @@ impl Server {
         self
     }
 
-    /// Adds a function that the master calls at regular times, the first time when the interval has
-    /// passed. That wakes the master, which otherwise sleeps until something happens.
-    /// [`run_here`](Self::run_here) has no master, and calls none.
+    /// Adds a function that the master calls at regular intervals, for the first time when one interval
+    /// has passed. Each call wakes the master, which otherwise sleeps until something happens.
+    /// [`run_here`](Self::run_here) has no master, and does not call the function.
     ///
     /// # Panics
     ///
@@ -334,11 +337,11 @@ impl Server {
         })?)
     }
 
-    /// Runs the workers as [`run`](Self::run) does, and gives each the [`Parts`] of its loop in place of a
-    /// loop: for a loop over other streams than sockets. With 0 workers, this process serves, as with
-    /// [`run_here`](Self::run_here).
+    /// Runs the workers as [`run`](Self::run) does, but passes each worker the [`Parts`] of its loop in
+    /// place of a loop. Use it for a loop over other streams than sockets. With 0 workers, this process
+    /// serves, as with [`run_here`](Self::run_here).
     ///
-    /// The settings of the loop, the handover and the PROXY protocol of this server do not count then.
+    /// This server's settings of the loop, the handover and the PROXY protocol then have no effect.
     ///
     /// # Errors
     ///

@@ -190,12 +190,13 @@ impl Worker {
         }
     }
 
-    /// Hands sessions of two connections over, as [`hand_over`](Self::hand_over) does with single ones, for
-    /// example the client and the upstream of a proxy. Both move, or none: they arrive as one
-    /// [`Arrival`] with a [partner](Arrival::partner).
+    /// Hands sessions of two connections over, as [`hand_over`](Self::hand_over) does with single ones,
+    /// for example the client and the upstream of a proxy. Both connections move, or neither does. They
+    /// arrive as one [`Arrival`] with a [partner](Arrival::partner).
     ///
-    /// `state` is called for each connection. A session leaves if it returns the token of the partner and
-    /// the bytes. The connection that it was called for is then the stream of the arrival.
+    /// `state` is called for each connection. If it returns the token of the partner and the bytes of
+    /// the state, the session leaves. The connection for which it was called is then the stream of the
+    /// arrival.
     ///
     /// # Panics
     ///

@@ -75,8 +75,8 @@ impl Site {
         command.arg("--workers");
         command.arg(WORKERS.to_string());
         command.args(["--accept", policy, "--poller", poller]);
-        // A loss is allowed only if the worker was killed. No response has the worker of a connection that
-        // has moved by load since; `moves` covers those.
+        // A loss is allowed only if the worker was killed. If a connection has since moved because of
+        // load, no response names its present worker. `moves` covers such connections.
         command.args(["--rebalance", "off"]);
         if let Some(unix) = &unix {
             command.arg("--listen");

@@ -15,7 +15,8 @@ use crate::{counts::Phase, files::DiskRead, shared::Shared};
 /// The version of these bytes.
 pub const STATE_VERSION: u32 = 1;
 
-/// The state of an idle connection whose worker has died: nothing is known of it.
+/// The state of an idle connection whose worker has died. It contains no information about the
+/// connection.
 pub const IDLE_STATE: [u8; 1] = [0];
 
 /// The longest address, with the byte before it.

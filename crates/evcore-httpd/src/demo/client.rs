@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// The process id of the worker that serves this client.
+    /// Returns the process id of the worker that serves this client.
     pub(super) fn worker(&mut self) -> io::Result<i32> {
         let text = self.get("/worker")?;
         let mut pids = text.split(|c: char| !c.is_ascii_digit());

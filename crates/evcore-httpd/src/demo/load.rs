@@ -37,7 +37,7 @@ enum Incident {
     Reload,
 }
 
-/// The clients that stay when those of a worker leave.
+/// Number of a worker's clients that stay when the others leave.
 const STAYING: usize = 10;
 
 pub(super) struct Load {
@@ -79,7 +79,7 @@ impl Load {
 
     fn tick(&mut self) {
         self.ticks += 1;
-        // Clients come slowly, so that one can see where new ones go.
+        // Clients connect slowly, so that the dashboard shows which workers get them.
         let is_empty = self.clients.len() < CLIENTS / 2;
         if self.clients.len() < CLIENTS && (is_empty || self.ticks % 3 == 0) {
             // While a worker is being replaced, a connection may be refused.
@@ -103,7 +103,7 @@ impl Load {
         }
     }
 
-    /// A request of any client. A client whose connection has ended is dropped.
+    /// Sends a request of any client. A client whose connection has ended is dropped.
     fn request(&mut self, path: &str) {
         if self.clients.is_empty() {
             return;
@@ -128,7 +128,7 @@ impl Load {
         }
     }
 
-    /// The worker that serves any client.
+    /// Returns the worker that serves one of the clients.
     fn any_worker(&mut self) -> Option<i32> {
         if self.clients.is_empty() {
             return None;
@@ -150,7 +150,7 @@ impl Load {
         });
     }
 
-    /// A pseudo-random number below `end` (xorshift64).
+    /// Returns a pseudo-random number below `end` (xorshift64).
     fn below(&mut self, end: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

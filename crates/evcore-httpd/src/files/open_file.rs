@@ -69,7 +69,7 @@ impl Found {
 }
 
 impl OpenFile {
-    /// Takes a file that was opened and found by this name, at a time in Unix seconds.
+    /// Creates the value from a file that was found and opened by this name, at a time in Unix seconds.
     pub fn new(file: File, found: Found, name: &[u8], now: i64) -> Self {
         let Found {
             size,

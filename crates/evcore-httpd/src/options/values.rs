@@ -1,4 +1,4 @@
-//! The values of options, and their parsers. The error of a parser is what is allowed.
+//! The values of options, and their parsers. The error message of a parser lists the allowed values.
 
 use std::{
     ffi::OsString, fmt, ops::RangeInclusive, os::unix::ffi::OsStrExt, str::FromStr, time::Duration,
