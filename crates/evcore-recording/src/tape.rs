@@ -145,7 +145,7 @@ impl Tape {
         self.pop()
     }
 
-    /// Takes a wait. The requests that ended it are made afterwards, by [`next_request`](Self::next_request).
+    /// Takes a wait. [`take_requests`](Self::take_requests) then takes the requests that ended it.
     pub(crate) fn take_wait(&mut self) -> io::Result<Call> {
         let call = self.take(What::Wait, 0, &[])?;
         if call.of & FOREIGN != 0 {
