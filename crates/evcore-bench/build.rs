@@ -1,5 +1,5 @@
-//! Builds the peers in C whose headers are installed. One of them needs no headers, and one the
-//! source of nginx, whose directory `NGINX_SOURCE` names.
+//! Builds the peers in C whose headers are installed. One peer needs no headers. Another needs the
+//! source of nginx, in the directory that `NGINX_SOURCE` names.
 //!
 //! A peer is absent if its file cannot be compiled, because headers or a C compiler are missing.
 //! That is not a failure.

@@ -109,7 +109,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         address: server.parse()?,
         idle: RefCell::default(),
     });
-    // A client has two streams, two tasks and their timeouts.
+    // Each client needs two streams, two tasks and their timeouts.
     let ev = EventLoop::builder().connections(20_000).build()?;
     Runtime::from(ev).block_on(async {
         let listener = TcpListener::bind(listen.as_str())?;

@@ -1,4 +1,4 @@
-//! A child process whose end is awaited.
+//! A child process, and a future that waits for its end.
 
 use std::io;
 use std::process::{self, Command, ExitStatus};
@@ -7,10 +7,10 @@ use signal_hook::consts::SIGCHLD;
 
 use crate::signals::Signals;
 
-/// A child process. A child whose value is dropped runs on, as the standard library's does.
+/// A child process. It keeps running when its value is dropped, as with the standard library.
 ///
-/// Its pipes are those of [`std::process::Child`]. [`Watched`](crate::Watched) waits for one that is
-/// non-blocking, and a [`BlockingPool`](crate::BlockingPool) reads one that is not.
+/// Its pipes are those of [`std::process::Child`]. [`Watched`](crate::Watched) waits for a non-blocking
+/// pipe. A [`BlockingPool`](crate::BlockingPool) reads a blocking pipe.
 ///
 /// ```
 /// use evcore_async::{Child, Runtime};
@@ -26,7 +26,7 @@ use crate::signals::Signals;
 #[derive(Debug)]
 pub struct Child {
     child: process::Child,
-    /// Signals of the end of any child.
+    /// The signal (SIGCHLD) that reports the end of any child.
     ended: Signals,
 }
 
@@ -41,7 +41,7 @@ impl Child {
     ///
     /// Outside a runtime.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
-        let ended = Signals::new(SIGCHLD)?; // before the child can end
+        let ended = Signals::new(SIGCHLD)?; // registered before the child can end
         let child = command.spawn()?;
         Ok(Self { child, ended })
     }

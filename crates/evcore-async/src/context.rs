@@ -30,7 +30,8 @@ pub(crate) trait Lent {
     fn add_background(&mut self, source: &dyn Source) -> Result<Token>;
     fn add_unwatched(&mut self) -> Result<Token>;
     fn remove(&mut self, token: Token);
-    /// Makes a task due. Returns whether it is in the run queue; otherwise it has a step of its own.
+    /// Makes a task due. Returns true if the task is in the run queue, and false if its own token was
+    /// posted.
     fn run(&mut self, task: Token) -> bool;
     /// Posts the token of a main future.
     fn post_main(&mut self, main: Token);

@@ -7,7 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-/// The most pieces that are copied in one poll, of streams that are always ready. Then other tasks run.
+/// Maximum number of pieces that one poll copies between streams that are always ready. Then other tasks
+/// run.
 const PIECES: usize = 64;
 
 /// The bytes that are kept for each direction.

@@ -37,7 +37,7 @@ impl From<Error> for io::Error {
 )]
 pub(crate) struct Foreign;
 
-/// The loop needs the place of an idle connection, or shuts down.
+/// Error of an idle connection that the loop closes to make room, or because it shuts down.
 #[derive(Debug, thiserror::Error)]
 #[error("this connection was idle, and its loop makes room or shuts down")]
 pub(crate) struct Evicted;

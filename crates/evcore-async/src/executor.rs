@@ -129,8 +129,8 @@ impl Executor {
         self.shared.enter(ev, || self.shared.spawn(future, at))
     }
 
-    /// The most tasks at once. By default there is no limit but that of
-    /// [tokens](EventLoop::add_unwatched).
+    /// Maximum number of tasks at once. By default only the number of [tokens](EventLoop::add_unwatched)
+    /// limits the tasks.
     pub fn set_tasks_max(&self, tasks: usize) {
         self.shared.tasks_max.set(tasks);
     }
@@ -145,15 +145,15 @@ impl Executor {
     /// Reports a future that does not return from a poll, with the place where its task was spawned, or
     /// where [`block_on`](crate::Runtime::block_on) was called.
     ///
-    /// A thread looks for it in this interval, and reports a poll that it finds twice in a row: after one
-    /// to two times `limit`. `report` runs on that thread, which ends with the executor. A second call
-    /// changes nothing. For polls that take long and end, the loop has a
-    /// [watchdog](evcore::InstrumentOptions::watchdog), whose slow step [`spawned_at`](Self::spawned_at)
-    /// explains.
+    /// A thread checks once in each `limit`, and reports a poll that it finds in two checks in a row.
+    /// The report therefore comes one to two times `limit` after the poll has begun. `report` runs on
+    /// that thread, which ends with the executor. A second call changes nothing. For polls that take
+    /// long but end, the loop has a [watchdog](evcore::InstrumentOptions::watchdog);
+    /// [`spawned_at`](Self::spawned_at) returns where the task of its slow step was spawned.
     ///
     /// # Errors
     ///
-    /// If the system starts no further thread.
+    /// The error of the system if it cannot start a thread.
     ///
     /// ```
     /// use evcore_async::{Runtime, spawn_local};
@@ -217,7 +217,7 @@ impl Executor {
     }
 }
 
-/// A number that is not 0, and different for each executor of the process.
+/// A nonzero number that is unique among the executors of the process.
 fn next_id() -> u64 {
     static IDS: AtomicU64 = AtomicU64::new(1);
     IDS.fetch_add(1, Relaxed)

@@ -32,7 +32,7 @@ use crate::task::Task;
 #[must_use = "dropping it lets the task run on: `drop(spawn_local(..))` says that this is meant"]
 pub struct JoinHandle<T> {
     shared: Rc<Shared>,
-    /// `None` after the drop.
+    /// `None` once the handle is dropped.
     task: Option<Rc<Task>>,
     /// True if the output was taken.
     is_over: bool,

@@ -6,17 +6,17 @@
 //! - [`spawn_local`] spawns a task, and a [`JoinHandle`] waits for it.
 //! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors, [`sleep`],
 //!   [`timeout`] and [`interval`] for the time, [`shutting_down`] for the end.
-//! - [`BlockingPool`] runs work that blocks, [`Child`] another process, and [`Signals`] come from
-//!   anywhere.
+//! - [`BlockingPool`] runs work that blocks. [`Child`] runs another process. [`Signals`] receives
+//!   signals of this process.
 //!
 //! # How it works
 //!
-//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor.
-//! A sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of the
-//! tasks that read and write. The executor has a table of these, by token. A step of the loop wakes
-//! tasks or polls them: tasks that were woken on the loop's thread are polled in the step of one token,
-//! up to 256 of them, and a task that another thread has woken in its own. To cancel is to end a token,
-//! and no step carries a token that has ended.
+//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor. A
+//! sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of the
+//! tasks that read and write. The executor keeps tasks, sleeps and streams in one table by token. A step
+//! of the loop wakes tasks or polls them. Tasks that were woken on the loop's thread are polled in the
+//! step of one token, up to 256 in a step. A task that another thread has woken is polled in the step of
+//! its own token. Cancelling a future ends its token, and no step carries a token that has ended.
 //!
 //! # In the simulator
 //!

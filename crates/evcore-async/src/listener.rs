@@ -98,7 +98,7 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
         }
     }
 
-    /// The descriptor with its watching, for calls of your own.
+    /// The watched descriptor, for calls that this type does not offer.
     #[must_use]
     pub fn watched(&self) -> &Watched<L> {
         &self.watched

@@ -1,4 +1,4 @@
-//! A token that is no connection, and ends with its future.
+//! A token that is not a connection, and ends with its future.
 
 use std::io;
 use std::rc::Rc;
@@ -28,8 +28,8 @@ impl Registration {
         Self::begin(token.expect("a loop has 16 million tokens"), slot)
     }
 
-    /// Begins the token of a descriptor that is no connection, and is reported as long as it is readable.
-    /// The slot owns it.
+    /// Begins the token of a descriptor that is not a connection. The loop reports the descriptor as
+    /// long as it is readable. The slot owns the descriptor.
     pub(crate) fn of_background<S: Source>(
         descriptor: S,
         slot: impl FnOnce(S) -> Slot,
@@ -54,7 +54,8 @@ impl Registration {
         called.expect("the slot is there until the drop")
     }
 
-    /// Waits until the event of its slot has come. A task is woken only if this was pending.
+    /// Waits until the event of its slot has come. The task is woken only if the previous call returned
+    /// `Pending`.
     pub(crate) fn poll_event(&self, cx: &Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         self.with_slot(|slot| {

@@ -1,23 +1,24 @@
-//! The tasks that were woken on the loop's thread and are due, in that order.
+//! The tasks that are due because they were woken on the loop's thread, in the order of their wake-ups.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use evcore::Token;
 
-/// The tasks of an executor that are due. One posted step of the loop, that of the runner, polls many of
+/// The tasks of an executor that are due. One posted step, the step of the runner's token, polls many of
 /// them, because a posted step takes longer than most polls.
 pub(crate) struct RunQueue {
-    /// The number of the executor, which is not 0, and different for each one of the process.
+    /// Number of the executor: nonzero, and unique in the process.
     pub(crate) id: u64,
     /// The token whose step polls the tasks.
     pub(crate) runner: Token,
-    /// True if the loop has instruments. Each task then has a step of its own, by which they name it.
+    /// True if the loop has instruments. Each task is then polled in the step of its own token, so that
+    /// the instruments can name the task.
     pub(crate) is_stepwise: bool,
     due: RefCell<VecDeque<Token>>,
-    /// True if the runner is posted, or its step polls tasks.
+    /// True if the runner is posted, or if its step is polling tasks.
     is_running: Cell<bool>,
-    /// The number of tasks that were due when the main future was woken, and go before it.
+    /// Number of tasks that still run before the main future, because they were due when it was woken.
     before_main: Cell<usize>,
 }
 
@@ -40,7 +41,7 @@ impl RunQueue {
         !self.is_running.replace(true)
     }
 
-    /// Takes the task that has been due for longest, unless it is the turn of the main future.
+    /// Takes the task that has been due for longest. Returns `None` if the main future runs next.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Token> {
         let left = self.before_main.get().checked_sub(1)?;

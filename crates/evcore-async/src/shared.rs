@@ -25,8 +25,8 @@ use crate::waker::{MainWaker, Remote, TaskWaker};
 /// The number of calls of streams that a task makes in one poll. The other tasks wait for them.
 const CALLS_MAX: u32 = 128;
 
-/// The number of polls in a step of the run queue. Then the loop has its turn, as after as many posted
-/// steps.
+/// Maximum number of polls in a step of the runner, which is also the maximum of posted steps in a turn.
+/// After these, the loop goes on with its turn.
 const BATCH: usize = 256;
 
 /// The most bytes that hyper receives in one call.
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
     /// The place where the task of each token was spawned, also after its end.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
-    /// Tasks that have ended, for later ones.
+    /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
     /// The wakers of listeners that wait until the loop has room for a connection.
     awaiting_room: RefCell<Vec<Waker>>,
@@ -191,7 +191,7 @@ impl Shared {
 
     /// Polls the tasks that are due. The loop is lent.
     fn run_due(&self) {
-        /// Ends the step, also by a panic of a task.
+        /// Ends the step, even if a task panics.
         struct Pause<'a> {
             queue: &'a RunQueue,
             was_long: bool,
@@ -235,7 +235,7 @@ impl Shared {
         }
     }
 
-    /// Ends a task, and wakes the one that waits for its output.
+    /// Ends a task, and wakes the task that waits for its output.
     fn end_task(&self, task: &Task) {
         self.tasks.set(self.tasks.get() - 1);
         let joiner = task.end();
@@ -243,14 +243,14 @@ impl Shared {
         joiner.into_iter().for_each(Waker::wake);
     }
 
-    /// Aborts a task, unless it has ended. A task that is polled ends after that.
+    /// Aborts a task, unless it has ended. A task that is being polled ends after the poll.
     pub(crate) fn abort(&self, task: &Task) {
         if !task.is_over() && task.abort() {
             self.end_task(task);
         }
     }
 
-    /// Keeps a task that nothing uses any more for a later one.
+    /// Keeps an unused task, so that a later task can use its memory.
     #[inline]
     pub(crate) fn recycle(&self, mut task: Rc<Task>) {
         let is_spare = Rc::get_mut(&mut task).is_some_and(Task::clear);
@@ -268,7 +268,8 @@ impl Shared {
         self.locations.borrow().get(token).copied()
     }
 
-    /// Begins the poll of a future, which has all its calls, and which a thread may watch.
+    /// Begins the poll of a future: resets the number of calls that it may make, and reports the poll to
+    /// the thread that watches for stuck polls, if there is one.
     #[inline]
     pub(crate) fn begin_poll(
         &self,
@@ -349,7 +350,8 @@ impl Shared {
         true
     }
 
-    /// Handles the wish of the loop to close an idle connection as [`on_ready`](Self::on_ready) does.
+    /// Handles a step that asks to close an idle connection. Returns the same as
+    /// [`on_ready`](Self::on_ready).
     pub(crate) fn on_evict(&self, token: Token) -> bool {
         let Some(wakers) = self.with_slot(token, Slot::on_evict) else {
             return false;

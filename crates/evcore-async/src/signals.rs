@@ -14,10 +14,10 @@ use signal_hook::low_level::{pipe, unregister};
 use crate::registration::Registration;
 use crate::slot::{Event, Signal, Slot};
 
-/// Receives a signal of this process, as long as it exists. Several may receive the same one.
+/// Receives a signal of this process until it is dropped. Several values may receive the same signal.
 ///
-/// It is no connection: it does not count for the loop's limit, and a shutdown does not wait for it. The
-/// handler stays when the value is dropped, and then does nothing.
+/// It is not a connection: it does not count against the loop's limit, and a shutdown does not wait for
+/// it. The signal handler stays installed when the value is dropped, and then does nothing.
 ///
 /// ```
 /// use evcore_async::{Runtime, Signals};
@@ -64,7 +64,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the signal. Signals that came since the last call are one.
+    /// Waits for the signal. Several signals since the last call count as one.
     pub async fn recv(&self) {
         poll_fn(|cx| {
             ready!(self.registration.poll_event(cx));

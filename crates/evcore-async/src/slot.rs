@@ -37,7 +37,7 @@ pub(crate) struct Event {
     pub(crate) waker: Option<Waker>,
 }
 
-/// Signals: the end of the pipe to which the handler writes, and the event.
+/// A signal: the receiving end of the pipe to which the handler writes, and the event.
 pub(crate) struct Signal {
     pub(crate) receiver: UnixStream,
     pub(crate) event: Event,
@@ -56,7 +56,7 @@ impl Slot {
     #[inline]
     pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
         match self {
-            // The run queue polls a task that is in it, too.
+            // A task in the run queue is polled from there.
             Self::Task(task) if task.is_queued() => Reaction::Wake([None, None]),
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
@@ -115,7 +115,7 @@ impl Source {
 }
 
 impl Signal {
-    /// Empties the pipe, which the loop would report again otherwise.
+    /// Empties the pipe, because the loop would otherwise report it again.
     fn on_ready(&mut self) -> Option<Waker> {
         while matches!(self.receiver.read(&mut [0; 64]), Ok(1..)) {}
         self.event.come()

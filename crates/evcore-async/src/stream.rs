@@ -115,10 +115,10 @@ impl<S: Transport + Source> Stream<S> {
     /// [idle](evcore::EventLoop::set_idle): the loop may close it to make room for a client that it
     /// accepts itself, and closes it in a graceful shutdown. Use it between two requests.
     ///
-    /// A connection that moves to another worker leaves its task: the task returns
-    /// [`into_inner`](Self::into_inner) with the bytes of its state, the worker adds both to its
-    /// [`Connections`](evcore::Connections), and `evcore-serve` hands them over. The successor makes a
-    /// stream of what has arrived.
+    /// A connection that moves to another worker leaves its task first. The task returns the result of
+    /// [`into_inner`](Self::into_inner) with the bytes of its state, and the worker adds both to its
+    /// [`Connections`](evcore::Connections). `evcore-serve` then hands them over. The successor makes a
+    /// stream from the arrived connection.
     ///
     /// # Errors
     ///

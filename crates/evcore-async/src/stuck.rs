@@ -1,4 +1,4 @@
-//! A thread that reports a poll which does not end.
+//! A thread that reports polls that do not end.
 
 use std::io;
 use std::panic::Location;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The poll that a thread watches.
+/// A thread, and the current poll, which it watches.
 pub(crate) struct Watch {
     polled: Arc<Mutex<Polled>>,
-    /// Its drop ends the thread.
+    /// Dropping the sender ends the thread.
     _end: Sender<Never>,
 }
 
@@ -25,12 +25,12 @@ struct Polled {
     polls: u64,
 }
 
-/// A poll that is watched, until it is dropped.
+/// A guard: the poll is watched until the guard is dropped.
 pub(crate) struct Watched<'a>(&'a Mutex<Polled>);
 
 impl Watch {
-    /// Starts a thread that calls `report` for each poll that it finds twice in a row. It ends with this
-    /// value.
+    /// Starts a thread that calls `report` for each poll that it finds in two checks in a row. The
+    /// thread ends when this value is dropped.
     pub(crate) fn start(
         limit: Duration,
         report: impl Fn(&'static Location<'static>) + Send + 'static,
@@ -59,7 +59,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Looks at the polls as long as `lasts`, which waits before it returns.
+/// Checks the current poll as long as `lasts` returns true. `lasts` waits before it returns.
 fn watch(
     watched: &Mutex<Polled>,
     lasts: impl Fn() -> bool,
@@ -77,7 +77,7 @@ fn watch(
     }
 }
 
-/// The lock is never held while something panics.
+/// No code panics while it holds the lock.
 fn lock(polled: &Mutex<Polled>) -> MutexGuard<'_, Polled> {
     polled.lock().unwrap_or_else(PoisonError::into_inner)
 }

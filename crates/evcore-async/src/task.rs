@@ -15,12 +15,12 @@ use pin_project_lite::pin_project;
 use crate::join_error::JoinError;
 use crate::waker::TaskWaker;
 
-/// A task, which its slot and its handle share.
+/// A task. Its slot and its handle share it.
 pub(crate) struct Task {
     /// The future, and then its output; `None` in a spare task. It is borrowed while the future is polled
     /// or dropped.
     future: RefCell<Option<Pin<Box<dyn TaskFuture>>>>,
-    /// True if the future has ended, and its token with it.
+    /// True if the future and its token have ended.
     is_over: Cell<bool>,
     /// True if the task was aborted while it was polled.
     is_aborted: Cell<bool>,
@@ -44,7 +44,7 @@ impl Task {
         })
     }
 
-    /// Makes the task of a future of a spare one.
+    /// Turns a spare task into the task of a future.
     pub(crate) fn begin<F>(&mut self, token: Token, future: F)
     where
         F: Future<Output: 'static> + 'static,
@@ -58,8 +58,8 @@ impl Task {
         self.waker = Waker::from(Arc::clone(&self.origin));
     }
 
-    /// Makes a spare task of one that nothing else uses, and drops its output. Returns false if its waker
-    /// may still be called.
+    /// Turns a task that nothing else uses into a spare task, and drops its output. Returns false if the
+    /// task's waker may still be called.
     pub(crate) fn clear(&mut self) -> bool {
         self.future.get_mut().take();
         self.joiner.take();
@@ -80,7 +80,7 @@ impl Task {
         self.origin.is_queued()
     }
 
-    /// Polls the future, and returns whether it has ended or was aborted meanwhile.
+    /// Polls the future. Returns true if the future has ended, or was aborted during the poll.
     #[inline]
     pub(crate) fn poll(&self, resumes_panics: bool) -> bool {
         self.origin.set_unqueued();
@@ -98,7 +98,7 @@ impl Task {
         self.is_aborted.get()
     }
 
-    /// Drops the future. Returns false if it is polled at present, and is dropped after that.
+    /// Drops the future. Returns false if the future is being polled; it is then dropped after the poll.
     pub(crate) fn abort(&self) -> bool {
         self.is_aborted.set(true);
         let Ok(mut future) = self.future.try_borrow_mut() else {
@@ -116,7 +116,7 @@ impl Task {
         self.joiner.take()
     }
 
-    /// Wakes this waker at the end.
+    /// Stores the waker to wake when the task ends.
     pub(crate) fn set_joiner(&self, joiner: Waker) {
         drop(self.joiner.replace(Some(joiner)));
     }

@@ -23,8 +23,9 @@ impl Remote {
     }
 }
 
-/// Makes a task due: on the loop's thread by the run queue, elsewhere by a post of its token. The loop
-/// merges posts, and drops those of a token that has ended. Nothing else is shared with other threads.
+/// Makes a task due. On the loop's thread it puts the task into the run queue; on another thread it
+/// posts the task's token. The loop merges posts, and drops posts of a token that has ended. Nothing
+/// else is shared with other threads.
 pub(crate) struct TaskWaker {
     pub(crate) token: Token,
     remote: Arc<Remote>,
@@ -43,7 +44,7 @@ impl TaskWaker {
         })
     }
 
-    /// Makes it the waker of another task.
+    /// Turns this waker into the waker of another task.
     pub(crate) fn reset(&mut self, token: Token) {
         self.token = token;
         self.is_queued = AtomicBool::new(false);
@@ -54,7 +55,7 @@ impl TaskWaker {
         self.is_queued.load(Relaxed)
     }
 
-    /// Records that the task is not in the run queue any more.
+    /// Records that the task has left the run queue.
     #[inline]
     pub(crate) fn set_unqueued(&self) {
         self.is_queued.store(false, Relaxed);

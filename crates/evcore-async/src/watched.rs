@@ -180,7 +180,8 @@ impl<S> Watched<S> {
         edge.into_inner().into_inner()
     }
 
-    /// Lets the loop close this connection to make room, or in a shutdown, or not.
+    /// Declares the connection idle or busy. The loop may close an idle connection to make room or in a
+    /// shutdown.
     pub(crate) fn set_idle(&self, is_idle: bool) {
         if context::has_entered(self.shared.id()) {
             context::with(|lent| lent.set_idle(self.token, is_idle));

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets the other tasks that are due have their turn first. The task goes on behind them, in the same
-/// turn of the loop unless 256 polls are over.
+/// Lets the other tasks that are due have their turn first. The task continues after them, in the same
+/// turn of the loop unless 256 polls have been made.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local, yield_now};

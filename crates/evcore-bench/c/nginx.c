@@ -1,7 +1,7 @@
 /* nginx's timers: `ngx_rbtree.c` and `ngx_event_timer.c` of the source that `NGINX_SOURCE` named when
  * this was built. They are compiled as they are, over the headers of `nginx/`.
  *
- * The tree is one for the program, so another thread's queue waits until this one is destroyed.
+ * The program has one tree, so another thread's queue waits until this one is destroyed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -12,10 +12,9 @@ use crate::run::Run;
 use crate::server::{self, Program};
 use crate::whole::ms;
 
-/// Number of questions that have no answer yet.
+/// Number of questions that are under way at a time.
 const UNDER_WAY: u32 = 64;
-/// Time after which a question counts as lost, because the kernel drops datagrams that it has no
-/// room for.
+/// Time after which a question counts as lost. (The kernel drops datagrams that it has no room for.)
 const LOST_AFTER: Duration = Duration::from_millis(200);
 /// A DNS question for the address of `example.org`.
 const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03org\0\0\x01\0\x01";

@@ -1,4 +1,4 @@
-//! Servers that this program is itself: hyper on `evcore-async` and on tokio, with the same service.
+//! Servers in this program itself: hyper on `evcore-async` and on tokio, with the same service.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,10 +16,10 @@ use crate::Result;
 
 const BACKLOG: u32 = 1024;
 
-/// More than the clients, and the tasks and timeouts of each.
+/// Limit of the loop: more than the clients need, with the tasks and timeouts of each.
 const CONNECTIONS: u32 = 10_000;
 
-/// Serves at an address for ever: `evcore-async` or `tokio`.
+/// Serves at an address for ever, on the runtime `evcore-async` or `tokio`.
 ///
 /// # Errors
 ///

@@ -10,15 +10,15 @@ use crate::whole::{connect, ms, rounds, run_load, saturate};
 /// The tables, with their quantiles.
 const LATENCIES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The least number of requests that are slower than a quantile. With fewer, one stall of the
-/// machine decides where it is.
+/// Minimum number of requests that are slower than a quantile. With fewer, one stall of the machine
+/// decides the quantile.
 const SLOWER: f64 = 100.0;
 
 /// Numbers of connections, and of requests in a round: enough for the last quantile, and some more.
 /// One connection would take too long for that.
 const LOADS: [(u32, f64); 3] = [(1, 10_500.0), (64, 105_000.0), (1024, 105_000.0)];
 
-/// The server whose rate counts. Without it, it is the first server.
+/// The server whose rate sets the load. If it is missing, the first server does.
 const MODEL: &str = "nginx";
 
 /// Measures all servers, with each number of connections.

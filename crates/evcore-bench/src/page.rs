@@ -41,7 +41,8 @@ pub(crate) struct Table {
     title: String,
     /// The peer that the others are compared with, in the same column and round.
     baseline: Option<String>,
-    /// The values are counts, which are exact, as are all values of a part with one round.
+    /// True if the values are counts, which are exact. (All values of a part with one round are exact,
+    /// too.)
     #[serde(default)]
     counted: bool,
     /// A description of one operation, and of its measurement.
@@ -84,7 +85,8 @@ pub(crate) fn write(run: &Run, docs: &Path) -> Result {
     Ok(fs::write(docs.join("performance.md"), page)?)
 }
 
-/// Whether all parts are of one run: their commits, and the time from the first to the last.
+/// A text that tells whether all parts are of one run: their commits, and the time from the first to the
+/// last.
 fn runs(run: &Run) -> std::io::Result<String> {
     let mut commits = BTreeMap::new();
     let mut seconds = 0_u64;
@@ -112,7 +114,7 @@ fn runs(run: &Run) -> std::io::Result<String> {
 }
 
 impl Part {
-    /// The names of its tables of counts.
+    /// Names of the tables of this part that have counts.
     pub(crate) fn counted(&self) -> Vec<String> {
         let tables = self.tables.iter();
         let counted = tables.filter(|table| table.counted || self.rounds == 1);

@@ -17,7 +17,7 @@ const SHORT: [u32; 2] = [20, 1];
 const SESSIONS: [u32; 2] = [120, 1];
 const REQUESTS: [u32; 2] = [20, 21];
 
-/// Time for the ends of the last sessions, which no client waits for.
+/// Time in which the last sessions end, because no client waits for their end.
 const ENDS: Duration = Duration::from_millis(300);
 
 const TABLES: [(&str, Tool, &str); 2] = [
@@ -47,7 +47,8 @@ pub(crate) fn count(run: &Run, programs: &mut [Program], report: &mut Report) {
             let closed = (sessions - short) / f64::from(SESSIONS[0] - SHORT[0]);
             let kept = (requests - short) / f64::from(REQUESTS[0] * (REQUESTS[1] - SHORT[1]));
             for (column, each) in [("closed", closed), ("kept alive", kept)] {
-                // A wait more or less in a whole run is not a call of each request.
+                // Rounded, because one wait more or less in a whole run would show as a fraction of a
+                // call.
                 let each = if tool == Strace {
                     (10.0 * each).round() / 10.0
                 } else {

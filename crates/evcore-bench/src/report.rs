@@ -32,12 +32,12 @@ pub(crate) struct Report {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) value: f64,
-    /// The confidence interval, or the value itself if it is exact. `None` if the rounds are too
-    /// few for one.
+    /// The confidence interval, or the value itself if it is exact. `None` if there are too few rounds
+    /// for an interval.
     pub(crate) interval: Option<[f64; 2]>,
 }
 
-/// Stands between a peer and the one that a figure is compared with in its absence.
+/// Separates a peer from the peer that replaces it if it is absent.
 const ELSE: &str = ", else ";
 
 impl Report {
@@ -118,7 +118,7 @@ impl Report {
         columns.into_iter().map(figure).collect()
     }
 
-    /// The peer of a cell that takes the place of an absent one, if any does.
+    /// The peer that replaces an absent peer in this cell, if there is one.
     pub(crate) fn substitute<'a>(&self, cell: &'a str) -> Option<&'a str> {
         let words: Vec<&str> = cell.split('|').collect();
         let (first, second) = words.get(3)?.split_once(ELSE)?;

@@ -55,7 +55,7 @@ impl Run {
         };
         let commit = printed("git describe --always --dirty --exclude='*'");
         let (date, load_before) = (printed("date -u +%FT%T+00:00"), printed(LOAD));
-        // A part that panics, perhaps because a server is overloaded, leaves the others to run.
+        // If a part panics, perhaps because a server is overloaded, the other parts still run.
         let measured = catch_unwind(AssertUnwindSafe(|| measure(self, &mut report)));
         if measured.is_err() {
             report.absent("the rest of this part", "it has panicked; see its output");

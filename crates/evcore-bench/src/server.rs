@@ -32,7 +32,7 @@ pub(crate) struct Program {
     /// The CPUs of the server, as `taskset` lists them; the first one if it is empty.
     #[serde(skip)]
     cpus: String,
-    /// A tool that runs the program, with its options; nothing if it is empty.
+    /// A tool that runs the program, with the tool's options; empty if the program runs without a tool.
     #[serde(skip)]
     pub(crate) tool: &'static str,
     #[serde(skip)]

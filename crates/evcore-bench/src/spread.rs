@@ -1,4 +1,4 @@
-//! The values of several rounds in short: their median, and the interval in which the true median
+//! A summary of the values of several rounds: their median, and the interval in which the true median
 //! lies.
 
 /// The median of some values, with the least and the greatest of them.
@@ -26,8 +26,9 @@ impl Spread {
 
 /// The interval in which the true median lies with 95 %; `None` for fewer than six values.
 ///
-/// It assumes nothing of the distribution: each value is above the true median with probability a
-/// half, so the number of values below it is binomial (H. A. David, Order Statistics, 7.1).
+/// The interval does not depend on the distribution. Each value is above the true median with
+/// probability 1/2, so the number of values below the median is binomial (H. A. David, Order Statistics,
+/// 7.1).
 pub(crate) fn interval(values: &[f64]) -> Option<[f64; 2]> {
     let values = sorted(values);
     let n = values.len();

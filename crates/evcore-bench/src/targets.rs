@@ -14,20 +14,21 @@ pub(crate) struct Target {
     /// The cells that are judged, in the form that [`Report::figures`] takes. The worst of them
     /// counts.
     cells: Vec<String>,
-    /// Explanations of a target that was not reached. The first that this run's tables bear out is
+    /// Explanations why a target was missed. The first explanation that this run's tables confirm is
     /// printed.
     #[serde(default)]
     pub(crate) reasons: Vec<Reason>,
-    /// What measures the target, if this program does not.
+    /// The tool that measures the target, if this program does not.
     elsewhere: Option<String>,
 }
 
-/// An explanation, and the figures that show it. A run whose figures do not show it drops it.
+/// An explanation, and the figures that confirm it. It is not printed if the figures of this run
+/// contradict it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Reason {
     /// A sentence, with cells between braces.
     pub(crate) text: String,
-    /// Cells with a bound each: `cell at most 1`.
+    /// Cells, each with a bound: `cell at most 1`.
     pub(crate) when: Vec<String>,
 }
 
@@ -41,14 +42,14 @@ struct Bound {
     unit: String,
 }
 
-/// The verdicts, as they begin in the last column of a row.
+/// The verdicts with which the last column of a row begins.
 pub(crate) const VERDICTS: [&str; 4] = ["met", "**missed**", "not decided", "not measured"];
 
 impl Target {
     /// The target's row on the page: its name, the bound, the figure and the verdict.
     pub(crate) fn row(&self, report: &Report) -> String {
         let figures = self.cells.iter().flat_map(|cell| report.figures(cell));
-        // The result is `None` if one figure is missing, or all.
+        // `None` if a figure is missing, or if there are no figures.
         let figures: Option<Vec<Figure>> = figures.collect();
         let figures = figures.filter(|figures| !figures.is_empty());
         let (reached, verdict) = match &figures {
@@ -108,7 +109,7 @@ impl Target {
         }
     }
 
-    /// The first reason whose figures are those of this run.
+    /// The first reason that the figures of this run confirm.
     fn reason(&self, report: &Report) -> String {
         let holds = |reason: &&Reason| reason.when.iter().all(|fact| is_fact(fact, report));
         let reason = self.reasons.iter().find(holds);
@@ -146,8 +147,8 @@ impl From<String> for Bound {
 }
 
 impl Bound {
-    /// Returns whether a value is within the bound. The counted differences are not exact in their
-    /// last digits.
+    /// Returns whether a value is within the bound, with a tolerance, because differences of counts are
+    /// not exact in their last digits.
     fn permits(&self, value: f64) -> bool {
         let sign = if self.is_least { -1.0 } else { 1.0 };
         sign * (value - self.limit) <= 1e-6

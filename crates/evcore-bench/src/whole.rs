@@ -37,13 +37,13 @@ const PROXIED: [LoadOf; 7] = [
 /// The table whose figures are per KiB of the body.
 const BODIES: &str = "proxied body";
 
-/// The proxy that only bodies are measured of. For small responses its setting is the wrong one.
+/// The proxy of which only bodies are measured, because its setting is wrong for small responses.
 const SPLICES: &str = "HAProxy, splice";
 
 /// The numbers of connections to each server.
 const CONNECTIONS: [u32; 3] = [1, 64, 1024];
 
-/// The most connections, and the servers that get as many. The others would take too long.
+/// The largest number of connections, and the servers that get it. Other servers would take too long.
 const CROWD: u32 = 8192;
 const CROWDED: [&str; 3] = ["bare epoll", "httpd", "nginx"];
 
@@ -125,7 +125,7 @@ fn saturate_all(what: &str, peers: &[Program], loads: &[LoadOf], run: &Run, repo
     });
 }
 
-/// Saturates a server, and adds what a request takes and how many are answered.
+/// Saturates a server, and adds the cost of a request and the rate of responses.
 fn saturate_for(server: &Server, connections: u32, run: &Run, report: &mut Report) {
     let mut load = connect(server.address, connections, "/");
     let [user_ns, cpu_ns, rate] = saturate(server, &mut load, run);

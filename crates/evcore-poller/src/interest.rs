@@ -3,8 +3,8 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// The readiness that a registration watches for: any union of its constants. Each bit is that of
-    /// the [readiness](crate::Ready) it asks for.
+    /// The readiness that a registration watches for: any union of its constants. Each bit has the same
+    /// value as the [readiness](crate::Ready) that it selects.
     ///
     /// ```
     /// use evcore_poller::Interest;

@@ -13,8 +13,8 @@ pub struct Call {
     pub of: u32,
     /// What came back: a number that depends on the call, or an error's negated number.
     pub result: i64,
-    /// What came back in bytes. For a [`Send`](What::Send), a digest of what was to be sent. For a value
-    /// of the program, its name and the value as JSON.
+    /// The bytes that came back. For a [`Send`](What::Send), a digest of the bytes that the program
+    /// passed. For a value of the program, its name and the value as JSON.
     pub bytes: Vec<u8>,
 }
 
@@ -53,11 +53,11 @@ pub enum What {
     SendFile,
     /// A connector: the number of the stream, and the address as text.
     Connect,
-    /// Another thread has asked the loop for something, at the end of a wait: 0 to wake up, 1 to shut
-    /// down within the result in milliseconds, 2 to post the token of the result with the readiness.
+    /// A request of another thread to the loop, at the end of a wait: 0 wakes the loop, 1 shuts it down
+    /// within the milliseconds in the result, 2 posts the token in the result with the readiness.
     Request,
-    /// The number of questions since the call before, each with the answer "nothing", before a call
-    /// that is recorded only with an answer.
+    /// Number of questions since the previous call that had the answer "nothing". It stands before a
+    /// call that is recorded only if it has an answer.
     Quiet,
     /// Whether a member of the group got the accept lock.
     Lock,
@@ -104,7 +104,7 @@ impl What {
         Self::Check,
     ];
 
-    /// Returns whether the bytes are what the program gives, so that a replay compares them.
+    /// Returns whether the bytes come from the program, so that a replay compares them.
     pub(crate) fn compares_bytes(self) -> bool {
         matches!(
             self,
@@ -189,7 +189,7 @@ impl Digest {
         Self::of_all([bytes])
     }
 
-    /// The digest of pieces, one after another.
+    /// The digest of several pieces as if they were one.
     pub(crate) fn of_all<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut digest = [0; 12 + HEAD];
         let (mut hasher, mut length, mut head) = (crc32fast::Hasher::new(), 0, 12);

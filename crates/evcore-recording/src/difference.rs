@@ -1,10 +1,10 @@
-//! The first call of a replay that is not the recorded one.
+//! The first call in which a replay differs from its recording.
 
 use std::{error, fmt};
 
 use crate::call::Call;
 
-/// The first call that is not the recorded one.
+/// The first call in which a replay differs from its recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The number of the turn of the recording, from 0.
@@ -15,9 +15,9 @@ pub struct Difference {
     pub recorded: Call,
     /// The call of the replay, without a result.
     pub replayed: Call,
-    /// The call before it, which was the same in both; `None` at the beginning.
+    /// The call before the difference, which was the same in both; `None` at the beginning.
     pub after: Option<Call>,
-    /// The first turn that another thread began by the loop's own handle, if one did.
+    /// The first turn that another thread began through the loop's own handle; `None` if there is none.
     pub foreign_wake: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Difference {
 impl error::Error for Difference {}
 
 impl Difference {
-    /// The ways to make a program that is otherwise the same repeatable.
+    /// Advice on how to make the program repeatable.
     #[must_use]
     pub fn advice(&self) -> String {
         if let Some(turn) = self.foreign_wake {

@@ -56,7 +56,7 @@ impl Header {
     }
 }
 
-/// What stands before the bytes of a call.
+/// The encoded head of a call, which precedes its bytes.
 pub(crate) struct Head {
     bytes: [u8; 1 + 5 + 10 + 10],
     length: usize,

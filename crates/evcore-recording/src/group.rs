@@ -1,4 +1,4 @@
-//! The words of a worker group, as a member of it sees them.
+//! The shared words of a worker group, as one member sees them.
 
 use std::{fmt, io};
 
@@ -8,15 +8,15 @@ use evcore::balancer::{
 
 use crate::{call::What, recorder::Recorder, replay::Replay};
 
-/// In place of a slot: no worker.
+/// The number that stands for "no worker" in place of a slot.
 const NOBODY: u32 = u32::MAX;
 
 /// The highest slot that a recording may name.
 const MAX_SLOT: u32 = 1 << 16;
 
 impl Recorder {
-    /// A member of the worker group that records how it sees the others. Give the loop the
-    /// [policy](evcore::Builder::policy), too, because a replay has no group that knows it.
+    /// Wraps a member of the worker group so that what it sees of the others is recorded. Set the loop's
+    /// [policy](evcore::Builder::policy), too, because a replay has no group that could provide it.
     #[must_use]
     pub fn member<M: GroupMember + 'static>(&self, member: M) -> impl GroupMember + use<M> {
         RecordedMember::new(self.clone(), Box::new(member))
@@ -125,14 +125,14 @@ impl GroupMember for RecordedMember {
 }
 
 impl Replay {
-    /// The recorded member of a worker group. Give the loop the [policy](evcore::Builder::policy), too.
+    /// The recorded member of a worker group. Set the loop's [policy](evcore::Builder::policy), too.
     #[must_use]
     pub fn member(&self) -> impl GroupMember + use<> {
         ReplayedMember::new(self.clone())
     }
 }
 
-/// A member without a group, which sees what the recorded one saw.
+/// A member without a group, which sees what the recorded member saw.
 struct ReplayedMember {
     replay: Replay,
     in_group: bool,
@@ -196,7 +196,7 @@ impl fmt::Debug for ReplayedMember {
     }
 }
 
-/// What a member reads of its group, as numbers.
+/// The values that a member reads from its group, as numbers.
 #[derive(Clone, Copy)]
 struct Words([u32; 6]);
 
@@ -209,7 +209,7 @@ impl Words {
         bytes
     }
 
-    /// The words of these bytes. Words that are missing are 0.
+    /// Decodes these bytes as words. Missing words are 0.
     fn from_bytes(bytes: &[u8]) -> Self {
         let mut words = [0; 6];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -293,7 +293,7 @@ fn slot_of(worker: WorkerId) -> u32 {
 }
 
 fn worker(slot: u32) -> Option<WorkerId> {
-    // A damaged one must not panic.
+    // A damaged recording must not cause a panic.
     (slot < MAX_SLOT).then(|| WorkerId::from_slot(slot as usize))
 }
 

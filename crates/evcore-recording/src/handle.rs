@@ -1,4 +1,4 @@
-//! The ways by which other threads reach a loop that is recorded or replayed.
+//! Handles by which other threads reach a loop that is recorded or replayed.
 
 use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ impl Recorder {
         self.lock().requests.wake_by_handle();
     }
 
-    /// Records the requests that wait, and makes them.
+    /// Records the pending requests, and passes them to the loop.
     pub(crate) fn deliver(&self, wakes: u32) {
         if wakes & WOKEN == 0 {
             return;
@@ -102,7 +102,8 @@ impl RecordedHandle {
 
 impl RecordedHandle {
     /// Calls `lend` with the descriptor by which a signal handler wakes the loop, as
-    /// [`Handle::descriptor`] returns it. Does not call it in a replay, or if there is none.
+    /// [`Handle::descriptor`] returns it. In a replay, or if there is no such descriptor, `lend` is not
+    /// called.
     pub fn with_descriptor<R>(&self, lend: impl FnOnce(BorrowedFd<'_>) -> R) -> Option<R> {
         match &self.0 {
             Way::Direct(handle) => handle.descriptor().map(lend),

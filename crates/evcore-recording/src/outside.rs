@@ -1,4 +1,4 @@
-//! What a program gets from outside by itself, beside its loop.
+//! Input that a program gets from outside by itself, not through its loop.
 
 use std::io;
 
@@ -13,7 +13,8 @@ use crate::{
     replay::Replay,
 };
 
-/// The source of what a program gets from outside by itself: random numbers, files, threads.
+/// The source of the input that a program gets by itself, not through its loop: random numbers, files,
+/// threads.
 ///
 /// It is direct, recorded or replayed. A program that is written for it can be recorded:
 ///
@@ -47,14 +48,14 @@ pub enum Outside {
 }
 
 impl Outside {
-    /// A value that `get` returns, and in a replay the recorded one. It is recorded as JSON.
+    /// Returns the value of `get`, or in a replay the recorded value. The value is recorded as JSON.
     ///
-    /// `get` must not use what is recorded by itself, such as the loop's clock: a replay does not call
-    /// it. After the end of a recording, and after a difference, this calls `get`.
+    /// `get` must not use anything that is itself recorded, such as the loop's clock, because a replay
+    /// does not call `get`. After the end of a recording, and after a difference, a replay does call it.
     ///
     /// # Panics
     ///
-    /// In a debug build, if `get` uses what is recorded.
+    /// In a debug build, if `get` uses something that is itself recorded.
     pub fn value<T>(&self, name: &str, get: impl FnOnce() -> T) -> T
     where
         T: Serialize + DeserializeOwned,
@@ -97,8 +98,8 @@ impl Outside {
         }
     }
 
-    /// Compares bytes that the program has made with those that it had made when it was recorded: a
-    /// state at its end, for example. The recording has their checksum.
+    /// Compares bytes that the program has made, such as its final state, with the bytes that it made
+    /// while it was recorded. The recording has their checksum.
     pub fn check(&self, bytes: &[u8]) {
         let digest = || Digest::of(bytes);
         match self {
@@ -109,7 +110,7 @@ impl Outside {
         }
     }
 
-    /// A way by which other threads reach the loop that has this handle. Its clones are for the threads.
+    /// A handle by which other threads reach the loop that has this handle. Give each thread a clone.
     #[must_use]
     pub fn handle(&self, handle: Handle) -> RecordedHandle {
         match self {
@@ -156,14 +157,15 @@ impl Outside {
     }
 }
 
-/// The name of a value, as it stands before it.
+/// The name of a value, in the form that precedes the value.
 fn prefix(name: &str) -> Vec<u8> {
     [name.as_bytes(), b"="].concat()
 }
 
 fn to_bytes<T: Serialize>(name: &str, value: &T) -> Vec<u8> {
     let mut bytes = prefix(name);
-    // What cannot be JSON is missing in a replay, which is a value of another program.
+    // A value that cannot be written as JSON is empty in the recording; a replay treats it as the value
+    // of another program.
     let _ = serde_json::to_writer(&mut bytes, value);
     bytes
 }

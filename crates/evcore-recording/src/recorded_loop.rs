@@ -1,4 +1,4 @@
-//! What a recorded loop gets from the kernel: the time, and the reports of its poller.
+//! The clock and the backend of a recorded loop, which record the time and the reports of the poller.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
@@ -73,9 +73,9 @@ impl<T: TimeSource> TimeSource for RecordedTime<T> {
 struct RecordedBackend {
     recorder: Recorder,
     backend: Box<dyn Backend>,
-    /// What a wait has reported, with as much room as the loop's own.
+    /// The events that a wait has reported. Its capacity is the same as that of the loop's events.
     events: Events,
-    /// The same for the recording. Kept for its memory.
+    /// The same events, encoded for the recording. Kept so that its memory is used again.
     bytes: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl RecordedBackend {
         }
     }
 
-    /// Records a refusal, and counts the other registrations.
+    /// Records a refused registration; successful registrations are only counted.
     fn refused<T>(&self, result: Result<T>) -> Result<T> {
         let number = match &result {
             Err(Error::Os { source, .. }) => Some(number_of(source)),
@@ -179,7 +179,7 @@ impl Backend for RecordedBackend {
     }
 }
 
-/// The last turn ends with the loop, also if a panic ends both.
+/// The end of the loop ends the last turn, even if a panic ends both.
 impl Drop for RecordedBackend {
     fn drop(&mut self) {
         self.recorder.end_turn();

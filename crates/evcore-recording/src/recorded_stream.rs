@@ -74,7 +74,7 @@ impl<L: Acceptor> Acceptor for RecordedListener<L> {
             Ok(Accept::Aborted) => (errno(Errno::CONNABORTED), Vec::new()),
             Ok(Accept::Exhausted(Resource::Process)) => (errno(Errno::MFILE), Vec::new()),
             Ok(Accept::Exhausted(Resource::System)) => (errno(Errno::NFILE), Vec::new()),
-            // Memory, and whatever comes later.
+            // Exhausted memory, and resources that later versions add.
             Ok(Accept::Exhausted(_)) => (errno(Errno::NOBUFS), Vec::new()),
             Err(net::Error::Accept { source, .. }) => (number_of(source), Vec::new()),
             Err(_) => (errno(Errno::IO), Vec::new()),

@@ -41,13 +41,13 @@ pub struct Recorder {
 
 pub(crate) struct Shared {
     writer: Writer,
-    /// Number of questions since the last call that is recorded, all with the answer "nothing".
+    /// Number of questions since the last recorded call. The answer to each was "nothing".
     quiet: u32,
     pub(crate) requests: Requests,
     numbers: Numbers,
 }
 
-/// Numbers of streams and the like so far.
+/// Numbers of the next stream, listener, connector and pool.
 #[derive(Default)]
 struct Numbers {
     streams: u32,
@@ -112,8 +112,8 @@ impl Recorder {
         shared.requests = Requests::default();
     }
 
-    /// Ends a turn of the recording, so that a kill does not lose it. The wait of a recorded loop does so,
-    /// too.
+    /// Ends a turn of the recording, so that a kill does not lose the turn. Each wait of a recorded loop
+    /// also ends a turn.
     pub fn end_turn(&self) {
         self.lock().writer.seal();
     }
@@ -138,11 +138,11 @@ impl Recorder {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A recording of a thread that has panicked is what it is for.
+        // A poisoned lock is ignored, because a recording is most useful after a panic.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call that every replay makes.
+    /// Records a call that every replay has to make, too.
     pub(crate) fn call(&self, what: What, of: u32, result: i64, bytes: &[u8]) {
         self.lock().call(what, of, result, bytes);
     }

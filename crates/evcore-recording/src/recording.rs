@@ -118,7 +118,7 @@ impl Recording {
         self.turns.is_empty()
     }
 
-    /// The calls of a turn, from 0. O(calls).
+    /// The calls of the turn with this number, from 0. O(calls).
     #[must_use]
     pub fn turn(&self, number: usize) -> Option<Vec<Call>> {
         decode(&self.bytes[self.turns.get(number)?.clone()])

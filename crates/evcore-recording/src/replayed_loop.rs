@@ -1,4 +1,4 @@
-//! What a replayed loop gets in place of the kernel: the recorded time and reports.
+//! The clock and the backend of a replayed loop, which return the recorded time and reports.
 
 use std::{io, time::Duration};
 
@@ -47,7 +47,7 @@ impl TimeSource for ReplayedTime {
         let subsecond_ns = call.bytes.try_into().map_or(0, u32::from_le_bytes);
         WallTime {
             unix_seconds: call.result,
-            // A damaged one must not be more than a second.
+            // Even in a damaged recording, the fraction must stay below a second.
             subsecond_ns: subsecond_ns.min(999_999_999),
         }
     }
@@ -73,7 +73,7 @@ impl ReplayedBackend {
 }
 
 impl ReplayedBackend {
-    /// Makes the recorded requests of other threads.
+    /// Passes the recorded requests of other threads to the loop.
     fn deliver(&self, wakes: u32) {
         let (requests, handle) = {
             let mut tape = self.0.lock();

@@ -65,7 +65,7 @@ impl Acceptor for ReplayedListener {
     type Stream = ReplayedStream;
 
     fn accept(&self) -> Result<Accept<ReplayedStream>, net::Error> {
-        // After a difference, nothing comes: the next wait says so.
+        // After a difference no connection arrives; the next wait returns the error.
         let Ok(call) = self.replay.call(What::Accept, self.number, &[]) else {
             return Ok(Accept::WouldBlock);
         };
@@ -140,7 +140,7 @@ impl ReplayedStream {
         }
     }
 
-    /// The number of bytes that were taken of `length`.
+    /// Number of bytes that the recorded call took, at most `length`.
     fn sent(&self, what: What, bytes: &[u8], length: usize) -> io::Result<usize> {
         let count = self.call(what, bytes)?.count()?;
         Ok(count.min(length))

@@ -1,8 +1,8 @@
-//! Requests of other threads, which a recorded loop gets at the end of a wait and nowhere else.
+//! Requests of other threads, which reach a recorded loop only at the end of a wait.
 //!
 //! A recorded loop must not see a request in the middle of a turn, because a replay could not repeat
-//! that. So a request stays here until a wait ends. The backend then records it, and makes it by the
-//! loop's own [`Handle`], as the backend of a replay does.
+//! that. So a request stays here until a wait ends. The backend then records the request, and passes it
+//! to the loop through the loop's own [`Handle`]. The backend of a replay does the same.
 
 use std::{
     mem,
@@ -18,13 +18,13 @@ use crate::call::{Call, What};
 /// A waker ended the wait.
 pub(crate) const WOKEN: u32 = 1;
 
-/// The waker's descriptor is lent, so every wake is one for the program.
+/// The waker's descriptor is lent, so every wake-up reaches the program.
 pub(crate) const LENT: u32 = 2;
 
 /// Another thread used the loop's own handle, which a replay cannot repeat.
 pub(crate) const FOREIGN: u32 = 4;
 
-/// The requests that wait for the end of a wait.
+/// The requests that are pending until a wait ends.
 #[derive(Default)]
 pub(crate) struct Requests {
     /// The waker of the recorded backend.
@@ -34,7 +34,7 @@ pub(crate) struct Requests {
     waiting: Vec<Request>,
     pub(crate) is_lent: bool,
     is_foreign: bool,
-    /// The thread that makes requests now, which ends no wait.
+    /// The thread that passes requests to the loop now. Its wake-ups end no wait.
     pub(crate) delivers: Option<ThreadId>,
     /// The thread of the last wait.
     waits: Option<ThreadId>,
@@ -107,7 +107,7 @@ impl Requests {
 }
 
 impl Requests {
-    /// The handle of the loop, and the requests to make by it.
+    /// Takes the pending requests, with the handle by which they are passed to the loop.
     pub(crate) fn begin_delivery(&mut self) -> Option<(Arc<Handle>, Vec<Request>)> {
         let handle = self.handle.clone()?;
         self.delivers = Some(thread::current().id());
@@ -119,10 +119,10 @@ impl Requests {
         self.wake();
     }
 
-    /// Ends the wait of the loop, for its own handle.
+    /// Ends the wait of the loop on behalf of the loop's own handle.
     pub(crate) fn wake_by_handle(&mut self) {
         let me = Some(thread::current().id());
-        // A request that is made at the end of a wait ends no other.
+        // A request that is passed on at the end of a wait must not end the next wait.
         if self.delivers != me {
             self.is_foreign |= self.waits.is_some() && self.waits != me;
             self.wake();

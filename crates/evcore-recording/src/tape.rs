@@ -17,11 +17,11 @@ pub(crate) struct Tape {
     pub(crate) recording: Recording,
     /// The number of the turn that is replayed.
     turn: usize,
-    /// The calls of that turn that are left, and the number of the next one.
+    /// The calls of that turn that are not replayed yet.
     calls: VecDeque<Call>,
     call: usize,
     pub(crate) difference: Option<Difference>,
-    /// Number of questions since the last call, all with the answer "nothing".
+    /// Number of questions since the last call. The answer to each was "nothing".
     quiet: i64,
     /// The first turn that another thread began by the loop's own handle.
     foreign_wake: Option<usize>,
@@ -32,11 +32,11 @@ pub(crate) struct Tape {
     pub(crate) pools: u32,
     /// The number of the next simulated descriptor.
     target: u32,
-    /// The last time, for a clock that is read after the end.
+    /// The last recorded time, which the clock returns after the end of the recording.
     pub(crate) now_ns: u64,
 }
 
-/// The error of a call after the end.
+/// The error of a call after the end of the recording.
 fn ended() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the recording ends here")
 }
@@ -145,7 +145,7 @@ impl Tape {
         self.pop()
     }
 
-    /// Takes a wait. The requests that ended it are made afterwards, by [`next_request`](Self::next_request).
+    /// Takes a wait. [`take_requests`](Self::take_requests) then takes the requests that ended it.
     pub(crate) fn take_wait(&mut self) -> io::Result<Call> {
         let call = self.take(What::Wait, 0, &[])?;
         if call.of & FOREIGN != 0 {
@@ -154,7 +154,8 @@ impl Tape {
         Ok(call)
     }
 
-    /// Takes the requests of other threads that came with a wait of these bits, in their order.
+    /// Takes the requests of other threads that came with a wait, whose bits are `wakes`, in their
+    /// order.
     pub(crate) fn take_requests(&mut self, wakes: u32) -> Vec<Request> {
         let mut requests = Vec::new();
         while wakes & WOKEN != 0 && self.peek().is_some_and(|call| call.what == What::Request) {

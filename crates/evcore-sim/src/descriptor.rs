@@ -1,4 +1,4 @@
-//! A descriptor of a simulated process, which can move to another one.
+//! A descriptor of a simulated process, which can move to another process.
 
 use evcore::poller::{Source, Target};
 use evcore_handover::{Cut, Descriptor, Error, Packet, Received, Result, Unsent};
@@ -10,11 +10,11 @@ use crate::{
     state,
 };
 
-/// A descriptor of a simulated process: a [stream](crate::SimStream), or an end of a channel, over which
-/// streams move from process to process ([`evcore_handover`]).
+/// A descriptor of a simulated process. It is a [stream](crate::SimStream), or an end of a channel over
+/// which streams move from process to process ([`evcore_handover`]).
 ///
-/// Dropping it closes it. The open file goes on while another process has a descriptor of it, or one
-/// is under way.
+/// Dropping the value closes the descriptor. The open file lives on while another process or a message
+/// that is under way has a descriptor of it.
 ///
 /// A worker under [`Workers`](crate::Workers) may be killed before and after each call on a channel
 /// ([`Fault::ChannelKill`](crate::Fault::ChannelKill)).
@@ -59,7 +59,7 @@ impl SimDescriptor {
         }
     }
 
-    /// The channel; `None` if its process is dead, or was killed by this call.
+    /// The channel; `None` if the process that holds it is dead, or was killed by this call.
     fn living_channel(&self) -> Option<ChannelId> {
         let Carried::Channel(id) = self.object else {
             panic!("a call on a channel needs a channel: {:?}", self.object);

@@ -247,8 +247,8 @@ impl Process {
         self.pair(Family::Tcp)
     }
 
-    /// Two connected sockets that carry messages with descriptors: the ends of a mailbox, which a parent
-    /// makes before its workers.
+    /// Returns two connected sockets that carry messages with descriptors: the ends of a mailbox, which
+    /// a parent makes before it starts its workers.
     ///
     /// # Panics
     ///
@@ -261,7 +261,8 @@ impl Process {
         (descriptor(one), descriptor(two))
     }
 
-    /// A descriptor in this process of an open file of another one, as a child has it after a fork.
+    /// Returns a descriptor in this process of an open file of another process, as a child gets it by a
+    /// fork.
     #[must_use]
     pub fn inherit(&self, descriptor: &SimDescriptor) -> SimDescriptor {
         let object = descriptor.object;

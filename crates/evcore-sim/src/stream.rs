@@ -230,7 +230,7 @@ impl From<SimStream> for SimDescriptor {
 impl From<SimDescriptor> for SimStream {
     /// # Panics
     ///
-    /// If the descriptor is not one of a stream.
+    /// If the descriptor is not a stream.
     fn from(descriptor: SimDescriptor) -> Self {
         let Carried::Endpoint(id) = descriptor.object else {
             panic!("a stream has the descriptor of a connection: {descriptor:?}");

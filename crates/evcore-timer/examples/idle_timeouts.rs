@@ -11,7 +11,7 @@ use evcore_timer::{Lazy, Timer, TimerTable, TimerWheel};
 
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Limits how long a connection may be idle: the one timer of each.
+/// Limits how long a connection may be idle. Each connection has only this timer.
 const IDLE_TIMER: Timer = Timer::new(0);
 
 fn main() {
@@ -48,7 +48,7 @@ fn main() {
     assert_eq!(closed, [0, 1, 2], "each connection is closed once");
 }
 
-/// The present, on the scale of the timers.
+/// The current time, on the scale of the timers.
 fn elapsed_ns(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).expect("it does not run for 584 years")
 }

@@ -1,7 +1,7 @@
-//! Several timers for each index, in the nanoseconds of a clock.
+//! Several timers for each index, with times in nanoseconds.
 //!
-//! A queue counts whole milliseconds, a clock nanoseconds. A deadline is rounded up and the present
-//! down, so a timer never expires before its whole time has passed.
+//! A queue counts whole milliseconds, a clock nanoseconds. A deadline is rounded up and the current time
+//! is rounded down, so a timer never expires before its whole time has passed.
 
 use std::num::NonZero;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::timer::Timer;
 
 /// Several timers for each index, over a queue of milliseconds, for a loop with a clock of nanoseconds.
 ///
-/// A loop with one timer for each id, and with a clock of milliseconds, needs only a
-/// [`TimerQueue`]. This table adds what the others need:
+/// A loop with one timer for each id, and with a clock of milliseconds, needs only a [`TimerQueue`].
+/// This table adds what other loops need:
 ///
-/// - up to eight [timers](Timer) for each index, which are ids side by side in the queue;
+/// - up to eight [timers](Timer) for each index, whose ids in the queue are adjacent;
 /// - deadlines that are never early: a timer expires when at least its whole time has passed;
-/// - one comparison, in place of calls of the queue, for a turn in which nothing can expire;
+/// - a turn in which nothing can expire makes one comparison, and does not call the queue;
 /// - a budget for the timers that expire in one turn.
 ///
 /// All times are nanoseconds of one monotonic clock, which the caller reads.
@@ -41,29 +41,30 @@ use crate::timer::Timer;
 pub struct TimerTable<Q> {
     /// The ids of the timers of one index are adjacent.
     queue: Q,
-    /// No timer expires before this time; [`NEVER`](Self::NEVER) if none is armed. It spares most turns
-    /// the calls of the queue. If a timer was moved to later, the loop may wake up early for it, once.
+    /// No timer expires before this time; [`NEVER`](Self::NEVER) if none is armed. Because of it, most
+    /// turns do not call the queue. If a timer was moved to a later deadline, the loop may wake up once
+    /// at the earlier deadline.
     // Invariant: the beginning of a tick or `NEVER`, and at most the queue's next deadline.
     not_before_ns: u64,
-    /// Timers that are due at this tick expire in this phase, also if the clock is read meanwhile. So
-    /// a timer that the handler of a timer arms waits for the next phase.
+    /// Timers that are due at this tick expire in this phase, even if the clock is read meanwhile. A
+    /// timer that a handler of this phase arms therefore waits for the next phase.
     phase_ms: u64,
     /// True if a timer was disarmed or has expired since `not_before_ns` was computed.
     is_outdated: bool,
-    /// A summand for each deadline before it is rounded down: [`ROUNDS_UP_NS`], and the lag of the
-    /// clock when a timer is armed.
+    /// Nanoseconds that are added to each deadline before it is rounded down: [`ROUNDS_UP_NS`], and the
+    /// lag of the clock when a timer is armed.
     added_ns: u64,
-    /// Number of timers of an index. (With timer 0, the compiler needs no comparison.)
+    /// Number of timers of an index. (It is not zero, so a call with timer 0 needs no comparison.)
     per_index: NonZero<u8>,
     /// The distance between the ids of two indices, a power of two.
     stride: u32,
 }
 
 impl<Q: TimerQueue> TimerTable<Q> {
-    /// The time of what never comes.
+    /// A time that never comes.
     pub const NEVER: u64 = u64::MAX;
 
-    /// Creates a table over an empty queue, with this many timers for each index, at the present time.
+    /// Creates a table over an empty queue, with this many timers for each index, at the current time.
     ///
     /// With three timers, the queue's ids are those of four; with five or more, those of eight.
     ///
@@ -77,7 +78,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
             per_index <= most,
             "{per_index} timers for each index; from 1 to {most} are possible"
         );
-        // Without this a wheel would count from 0, and would have to be woken on its way to now.
+        // Without this call a wheel would count from 0, and would have to be woken on its way to the
+        // current time.
         let phase_ms = now_ns / NS_PER_MS;
         let expired = queue.pop_expired(phase_ms);
         assert!(
@@ -95,14 +97,15 @@ impl<Q: TimerQueue> TimerTable<Q> {
         }
     }
 
-    /// Makes each deadline later by `lag_ns`, by which the time may be behind when a timer is armed.
+    /// Makes each deadline later by `lag_ns`, the time by which `now_ns` may be behind when a timer is
+    /// armed.
     #[must_use]
     pub fn with_lag(mut self, lag_ns: u64) -> Self {
         self.added_ns = lag_ns.saturating_add(ROUNDS_UP_NS);
         self
     }
 
-    /// Arms a timer to expire once when `after` has passed, or moves it.
+    /// Arms a timer to expire once when `after` has passed. An armed timer gets the new deadline.
     ///
     /// # Panics
     ///
@@ -119,7 +122,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
         self.queue.arm(id, deadline_ms);
     }
 
-    /// The millisecond at which a timer is due that is armed now for `after`.
+    /// The millisecond at which a timer is due if it is armed now for `after`.
     #[must_use]
     pub fn deadline_after(&self, now_ns: u64, after: Duration) -> u64 {
         ready_at_ns(now_ns, after, self.added_ns) / NS_PER_MS
@@ -152,7 +155,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
         self.not_before_ns <= now_ns
     }
 
-    /// From now on, timers that are due at the tick of this time expire.
+    /// Begins a phase, in which timers that are due at the tick of this time expire.
     #[inline]
     pub fn begin_phase(&mut self, now_ns: u64) {
         self.phase_ms = now_ns / NS_PER_MS;
@@ -161,10 +164,9 @@ impl<Q: TimerQueue> TimerTable<Q> {
     /// Takes the next timer that had expired when the [phase began](Self::begin_phase), with the
     /// millisecond at which it was due.
     ///
-    /// `left` is the rest of a turn's budget: a timer takes 1, a
-    /// [pause](TimerQueue::has_more) of the queue 16, because it has moved some dozens of list
-    /// nodes then. A turn sorts more than one such piece; otherwise a loop with long turns would fall
-    /// behind with its sorting.
+    /// `left` is the rest of a turn's budget. A timer takes 1. A [pause](TimerQueue::has_more) of the
+    /// queue takes 16, because the queue has then moved some dozens of list nodes. A turn goes on after
+    /// a pause; otherwise a loop with long turns would fall behind with its sorting.
     #[inline]
     pub fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
         let now_ms = self.phase_ms;
@@ -260,7 +262,7 @@ const NS_PER_MS: u64 = 1_000_000;
 /// list nodes or inserted sixteen timers again, which takes as long as a few handlers.
 const PAUSE_COST: usize = 16;
 
-/// A summand before rounding down, which makes it rounding up.
+/// Nanoseconds that are added before rounding down, so that the result is rounded up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
 /// A time within the first millisecond at which `after` has passed. `added_ns` includes the summand
@@ -272,7 +274,7 @@ fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     now_ns.saturating_add(after_ns).saturating_add(added_ns)
 }
 
-/// This is out of line, so that the code that is inlined into each handler is short.
+/// The panic is out of line, so that the code that is inlined into each handler is short.
 #[cold]
 #[inline(never)]
 fn no_such_timer(timer: Timer, per_index: u8) -> ! {

@@ -27,7 +27,7 @@ impl Timer {
     /// Timer 1. By convention, it limits how long the peer may receive nothing.
     pub const WRITE: Self = Self(1);
 
-    /// The most timers that an index can have.
+    /// Maximum number of timers of an index.
     pub const MAX_PER_INDEX: u8 = 8;
 
     /// The timer with this number, which must be below the number of timers of each index. A call with

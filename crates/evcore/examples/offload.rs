@@ -28,7 +28,8 @@ struct Client {
 }
 
 impl Client {
-    /// Sends answers and reads lines, until a call would block or a job runs. The end is an error.
+    /// Sends answers and reads lines, until a call would block or a job runs. The end of the stream is
+    /// returned as an error.
     fn serve(&mut self, io: &mut EdgeStream, ev: &mut EventLoop, pool: &mut Pool) -> Result<()> {
         loop {
             while !self.answers.is_empty() {
@@ -84,7 +85,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
                         }
                     }
                 }
-                Step::Expired(..) | Step::Evict(_) | Step::ShuttingDown => {} // none comes here
+                Step::Expired(..) | Step::Evict(_) | Step::ShuttingDown => {} // this program gets none of these
             }
             for token in due.drain(..) {
                 let (stream, client) = clients.get_mut(token).expect("open");

@@ -22,7 +22,7 @@ fn watch_signal(ev: &mut EventLoop, signal: i32) -> io::Result<(Token, UnixStrea
     Ok((ev.add(&stream, Interest::READ, Mode::Level)?, stream))
 }
 
-/// A child, its command, and its pidfd, which stays open as long as it is watched.
+/// A child, its command, and its pidfd, which stays open as long as the loop watches it.
 struct Job(Child, String, Option<OwnedFd>);
 
 /// Makes the end of a child a step, because its pidfd becomes readable. Without a pidfd, SIGCHLD is

@@ -29,7 +29,8 @@ use crate::{
 /// The default grace. Most clients send their next request sooner after an answer.
 const DEFAULT_IDLE_GRACE: Duration = Duration::from_secs(1);
 
-// The poller has fewer ids: each index that fits there has ids for all its timers.
+// The poller has fewer ids than the wheel: each index that the poller accepts has wheel ids for all its
+// timers.
 const _: () = assert!((MAX_ID + 1) * (Timer::MAX_PER_INDEX as u32) - 1 <= TimerWheel::ID_MAX);
 
 /// Builds an [`EventLoop`]. [`EventLoop::builder`] returns one.

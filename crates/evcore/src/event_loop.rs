@@ -63,14 +63,14 @@ pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) timers: TimerTable<Box<dyn TimerQueue>>,
     pub(crate) accepting: Accepting<L>,
     pub(crate) evictions: Evictions,
-    /// The idle connections as a descriptor store sees them; none without a store.
+    /// The marks of idle connections for a descriptor store; `None` without a store.
     pub(crate) marks: Option<Box<IdleMarks>>,
     pub(crate) shutdown: ShutdownTimes,
     /// The requests of other threads, which handles make.
     pub(crate) requests: Requests<Ready>,
 
-    /// The loop has no instruments, no ticker and no marks, and does not shut down. Each turn looks at this,
-    /// and at none of the four.
+    /// True if the loop has no instruments, no ticker and no marks, and does not shut down. Each turn
+    /// tests this flag, so that it does not have to test all four.
     pub(crate) is_plain: bool,
     pub(crate) phase: Phase,
     pub(crate) batch: Batch,

@@ -1,9 +1,9 @@
 //! Idle connections as another process sees them: a byte for each descriptor, in memory that it shares.
 //!
-//! A descriptor store reads the marks when this process has died, at any instruction. So each change is
-//! one store. A mark says idle when the program declares it, and busy before the program gets a step of the
-//! token. It is 0 before the descriptor can be closed. A connection that had a step and is
-//! still idle is marked so again at the end of the turn.
+//! This process may die at any instruction, and a descriptor store then reads the marks. So each change
+//! is one store. A mark becomes idle when the program declares the connection idle, and busy before the
+//! program gets a step of the token. It is 0 before the descriptor can be closed. A connection that had
+//! a step and is still idle is marked so again at the end of the turn.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use evcore_poller::Target;
 
 /// The marks of a loop's connections.
 pub(crate) struct IdleMarks {
-    /// The marks by the number of a descriptor.
+    /// The marks, indexed by the number of a descriptor.
     marks: &'static [AtomicU8],
     /// The descriptor of the connection of each index.
     descriptors: Vec<RawFd>,
@@ -32,7 +32,7 @@ impl IdleMarks {
         }
     }
 
-    /// Takes note of the source of a connection that begins.
+    /// Stores the descriptor of a new connection, and marks it busy.
     pub(crate) fn begin(&mut self, index: u32, target: Target<'_>) {
         let index = index as usize;
         if self.descriptors.len() <= index {
@@ -58,7 +58,7 @@ impl IdleMarks {
         self.store(index as usize, BUSY);
     }
 
-    /// Clears the mark of an index whose step is about to be yielded.
+    /// Marks an index busy, because its step is about to be yielded.
     pub(crate) fn touch(&mut self, index: u32) {
         self.set_busy(index);
         self.touched.push(index);
@@ -87,7 +87,7 @@ const NO_CONNECTION: u8 = 0;
 const IDLE: u8 = 1;
 const BUSY: u8 = 2;
 
-/// The descriptor of an index that is no connection.
+/// Stands for the descriptor of an index that is not a connection.
 const NO_DESCRIPTOR: RawFd = -1;
 
 fn number(target: Target<'_>) -> RawFd {

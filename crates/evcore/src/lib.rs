@@ -157,7 +157,7 @@ pub use evcore_token::Token;
 /// # Ok::<(), evcore::Error>(())
 /// ```
 ///
-/// It is an item of [`timer`]:
+/// The type is an item of [`timer`]:
 #[doc(inline)]
 pub use evcore_timer::Timer;
 

@@ -24,7 +24,8 @@ pub struct ListenersMut<'a, L: Acceptor> {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Lends the listeners: their errors, ways to pause and to close them, and the connections that move.
+    /// Lends the listeners: their errors, calls to pause and to close them, and the connections that
+    /// move.
     #[must_use]
     pub fn listeners(&mut self) -> ListenersMut<'_, L> {
         ListenersMut { ev: self }
@@ -104,20 +105,23 @@ impl<L: Acceptor> ListenersMut<'_, L> {
         self.ev.accepting.coordinator.on_moved(moved);
     }
 
-    /// Keeps a mark for each descriptor of a connection in this memory, by its number: 1 while the connection
-    /// is [idle](EventLoop::set_idle), and 2 while it is busy. Call it before the first connection begins;
-    /// earlier ones have no mark. `evcore-serve` calls it for a worker with a store.
+    /// Keeps a mark for each connection in this memory, at the number of its descriptor: 1 while the
+    /// connection is [idle](EventLoop::set_idle), and 2 while it is busy. Call this before the first
+    /// connection begins; earlier connections have no mark. `evcore-serve` calls it for a worker with a
+    /// store.
     ///
-    /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the marked connections to
-    /// another worker if this one dies, at any instruction. So a mark is 2 before the program gets a
-    /// step of the connection, and 0 before its token ends. It is 1 after [`EventLoop::set_idle`], and at the end
-    /// of a turn, if the connection had a step and is still idle.
+    /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the idle connections
+    /// to another worker if this worker dies. The worker may die at any instruction. So a mark is 2
+    /// before the program gets a step of the connection, and 0 before its token ends. It is 1 after
+    /// [`EventLoop::set_idle`], and at the end of a turn, if the connection had a step and is still
+    /// idle.
     ///
-    /// A program then calls `set_idle` after it has sent the last byte of an answer, and
-    /// [`set_busy`](EventLoop::set_busy) *before* it sends to an idle connection, or reads from it, without a
-    /// step of that connection. All that it knows of an idle connection must be in the connection itself.
+    /// A program with marks calls `set_idle` after it has sent the last byte of an answer. It calls
+    /// [`set_busy`](EventLoop::set_busy) *before* it sends to an idle connection, or reads from it,
+    /// without a step of that connection. The program must keep no state of an idle connection outside
+    /// of the connection itself.
     ///
-    /// Each step then takes the longer way of a watched turn, as with a flight recorder.
+    /// With marks, each step takes the slower path of a watched turn, as with a flight recorder.
     ///
     /// ```
     /// use evcore::{Connections, EventLoop, Step, Stream};

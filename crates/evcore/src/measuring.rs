@@ -2,8 +2,8 @@
 //!
 //! They take one reading of a clock before the wait, and with a watchdog one for each step. A loop
 //! without instruments reads no clock for them, and `next_step` has no branch for them. If steps are
-//! watched, also by [idle marks](crate::idle_marks), the batch looks empty between two of them, which leads each step to
-//! [`EventLoop::next_watched`].
+//! watched, or if there are [idle marks](crate::idle_marks), the batch looks empty between two steps, so
+//! that each step takes the path through [`EventLoop::next_watched`].
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Signals and child processes, as tokio's `signal_*.rs` and `process_*.rs` assert them.
 //!
-//! A signal reaches all tests of the process, so each test has another one.
+//! A signal reaches all tests of the process, so each test uses a different signal.
 
 use std::io::{ErrorKind, Write};
 use std::pin::pin;

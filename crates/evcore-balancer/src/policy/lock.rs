@@ -139,8 +139,8 @@ impl LockPolicy {
         }
     }
 
-    /// Tries the lock, unless this worker is full or yields. A worker yields for the delay, and then
-    /// takes one turn, or more until one accepts a client that it finds.
+    /// Tries the lock, unless this worker is full or yields. A worker yields for the delay. Then it
+    /// takes a turn, and further turns until one of them accepts a client.
     fn take_turn(
         &mut self,
         now: &Inputs,
@@ -153,7 +153,7 @@ impl LockPolicy {
             self.away_since_ns.get_or_insert(now_ns);
             return Turn::Full;
         }
-        // The turn that ends the yield is not over if it has left all clients that it found.
+        // A turn after the yield continues if it found clients and accepted none of them.
         let goes_on = self.held && now.may_have_left_clients && now.accepted == 0;
         if yields && away_ns < self.delay_ns && !goes_on {
             self.away_since_ns.get_or_insert(now_ns);

@@ -16,7 +16,7 @@ use crate::server::{self, Program, Server};
 const WORKERS: [usize; 2] = [2, 4];
 const CLIENTS: [usize; 2] = [40, 400];
 
-/// The server that `wrk` starts against. Each start takes a second.
+/// The server on which `wrk` starts. Each start takes a second.
 const JUDGED: &str = "httpd least-loaded";
 
 /// Measures all peers: in each round, one burst for each column, and one start of `wrk`.

@@ -28,11 +28,11 @@ const WORKERS: [usize; 4] = [1, 2, 4, 8];
 /// blocked workers have this number too.
 const SHOWN: usize = 4;
 
-/// The end of a column's name for servers on all CPUs.
+/// Suffix of a column's name for servers on all CPUs.
 const ON_ALL: &str = ", all CPUs";
 
-/// The servers of a part on the first CPU, and again on all CPUs, with the end of their columns'
-/// names. From now on, this thread is on the last CPU.
+/// Returns the servers of a part on the first CPU, and again on all CPUs, with the suffix of their
+/// columns' names. Moves this thread to the last CPU.
 fn placed(run: &Run, report: &mut Report, part: &str) -> [(&'static str, Vec<Program>); 2] {
     let programs = server::programs(run, report, part);
     let mut on_all = programs.clone();

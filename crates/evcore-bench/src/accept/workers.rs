@@ -22,14 +22,15 @@ use crate::whole::{ms, run_load};
 
 const WORKERS: usize = 4;
 
-/// New clients while a worker is late, and how many come in a second.
+/// Number of new clients while a worker is late, and their rate per second.
 const CLIENTS: u32 = 400;
 const CLIENTS_A_SECOND: f64 = 250.0;
 
 /// The request that makes a worker late: it blocks for 50 ms.
 const LATE: &str = "/block/50";
 
-/// Connections that stay open while a worker is replaced, and the time within which they are even.
+/// Number of connections that stay open while a worker is replaced, and the time within which they are
+/// spread evenly.
 const OPEN: usize = 400;
 const EVEN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -38,8 +39,8 @@ const BUSY: usize = 50;
 const IDLE: usize = 50;
 const RELOADS: usize = 3;
 
-/// Time for a server to come to rest: a group does after four delays without a client, and a far
-/// deadline is waited for in two parts.
+/// Time for a server to come to rest. A group rests after four delays without a client, and waits for a
+/// far deadline in two parts.
 const SETTLE: Duration = Duration::from_millis(5_000);
 
 /// Measures all of it.
@@ -142,8 +143,9 @@ fn accepted_by(server: &Server, pid: u32) -> io::Result<u64> {
     )
 }
 
-/// Adds how even the open connections of all workers are: a second after clients with uneven
-/// lifetimes have come and gone, and a second after a worker was killed, whose clients connect again.
+/// Adds how evenly the open connections are spread over the workers. It measures a second after clients
+/// with uneven lifetimes have come and gone, and again a second after a worker was killed, whose clients
+/// connect again.
 fn new_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()> {
     let mut left = patterns::left_of_uneven(server, run);
     pace::pause(EVEN_WITHIN);
@@ -204,7 +206,8 @@ fn connected_again(server: &Server) -> io::Result<Client> {
     }
 }
 
-/// Kills a worker, and adds how many idle clients have lost their connections, of all workers.
+/// Kills a worker, and adds the number of idle clients, of all workers, that have lost their
+/// connections.
 fn kill_with_idle(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
     let mut clients: Vec<Client> = Vec::new();
     for _ in 0..OPEN {
@@ -224,8 +227,8 @@ fn kill_with_idle(server: &Server, _: &Run, report: &mut Report) -> io::Result<(
     Ok(())
 }
 
-/// Reloads the server, and adds how many clients had to connect again, and how long the old workers
-/// stayed.
+/// Reloads the server. Adds the number of clients that had to connect again, and the time until the old
+/// workers ended.
 fn reloads(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
     let over = AtomicBool::new(false);
     let mut idle = Vec::new();
@@ -261,7 +264,7 @@ fn reloads(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Clients that send their next request when they have a response. Returns how often one had to
+/// Runs clients that send the next request when they have a response. Returns how often a client had to
 /// connect again.
 fn busy_clients(server: &Server, over: &AtomicBool) -> io::Result<usize> {
     let clients = (0..BUSY).map(|_| Client::connect(server.address));

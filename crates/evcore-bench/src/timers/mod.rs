@@ -98,7 +98,7 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
     let expire = ns_each(script.arm.len(), || fired = queue.expire());
     add("expire", expire);
     assert_eq!(fired, script.arm.len(), "fired by {}", peer.name);
-    // Before the next one, because nginx's tree is one for the program.
+    // Dropped before the next queue is made, because the program has only one tree of nginx.
     drop(queue);
     let mut queue = armed(peer, script, false);
     let mut serves = false;
@@ -125,11 +125,10 @@ fn expiry(peer: &Peer, script: &Script, column: &str, report: &mut Report) {
     }
 }
 
-/// The queues of which single calls are measured. They grow when an id is armed that they have no
-/// room for.
+/// The queues whose single calls are measured. They grow when they have no room for an id that is armed.
 const JUDGED: [&str; 4] = ["TimerWheel", "TimerTree", "TimerHeap", "Lazy<TimerWheel>"];
 
-/// The microseconds of arming the last id first, in a queue with room for one.
+/// Microseconds that it takes to arm the last id first, in a queue with room for one id.
 fn first_us(peer: &Peer, script: &Script) -> f64 {
     let last = &script.arm[script.arm.len() - 1..];
     let once = || {

@@ -231,7 +231,8 @@ impl Epoll {
     /// Waits, and replaces all events. If the only event is the waker's, it is left there.
     #[inline(always)] // into the poller's wait, of which it is the greater part
     pub(super) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
-        // Without the number, which the buffer has, the result is a register.
+        // The number of events is dropped, because the buffer has it. Without the number, the result
+        // fits into a register.
         let waited = match timeout {
             Some(timeout) if !self.is_in_ms(timeout) => {
                 events.clear();

@@ -27,7 +27,7 @@ pub(crate) enum Carried {
     Counter(CounterId),
 }
 
-/// The most messages that wait at an end.
+/// Maximum number of messages that wait at an end.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
 /// One end of a pair.
@@ -35,7 +35,8 @@ pub(crate) const MESSAGES_MAX: usize = 64;
 pub(crate) struct ChannelEnd {
     /// Messages that have arrived, the oldest first.
     pub(crate) messages: VecDeque<Message>,
-    // Invariant: the number of descriptors of this end, with those under way. It is closed at 0.
+    // Invariant: the number of descriptors of this end, including descriptors under way. The end is
+    // closed when it is 0.
     pub(crate) references: u32,
     /// True if this end takes no further message (`SHUT_RD`).
     pub(crate) is_deaf: bool,
@@ -93,7 +94,7 @@ impl Channels {
         self.counters[id.0 as usize]
     }
 
-    /// Returns whether nothing more comes to an end, apart from its messages.
+    /// Returns whether no further message can arrive at an end.
     pub(crate) fn is_hung_up(&self, id: ChannelId) -> bool {
         self.end(id).is_ended || self.end(id.other()).references == 0
     }

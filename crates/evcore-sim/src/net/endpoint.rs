@@ -24,7 +24,8 @@ pub(crate) struct Endpoint {
     pub(crate) family: Family,
     /// The holder of the endpoint.
     pub(crate) owner: Owner,
-    /// Number of descriptors of this endpoint beyond the first, with those under way in messages.
+    /// Number of descriptors of this endpoint beyond the first, including descriptors under way in
+    /// messages.
     pub(crate) duplicates: u32,
     /// The pollers that watch the endpoint.
     pub(crate) watches: Vec<WatchId>,

@@ -73,8 +73,8 @@ impl State {
         Some(message)
     }
 
-    /// Gives the objects of a message to a process, as far as it has room. Returns those that it got,
-    /// with their descriptors.
+    /// Gives the objects of a message to a process, as far as it has free descriptors. Returns the
+    /// objects that it got, with their descriptors.
     pub(crate) fn install(&mut self, process: u32, objects: Vec<Carried>) -> Vec<(Carried, i32)> {
         let mut installed = Vec::new();
         for object in objects {

@@ -67,8 +67,8 @@ pub(crate) struct State {
     pub(crate) thread_pools: ThreadPools,
     /// The roles of killed processes, whose destructors must not run.
     dead_roles: Vec<Role>,
-    /// True while a killed process is closed, so that the clients that lose their connections by that are
-    /// excused.
+    /// True while the descriptors of a killed process are closed. Clients that lose their connections by
+    /// that are excused.
     is_killing: bool,
     /// True if the last event has woken a poller that slept.
     woke_sleeper: bool,

@@ -141,8 +141,9 @@ impl State {
     }
 
     /// Records that a kill takes the connections that a process watches, and those that wait at its own
-    /// listeners. A connection that it does not watch, and of which another descriptor exists, is handed
-    /// over: it has to live on. One that has no other descriptor is blamed when it is closed.
+    /// listeners. A connection that the process does not watch, and that has another descriptor, is
+    /// being handed over: it has to live on. One that has no other descriptor is blamed when it is
+    /// closed.
     fn blame_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();

@@ -162,8 +162,8 @@ impl State {
         self.collect(poller, events, has_slept)
     }
 
-    /// Reports the ready objects at the end of a wait. `has_slept` is `false` if it had an event when
-    /// it began, or if its timeout was 0.
+    /// Reports the ready objects at the end of a wait. `has_slept` is `false` if the wait had an event
+    /// when it began, or if its timeout was 0.
     pub(crate) fn collect(
         &mut self,
         poller: u32,
@@ -172,10 +172,9 @@ impl State {
     ) -> Result<()> {
         self.inject_clock_faults();
         let process = self.pollers[poller as usize].process;
-        // A signal may come before an event, and the next wait reports the event. But a wait that
-        // was chosen to report an exclusive listener does report it. Otherwise the kernel would
-        // have woken another one. And a signal ends only a sleep: a wait that begins with an event
-        // reports it.
+        // A signal may come before an event, and the next wait reports the event. But a wait that was
+        // chosen to report an exclusive listener does report it. Otherwise the kernel would have woken
+        // another one. A signal ends only a sleep: a wait that begins with an event reports the event.
         let has_exclusive_ready = self.pollers[poller as usize].has_exclusive_ready();
         if has_slept
             && !has_exclusive_ready

@@ -284,7 +284,7 @@ fn a_tick_that_is_ready_wakes_nobody() {
             Poll::<()>::Pending
         });
         assert_eq!(timeout(50 * MS, stalled).await, Err(TimedOut));
-        // One is pending, one has the tick, and the timeout polls once more.
+        // One poll is pending, one returns the tick, and the timeout polls once more.
         assert!(polls <= 3, "{polls}");
         Ok(())
     });
@@ -300,7 +300,7 @@ fn an_interval_of_the_longest_time_waits() {
     });
 }
 
-/// async-io `block_on.rs`: a wake-up of another thread reaches a loop that waits.
+/// async-io `block_on.rs`: a wake-up by another thread reaches a loop that waits.
 #[test]
 fn a_thread_wakes_a_loop_that_waits() {
     block_on(async {
