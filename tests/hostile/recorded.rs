@@ -181,7 +181,8 @@ fn a_recording_begins_anew_when_no_connection_is_open() {
     let accepted = String::from_utf8_lossy(&list)
         .matches("Accept of 0: 0")
         .count();
-    assert!((1..=200).contains(&accepted), "{accepted} of 501 clients");
+    // There is none if the last client was the last of the recording before.
+    assert!(accepted <= 200, "{accepted} of 501 clients");
 }
 
 /// A recording of a few requests.
