@@ -174,6 +174,13 @@ impl Site {
         self.wait_for_new_workers(&[]);
     }
 
+    /// Checks that all connections have moved, and what is left.
+    fn check_moves(&self, clients: Vec<Visitor>) {
+        self.check_descriptors(clients);
+        let log = self.server.log();
+        assert!(!log.contains("do not move"), "{log}");
+    }
+
     /// Ends all clients, and checks that each worker has the descriptors of the start.
     fn check_descriptors(&self, clients: Vec<Visitor>) {
         drop(clients);
@@ -185,7 +192,6 @@ impl Site {
                 .all(|worker| descriptors(*worker) == self.descriptors)
         });
         let log = self.server.log();
-        assert!(!log.contains("do not move"), "{log}");
         assert!(!log.contains("panicked"), "{log}");
     }
 }
@@ -369,7 +375,7 @@ fn stay_connected(site: &mut Site, clients: usize, times: usize, turn_over: fn(&
         [accepted, 0].contains(&now),
         "{now} accepted, before {accepted}"
     );
-    site.check_descriptors(others);
+    site.check_moves(others);
 }
 
 #[test]
@@ -463,7 +469,7 @@ fn stay_connected_under_a_tool(name: &str, load: Load) {
         stay_connected_under(load, &mut site, reloads, |site| site.reload());
         print!("{name}, {policy}, upgrades: ");
         stay_connected_under(load, &mut site, upgrades, Site::upgrade);
-        site.check_descriptors(Vec::new());
+        site.check_moves(Vec::new());
     }
 }
 
@@ -513,6 +519,7 @@ fn lose_only(
     }
     println!("{times} kills: {lost} clients were lost with their workers, {moved} went on");
     assert!(moved > 0);
+    // A successor that is stopped or killed may leave its predecessor without an answer.
     site.check_descriptors(visitors);
 }
 
