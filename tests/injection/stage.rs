@@ -56,8 +56,8 @@ impl Stage {
         let workers = WORKERS.to_string();
         command.args(["--listen", "127.0.0.1:0", "--workers", &workers]);
         command.args(["--connections", "100"]);
-        // Whether connections move by load depends on the times of the run.
-        command.args(["--rebalance", "off"]);
+        // Whether a connection is open at a reload, and moves, depends on the times of the run.
+        command.args(["--rebalance", "off", "--handover", "off"]);
         // With this timeout, a worker that hangs, or a connection that is not closed, makes the
         // test hang.
         command.args(["--shutdown-timeout", "600000"]);
