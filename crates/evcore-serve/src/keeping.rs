@@ -4,22 +4,10 @@ use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use evcore_handover::{Connection, Error, Result};
 use evcore_prefork::Kept;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::departure::{Answers, Departure};
-
-/// The longest life of a store after its worker has ended. A worker that crashes again and again is
-/// started after at most ten seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The time without a message after which another channel is opened. If a successor dies after it has
-/// taken the channel out of the mailbox and before it greets, nothing reports that.
-const SILENCE: Duration = Duration::from_secs(2);
-
-/// The pause after which a full mailbox is tried again.
-const PAUSE: Duration = Duration::from_millis(10);
+use crate::handing_on::HandingOn;
 
 /// Hands the connections to the worker's successor, each with this state. Returns the number of
 /// connections that the successor has taken. The others are closed.
@@ -34,83 +22,22 @@ fn hand_on_to(
     version: u32,
     state: &[u8],
 ) -> usize {
-    let count = descriptors.len();
-    if count == 0 {
-        return 0;
+    let mut handing_on = HandingOn::new(descriptors, version, state, Instant::now());
+    while let Some(due) = handing_on.turn(successor, Instant::now()) {
+        let limit = due.saturating_duration_since(Instant::now());
+        wait(handing_on.descriptor(), limit);
     }
-    let until = Instant::now() + PATIENCE;
-    let open = |now| Departure::open(successor, version, SILENCE, now);
-    let Ok(mut departure) = until_there_is_room(open) else {
-        return 0;
-    };
-    for descriptor in descriptors {
-        departure.push(Connection::new(descriptor, state));
-    }
-    let mut closed = 0;
-    while departure.under_way() > 0 {
-        let mut answers = Answers::default();
-        let result = turn(&mut departure, &mut answers);
-        for connection in fewer(answers.refused, &mut closed) {
-            departure.push(connection);
-        }
-        match result {
-            Ok(true) => {}
-            // The successor has died, has ended the channel, or has not answered for too long.
-            Ok(false) | Err(Error::Ended) if Instant::now() < until => {
-                let reopen = |now| departure.reopen(successor, version, now);
-                if until_there_is_room(reopen).is_err() {
-                    break;
-                }
-            }
-            Ok(false) | Err(_) => break,
-        }
-    }
-    count - closed - departure.take_back().len()
+    handing_on.end().0
 }
 
-/// Sends, waits for answers and reads them. Returns false if the successor does not answer for too long.
-fn turn(departure: &mut Departure, answers: &mut Answers) -> Result<bool> {
-    let now = Instant::now();
-    departure.send(now)?;
-    if departure.is_overdue(now) {
-        return Ok(false);
-    }
-    let due = departure.due_at().unwrap_or(now);
-    wait(departure.descriptor(), due.saturating_duration_since(now));
-    departure.read(Instant::now(), answers)?;
-    Ok(true)
-}
-
-/// Closes an eighth of the connections that a successor has refused, because it lacks room or descriptors for
-/// all of them.
-fn fewer(mut refused: Vec<Connection>, closed: &mut usize) -> Vec<Connection> {
-    let fewer = refused.len().div_ceil(8);
-    *closed += fewer;
-    refused.truncate(refused.len() - fewer);
-    refused
-}
-
-/// Waits until the channel is readable. A lack of memory ends the wait early.
-fn wait(channel: impl AsFd, limit: Duration) {
-    wait_for(&mut [PollFd::new(&channel, PollFlags::IN)], limit);
-}
-
-fn wait_for(entries: &mut [PollFd<'_>], limit: Duration) {
+/// Waits until the channel is readable, if there is one. A lack of memory ends the wait early.
+fn wait(channel: Option<impl AsFd>, limit: Duration) {
+    let mut entries: Vec<_> = channel
+        .iter()
+        .map(|channel| PollFd::new(channel, PollFlags::IN))
+        .collect();
     let limit = Timespec::try_from(limit).expect("it is a matter of seconds");
-    let _ = poll(entries, Some(&limit));
-}
-
-/// Tries again while the mailbox is full, or the kernel has no room.
-fn until_there_is_room<T>(mut act: impl FnMut(Instant) -> Result<T>) -> Result<T> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match act(Instant::now()) {
-            Err(Error::MailboxFull | Error::KernelFull) if Instant::now() < until => {
-                wait_for(&mut [], PAUSE);
-            }
-            result => return result,
-        }
-    }
+    let _ = poll(&mut entries, Some(&limit));
 }
 
 #[cfg(test)]
@@ -124,6 +51,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Longer than any wait here.
+    const LONG: Duration = Duration::from_secs(60);
 
     /// The life of a successor: the batches that it takes, and its end.
     #[derive(Clone, Debug)]
@@ -146,7 +76,7 @@ mod tests {
         let mut all = Vec::new();
         let lives = lives.into_iter().map(Some).chain(std::iter::repeat(None));
         for life in lives {
-            wait(&mailbox, PATIENCE);
+            wait(Some(&mailbox), LONG);
             let Ok(Some(mut receiver)) = mailbox.next_receiver() else {
                 // The mailbox has ended, because the store has.
                 return all;
@@ -174,7 +104,7 @@ mod tests {
                     Err(_) => break,
                 };
                 if waits {
-                    wait(&receiver, PATIENCE);
+                    wait(Some(&receiver), LONG);
                 }
             }
         }

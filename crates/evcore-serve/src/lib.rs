@@ -27,6 +27,7 @@ mod awaited_headers;
 mod departure;
 mod event;
 mod giving;
+mod handing_on;
 mod handover;
 mod keeping;
 mod leaving;
