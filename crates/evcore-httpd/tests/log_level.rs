@@ -47,7 +47,7 @@ fn trace_logs_turns_and_debug_connections() {
     ];
     let turns = [
         "evcore::turn: turn began turn=1 ",
-        "evcore::turn: ready token=3v1 ready={READABLE",
+        "evcore::turn: ready token=3v1 ready=Ready(READABLE",
         "evcore::timer: armed token=3v1 ",
     ];
     for (level, has_connections, has_turns) in [

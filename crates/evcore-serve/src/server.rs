@@ -187,9 +187,9 @@ impl Server {
     /// Lets the connections of a worker move to its successor, at a reload and at an upgrade.
     /// Without this, the worker closes idle connections.
     ///
-    /// The program calls [`Worker::next_step`] in place of [`EventLoop::next_step`],
-    /// [`Worker::hand_over`] for connections that leave, and [`Worker::next_arrival`] for those
-    /// that arrive. A connection moves with a state of bytes, which the program makes and
+    /// The program calls [`Worker::next_step`] in place of the loop's
+    /// [`next_step`](evcore::EventLoop::next_step), [`Worker::hand_over`] for connections that leave,
+    /// and [`Worker::next_arrival`] for those that arrive. A connection moves with a state of bytes, which the program makes and
     /// understands. `version` is the version of these bytes: connections move only to workers of
     /// the same version.
     ///
@@ -204,8 +204,9 @@ impl Server {
     /// With a [handover](Self::handover), sets whether idle connections move from workers that have more
     /// than the mean to those that have fewer, after the numbers have been uneven for 50 ms. Default: true.
     ///
-    /// Idle connections are those that the program has marked by [`EventLoop::set_idle`]. The policy must
-    /// be one that [uses the group](Policy::uses_group). No connection moves twice within a second.
+    /// Idle connections are those that the program has marked by
+    /// [`set_idle`](evcore::EventLoop::set_idle). The policy must be one that
+    /// [uses the group](Policy::uses_group). No connection moves twice within a second.
     pub fn rebalance(mut self, rebalances: bool) -> Self {
         self.rebalance = rebalances;
         self
@@ -215,8 +216,8 @@ impl Server {
     /// successor, even if it is killed by SIGKILL. Their clients see no close.
     ///
     /// A connection arrives with this state, because its dead worker cannot make a state any more. So
-    /// the state must be enough to serve an idle connection. Call [`EventLoop::set_idle`] only for a
-    /// connection that needs no other state;
+    /// the state must be enough to serve an idle connection. Call
+    /// [`set_idle`](evcore::EventLoop::set_idle) only for a connection that needs no other state;
     /// [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) documents when to call it.
     /// Connections that are not idle are closed, as without a store. Between the last byte of an answer
     /// and the mark, a connection is not idle.
@@ -242,8 +243,8 @@ impl Server {
 
     /// Reads the header of the PROXY protocol (version 1 or 2) from the connections of these load
     /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The program
-    /// calls [`Worker::next_step`] in place of [`EventLoop::next_step`]; a client is a step when its
-    /// header is complete. Until then it counts as a connection. Other peers are served without a header.
+    /// calls [`Worker::next_step`] in place of the loop's [`next_step`](evcore::EventLoop::next_step); a
+    /// client is a step when its header is complete. Until then it counts as a connection. Other peers are served without a header.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }

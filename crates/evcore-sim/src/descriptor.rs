@@ -4,6 +4,7 @@ use evcore::poller::{Source, Target};
 use evcore_handover::{Cut, Descriptor, Error, Packet, Received, Result, Unsent};
 
 use crate::{
+    faults::Fault,
     fd_table,
     net::{Carried, ChannelId},
     sim::Sim,
@@ -64,7 +65,7 @@ impl SimDescriptor {
         let Carried::Channel(id) = self.object else {
             panic!("a call on a channel needs a channel: {:?}", self.object);
         };
-        (!self.sim.state().may_die(self.process)).then_some(id)
+        (!self.sim.state().may_die(self.process, Fault::ChannelKill)).then_some(id)
     }
 }
 
@@ -115,7 +116,7 @@ impl Descriptor for SimDescriptor {
         let objects = descriptors.iter().map(|one| one.object).collect();
         let mut state = socket.sim.state();
         let sent = state.send_message(id, message, objects);
-        state.may_die(socket.process);
+        state.may_die(socket.process, Fault::ChannelKill);
         sent.map_err(|unsent| match unsent {
             state::Unsent::Full => Unsent::Full,
             state::Unsent::Gone => Unsent::Gone,
@@ -142,7 +143,7 @@ impl Descriptor for SimDescriptor {
         } else {
             (copied < length).then_some(Cut::Bytes)
         };
-        state.may_die(socket.process);
+        state.may_die(socket.process, Fault::ChannelKill);
         drop(state);
         let descriptor = |held| Self::new(socket.sim.clone(), socket.process, held);
         Ok(Received::Message(Packet {

@@ -82,11 +82,14 @@ pub enum Fault {
     /// A worker is killed before or after a call on a [channel](crate::SimDescriptor). (Under
     /// [`Workers`](crate::Workers).)
     ChannelKill,
+    /// A worker is killed before or after it receives from a [stream](crate::SimStream) or sends to it.
+    /// (Under [`Workers`](crate::Workers).)
+    StreamKill,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::SpuriousReadiness,
         Self::RepeatedReadiness,
         Self::ReorderedEvents,
@@ -114,11 +117,12 @@ impl Fault {
         Self::DatagramDuplicate,
         Self::DatagramDelay,
         Self::ChannelKill,
+        Self::StreamKill,
     ];
 
     /// The faults that take a connection or a result from a client, or make a timeout of the server do
     /// so.
-    const LOSSY: [Self; 10] = [
+    const LOSSY: [Self; 11] = [
         Self::Reset,
         Self::Abort,
         Self::Kill,
@@ -129,6 +133,7 @@ impl Fault {
         Self::JobPanic,
         Self::DatagramLoss,
         Self::ChannelKill,
+        Self::StreamKill,
     ];
 
     /// The probability is high enough for a fault in a short run, and low enough that most work
@@ -154,7 +159,7 @@ impl Fault {
             }
             Self::WallClockStep | Self::ClockJump => Probability::one_in(128),
             Self::Reset | Self::Pause => Probability::one_in(512),
-            Self::Kill => Probability::one_in(2048),
+            Self::Kill | Self::StreamKill => Probability::one_in(2048),
         }
     }
 }
@@ -195,8 +200,8 @@ impl Faults {
     /// without [`Reset`](Fault::Reset), [`Abort`](Fault::Abort), [`Kill`](Fault::Kill),
     /// [`ClockJump`](Fault::ClockJump), [`ConnectRefused`](Fault::ConnectRefused),
     /// [`ConnectTimeout`](Fault::ConnectTimeout), [`NoLocalPort`](Fault::NoLocalPort),
-    /// [`JobPanic`](Fault::JobPanic), [`DatagramLoss`](Fault::DatagramLoss) and
-    /// [`ChannelKill`](Fault::ChannelKill).
+    /// [`JobPanic`](Fault::JobPanic), [`DatagramLoss`](Fault::DatagramLoss),
+    /// [`ChannelKill`](Fault::ChannelKill) and [`StreamKill`](Fault::StreamKill).
     ///
     /// So every client must complete. A server that forgets a connection cannot hide behind a
     /// fault that ended it. The server's own timeouts must be longer than the delays, which add up:

@@ -1,6 +1,6 @@
 //! A simulated process, which owns a loop and its sockets.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, sync::atomic::AtomicU8};
 
 use evcore::{
     Address, Builder, Connector, Handle, Token,
@@ -12,7 +12,7 @@ use evcore::{
 
 use crate::{
     backend::SimBackend, descriptor::SimDescriptor, listener::SimListener, net::Family, sim::Sim,
-    stream::SimStream, udp_socket::SimUdpSocket,
+    state::Store, stream::SimStream, udp_socket::SimUdpSocket,
 };
 
 /// A process of a [`Sim`]. It has its own descriptors, and a kill closes all of them.
@@ -268,6 +268,24 @@ impl Process {
         let object = descriptor.object;
         let fd = self.sim.state().inherit(object, self.id);
         SimDescriptor::new(self.sim.clone(), self.id, (object, fd))
+    }
+
+    /// Makes `store` the descriptor store of this process: if this one is killed, the store keeps the
+    /// connections that these marks show as idle
+    /// ([`set_idle_marks`](evcore::ListenersMut::set_idle_marks)). It must live then.
+    pub fn set_store(&self, store: &Self, marks: &'static [AtomicU8]) {
+        let process = store.id;
+        let store = Store { process, marks };
+        self.sim.state().processes[self.id as usize].store = Some(store);
+    }
+
+    /// Takes the connections that killed processes have left to this [store](Self::set_store).
+    #[must_use]
+    pub fn take_kept(&self) -> Vec<SimDescriptor> {
+        let kept = std::mem::take(&mut self.sim.state().processes[self.id as usize].kept);
+        let kept = kept.into_iter();
+        kept.map(|held| SimDescriptor::new(self.sim.clone(), self.id, held))
+            .collect()
     }
 
     /// The simulation of this process.

@@ -14,6 +14,7 @@ use evcore::{
 
 use crate::{
     descriptor::SimDescriptor,
+    faults::Fault,
     net::{Carried, EndpointId},
     sim::Sim,
     state::State,
@@ -67,7 +68,10 @@ impl SimStream {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has arrived. Once after a reset,
     /// [`ConnectionReset`](io::ErrorKind::ConnectionReset).
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.alive()?.receive(self.id, buffer)
+        let mut state = self.before_call()?;
+        let received = state.receive(self.id, buffer);
+        state.may_die(self.descriptor.process, Fault::StreamKill);
+        received
     }
 
     /// Sends as many of the `bytes` as fit, and returns their number.
@@ -78,7 +82,10 @@ impl SimStream {
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) or
     /// [`ConnectionReset`](io::ErrorKind::ConnectionReset) if the connection has ended.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.alive()?.send(self.id, bytes)
+        let mut state = self.before_call()?;
+        let sent = state.send(self.id, bytes);
+        state.may_die(self.descriptor.process, Fault::StreamKill);
+        sent
     }
 
     /// Returns whether the peer has all that was sent. The bytes have arrived there, or on a Unix
@@ -152,6 +159,15 @@ impl SimStream {
     fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
         let SimDescriptor { sim, process, .. } = &self.descriptor;
         sim.state_of_living(*process)
+    }
+
+    /// The state before a call, which fails if the process is dead or dies here.
+    fn before_call(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.alive()?;
+        match state.may_die(self.descriptor.process, Fault::StreamKill) {
+            true => Err(io::ErrorKind::NotConnected.into()),
+            false => Ok(state),
+        }
     }
 }
 

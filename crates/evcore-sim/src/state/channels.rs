@@ -145,12 +145,11 @@ impl State {
         }
     }
 
-    /// Kills a worker before or after a call on a channel, if the fault occurs. Returns whether the
-    /// process is dead.
-    pub(crate) fn may_die(&mut self, process: u32) -> bool {
+    /// Kills a worker before or after a call, if the fault occurs. Returns whether the process is dead.
+    pub(crate) fn may_die(&mut self, process: u32, fault: Fault) -> bool {
         if self.is_alive(process)
             && self.processes[process as usize].driven_by_workers
-            && self.draw_fault(Fault::ChannelKill, Subject::Process(process))
+            && self.draw_fault(fault, Subject::Process(process))
         {
             self.kill(process);
         }

@@ -12,6 +12,7 @@ mod delivery;
 mod group;
 mod processes;
 mod readiness;
+mod stores;
 mod thread_pools;
 
 use std::{
@@ -41,6 +42,7 @@ use crate::{
 pub(crate) use channels::Unsent;
 pub(crate) use client_callbacks::{Callback, ClientSlot};
 pub(crate) use processes::Process;
+pub(crate) use stores::Store;
 
 /// The whole state.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use evcore::balancer::WorkerId;
 
-use super::State;
+use super::{State, stores::Store};
 use crate::{
     event_queue::SimEvent,
     fd_table::FdTable,
@@ -26,6 +26,10 @@ pub(crate) struct Process {
     pub(crate) is_reaped: bool,
     /// True if `Workers` drive the process, so that its waits return at once.
     pub(crate) driven_by_workers: bool,
+    /// The process that keeps its idle connections if it is killed.
+    pub(crate) store: Option<Store>,
+    /// The connections that killed processes have left to this one, with their descriptors.
+    pub(crate) kept: Vec<(Carried, i32)>,
     /// True if the last wait under `Workers` began without an event, so that it slept.
     pub(crate) has_slept: bool,
 }
@@ -119,7 +123,7 @@ impl State {
         pollers.any(|poller| !poller.is_sleeping || poller.is_woken())
     }
 
-    fn remove_watches_of(&mut self, process: u32, fd: i32) {
+    pub(super) fn remove_watches_of(&mut self, process: u32, fd: i32) {
         for poller in self.processes[process as usize].pollers.clone() {
             let ids: Vec<_> = self.pollers[poller as usize].watches_of_fd(fd).collect();
             for id in ids {
@@ -128,10 +132,11 @@ impl State {
         }
     }
 
-    /// Kills a process. The kernel closes its descriptors. It keeps the lock and its membership
+    /// Kills a process. The kernel closes its descriptors, except those that its store keeps. It keeps the lock and its membership
     /// until the parent notices.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(Event::Killed(process));
+        self.keep_idle(process);
         self.blame_kill(process);
         self.is_killing = true;
         self.close_all(process);

@@ -17,7 +17,7 @@ impl Timeline {
     /// let log = "\
     /// 2026/11/23 20:00:00 [alert] 7: turn 1 took 21ms, with 1 steps
     /// 2026/11/23 20:00:00 [alert] 7: record -0: TurnEnded { took_ns: 21000000 }
-    /// 2026/11/23 20:00:00 [alert] 7: record -1: Ready(4v1, {READABLE})
+    /// 2026/11/23 20:00:00 [alert] 7: record -1: Ready(4v1, Ready(READABLE))
     /// 2026/11/23 20:00:00 [alert] 7: record -2: TurnBegan { turn: 1, at_ns: 5000, events: 1 }
     /// ";
     /// let timeline = Timeline::of_flight_log(log).expect("it has records");
@@ -221,12 +221,12 @@ mod tests {
 
     const LOG: &str = "\
 2026/11/23 20:00:00 [alert] 7: turn 9 took 21ms, with 1 steps
-2026/11/23 20:00:00 [alert] 7: record -0: Ready(9v9, {READABLE})
+2026/11/23 20:00:00 [alert] 7: record -0: Ready(9v9, Ready(READABLE))
 2026/11/23 20:00:01 [notice] 7: something else
 2026/11/23 20:00:02 [alert] 7: turn 10 took 22ms, with 1 steps
 2026/11/23 20:00:02 [alert] 7: record -0: TurnEnded { took_ns: 22000000 }
 2026/11/23 20:00:02 [alert] 8: record -0: TurnBegan { turn: 3, at_ns: 2000, events: 0 }
-2026/11/23 20:00:02 [alert] 7: record -1: Ready(4v1, {READABLE, WRITABLE})
+2026/11/23 20:00:02 [alert] 7: record -1: Ready(4v1, Ready(READABLE | WRITABLE))
 2026/11/23 20:00:02 [alert] 7: record -2: TurnBegan { turn: 10, at_ns: 1000, events: 1 }
 2026/11/23 20:00:02 [alert] 7: record -3: Armed { token: 4v1, timer: READ, deadline_ms: 60000 }
 2026/11/23 20:00:02 [alert] 7: record -5: Woken
