@@ -276,7 +276,9 @@ impl Process {
     pub fn set_store(&self, store: &Self, marks: &'static [AtomicU8]) {
         let process = store.id;
         let store = Store { process, marks };
-        self.sim.state().processes[self.id as usize].store = Some(store);
+        let mut state = self.sim.state();
+        state.processes[self.id as usize].store = Some(store);
+        state.processes[process as usize].is_store = true;
     }
 
     /// Takes the connections that killed processes have left to this [store](Self::set_store).

@@ -13,13 +13,20 @@ pub(crate) struct TestClient {
 }
 
 impl TestClient {
-    pub(crate) fn start(sim: &Sim, number: usize, rng: &mut Rng) -> Self {
+    /// `names_all` is true if each request has all that its answer needs.
+    pub(crate) fn start(sim: &Sim, number: usize, names_all: bool, rng: &mut Rng) -> Self {
         let name = format!("client-{number}");
-        let mut script = Script::new().send(format!("{name}\n"));
+        let mut script = Script::new();
+        if !names_all {
+            script = script.send(format!("{name}\n"));
+        }
         let mut expected = Vec::new();
         for asked in 0..3 + rng.below(6) {
             let length = [0, 10, 20_000][rng.index(3)];
-            let request = format!("{length}\n");
+            let request = match names_all {
+                true => format!("{name} {asked} {length}\n"),
+                false => format!("{length}\n"),
+            };
             // A head in pieces moves with its bytes.
             script = if rng.below(2) == 0 {
                 script.send(request)

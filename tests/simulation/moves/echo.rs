@@ -1,7 +1,8 @@
 //! The server: it answers each request with the name of its client, and hands its connections over.
 //!
 //! The first line of a client is its name. Each further line is the length of a filling. The answer
-//! has the name, the number of the request and the filling.
+//! has the name, the number of the request and the filling. With descriptor stores, each line has all
+//! three, so that an idle connection has no state.
 
 use std::{
     cell::Cell,
@@ -17,7 +18,7 @@ use evcore_sim::{App, Process, Sim, SimDescriptor, SimListener, SimStream};
 use crate::{ADDRESS, Server, handover::Handover, leaving::Leaving, mailbox_ends::MailboxEnds};
 
 /// The version of a connection's state.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The time that a worker may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +36,7 @@ pub(crate) struct ParentMailboxes {
     /// The sending end and the receiving end of each worker's own.
     slots: Vec<(SimDescriptor, SimDescriptor)>,
     /// Those for successors. The workers with one index, of all generations, have one.
-    successors: Vec<(SimDescriptor, SimDescriptor)>,
+    pub(crate) successors: Vec<(SimDescriptor, SimDescriptor)>,
 }
 
 impl ParentMailboxes {
@@ -114,6 +115,10 @@ impl EchoWorker {
         let builder = process.builder().listener(process.listen(ADDRESS.into()));
         let mut ev = builder.group(member).build().expect("a valid loop");
         ev.listeners().set_rebalancing(server.rebalances);
+        if server.keeps {
+            let marks = server.slots[index].begin_worker(process);
+            ev.listeners().set_idle_marks(marks);
+        }
         let mailboxes = WorkerMailboxes::new(process, index, server);
         let has_given_up = Rc::new(Cell::new(false));
         let (sim, reported) = (process.sim().clone(), Rc::clone(&has_given_up));
@@ -164,7 +169,11 @@ impl EchoWorker {
             };
             count.set(count.get() + 1);
             let conn = Connection::from_state(&arrival.state);
+            let (token, is_idle) = (arrival.stream.token(), conn == Connection::default());
             self.conns.insert(arrival.stream, conn);
+            if is_idle {
+                self.ev.set_idle(token);
+            }
         }
         self.begin_turn();
     }
@@ -270,7 +279,11 @@ impl Connection {
         };
         let line: Vec<u8> = self.input.drain(..=end).collect();
         let line = String::from_utf8(line).expect("clients send text");
-        if self.name.is_empty() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        if let [name, asked, length] = words[..] {
+            let (asked, length) = (asked.parse().ok(), length.parse().ok());
+            self.output = answer(name, asked.unwrap_or(0), length.unwrap_or(0));
+        } else if self.name.is_empty() {
             line.trim_end().clone_into(&mut self.name);
         } else {
             // If a state is of another connection, the rest of a line may be no length.
@@ -294,6 +307,10 @@ impl Connection {
     }
 
     fn from_state(state: &[u8]) -> Self {
+        if state.is_empty() {
+            // It was idle, and its worker has died.
+            return Self::default();
+        }
         let mut parts = state.splitn(4, |byte| *byte == b',');
         let mut part = || parts.next().expect("a state has four parts");
         let text = |part: &[u8]| String::from_utf8(part.to_vec()).expect("a text");

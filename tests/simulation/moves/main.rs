@@ -2,11 +2,12 @@
 //!
 //! The code is the one that ships: `evcore-handover`, and the parts of `evcore-serve` below, over
 //! simulated streams and descriptors. Workers of three generations serve, and two reloads move the
-//! connections from one to the next. With rebalancing, workers give connections away meanwhile.
+//! connections from one to the next. With rebalancing, workers give connections away meanwhile. With
+//! descriptor stores, an idle connection outlives its worker.
 //!
 //! Invariants: each client gets its own answers, in their order, without a gap. A client loses its
-//! connection only if the worker is killed that owns it, or if that worker stops and two successors in a
-//! row have died. The simulator knows the owner: the worker whose poller watches the connection, or the
+//! connection only if the worker is killed that owns it, and has no store that keeps it, or if that worker
+//! stops and two successors in a row have died. The simulator knows the owner: the worker whose poller watches the connection, or the
 //! only one that has a descriptor of it.
 
 #![allow(
@@ -21,6 +22,8 @@ mod arrival;
 mod departure;
 #[path = "../../../crates/evcore-serve/src/giving.rs"]
 mod giving;
+#[path = "../../../crates/evcore-serve/src/handing_on.rs"]
+mod handing_on;
 #[path = "../../../crates/evcore-serve/src/handover.rs"]
 mod handover;
 #[path = "../../../crates/evcore-serve/src/leaving.rs"]
@@ -30,6 +33,7 @@ mod mailbox_ends;
 
 mod clients;
 mod echo;
+mod store;
 
 use std::{
     cell::{Cell, RefCell},
@@ -38,12 +42,15 @@ use std::{
     time::Duration,
 };
 
-use evcore::balancer::Policy;
+use evcore::{EventLoop, Step, balancer::Policy};
 use evcore_prefork::Stop;
-use evcore_sim::{Fault, Faults, Probability, Rng, Sim, SimGroup, Workers, check};
+use evcore_sim::{
+    App, Fault, Faults, Probability, Rng, Sim, SimGroup, SimListener, SimStream, Workers, check,
+};
 
 use clients::TestClient;
 use echo::{EchoWorker, ParentMailboxes};
+use store::{Kept, Slot, Store};
 
 /// The address of the server.
 const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
@@ -60,10 +67,13 @@ struct Server {
     /// Number of workers of a generation.
     workers: usize,
     rebalances: bool,
+    /// True if each worker has a descriptor store. Each request then has all that its answer needs.
+    keeps: bool,
     group: SimGroup,
     mailboxes: Rc<ParentMailboxes>,
     /// The stop of each worker. It holds for the successor of a killed one too.
     stops: Rc<[Cell<Option<Stop>>]>,
+    slots: Rc<[Slot]>,
     totals: Rc<Totals>,
 }
 
@@ -72,6 +82,7 @@ struct Server {
 struct Totals {
     arrived: Cell<u64>,
     came_back: Cell<u64>,
+    kept: Kept,
     /// The addresses of the clients that workers have closed because no successor took them.
     closed: RefCell<BTreeSet<String>>,
 }
@@ -83,20 +94,66 @@ impl Server {
         Self {
             workers,
             rebalances: rng.below(2) == 0,
+            keeps: rng.below(2) == 0,
             group: sim.group(Policy::least_loaded(), all),
             mailboxes: Rc::new(ParentMailboxes::new(sim, workers, all)),
             stops: (0..all).map(|_| Cell::new(None)).collect(),
+            slots: (0..all).map(|_| Slot::default()).collect(),
             totals: Rc::default(),
         }
     }
 
     /// Stops the workers of a generation. Those of the next one take their connections.
-    fn reload(&self, workers: &mut Workers<EchoWorker>, generation: usize) {
+    fn reload(&self, workers: &mut Workers<Role>, generation: usize) {
         for index in generation * self.workers..(generation + 1) * self.workers {
             self.stops[index].set(Some(Stop::Graceful));
             // The signal ends the wait.
             workers.app_mut(index);
         }
+    }
+}
+
+/// A process of the server. The first ones are workers, and the others are their stores.
+enum Role {
+    Worker(Box<EchoWorker>),
+    Store(Box<Store>),
+}
+
+impl Role {
+    fn app(&self) -> &dyn App {
+        match self {
+            Self::Worker(app) => &**app,
+            Self::Store(app) => &**app,
+        }
+    }
+
+    fn app_mut(&mut self) -> &mut dyn App {
+        match self {
+            Self::Worker(app) => &mut **app,
+            Self::Store(app) => &mut **app,
+        }
+    }
+}
+
+impl App for Role {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        self.app_mut().event_loop()
+    }
+
+    fn on_step(&mut self, step: Step<SimStream>) {
+        self.app_mut().on_step(step);
+    }
+
+    fn on_turn_end(&mut self) {
+        self.app_mut().on_turn_end();
+    }
+
+    fn on_turn_abandoned(&mut self) {
+        self.app_mut().on_turn_abandoned();
+    }
+
+    fn is_done(&self) -> bool {
+        self.app().is_done()
     }
 }
 
@@ -107,15 +164,21 @@ fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
     let server = Server::new(sim, &mut rng);
     let of_workers = server.clone();
     let all = server.workers * GENERATIONS;
-    let mut workers = Workers::new(sim, all, move |process, index| {
-        EchoWorker::new(process, index, &of_workers)
+    let count = if server.keeps { 2 * all } else { all };
+    let mut workers = Workers::new(sim, count, move |process, index| {
+        match index.checked_sub(all) {
+            None => Role::Worker(Box::new(EchoWorker::new(process, index, &of_workers))),
+            Some(index) => Role::Store(Box::new(Store::new(process, index, &of_workers))),
+        }
     });
+    let slots = Rc::clone(&server.slots);
+    workers.on_death(move |index| slots.get(index).into_iter().for_each(Slot::wake_store));
     let mut clients = Vec::new();
     let pause = |workers: &mut Workers<_>, rng: &mut Rng| {
         workers.run_for(rng.duration(&(Duration::ZERO..=Duration::from_millis(500))));
     };
     for (number, mut choices) in sim.clients(10..=30).enumerate() {
-        clients.push(TestClient::start(sim, number, &mut choices));
+        clients.push(TestClient::start(sim, number, server.keeps, &mut choices));
         if rng.below(3) == 0 {
             pause(&mut workers, &mut rng);
         }
@@ -129,7 +192,10 @@ fn run(sim: &Sim, faults: Faults) -> (Vec<TestClient>, Rc<Totals>) {
     clients.iter().for_each(TestClient::check_answers);
     assert!(ends, "a client was neither answered nor closed");
     server.reload(&mut workers, GENERATIONS - 1);
-    let ends = workers.run_until(TIME_LIMIT, Workers::all_done);
+    let are_done = |workers: &Workers<Role>| {
+        (0..all).all(|index| workers.app(index).is_some_and(App::is_done))
+    };
+    let ends = workers.run_until(TIME_LIMIT, are_done);
     assert!(ends, "a worker does not end: {workers:?}");
     (clients, server.totals)
 }
@@ -139,11 +205,13 @@ fn faults() -> Faults {
     Faults::all()
         .without(Fault::Pause)
         .without(Fault::ClockJump)
+        .with(Fault::StreamKill, Probability::one_in(256))
 }
 
 #[test]
 fn a_client_is_lost_only_with_the_worker_that_owns_it() {
     let (mut arrived, mut came_back, mut kills, mut lost, mut closed) = (0, 0, 0, 0, 0);
+    let (mut kept, mut taken) = (0, 0);
     let name = "a_client_is_lost_only_with_the_worker_that_owns_it";
     let seeds = check(name, 0..400, |sim| {
         let (clients, totals) = run(sim, faults());
@@ -155,13 +223,17 @@ fn a_client_is_lost_only_with_the_worker_that_owns_it() {
         arrived += totals.arrived.get();
         came_back += totals.came_back.get();
         kills += sim.fault_count(Fault::ChannelKill);
+        kept += totals.kept.all.get();
+        taken += totals.kept.taken.get();
     });
     if seeds >= 100 {
         // Without these, the run tests nothing.
         println!(
-            "{arrived} arrived, {came_back} came back, {kills} kills, {lost} lost, {closed} closed"
+            "{arrived} arrived, {came_back} came back, {kills} kills, {lost} lost, {closed} closed; \
+             {kept} kept, {taken} taken"
         );
         assert!(arrived > 1_000 && came_back > 0 && kills > 100, "too few");
+        assert!(kept > 100 && 2 * taken > kept, "too few");
     }
 }
 

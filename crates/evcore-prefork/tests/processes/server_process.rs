@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
-};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+#[cfg(not(target_os = "openbsd"))]
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 /// Marks the argument after it as the name of a child main.
 pub(crate) const MAIN_FLAG: &str = "--child-main";
@@ -149,6 +149,12 @@ impl Server {
     }
 
     /// Waits until the master has ended. A new binary that it has started may go on.
+    #[cfg(target_os = "openbsd")]
+    pub(crate) fn wait_for_master(&mut self) {
+        self.child.wait().unwrap();
+    }
+
+    #[cfg(not(target_os = "openbsd"))]
     pub(crate) fn wait_for_master(&mut self) {
         // The process is not reaped, because `drop` still uses its number.
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

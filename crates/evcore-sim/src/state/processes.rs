@@ -7,7 +7,7 @@ use crate::{
     event_queue::SimEvent,
     fd_table::FdTable,
     kernel_poller::Object,
-    net::{Carried, EndpointId},
+    net::{Carried, EndpointId, Owner},
     rng::whole_ns,
     trace::{Detail, Event},
 };
@@ -28,6 +28,8 @@ pub(crate) struct Process {
     pub(crate) driven_by_workers: bool,
     /// The process that keeps its idle connections if it is killed.
     pub(crate) store: Option<Store>,
+    /// True if the process is the store of another one.
+    pub(crate) is_store: bool,
     /// The connections that killed processes have left to this one, with their descriptors.
     pub(crate) kept: Vec<(Carried, i32)>,
     /// True if the last wait under `Workers` began without an event, so that it slept.
@@ -148,7 +150,7 @@ impl State {
     /// Records that a kill takes the connections that a process watches, and those that wait at its own
     /// listeners. A connection that the process does not watch, and that has another descriptor, is
     /// being handed over: it has to live on. One that has no other descriptor is blamed when it is
-    /// closed.
+    /// closed. A store owns what it keeps, although it does not watch it, until another process has it.
     fn blame_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();
@@ -156,6 +158,7 @@ impl State {
         for object in numbers.filter_map(|fd| descriptors.object(fd)) {
             match object {
                 Object::Endpoint(id) if self.is_watched_by(id, process) => taken.push(id),
+                Object::Endpoint(id) if self.is_kept_by(id, process) => taken.push(id),
                 Object::Listener(id) => {
                     let socket = self.net.listeners.socket(id);
                     taken.extend(socket.queue.iter().filter(|_| socket.closes_with_last()));
@@ -173,6 +176,12 @@ impl State {
     fn is_watched_by(&self, id: EndpointId, process: u32) -> bool {
         let mut watches = self.net.endpoint(id).watches.iter();
         watches.any(|watch| self.pollers[watch.poller as usize].process == process)
+    }
+
+    fn is_kept_by(&self, id: EndpointId, process: u32) -> bool {
+        let is_owner =
+            matches!(self.net.endpoint(id).owner, Owner::Process(owner, _) if owner == process);
+        self.processes[process as usize].is_store && is_owner
     }
 
     /// Lets a process exit by itself. It releases at once all that it holds.
