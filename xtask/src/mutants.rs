@@ -6,9 +6,12 @@
 //! ```text
 //! A sentence that describes the bug.
 //!
-//! test = the arguments of `cargo test` that select the test which must fail found by = words of
-//! the failure (of several such lines one must match; without any, the test must pass, because the
-//! patch plants no bug) ```
+//! test = the arguments of `cargo test` that select the test which must fail
+//! found by = words of the failure
+//! ```
+//!
+//! Of several lines `found by`, one must match. Without any, the test must pass, because the patch
+//! plants no bug.
 //!
 //! The patch is applied to a copy of the tree, so shipped source has no trace of it. A patch that no
 //! longer applies is an error, and so is a mutant that its test does not find.
