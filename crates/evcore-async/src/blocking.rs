@@ -10,7 +10,9 @@ use std::{mem, thread};
 
 use evcore::Token;
 use evcore::pool::Pool;
+use evcore::token::SecondaryMap;
 
+use crate::context;
 use crate::job::{Job, JobOutput};
 use crate::join_error::JoinError;
 use crate::registration::Registration;
@@ -20,7 +22,8 @@ use crate::slot::Slot;
 /// Threads for work that blocks or computes for long: names, files, compression.
 ///
 /// A job that comes while the pool is full waits for room. A job whose future is dropped runs to its end
-/// all the same, if it has begun to wait for a thread.
+/// all the same, if it has begun to wait for a thread. A pool belongs to the executor in which it was
+/// made.
 ///
 /// ```
 /// use evcore_async::{BlockingPool, Runtime};
@@ -43,7 +46,34 @@ pub struct BlockingPool {
 /// The pool, and the tasks that wait until it has room.
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
-    awaiting_room: RefCell<Vec<Waker>>,
+    /// The wakers of these tasks, by the tokens of their jobs.
+    awaiting_room: RefCell<SecondaryMap<Waker>>,
+    /// The number of the executor that takes the results.
+    executor: u64,
+}
+
+/// Ends the wait of a job for room, also if its future is dropped.
+struct AwaitsRoom<'a> {
+    jobs: &'a Jobs,
+    token: Token,
+}
+
+impl AwaitsRoom<'_> {
+    fn set_waker(&self, waker: Waker) {
+        let replaced = self
+            .jobs
+            .awaiting_room
+            .borrow_mut()
+            .insert(self.token, waker);
+        drop(replaced);
+    }
+}
+
+impl Drop for AwaitsRoom<'_> {
+    fn drop(&mut self) {
+        let waker = self.jobs.awaiting_room.borrow_mut().remove(self.token);
+        drop(waker);
+    }
 }
 
 impl BlockingPool {
@@ -70,12 +100,14 @@ impl BlockingPool {
     /// Outside a runtime.
     #[must_use]
     pub fn from_pool(pool: Pool<Token, JobOutput>) -> Self {
+        let shared = Shared::current();
         let jobs = Rc::new(Jobs {
             pool: RefCell::new(pool),
             awaiting_room: RefCell::default(),
+            executor: shared.id(),
         });
         let announced: Rc<dyn Announced> = Rc::<Jobs>::clone(&jobs);
-        Shared::current().keep_announced(&announced);
+        shared.keep_announced(&announced);
         Self { jobs }
     }
 
@@ -84,12 +116,24 @@ impl BlockingPool {
     /// # Errors
     ///
     /// [`JoinError::Panicked`] if the job panics.
+    ///
+    /// # Panics
+    ///
+    /// In a task of another executor than that of the pool, because nobody there takes the result.
     pub async fn run<T, F>(&self, job: F) -> Result<T, JoinError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        assert!(
+            context::has_entered(self.jobs.executor),
+            "this BlockingPool belongs to another runtime or executor: make one in this"
+        );
         let registration = Registration::new(Slot::Job(Job::default()));
+        let awaits_room = AwaitsRoom {
+            jobs: &self.jobs,
+            token: registration.token(),
+        };
         let mut job = Some(move || Box::new(job()) as JobOutput);
         let result = poll_fn(|cx| {
             if let Some(waiting) = job.take() {
@@ -100,8 +144,7 @@ impl BlockingPool {
                     .submit(registration.token(), waiting);
                 if let Err(refused) = submitted {
                     job = Some(refused);
-                    let waker = cx.waker().clone();
-                    self.jobs.awaiting_room.borrow_mut().push(waker);
+                    awaits_room.set_waker(cx.waker().clone());
                     return Poll::Pending;
                 }
             }
@@ -138,9 +181,10 @@ impl Announced for Jobs {
             });
             waker.flatten().into_iter().for_each(Waker::wake);
         }
-        for waker in mem::take(&mut *self.awaiting_room.borrow_mut()) {
-            waker.wake();
-        }
+        let awaiting_room = mem::take(&mut *self.awaiting_room.borrow_mut());
+        awaiting_room
+            .iter()
+            .for_each(|(_, waker)| waker.wake_by_ref());
     }
 }
 

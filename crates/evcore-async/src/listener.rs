@@ -12,6 +12,7 @@ use crate::context;
 use crate::shared::Shared;
 use crate::sleep::sleep;
 use crate::stream::Stream;
+use crate::timeout::timeout;
 use crate::watched::Watched;
 
 /// A TCP or Unix listener, or that of a simulator, which accepts a client when a task awaits one.
@@ -81,14 +82,15 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
     /// Waits for a client.
     ///
     /// It waits on while the loop has as many [connections](evcore::Builder::connections) as its limit,
-    /// until one of them is dropped, and half a second if descriptors or memory run out.
+    /// until one of them ends, and half a second if descriptors or memory run out.
     ///
     /// # Errors
     ///
     /// The listener itself is broken, or is used by a task of another runtime.
     pub async fn accept(&self) -> io::Result<(Stream<L::Stream>, Address)> {
         loop {
-            poll_fn(poll_room).await;
+            // A connection that is not this executor's may end without a wake-up.
+            while timeout(Backoff::PAUSE, poll_fn(poll_room)).await.is_err() {}
             match self.watched.read_with(accept).await? {
                 Accept::Connection(stream, peer) => return Ok((Stream::new(stream)?, peer)),
                 Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
@@ -108,7 +110,7 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
 /// Waits until the loop has room for a connection.
 fn poll_room(cx: &mut Context<'_>) -> Poll<()> {
     if context::with(|lent| lent.is_full()) {
-        Shared::current().await_room(cx.waker().clone());
+        Shared::current().await_room(cx.waker());
         return Poll::Pending;
     }
     Poll::Ready(())

@@ -245,7 +245,7 @@ impl Shared {
 
     /// Aborts a task, unless it has ended. A task that is being polled ends after the poll.
     pub(crate) fn abort(&self, task: &Task) {
-        if !task.is_over() && task.abort() {
+        if !task.is_over() && task.abort(self.resumes_panics.get()) {
             self.end_task(task);
         }
     }
@@ -311,9 +311,12 @@ impl Shared {
         *self.scratch.borrow_mut() = scratch;
     }
 
-    /// Wakes this waker when the loop has room for a connection.
-    pub(crate) fn await_room(&self, waker: Waker) {
-        self.awaiting_room.borrow_mut().push(waker);
+    /// Wakes this waker when a connection of this executor ends.
+    pub(crate) fn await_room(&self, waker: &Waker) {
+        let mut all = self.awaiting_room.borrow_mut();
+        if !all.iter().any(|other| other.will_wake(waker)) {
+            all.push(waker.clone());
+        }
     }
 
     /// Wakes the listeners that wait for room, because a connection has ended.

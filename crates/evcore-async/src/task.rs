@@ -93,19 +93,19 @@ impl Task {
             return true;
         }
         if self.is_aborted.get() {
-            future.as_mut().abort();
+            future.as_mut().abort(resumes_panics);
         }
         self.is_aborted.get()
     }
 
     /// Drops the future. Returns false if the future is being polled; it is then dropped after the poll.
-    pub(crate) fn abort(&self) -> bool {
+    pub(crate) fn abort(&self, resumes_panics: bool) -> bool {
         self.is_aborted.set(true);
         let Ok(mut future) = self.future.try_borrow_mut() else {
             return false;
         };
         if let Some(future) = &mut *future {
-            future.as_mut().abort();
+            future.as_mut().abort(resumes_panics);
         }
         true
     }
@@ -136,12 +136,12 @@ impl Task {
 
 /// A future of any type, with the place of its output.
 pub(crate) trait TaskFuture {
-    /// Polls the future, unless it has ended. Returns whether it has ended. A panic ends it, and is
-    /// its output unless `resumes_panics`.
+    /// Polls the future, unless it has ended. Returns whether it has ended. A panic, also that of a
+    /// destructor, ends it, and is its output unless `resumes_panics`.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, resumes_panics: bool) -> bool;
 
-    /// Drops the future.
-    fn abort(self: Pin<&mut Self>);
+    /// Drops the future, with its panics as those of a poll.
+    fn abort(self: Pin<&mut Self>, resumes_panics: bool);
 
     /// Moves the output to `output`, which is an `Option` of it.
     fn take(self: Pin<&mut Self>, output: &mut dyn Any);
@@ -152,6 +152,21 @@ pin_project! {
     enum Stage<F: Future> {
         Running { #[pin] future: F },
         Done { output: Option<Result<F::Output, JoinError>> },
+    }
+}
+
+impl<F: Future> Stage<F> {
+    /// Drops the future, and stores its output.
+    fn end(mut self: Pin<&mut Self>, output: Result<F::Output, JoinError>, resumes_panics: bool) {
+        let output = Some(output);
+        if resumes_panics {
+            return self.set(Self::Done { output });
+        }
+        let drops = AssertUnwindSafe(|| self.set(Self::Done { output }));
+        if let Err(panic) = catch_unwind(drops) {
+            let output = Some(Err(JoinError::Panicked(panic)));
+            self.set(Self::Done { output });
+        }
     }
 }
 
@@ -170,14 +185,12 @@ impl<F: Future<Output: 'static>> TaskFuture for Stage<F> {
             Ok(Poll::Ready(output)) => Ok(output),
             Err(panic) => Err(JoinError::Panicked(panic)),
         };
-        let output = Some(output);
-        self.set(Self::Done { output });
+        self.end(output, resumes_panics);
         true
     }
 
-    fn abort(mut self: Pin<&mut Self>) {
-        let output = Some(Err(JoinError::Aborted));
-        self.set(Self::Done { output });
+    fn abort(self: Pin<&mut Self>, resumes_panics: bool) {
+        self.end(Err(JoinError::Aborted), resumes_panics);
     }
 
     fn take(self: Pin<&mut Self>, output: &mut dyn Any) {

@@ -6,7 +6,8 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::process::Command;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use evcore::net::{Accept, Error, Resource};
 use evcore::poller::{Source, Target};
 use evcore::{Acceptor, Address, EventLoop};
 use evcore_async::{
-    BlockingPool, Child, Listener, Runtime, Signals, TcpStream, UdpSocket, Watched,
+    BlockingPool, Child, Listener, Runtime, Signals, TcpListener, TcpStream, UdpSocket, Watched,
     copy_bidirectional, handle, interval, now, shutting_down, sleep, sleep_until, spawn_local,
     timeout, yield_now,
 };
@@ -351,6 +352,46 @@ fn blocking_jobs_leave_nothing() {
         assert!(pool.run(|| panic!("a bug")).await.is_err());
     });
     assert!(polls >= 3, "{polls}");
+}
+
+/// Polls a future that waits for room a hundred times, and drops it. Returns how many wakers were kept
+/// meanwhile and afterwards.
+async fn kept_wakers(future: impl Future) -> [usize; 2] {
+    struct Nothing;
+    impl Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+    let nothing = Arc::new(Nothing);
+    let waker = Waker::from(Arc::clone(&nothing));
+    let kept = || Arc::strong_count(&nothing) - 2;
+    let mut future = Box::pin(future);
+    for _ in 0..100 {
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    let meanwhile = kept();
+    drop(future);
+    [meanwhile, kept()]
+}
+
+#[test]
+fn waits_for_room_keep_a_waker_for_each_task() {
+    let ev = EventLoop::builder().connections(1).build();
+    let mut runtime = Runtime::from(ev.unwrap());
+    let kept = runtime.block_on(async {
+        let pool = BlockingPool::new(1, 1).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let mut blocks = Box::pin(pool.run(move || receiver.recv().is_err()));
+        assert!(!poll_until(blocks.as_mut(), 1).await);
+        assert_eq!(kept_wakers(pool.run(|| 1)).await, [1, 0]);
+        drop(sender);
+        assert!(blocks.await.unwrap());
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        kept_wakers(listener.accept()).await
+    });
+    // One of the sleep, which ends with the future, and one of the executor.
+    assert_eq!(kept.unwrap(), [2, 1]);
 }
 
 #[test]

@@ -94,6 +94,41 @@ fn a_panic_is_the_error_of_its_task() {
     });
 }
 
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a bug");
+    }
+}
+
+#[test]
+fn a_panic_of_a_destructor_is_the_error_of_its_task() {
+    let mut runtime = Runtime::new().unwrap();
+    let ended = runtime.block_on(async {
+        let is_bug = |error| matches!(error, JoinError::Panicked(value) if value.is::<&str>());
+        let bomb = Bomb;
+        let aborted = spawn_local(async move {
+            let _bomb = bomb;
+            pending::<()>().await;
+        });
+        yield_now().await;
+        aborted.abort();
+        assert!(is_bug(aborted.await.unwrap_err()));
+
+        let bomb = Bomb;
+        let ends_itself = spawn_local(poll_fn(move |_| {
+            let _held = &bomb;
+            Poll::Ready(())
+        }));
+        assert!(is_bug(ends_itself.await.unwrap_err()));
+        spawn_local(async { 7 }).await.unwrap()
+    });
+    assert_eq!(ended.unwrap(), 7);
+    assert_eq!(runtime.executor().tasks(), 0);
+}
+
 #[test]
 #[should_panic(expected = "a bug")]
 fn a_panic_ends_the_worker_by_option() {

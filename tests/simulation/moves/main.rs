@@ -232,7 +232,10 @@ fn a_client_is_lost_only_with_the_worker_that_owns_it() {
             "{arrived} arrived, {came_back} came back, {kills} kills, {lost} lost, {closed} closed; \
              {kept} kept, {taken} taken"
         );
-        assert!(arrived > 5 * seeds && came_back > 0 && kills > seeds, "too few");
+        assert!(
+            arrived > 5 * seeds && came_back > 0 && kills > seeds,
+            "too few"
+        );
         assert!(kept as u64 > seeds && 2 * taken > kept, "too few");
     }
 }

@@ -56,6 +56,16 @@ fn jobs_beyond_the_limit_wait_for_room() {
 }
 
 #[test]
+#[should_panic(expected = "this BlockingPool belongs to another runtime or executor")]
+fn a_pool_of_another_runtime_is_refused() {
+    let mut runtime = Runtime::new().unwrap();
+    let pool = runtime.block_on(async { BlockingPool::new(1, 1).unwrap() });
+    let pool = pool.unwrap();
+    let mut other = Runtime::new().unwrap();
+    let _ = other.block_on(async { pool.run(|| 1).await });
+}
+
+#[test]
 fn the_end_of_a_child_process_is_awaited() {
     // The output of the child ends with the child.
     block_on(async {
