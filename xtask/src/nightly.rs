@@ -10,6 +10,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let on_a_ring = "EVCORE_HTTPD_POLLER=io_uring cargo test --workspace \
                      --test httpd --test prefork --test faults --test hostile";
     let loads = "EVCORE_SIM_SEEDS=5000 SOAK_SECONDS=20 cargo test --workspace --test simulation --test soak";
+    let seeds = "EVCORE_SIM_SEEDS=10000 cargo test --release -p evcore-tests \
+                 --test simulated_hyper --test simulated_httpd --test simulated_moves";
     let moves = "SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
                  cargo test --release -p evcore-tests --test soak moves -- --test-threads 1";
     let reloads =
@@ -33,6 +35,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         )
         .command("long runs: cases", cases)
         .command("long runs: loads", loads)
+        .command("long runs: seeds", seeds)
         .command("long runs: moves", moves)
         .command("long runs: reloads of hyper", reloads)
         .command("httpd on io_uring", on_a_ring)

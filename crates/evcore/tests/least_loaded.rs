@@ -1,4 +1,5 @@
-//! Two workers' loops under `LeastLoaded` with a real listener, in one thread.
+//! Two workers' loops under `LeastLoaded` with a real listener, in one thread. A turn takes 100 µs by their
+//! clock: on a busy machine, a worker whose turns took longer by a real one would be late.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -9,12 +10,14 @@ use std::{
 use evcore::{
     Builder, Error, EventLoop, Interest, Listener, Mode, Step, Stream, TokenMap,
     balancer::{GroupMember, Policy, WorkerGroup, WorkerId},
+    clock::{Clock, ManualTimeSource},
     poller::BackendKind,
 };
 
 struct Worker {
     ev: EventLoop,
     clients: TokenMap<Stream>,
+    time: ManualTimeSource,
 }
 
 impl Worker {
@@ -28,6 +31,7 @@ impl Worker {
                 added.unwrap();
             }
         }
+        self.time.advance(Duration::from_micros(100));
     }
 }
 
@@ -36,10 +40,12 @@ fn two_workers(kind: BackendKind, connections: u32) -> ([Worker; 2], SocketAddr)
     let address = listener.local_addr().tcp().unwrap();
     let group = WorkerGroup::new(Policy::least_loaded(), 2).unwrap();
     let members = [0, 1].map(|slot| group.join(WorkerId::from_slot(slot)));
+    let time = ManualTimeSource::new();
     let workers = members.map(|member| {
         let same = listener.as_fd().try_clone_to_owned().unwrap();
         let ev = EventLoop::builder()
             .listener(Listener::from_fd(same).unwrap())
+            .clock(Clock::with_source(time.clone()))
             .group(member)
             .poller(kind)
             .connections(connections)
@@ -48,6 +54,7 @@ fn two_workers(kind: BackendKind, connections: u32) -> ([Worker; 2], SocketAddr)
         Worker {
             ev,
             clients: TokenMap::new(),
+            time: time.clone(),
         }
     });
     (workers, address)
@@ -90,6 +97,7 @@ fn all_places_are_filled_and_the_first_that_becomes_free_too() {
         let Worker {
             ev,
             clients: served,
+            ..
         } = &mut workers[1];
         let (token, _) = served.iter().next().unwrap();
         assert!(served.close(ev, token));

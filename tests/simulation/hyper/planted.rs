@@ -36,18 +36,16 @@ pub(crate) struct Middleware {
     written: usize,
 }
 
-/// Far longer than a client thinks. With the bug, it is the life of a connection.
-const IDLE_MAX: Duration = Duration::from_secs(600);
-const LIFE_WITH_BUG: Duration = Duration::from_secs(5);
+/// Longer than a client thinks, and than the network delays its bytes, but not than some connections
+/// live. So with the bug, the timer of a connection in use expires.
+const IDLE_MAX: Duration = Duration::from_secs(12);
 
 impl Middleware {
     pub(crate) fn new(stream: Stream<SimStream>, bug: Option<Bug>) -> Self {
-        let is_planted = bug == Some(Bug::TimerNotReset);
-        let idle_max = if is_planted { LIFE_WITH_BUG } else { IDLE_MAX };
         Self {
             stream,
             bug,
-            idle: sleep(idle_max),
+            idle: sleep(IDLE_MAX),
             written: 0,
         }
     }
