@@ -22,7 +22,7 @@ use crate::tools::Tool;
 
 const PEERS: [&str; 2] = [EVCORE, TOKIO];
 const EVCORE: &str = "evcore-async";
-/// Its current-thread runtime, with a `LocalSet` for tasks that are not `Send`.
+/// Its current-thread runtime, for a yield and a spawn with a `LocalSet`, as for tasks that are not `Send`.
 const TOKIO: &str = "tokio";
 
 const OPERATIONS: [&str; 3] = ["yield", "spawn", "hello"];
@@ -67,7 +67,7 @@ pub(crate) fn count(words: &[&str]) -> bool {
                 .await
                 .expect("it does not panic");
         }),
-        (TOKIO, "yield") => on_tokio(async move {
+        (TOKIO, "yield") => on_tokio(in_a_local_set(async move {
             let task = async move {
                 for _ in 0..times {
                     tokio::task::yield_now().await;
@@ -76,19 +76,19 @@ pub(crate) fn count(words: &[&str]) -> bool {
             tokio::task::spawn_local(task)
                 .await
                 .expect("it does not panic");
-        }),
+        })),
         (EVCORE, "spawn") => on_evcore(async move {
             for number in 0..times {
                 let task = evcore_async::spawn_local(async move { number });
                 assert_eq!(task.await.expect("it does not panic"), number);
             }
         }),
-        (TOKIO, "spawn") => on_tokio(async move {
+        (TOKIO, "spawn") => on_tokio(in_a_local_set(async move {
             for number in 0..times {
                 let task = tokio::task::spawn_local(async move { number });
                 assert_eq!(task.await.expect("it does not panic"), number);
             }
-        }),
+        })),
         (EVCORE, "hello") => on_evcore(hello_on_evcore(times)),
         (TOKIO, "hello") => on_tokio(hello_on_tokio(times)),
         _ => return false,
@@ -101,12 +101,16 @@ fn on_evcore(future: impl Future<Output = ()>) {
     runtime.block_on(future).expect("it ends");
 }
 
+/// Runs a future with tasks that are not `Send`.
+async fn in_a_local_set(future: impl Future<Output = ()>) {
+    LocalSet::new().run_until(future).await;
+}
+
 fn on_tokio(future: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let set = LocalSet::new();
-    runtime.expect("a poller").block_on(set.run_until(future));
+    runtime.expect("a poller").block_on(future);
 }
 
 /// A server and its client on one thread. The client is the same on both runtimes, and makes one system
@@ -144,7 +148,7 @@ async fn hello_on_tokio(times: u32) {
     let server = builder
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(far), service_fn(hello));
-    let server = tokio::task::spawn_local(server);
+    let server = tokio::spawn(server);
     let mut buffer = [0; 1024];
     for _ in 0..times {
         near.write_all(REQUEST).await.expect("it reads");
