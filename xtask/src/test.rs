@@ -22,7 +22,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
 /// and the others next to them. The mutants come last, because they use what the tests' build has
 /// built of the dependencies.
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
-    let some = "cargo test --workspace --all-features --test tracing_events --test log_level";
+    let some = "cargo test --workspace --all-features --test tracing_events --test log_level --test tokio_traits";
     let plan = first()
         .command(
             "docs",
