@@ -80,7 +80,7 @@ fn reload(server: &Server) {
     });
 }
 
-/// What a client sends as a text, in two parts.
+/// A text that a client sends, in two parts.
 fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
     let mut frame = Frame::message(text.to_owned(), OpCode::Data(Data::Text), true);
     frame.header_mut().mask = Some([1, 2, 3, 4]);

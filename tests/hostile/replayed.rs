@@ -128,7 +128,7 @@ fn clients(server: SocketAddr) -> thread::JoinHandle<()> {
                 let pieces = request.chunks(length.min(request.len()));
                 let sent = pieces
                     .map(|piece| stream.write_all(piece))
-                    .all(|it| it.is_ok());
+                    .all(|result| result.is_ok());
                 let _ = stream.shutdown(Shutdown::Write);
                 if sent {
                     let _ = std::io::copy(&mut stream, &mut std::io::sink());

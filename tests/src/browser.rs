@@ -184,7 +184,7 @@ impl Browser {
         let found = self.run(&format!("const checks = {};{FAINT}", Value::from(checks)));
         let found = found.as_array().expect("a list").iter();
         found
-            .map(|it| it.as_str().unwrap_or_default().to_owned())
+            .map(|value| value.as_str().unwrap_or_default().to_owned())
             .collect()
     }
 

@@ -42,7 +42,7 @@ impl Page {
         let names = self.browser.run(names);
         let names = names.as_array().expect("a list").iter();
         names
-            .map(|it| it.as_str().unwrap_or_default().to_owned())
+            .map(|value| value.as_str().unwrap_or_default().to_owned())
             .collect()
     }
 

@@ -1,4 +1,4 @@
-//! What a change must pass. `ci` adds what takes longer and finds less: models, counts, mutants,
+//! The checks that a change must pass. `ci` adds those that take longer and find less: models, counts, mutants,
 //! packages, other systems.
 //!
 //! Cheap steps come first, so that most failures show in seconds. Tests run in one build of the
@@ -12,13 +12,13 @@ use crate::{Result, compat, counts, deny, fuzz, loom, mutants, nightly, targets}
 
 const LEFT: &str = "left to `cargo xtask nightly`";
 
-/// What finds most faults, with the Rust toolchain and git alone.
+/// The checks that find most faults, with the Rust toolchain and git alone.
 pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
     let plan = first();
     Ok(plan.without(&ci(workspace)?, "left to `cargo xtask test --ci`"))
 }
 
-/// What decides whether a change lands. Steps that build in the common directory run in this order,
+/// The checks that decide whether a change lands. Steps that build in the common directory run in this order,
 /// and the others next to them. The mutants come last, because they use what the tests' build has
 /// built of the dependencies.
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {

@@ -107,7 +107,7 @@ impl Executor {
         (!is_handled).then_some(step)
     }
 
-    /// Calls `call` in the same way as a future of this executor is polled, so that
+    /// Lends the loop to `call`, as to a future of this executor, so that
     /// [`spawn_local`](crate::spawn_local), streams and sleeps find the loop.
     pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
         self.shared.enter(ev, call)

@@ -87,7 +87,7 @@ impl<L: Acceptor> Runtime<L> {
         output
     }
 
-    /// Turns the loop until `poll`, which the token of the main future asks for, is ready.
+    /// Runs turns until `poll` returns ready. A step of the main future's token calls it.
     fn run<T>(
         &mut self,
         (main, at): (Token, &'static Location<'static>),

@@ -140,7 +140,7 @@ pub(crate) trait TaskFuture {
     /// destructor, ends it, and is its output unless `resumes_panics`.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, resumes_panics: bool) -> bool;
 
-    /// Drops the future, with its panics as those of a poll.
+    /// Drops the future. A panic of its destructor counts as a panic of a poll.
     fn abort(self: Pin<&mut Self>, resumes_panics: bool);
 
     /// Moves the output to `output`, which is an `Option` of it.

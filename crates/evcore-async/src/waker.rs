@@ -8,7 +8,7 @@ use evcore::{Handle, Ready, Token};
 
 use crate::context::{has_entered, with};
 
-/// The way of wakers to the loop.
+/// Posts tokens to the loop from any thread, for wakers.
 pub(crate) struct Remote {
     /// The executor's number.
     pub(crate) id: u64,

@@ -22,8 +22,8 @@ use crate::slot::{self, Slot};
 /// [`UdpSocket`](crate::UdpSocket) are made of it.
 ///
 /// One task at a time may wait to read, and one to write. If two wait for the same side, the last
-/// one is woken. A task makes at most 128 calls in one poll, of which 32 are of one descriptor in
-/// one turn; then the other tasks have their turn. Dropping the value closes the descriptor.
+/// one is woken. A task makes at most 128 calls in one poll, and at most 32 on one descriptor in one
+/// turn; then the other tasks have their turn. Dropping the value closes the descriptor.
 ///
 /// ```
 /// use evcore_async::{Runtime, Watched};
@@ -85,7 +85,7 @@ impl<S> Watched<S> {
     ///
     /// # Errors
     ///
-    /// The errors of `read`, and one in a task of another runtime.
+    /// The errors of `read`. Another error if the descriptor belongs to another runtime.
     pub async fn read_with<R>(&self, mut read: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
         poll_fn(|cx| self.poll_read_with(cx, &mut read)).await
     }
@@ -95,7 +95,7 @@ impl<S> Watched<S> {
     ///
     /// # Errors
     ///
-    /// The errors of `write`, and one in a task of another runtime.
+    /// The errors of `write`. Another error if the descriptor belongs to another runtime.
     pub async fn write_with<R>(&self, mut write: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
         poll_fn(|cx| self.poll_write_with(cx, &mut write)).await
     }

@@ -390,7 +390,7 @@ fn waits_for_room_keep_a_waker_for_each_task() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         kept_wakers(listener.accept()).await
     });
-    // One of the sleep, which ends with the future, and one of the executor.
+    // The sleep keeps one waker until the future is dropped. The executor keeps the other.
     assert_eq!(kept.unwrap(), [2, 1]);
 }
 

@@ -65,7 +65,8 @@ fn serve(listener: &TcpListener, member: Member) -> io::Result<()> {
         let capacity = if now < resumes_at { 0 } else { CAPACITY };
         let now_ms = now.as_millis().try_into().unwrap_or(u64::MAX);
         let plan = worker.plan(now_ms, Load { active, capacity });
-        // `LeastLoaded` needs the whole list of `Plan`, and `exclusive(true)` for EPOLLEXCLUSIVE.
+        // With `LeastLoaded`, a loop follows all steps in the documentation of `Plan`, and sets
+        // `exclusive(true)` if it uses EPOLLEXCLUSIVE.
         let interest = if plan.listening { read } else { nothing };
         epoll::modify(&epoll, listener, LISTENER, interest)?;
         worker.publish(&plan);

@@ -228,7 +228,7 @@ impl Coordinator {
         self.reports |= Reports::MOVED;
     }
 
-    /// What has moved since the last plan.
+    /// Connections that have moved since the last plan.
     fn take_moves(&mut self) -> MoveCounts {
         let now = MoveCounts {
             idle: self.moves.idle,

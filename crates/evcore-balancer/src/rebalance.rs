@@ -33,12 +33,12 @@ pub(crate) struct Rebalance {
     uneven_since_ns: Option<u64>,
     /// It has begun to give, and goes on until it is at the mean.
     has_begun: bool,
-    /// When it tries again, and the pause after that.
+    /// Time of the next try, and the pause after it.
     next_ns: u64,
     pause_ns: u64,
     /// Number of connections that were idle when it tried.
     idle: u32,
-    /// When connections arrived here for the last time.
+    /// Time at which connections arrived here last.
     arrived_ns: Option<u64>,
     /// The worker that it has given connections to.
     given_to: Option<WorkerId>,
@@ -51,7 +51,7 @@ pub(crate) struct Rebalance {
 pub(crate) struct Moves {
     pub(crate) give: Option<Give>,
     pub(crate) calls: bool,
-    /// When to look again, if nothing happens before.
+    /// Time of the next look, if nothing happens before.
     pub(crate) ends_ns: Option<u64>,
 }
 

@@ -89,7 +89,7 @@ impl Mean {
 }
 
 impl Spread {
-    /// What a member sees of these places, in the order of their slots. `places` yields them again for
+    /// A member's view of these places, in the order of their slots. `places` yields them again for
     /// each pass, and they may change meanwhile.
     pub(crate) fn of<I: Iterator<Item = Place>>(me: WorkerId, places: impl Fn() -> I) -> Self {
         let own = places().find(|place| place.id == me);

@@ -38,7 +38,7 @@ pub(crate) fn count_instructions(run: &Run, report: &mut Report) {
     }
     for (peer, operation) in PEERS
         .into_iter()
-        .flat_map(|peer| OPERATIONS.map(|it| (peer, it)))
+        .flat_map(|peer| OPERATIONS.map(|operation| (peer, operation)))
     {
         if report.wants(TABLE, peer, operation) {
             eprintln!("futures: {operation} of {peer}");
@@ -172,7 +172,7 @@ mod tests {
     fn each_operation_of_each_peer_runs() {
         for (peer, operation) in PEERS
             .into_iter()
-            .flat_map(|peer| OPERATIONS.map(|it| (peer, it)))
+            .flat_map(|peer| OPERATIONS.map(|operation| (peer, operation)))
         {
             assert!(count(&[peer, operation, "10"]), "{operation} of {peer}");
         }

@@ -130,7 +130,8 @@ fn is_fact(fact: &str, report: &Report) -> bool {
     let at = fact.rfind(" at ").expect("a fact has a bound");
     let bound = Bound::from(fact[at + 1..].to_owned());
     let figures = report.figures(&fact[..at]);
-    let permits = |figure: &Option<Figure>| figure.is_some_and(|it| bound.permits(it.value));
+    let permits =
+        |figure: &Option<Figure>| figure.is_some_and(|figure| bound.permits(figure.value));
     !figures.is_empty() && figures.iter().all(permits)
 }
 

@@ -1,4 +1,4 @@
-//! What is measured of an event loop besides its counters: gauges, and times with their distribution; a
+//! Measurements of an event loop besides its counters: gauges, and times with their distribution; a
 //! row each.
 //!
 //! A row makes the place on the scoreboard, the lines of `/metrics` and the field of `/status.json`.

@@ -42,8 +42,8 @@ Paths: /  /bytes/N  /echo (POST)  /sleep/MS  /block/MS  /worker  /status
 
 Signals, to the master:
   TERM, INT  stop now
-  QUIT       finish open requests, then stop; idle connections are closed, those
-             that received a response within the last second a second later
+  QUIT       finish open requests, then stop; idle connections are closed; one that
+             received a response within the last second is closed a second later
   HUP        start new workers, which take over the connections of the old ones;
              those then finish open requests and stop
   USR1       reopen the access log

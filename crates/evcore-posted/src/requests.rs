@@ -26,7 +26,7 @@ use crate::{
     sync::{AtomicBool, AtomicU64},
 };
 
-/// What other threads request of an event loop: to wake up, to handle posted ids, and to shut down.
+/// Requests of other threads to an event loop: to wake up, to handle posted ids, and to shut down.
 ///
 /// The requests of one kind merge until the loop takes them. So they need no bound, and none can fail
 /// or be lost. This is the loop's side; [`Requester`] is the side of the other threads.

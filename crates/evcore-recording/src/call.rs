@@ -5,13 +5,13 @@ use std::{fmt, io};
 /// A call and its result.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What was called.
+    /// The call.
     pub what: What,
     /// The number of the stream or listener that was called, from 0 in the order in which they began.
     /// For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor is lent, 4
     /// if another thread used the loop's own handle.
     pub of: u32,
-    /// What came back: a number that depends on the call, or an error's negated number.
+    /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,
     /// The bytes that came back. For a [`Send`](What::Send), a digest of the bytes that the program
     /// passed. For a value of the program, its name and the value as JSON.
@@ -41,7 +41,7 @@ pub enum What {
     Send,
     /// The end of a stream's sending side.
     ShutdownWrite,
-    /// Whether a stream's peer has all.
+    /// A question whether a stream's peer has all bytes.
     IsDelivered,
     /// The address of a stream's peer, as text.
     PeerAddr,
@@ -59,7 +59,7 @@ pub enum What {
     /// Number of questions since the previous call that had the answer "nothing". It stands before a
     /// call that is recorded only if it has an answer.
     Quiet,
-    /// Whether a member of the group got the accept lock.
+    /// A try of a member of the group to take the accept lock.
     Lock,
     /// A member of the group was notified.
     Notified,

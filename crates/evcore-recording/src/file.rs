@@ -18,7 +18,7 @@ const WRITE_BYTES: usize = 1 << 20;
 
 /// Creates a file of this size that only its owner may read, and maps it.
 ///
-/// What is written into the map is in the file, also if the process is killed.
+/// Bytes that are written into the map are in the file, also if the process is killed.
 pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<MmapMut> {
     let mut options = OpenOptions::new();
     // Another process may still have a map of an older file at this path, so it is not cut.

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// What a worker got from outside, turn by turn.
+/// Everything that a worker got from outside, turn by turn.
 ///
 /// ```
 /// use evcore_recording::{Recorder, Recording, Refused};
@@ -26,7 +26,7 @@ use crate::{
 pub struct Recording {
     capabilities: u32,
     bytes: Vec<u8>,
-    /// Where the calls of each turn are.
+    /// The place of the calls of each turn.
     turns: Vec<Range<usize>>,
     end: End,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Writer {
     header: Header,
     /// The number of the turn that is under way.
     turn: u64,
-    /// Where that turn begins.
+    /// The place at which that turn begins.
     // Invariant: there is room for the header of a turn.
     begin: usize,
     /// Its calls end here.

@@ -72,7 +72,8 @@ fn last_ended(situation: &Situation<'_>, report: &mut String) -> Vec<EndpointId>
             situation.connection_name(*id),
             seconds(situation.last_activity(*id)),
         );
-        let outcome = outcome.map_or_else(String::new, |it| format!(": the client {it:?}"));
+        let outcome =
+            outcome.map_or_else(String::new, |outcome| format!(": the client {outcome:?}"));
         let _ = writeln!(report, "  {name}, last active at {last} s{outcome}");
     }
     ended.into_iter().map(|(id, _)| id).collect()
@@ -98,7 +99,7 @@ fn concerned(situation: &Situation<'_>, open: &[EndpointId]) -> BTreeSet<u32> {
         .flat_map(|id| [*id, id.other()]);
     let running = situation.processes().filter(|process| {
         let process = situation.process(*process);
-        process.is_some_and(|it| it.turns > 0 && it.activity == Activity::Runs)
+        process.is_some_and(|process| process.turns > 0 && process.activity == Activity::Runs)
     });
     ends.filter_map(holds).chain(running).collect()
 }

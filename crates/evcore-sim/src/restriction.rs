@@ -68,7 +68,7 @@ impl Restriction {
             let seconds = value
                 .parse()
                 .ok()
-                .and_then(|it| Duration::try_from_secs_f64(it).ok());
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             seconds.map_or_else(
                 || refuse(FAULTS_UNTIL, &value, "a number of seconds"),
                 whole_ns,
@@ -155,7 +155,7 @@ mod tests {
         );
         let values = text
             .split_whitespace()
-            .map(|it| it.split_once('=').unwrap().1.to_owned());
+            .map(|line| line.split_once('=').unwrap().1.to_owned());
         let [clients, faults, until] = values.map(Some).collect::<Vec<_>>().try_into().unwrap();
         assert_eq!(Restriction::parse(clients, faults, until), restriction);
         assert_eq!(Restriction::parse(None, None, None), Restriction::NONE);

@@ -1,4 +1,4 @@
-//! A stream with its readiness, which is that of `evcore-net`, over this loop.
+//! `evcore-net`'s `EdgeStream`, over this loop.
 
 use std::ops::{Deref, DerefMut};
 
@@ -82,9 +82,9 @@ pub struct EdgeStream<S = Stream>(evcore_net::EdgeStream<S, Token>);
 impl<S: Transport + Source> EdgeStream<S> {
     /// Makes the loop watch both sides of a stream under a new token.
     ///
-    /// [`Connections::add`](crate::Connections::add) calls it, and keeps both. Dropping an `EdgeStream`
-    /// closes its descriptor and does not end its token: without a call of [`EventLoop::remove`] that token
-    /// keeps its slot and counts as a connection until the loop ends.
+    /// [`Connections::add`](crate::Connections::add) calls this, and keeps the stream together with its
+    /// token. Dropping an `EdgeStream` closes its descriptor and does not end its token: without a call of
+    /// [`EventLoop::remove`] that token keeps its slot and counts as a connection until the loop ends.
     ///
     /// # Errors
     ///

@@ -27,8 +27,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// while.
     ///
     /// The next request of a client that has just been answered may be on its way, and closing would
-    /// lose it. So a shutdown does not evict a connection at once that was marked within the
-    /// [grace](crate::Builder::idle_grace) before, by default a second. It gets the same grace once more.
+    /// lose it. So a connection that was marked less than the [grace](crate::Builder::idle_grace) (by
+    /// default a second) before the shutdown gets the same grace once more.
     /// Answer a request that comes in that time as the last one (in HTTP, with `Connection: close`),
     /// and then close. A connection that is marked during a shutdown is evicted at once, so an answer
     /// must announce the end if [`Stats::shutting_down`](crate::Stats::shutting_down) is true.

@@ -34,7 +34,7 @@ pub(crate) struct Listeners<L> {
     // Invariant: true if any is registered with the poller.
     registered: bool,
     /// The end of the next suspension.
-    // Invariant: the least of their times; `None` if none is suspended.
+    // Invariant: the earliest end of a suspension; `None` without one.
     resumes_at: Option<Duration>,
     /// True if the registrations differ from the plan.
     changed: bool,

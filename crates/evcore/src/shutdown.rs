@@ -55,12 +55,14 @@ impl<L: Acceptor> EventLoop<L> {
         };
         let over_ns = now_ns.saturating_add(whole_ns(timeout));
         if !self.is_shutting_down() {
-            // Connections became idle by the time of the turn.
+            // The times at which connections became idle are times of turns, so the grace is computed
+            // from the time of this turn.
             let grace_ns = self.evictions.begin_shutdown(turn_ns);
             let ends_ns = grace_ns.map_or(NEVER, |grace_ns| now_ns.saturating_add(grace_ns));
             self.shutdown.set_grace_end(ends_ns);
-            // Only once, because it ends the plan. A worker calls this in each turn of a stop. If
-            // the poller refuses, its later events of the listeners are dropped.
+            // Only the first call closes the listeners, because closing ends the plan, and a stopping
+            // worker calls `shutdown` in every turn. If the poller refuses, later events of the
+            // listeners are dropped.
             let _ = self.listeners().close();
         }
         self.shutdown.limit(over_ns);
@@ -97,7 +99,7 @@ impl<L: Acceptor> EventLoop<L> {
         self.shutdown.is_over(self.clock.monotonic_ns()) || self.has_nothing_left()
     }
 
-    /// Returns whether the grace is over, and its connections are still held back.
+    /// Returns whether the grace is over and the connections that it protected are not evicted yet.
     pub(crate) fn grace_is_over(&self) -> bool {
         self.shutdown.grace_is_over(self.clock.monotonic_ns())
     }

@@ -23,7 +23,7 @@ pub(crate) enum Bug {
     LostWake,
     /// The timer of an idle connection is not moved when the client sends something.
     TimerNotReset,
-    /// What has arrived of a body is kept in a future, which a timeout drops.
+    /// The part of a body that has arrived is kept in a future, which a timeout drops.
     BodyForgotten,
 }
 

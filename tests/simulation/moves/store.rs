@@ -49,7 +49,7 @@ impl Drop for Marks {
     }
 }
 
-/// What a worker and its store know of each other.
+/// A worker and its store, of one slot.
 #[derive(Default)]
 pub(crate) struct Slot {
     worker: RefCell<Option<(Process, &'static [AtomicU8])>>,

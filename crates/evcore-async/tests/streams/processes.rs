@@ -105,7 +105,7 @@ fn a_signal_outside_a_runtime_panics_with_a_sentence() {
 }
 
 #[test]
-fn signals_are_no_connections() {
+fn signals_do_not_count_as_connections() {
     let ev = EventLoop::builder().connections(0).build().unwrap();
     let mut runtime = Runtime::from(ev);
     let signals = runtime.block_on(async { Signals::new(SIGWINCH) });

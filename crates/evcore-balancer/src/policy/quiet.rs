@@ -24,7 +24,7 @@ pub(crate) struct Quiet {
     after_ns: u64,
     /// Number of clients that the group had accepted at the last plan.
     clients: u32,
-    /// When the last plan noticed a client, or the time of the first plan.
+    /// Time at which the last plan noticed a client, or that of the first plan.
     since_ns: Option<u64>,
     /// Number of clients that the group had accepted when this worker last began to rest.
     clients_at_rest: u32,

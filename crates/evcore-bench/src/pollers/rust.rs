@@ -192,8 +192,8 @@ impl Ours {
     }
 }
 
-/// Ends a registration first, because a poller in use has done so, and what it leaves behind has a
-/// cost.
+/// Adds and ends one registration first: every poller in use has ended some, and the state that this
+/// leaves costs time.
 fn live(poller: &mut Poller, events: &mut Events, mode: Mode, free_key: u64) {
     let (near, _far) = UnixStream::pair().expect("descriptors are left");
     let added = poller.add(&near, free_key, Interest::READ, mode);

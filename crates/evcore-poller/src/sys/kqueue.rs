@@ -266,8 +266,8 @@ impl<K: Kernel> Backend for Kqueue<K> {
             if room == 0 {
                 break;
             }
-            let has_news = self.table.news() > 0;
-            let at_once = has_news.then_some(Duration::ZERO);
+            let has_pending = self.table.news() > 0;
+            let at_once = has_pending.then_some(Duration::ZERO);
             match self.apply_and_wait(room, at_once.or(left)) {
                 Ok(collected) => {
                     woken |= collected.woken;
@@ -285,7 +285,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
                     // After receipts alone, the kernel has neither waited nor looked for events.
                 }
                 // If it lasts, the next wait returns it.
-                Err(_) if has_news => break,
+                Err(_) if has_pending => break,
                 Err(error) => return Err(error),
             }
         }

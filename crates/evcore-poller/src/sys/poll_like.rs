@@ -178,7 +178,7 @@ impl<K: Kernel> PollLike<K> {
     /// Reports the first `count` of the watches that were found. Returns whether an event was
     /// reported.
     fn report(&mut self, count: usize, events: &mut EventSink<'_>) -> bool {
-        let mut has_news = false;
+        let mut has_pending = false;
         for index in 0..count {
             let (fd, found) = self.kernel.found(index);
             let watch = self.watches.get(fd);
@@ -193,7 +193,7 @@ impl<K: Kernel> PollLike<K> {
                 // If the poller has already found the wake by its flag, this is not another one.
                 if self.wake.drain() {
                     events.set_woken();
-                    has_news = true;
+                    has_pending = true;
                 }
                 continue;
             }
@@ -206,9 +206,9 @@ impl<K: Kernel> PollLike<K> {
                 ready |= Ready::READ_CLOSED;
             }
             events.push(watch.key, ready);
-            has_news = true;
+            has_pending = true;
         }
-        has_news
+        has_pending
     }
 
     /// Ends a watch that the kernel has, at once.

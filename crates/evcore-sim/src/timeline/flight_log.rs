@@ -112,7 +112,8 @@ fn token(text: &str) -> Option<&str> {
     let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     words.find(|word| {
         let halves = word.split_once('v');
-        let is_number = |half: &str| !half.is_empty() && half.bytes().all(|it| it.is_ascii_digit());
+        let is_number =
+            |half: &str| !half.is_empty() && half.bytes().all(|byte| byte.is_ascii_digit());
         halves.is_some_and(|(index, generation)| is_number(index) && is_number(generation))
     })
 }
@@ -241,9 +242,10 @@ mod tests {
             .map(|lane| lane.name.as_str())
             .collect();
         assert_eq!(lanes, ["worker 7", "worker 8", "worker 7, 4v1"]);
-        let texts = timeline.moments.iter().map(|it| {
-            let text = timeline.texts.texts[it.text].split_once(": ").unwrap().1;
-            (it.at_ns, name(text))
+        let texts = timeline.moments.iter().map(|moment| {
+            let text = timeline.texts.texts[moment.text];
+            let text = text.split_once(": ").unwrap().1;
+            (moment.at_ns, name(text))
         });
         let expected = [
             (1000, "Armed"),

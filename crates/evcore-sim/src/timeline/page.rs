@@ -49,13 +49,17 @@ impl Timeline {
     fn to_json(&self) -> String {
         let number = |index: usize| index as u64;
         let lanes = self.lanes.iter().map(|lane| json::string(&lane.name));
-        let moments = self
-            .moments
-            .iter()
-            .map(|it| json::numbers([it.at_ns, number(it.lane), it.kind as u64, number(it.text)]));
-        let spans = self.spans.iter().map(|it| {
-            let [first, last] = it.ends.map(number);
-            json::numbers([number(it.lane), first, last, it.kind as u64])
+        let moments = self.moments.iter().map(|moment| {
+            json::numbers([
+                moment.at_ns,
+                number(moment.lane),
+                moment.kind as u64,
+                number(moment.text),
+            ])
+        });
+        let spans = self.spans.iter().map(|span| {
+            let [first, last] = span.ends.map(number);
+            json::numbers([number(span.lane), first, last, span.kind as u64])
         });
         let arrows = self
             .arrows

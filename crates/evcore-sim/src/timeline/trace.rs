@@ -262,7 +262,10 @@ impl<'a> Drawing<'a> {
             .process_rows
             .entry(process)
             .or_insert_with(|| timeline.add_row(&self.situation.process_name(process)));
-        let activity = self.situation.process(process).map(|it| it.activity);
+        let activity = self
+            .situation
+            .process(process)
+            .map(|process| process.activity);
         let is_over = matches!(activity, Some(Activity::Dead | Activity::Exited));
         let state = if is_over && !self.open.contains_key(&Open::Dead(process)) {
             String::new()

@@ -102,7 +102,7 @@ impl Situation<'_> {
                 events,
                 ..
             } => {
-                let turn = self.process(by).map_or(0, |it| it.turns);
+                let turn = self.process(by).map_or(0, |process| process.turns);
                 let plural = if events == 1 { "" } else { "s" };
                 format!(
                     "{} begins turn {turn} with {events} event{plural}",

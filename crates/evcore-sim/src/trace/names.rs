@@ -12,7 +12,7 @@ impl Situation<'_> {
 
     /// The name of a process, for people.
     pub(crate) fn process_name(&self, process: u32) -> String {
-        match self.process(process).and_then(|it| it.worker) {
+        match self.process(process).and_then(|process| process.worker) {
             Some(index) if index == process as usize => format!("worker {index}"),
             Some(index) => format!("worker {index} (process {process})"),
             None => format!("process {process}"),
@@ -41,7 +41,9 @@ impl Situation<'_> {
     /// A connection by its client and both addresses.
     pub(crate) fn connection_name(&self, id: EndpointId) -> String {
         let connection = self.connections.get(id.connection() as usize);
-        let Some((connection, route)) = connection.and_then(|it| Some((it, it.route?))) else {
+        let Some((connection, route)) =
+            connection.and_then(|connection| Some((connection, connection.route?)))
+        else {
             return format!("connection {}", id.connection());
         };
         let opener = self.holder_name(connection.opener);

@@ -284,8 +284,9 @@ impl<'a> Situation<'a> {
             }
             Detail::Ended { client, outcome } => {
                 let holder = Holder::Client(self.client_number(client));
-                let is_its = |it: &&mut Connection| {
-                    it.ends
+                let is_its = |connection: &&mut Connection| {
+                    connection
+                        .ends
                         .iter()
                         .any(|end| end.holder == holder && !end.is_closed)
                 };
@@ -373,7 +374,7 @@ impl<'a> Situation<'a> {
     /// The time of the last call or arrival on a connection.
     pub(crate) fn last_activity(&self, id: EndpointId) -> u64 {
         let connection = self.connections.get(id.connection() as usize);
-        connection.map_or(0, |it| it.last_ns)
+        connection.map_or(0, |connection| connection.last_ns)
     }
 
     /// Returns whether no process has accepted a connection yet.
@@ -419,7 +420,7 @@ impl<'a> Situation<'a> {
     /// Returns whether it is known yet which client or process has opened a connection.
     pub(crate) fn has_opener(&self, id: EndpointId) -> bool {
         let connection = self.connections.get(id.connection() as usize);
-        connection.is_some_and(|it| it.opener != Holder::None)
+        connection.is_some_and(|connection| connection.opener != Holder::None)
     }
 
     /// The clients that have neither left nor an open connection.

@@ -90,7 +90,7 @@ impl Watch {
             .capacity
             .saturating_sub(other.unread + other.in_flight)
             >= other.capacity.div_ceil(3);
-        let wants_to_send = end.last_send.is_some_and(|it| it.count < it.of);
+        let wants_to_send = end.last_send.is_some_and(|send| send.count < send.of);
         let is_masked = self.mode.is_edge() || self.mode == Mode::Oneshot;
         let sides = [
             ("READ", Interest::READ, end.unread > 0 || end.is_at_end),
