@@ -243,7 +243,7 @@ mod tests {
             .collect();
         assert_eq!(lanes, ["worker 7", "worker 8", "worker 7, 4v1"]);
         let texts = timeline.moments.iter().map(|moment| {
-            let text = timeline.texts.texts[moment.text];
+            let text = &timeline.texts.texts[moment.text];
             let text = text.split_once(": ").unwrap().1;
             (moment.at_ns, name(text))
         });
