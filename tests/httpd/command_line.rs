@@ -152,6 +152,18 @@ fn a_bad_option_is_named_with_the_allowed_values() {
         (&["--no-delay-endpoints=1"], &["--no-delay-endpoints"]),
         (&["--pid"], &["--pid"]),
         (&["--pid", ""], &["--pid", "FILE"]),
+        (
+            &["--hang-timeout", "100", "--threads", "2"],
+            &["--hang-timeout", "worker processes"],
+        ),
+        (
+            &["--hang-timeout", "100", "--record", "file"],
+            &["--hang-timeout", "--record"],
+        ),
+        (
+            &["--fd-store", "on", "--handover", "off"],
+            &["--fd-store", "--handover on"],
+        ),
         (&["--root"], &["--root"]),
         (&["--root", ""], &["--root", "DIR"]),
         (&["--index", "a"], &["--index", "--root DIR"]),

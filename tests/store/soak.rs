@@ -128,6 +128,15 @@ fn is_whole(bytes: &[u8]) -> bool {
     length.is_some_and(|length| body.len() >= length)
 }
 
+/// Ends the work of other threads when it is dropped, even if this thread panics.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Kills a random one of the workers each second. A worker that has just been killed is not one of them.
 fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: impl FnMut()) -> Seen {
     let is_over = AtomicBool::new(false);
@@ -136,6 +145,7 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
     let mut idle: Vec<_> = (0..IDLE).map(|_| Visitor::new(address)).collect();
     let begun = Instant::now();
     thread::scope(|scope| {
+        let _end = SetOnDrop(&is_over);
         for _ in 0..BUSY {
             scope.spawn(|| {
                 let mut visitor = Visitor::new(address);
@@ -184,7 +194,6 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
                 }
             }
         }
-        is_over.store(true, Relaxed);
     });
     seen.answers += answers.into_inner();
     seen.lost_under_way = under_way.into_inner();

@@ -9,9 +9,10 @@ use crate::Result;
 const INSTALLED: &str = "EVCORE_CI_INSTALLED";
 
 /// Packages whose programs have other names, with those names.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("apache2-utils", "ab"),
     ("chromium-driver", "chromedriver"),
+    ("iproute2", "ss"),
     ("nghttp2-client", "h2load"),
     ("nghttp2-client", "nghttp"),
     ("prometheus", "promtool"),

@@ -8,12 +8,11 @@ use crate::{Result, compat, deny, fuzz, loom, mutants, targets, test};
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let cases = "PROPTEST_CASES=2000 cargo test --workspace --lib";
     let on_a_ring = "EVCORE_HTTPD_POLLER=io_uring cargo test --workspace \
-                     --test httpd --test prefork --test faults --test hostile";
+                     --test httpd --test prefork --test faults --test hostile --test store";
     let loads = "EVCORE_SIM_SEEDS=5000 SOAK_SECONDS=20 cargo test --workspace --test simulation --test soak";
     let seeds = "EVCORE_SIM_SEEDS=10000 cargo test --release -p evcore-tests \
                  --test simulated_hyper --test simulated_httpd --test simulated_moves";
-    let moves = "SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
-                 cargo test --release -p evcore-tests --test soak moves -- --test-threads 1";
+    let stores = "STORE_SOAK_SECONDS=600 cargo test --release -p evcore-tests --test store soak";
     let reloads =
         "SOAK_RELOADS=1000 cargo test --release -p evcore-tests --test async_examples reloads";
     let packages = workspace.packages.iter();
@@ -36,13 +35,35 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         .command("long runs: cases", cases)
         .command("long runs: loads", loads)
         .command("long runs: seeds", seeds)
-        .command("long runs: moves", moves)
+        .command("long runs: stores", stores)
+        .and(moves())
         .command("long runs: reloads of hyper", reloads)
         .command("httpd on io_uring", on_a_ring)
         .and(injection())
         .and(loom::plan(workspace, loom::ALL))
         .and(mutants::slow())
         .and(compat::clippy(workspace))
+}
+
+/// Moves at the size that a release promises. A step may last half an hour, so each test is one.
+fn moves() -> Plan {
+    let add = |plan: Plan, test: &str| {
+        let line = format!(
+            "SOAK_RELOADS=1000 SOAK_UPGRADES=100 SOAK_KILLS=1000 \
+             cargo test --release -p evcore-tests --test soak moves_{test} -- --test-threads 1"
+        );
+        plan.command(format!("long runs: moves {test}"), line)
+    };
+    let tests = [
+        "at_reloads",
+        "at_upgrades",
+        "on_other",
+        "under_wrk",
+        "under_ab",
+        "during_kills_of_workers",
+        "during_kills_of_masters",
+    ];
+    tests.into_iter().fold(Plan::default(), add)
 }
 
 /// All runs of `tests/injection`, of which `cargo xtask test` makes some.

@@ -347,6 +347,10 @@ impl Options {
                 "--hang-timeout is for worker processes, because threads cannot be killed";
             return Err(message.to_owned());
         }
+        if self.hang_timeout.is_some() && self.record.is_some() {
+            let message = "--hang-timeout does not watch recorded workers: leave out --record";
+            return Err(message.to_owned());
+        }
         if let Some(unix) = self.listen.iter().find(|address| address.is_unix()) {
             self.allow_send_buffer(unix)?;
         }

@@ -37,6 +37,7 @@ mod mailbox_ends;
 mod parts;
 mod proxy_header;
 mod proxy_protocol;
+mod refusal;
 mod server;
 mod service_manager;
 mod shortages;

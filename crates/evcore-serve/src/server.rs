@@ -15,6 +15,7 @@ use crate::listeners::Listeners;
 use crate::loops::{Configure, Loops};
 use crate::parts::Parts;
 use crate::proxy_protocol::ProxyProtocol;
+use crate::refusal::{Settings, Workers, refuse};
 use crate::service_manager::ServiceManager;
 use crate::worker::Worker;
 
@@ -226,7 +227,9 @@ impl Server {
     /// panics closes its connections while it unwinds, unless panics abort. The result of a store is an
     /// [event](Event::Kept).
     ///
-    /// This is for worker processes on Linux 5.9 or later. Otherwise [`run`](Self::run) returns an error.
+    /// This is for worker processes on Linux 5.9 or later. Otherwise [`run`](Self::run) returns an error,
+    /// as do [`run_parts`](Self::run_parts), [`run_threads`](Self::run_threads) and
+    /// [`run_here`](Self::run_here). A TLS session in user space cannot be kept.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
@@ -320,6 +323,7 @@ impl Server {
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<Outcome> {
+        self.check(Workers::Processes)?;
         let (version, idle_state) = (self.handover, self.idle_state.clone());
         let (mut supervisor, setup) = self.supervised()?;
         if let Some(version) = version {
@@ -351,6 +355,10 @@ impl Server {
         self,
         work: impl FnOnce(&mut Parts) -> Result<(), E>,
     ) -> io::Result<Outcome> {
+        self.check(match self.workers {
+            0 => Workers::Here,
+            _ => Workers::Parts,
+        })?;
         if self.workers == 0 {
             let supervised = evcore_prefork::Worker::solo()?;
             let Setup { listeners, loops } = self.setup(1)?;
@@ -384,6 +392,7 @@ impl Server {
         self,
         work: impl Fn(Worker) -> Result<(), E> + Send + Sync + 'static,
     ) -> io::Result<Outcome> {
+        self.check(Workers::Threads)?;
         let (supervisor, setup) = self.supervised()?;
         Ok(supervisor.run_threads(move |worker| {
             let listeners = setup.listeners.duplicate(worker.index().get());
@@ -417,6 +426,7 @@ impl Server {
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
     ) -> io::Result<()> {
+        self.check(Workers::Here)?;
         let supervised = evcore_prefork::Worker::solo()?;
         let setup = self.setup(1)?;
         let ev = setup.loops.event_loop(&supervised, setup.listeners.open)?;
@@ -427,6 +437,15 @@ impl Server {
             .proxy_protocol(setup.loops.proxy_protocol);
         let worker = worker.on_ready(move || ready(Event::Ready(&info)));
         work(worker).map_err(io::Error::other)
+    }
+
+    fn check(&self, workers: Workers) -> io::Result<()> {
+        let settings = Settings {
+            hands_over: self.handover.is_some(),
+            has_stores: self.idle_state.is_some(),
+            has_hang_timeout: self.hang_timeout.is_some(),
+        };
+        refuse(workers, settings)
     }
 
     /// The supervisor with its hooks, and the parts that the workers are made of.
