@@ -16,8 +16,13 @@ use crate::{invariants::Precision, liveness::Guarantee};
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
 /// The faults that keep a worker from accepting.
-pub(crate) const WORKER_FAULTS: [Fault; 4] =
-    [Fault::Pause, Fault::Kill, Fault::SlowStep, Fault::Exhausted];
+pub(crate) const WORKER_FAULTS: [Fault; 5] = [
+    Fault::Pause,
+    Fault::Kill,
+    Fault::StreamKill,
+    Fault::SlowStep,
+    Fault::Exhausted,
+];
 
 /// The configuration of one seed.
 #[derive(Clone, Debug)]
