@@ -244,8 +244,8 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter_map(Result::ok).collect()
 }
 
-/// The same soak for nginx, and for `HAProxy`, which has one process of workers and ends if that is
-/// killed: it is started again, as a service manager does.
+/// The same soak for nginx, and one kill for `HAProxy`, which has one process of workers and ends if that
+/// is killed.
 fn others(programs: &[&str]) {
     for program in programs {
         let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
