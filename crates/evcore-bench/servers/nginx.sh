@@ -1,10 +1,14 @@
-# nginx with one location. The arguments have what differs from server to server: `EVENTS=...`,
-# `HTTP=...`, `LISTEN=...` and `LOCATION=...`.
-EVENTS='' HTTP='' LISTEN='' LOCATION=''
+# nginx with one location. The arguments have what differs from server to server: `MODULE=...` (a
+# module that Debian has as a file), `EVENTS=...`, `HTTP=...`, `LISTEN=...` and `LOCATION=...`.
+MODULE='' EVENTS='' HTTP='' LISTEN='' LOCATION=''
 for pair; do eval "${pair%%=*}=\${pair#*=}"; done
 master=on
 if [ "$WORKERS" = 0 ]; then master=off; fi
+if [ "$MODULE" ]; then
+    MODULE="load_module $(dirname "$(command -v nginx)")/../lib/nginx/modules/ngx_${MODULE}_module.so;"
+fi
 cat >"$FOLDER/$NAME.conf" <<END
+$MODULE
 daemon off; pid "$FOLDER/pid"; error_log "$FOLDER/error.log";
 master_process $master; worker_processes $WORKERS;
 events { worker_connections 10240; $EVENTS }

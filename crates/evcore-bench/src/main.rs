@@ -122,6 +122,7 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "whole" => whole::measure,
         "latency" => latency::measure,
         "hyper" => whole::measure_hyper,
+        "recording" => whole::measure_recording,
         "proxies" => whole::measure_proxies,
         "datagrams" => datagrams::measure,
         "accept" => accept::measure,

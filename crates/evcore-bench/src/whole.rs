@@ -1,5 +1,5 @@
 //! The whole: `httpd` compared with the least that a server can do, and with the fastest ones;
-//! files; proxies; and hyper on two runtimes.
+//! files; proxies; hyper on two runtimes; and a recorded server.
 //!
 //! Each server has one worker on the first CPU. The client is this process, on the last CPU: the load
 //! of the example `client`. Every server sends the same body in a head of nearly the same length.
@@ -66,8 +66,18 @@ pub(crate) fn measure(run: &Run, report: &mut Report) {
 
 /// Measures hyper on `evcore-async` and on tokio.
 pub(crate) fn measure_hyper(run: &Run, report: &mut Report) {
-    let programs = server::programs(run, report, "hyper");
-    rounds("hyper", &programs, run, report, |servers, report| {
+    measure_part("hyper", run, report);
+}
+
+/// Measures `httpd` with a recording and without.
+pub(crate) fn measure_recording(run: &Run, report: &mut Report) {
+    measure_part("recording", run, report);
+}
+
+/// Saturates the servers of a part with each number of connections.
+fn measure_part(part: &str, run: &Run, report: &mut Report) {
+    let programs = server::programs(run, report, part);
+    rounds(part, &programs, run, report, |servers, report| {
         for connections in CONNECTIONS {
             servers
                 .iter()

@@ -1,6 +1,7 @@
 //! Workers at rest, late workers, new workers, and workers that a reload replaces.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -90,7 +91,7 @@ fn at_rest(run: &Run, programs: &[Program], report: &mut Report) {
     }
     pace::pause(SETTLE);
     let before: Vec<u64> = servers.iter().map(Server::sleeps).collect();
-    let time = ms(run, 2_000);
+    let time = ms(run, 10_000);
     pace::pause(time);
     for (server, before) in servers.iter().zip(before) {
         let wakes = each(server.sleeps() - before, WORKERS) / time.as_secs_f64();
@@ -99,11 +100,11 @@ fn at_rest(run: &Run, programs: &[Program], report: &mut Report) {
 }
 
 /// The first answers of new clients, and how many of them a late worker accepts.
-fn late_worker(server: &Server, _: &Run, report: &mut Report) -> io::Result<()> {
+fn late_worker(server: &Server, run: &Run, report: &mut Report) -> io::Result<()> {
     let undisturbed = first_answers(server);
     let mut blocker = Client::connect(server.address)?;
     let pid = blocker.worker()?;
-    let (over, accepted) = (AtomicBool::new(false), || accepted_by(server, pid));
+    let (over, accepted) = (AtomicBool::new(false), || accepted_by(server, run, pid));
     let before = accepted()?;
     let late = thread::scope(|scope| {
         let blocking = scope.spawn(|| {
@@ -134,7 +135,14 @@ fn first_answers(server: &Server) -> f64 {
     each(load.latencies.value_at_quantile(0.99), 1)
 }
 
-fn accepted_by(server: &Server, pid: u32) -> io::Result<u64> {
+/// Number of clients that a worker has accepted: `httpd` lists it, and nginx logs each.
+fn accepted_by(server: &Server, run: &Run, pid: u32) -> io::Result<u64> {
+    server.wait_until_idle();
+    let log = server::folder(run).join(format!("{}.pids", server.name));
+    if let Ok(pids) = fs::read_to_string(log) {
+        let pid = pid.to_string();
+        return Ok(pids.lines().filter(|logged| *logged == pid).count() as u64);
+    }
     let workers = bursts::workers(server).map_err(|error| io::Error::other(error.to_string()))?;
     let found = workers.iter().find(|(known, _)| *known == u64::from(pid));
     found.map_or(
