@@ -100,7 +100,7 @@ fn a_request_that_waits_in_the_socket_is_answered() {
 
 /// Returns the sorted kinds of a process's descriptors, except the descriptor of its log, which a
 /// process opens again when it logs something.
-fn descriptors(pid: u32) -> Vec<String> {
+pub(super) fn descriptors(pid: u32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten();
@@ -184,6 +184,7 @@ fn nothing_outlives_a_master_that_is_killed_after_its_worker() {
 fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
     let server = start(2, &[]);
     let mut clients = connect(&server, 200);
+    let (mut of_victims, mut lost_early) = (0, 0);
     for round in 0..10 {
         let before = workers_of(&mut clients);
         let old = server.worker_pids();
@@ -202,6 +203,10 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
             now.len() == 2 && !now.iter().any(|worker| old.contains(worker))
         });
         let mut lost = 0;
+        // The kill came before the new workers served: its store keeps what has not moved yet.
+        let is_early = round % 3 == 0;
+        let victims = before.iter().filter(|worker| **worker == victim).count();
+        of_victims += if is_early { victims } else { 0 };
         for (client, before) in clients.iter_mut().zip(before) {
             if client.try_worker().is_err() {
                 assert_eq!(before, victim);
@@ -212,7 +217,9 @@ fn a_kill_during_a_reload_loses_only_clients_of_the_dead() {
         }
         // A connection on its way from worker to worker may be in no worker's marks.
         println!("round {round}: {lost} of 200 lost");
+        lost_early += if is_early { lost } else { 0 };
     }
+    assert!(2 * lost_early <= of_victims, "{lost_early} of {of_victims}");
     eventually("two workers with stores are left", || {
         server.store_pids().len() == 2 && server.worker_pids().len() == 2
     });
@@ -236,4 +243,42 @@ fn a_worker_that_hangs_is_killed_and_its_idle_clients_go_on() {
             .log()
             .contains("is killed, because its turn has lasted")
     );
+}
+
+#[test]
+fn a_kill_during_an_upgrade_loses_only_clients_of_the_dead() {
+    let mut server = start(2, &[]);
+    let address = server.address();
+    let mut clients = connect(&server, 200);
+    let before = workers_of(&mut clients);
+    let old = server.worker_pids();
+    let new = StoppedOnDrop(server.start_binary());
+    // Before the new binary serves, or while the old workers leave: either is a kill during an upgrade.
+    let victim = before[0];
+    server.signal(Signal::QUIT);
+    let _ = try_signal_to(victim, Signal::KILL);
+    assert!(server.wait().success(), "{}", server.log());
+    let mut lost = 0;
+    for (client, before) in clients.iter_mut().zip(before) {
+        match client.try_worker() {
+            Ok(worker) => assert!(!old.contains(&worker), "the old binary has ended"),
+            Err(_) => {
+                assert_eq!(before, victim);
+                lost += 1;
+                *client = Client::connect(address);
+                client.worker();
+            }
+        }
+    }
+    println!("{lost} of 200 lost");
+    drop(new);
+}
+
+/// The master of a new binary, which gets TERM at the end of a test.
+struct StoppedOnDrop(u32);
+
+impl Drop for StoppedOnDrop {
+    fn drop(&mut self) {
+        let _ = try_signal_to(self.0, Signal::TERM);
+    }
 }

@@ -6,6 +6,7 @@
 //!     STORE_SOAK_SECONDS=600 cargo test --release -p evcore-tests --test store soak -- --nocapture
 
 use std::{
+    cell::RefCell,
     env, fs,
     hash::{BuildHasher, RandomState},
     io::{self, Read, Write},
@@ -24,6 +25,9 @@ use super::start;
 const WORKERS: usize = 4;
 const IDLE: usize = 950;
 const BUSY: usize = 50;
+
+/// The pause between the last answers of idle clients and a kill.
+const QUIET: Duration = Duration::from_millis(20);
 
 /// The length of the soak.
 fn length() -> Duration {
@@ -46,8 +50,15 @@ struct Seen {
     lost_under_way: usize,
     /// Connections that ended while their client did not wait for an answer.
     lost_idle: usize,
-    /// Connections that had been idle for less than 5 ms when they ended, or when a worker was killed.
+    /// Connections whose last answer came less than [`QUIET`] before the kill. Their worker may not have
+    /// noted yet that they are idle.
     lost_just_answered: usize,
+}
+
+impl Seen {
+    fn lost(&self) -> usize {
+        self.lost_under_way + self.lost_idle + self.lost_just_answered
+    }
 }
 
 /// A client with a kept-alive connection.
@@ -55,6 +66,8 @@ struct Visitor {
     address: SocketAddr,
     stream: TcpStream,
     answered: Instant,
+    /// Connections that ended before their first answer.
+    lost: usize,
 }
 
 impl Visitor {
@@ -63,15 +76,19 @@ impl Visitor {
             address,
             stream: connect(address),
             answered: Instant::now(),
+            lost: 0,
         };
         while visitor.ask().is_err() {
+            visitor.lost += 1;
             visitor.stream = connect(address);
         }
         visitor
     }
 
-    fn reconnect(&mut self) {
+    /// Connects again. Returns the number of connections that ended before their first answer.
+    fn reconnect(&mut self) -> usize {
         *self = Self::new(self.address);
+        self.lost
     }
 
     /// Sends a request, and reads the answer to its end.
@@ -153,8 +170,7 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
                     match visitor.ask() {
                         Ok(()) => _ = answers.fetch_add(1, Relaxed),
                         Err(_) => {
-                            under_way.fetch_add(1, Relaxed);
-                            visitor.reconnect();
+                            under_way.fetch_add(1 + visitor.reconnect(), Relaxed);
                         }
                     }
                     // A client that is busy half of the time.
@@ -169,6 +185,7 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
                 thread::park_timeout(Duration::from_millis(10));
                 continue;
             }
+            thread::park_timeout(QUIET);
             let killed = Instant::now();
             signal_to(all[random(all.len())], Signal::KILL);
             seen.kills += 1;
@@ -177,18 +194,18 @@ fn soak(address: SocketAddr, workers: impl Fn() -> Vec<u32>, mut after_kill: imp
             thread::park_timeout(next.saturating_duration_since(Instant::now()));
             for (number, visitor) in idle.iter_mut().enumerate() {
                 if visitor.is_closed() {
-                    match visitor.answered + Duration::from_millis(5) > killed {
+                    match visitor.answered + QUIET > killed {
                         true => seen.lost_just_answered += 1,
                         false => seen.lost_idle += 1,
                     }
-                    visitor.reconnect();
+                    under_way.fetch_add(visitor.reconnect(), Relaxed);
                 } else if number % 10 == seen.kills % 10 {
                     // The connection still works.
                     match visitor.ask() {
                         Ok(()) => seen.answers += 1,
                         Err(_) => {
                             seen.lost_idle += 1;
-                            visitor.reconnect();
+                            under_way.fetch_add(visitor.reconnect(), Relaxed);
                         }
                     }
                 }
@@ -208,24 +225,77 @@ fn soak_loses_no_idle_client_of_a_killed_worker() {
         let alive = workers.filter(|pid| !matches!(super::state(*pid), None | Some('Z')));
         alive.collect::<Vec<_>>()
     };
+    let descriptors = || {
+        let workers = server.worker_pids().into_iter();
+        let mut all: Vec<_> = workers.map(super::kills::descriptors).collect();
+        all.push(super::kills::descriptors(server.pid()));
+        all
+    };
+    let mut before = Vec::new();
+    eventually("the server is quiet", || {
+        std::mem::replace(&mut before, descriptors()) == before
+    });
     let seen = soak(server.address(), alive, || {
         eventually("one store for each worker is left", || {
             server.store_pids().len() == WORKERS
         });
     });
-    println!(
-        "httpd: {seen:?}, kept and lost: {:?}",
-        super::kept_and_lost(&server)
-    );
+    let counted = super::kept_and_lost(&server);
+    println!("httpd: {seen:?}, kept and lost: {counted:?}");
     assert_eq!(seen.lost_idle, 0, "{}", server.log());
-    assert!(seen.lost_under_way <= seen.kills * BUSY);
-    others(&["nginx", "haproxy"]);
+    // On a busy machine a worker may be delayed between an answer and its note.
+    assert!(seen.lost_just_answered <= seen.kills / 10 + 1, "{seen:?}");
+    let (kept, lost) = counted.expect("the workers live");
+    assert!(kept > 0 && lost <= seen.lost() as u64, "{seen:?}");
+    eventually("no descriptor is left", || descriptors() == before);
+    others();
 }
 
 /// Another server, which ends when this value is dropped.
 struct Other {
+    program: &'static str,
+    address: SocketAddr,
+    directory: Scratch,
     child: Child,
-    _directory: Scratch,
+}
+
+impl Other {
+    /// Starts a server. Returns `None` if it is not installed.
+    fn start(program: &'static str) -> Option<Self> {
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let address = address.expect("a free port");
+        let directory = Scratch::new(program);
+        let text = configuration(program, address, directory.path());
+        fs::write(directory.file("config"), text).expect("the directory is writable");
+        let child = launch(program, &directory).ok()?;
+        eventually("it listens", || TcpStream::connect(address).is_ok());
+        Some(Self {
+            program,
+            address,
+            directory,
+            child,
+        })
+    }
+
+    /// The process ids of its workers. A server that has ended is started again, as a service manager
+    /// does. (A master of `HAProxy` that has lost its worker ends all processes.)
+    fn workers(&mut self) -> Vec<u32> {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+            self.child = launch(self.program, &self.directory).expect("it is installed");
+        }
+        let alive = |pid: &u32| !matches!(super::state(*pid), None | Some('Z'));
+        children(self.child.id()).into_iter().filter(alive).collect()
+    }
+}
+
+fn launch(program: &str, directory: &Scratch) -> io::Result<Child> {
+    let file = directory.file("config");
+    let mut command = Command::new(program);
+    match program {
+        "nginx" => _ = command.arg("-c").arg(&file).arg("-p").arg(directory.path()),
+        _ => _ = command.arg("-db").arg("-W").arg("-f").arg(&file),
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 impl Drop for Other {
@@ -244,52 +314,18 @@ fn children(pid: u32) -> Vec<u32> {
     pids.filter_map(Result::ok).collect()
 }
 
-/// The same soak for nginx, and one kill for `HAProxy`, which has one process of workers and ends if that
-/// is killed.
-fn others(programs: &[&str]) {
-    for program in programs {
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let address = address.expect("a free port");
-        let directory = Scratch::new(program);
-        let file = directory.file("config");
-        let text = configuration(program, address, directory.path());
-        fs::write(&file, text).expect("the directory is writable");
-        let mut command = Command::new(program);
-        match *program {
-            "nginx" => _ = command.arg("-c").arg(&file).arg("-p").arg(directory.path()),
-            _ => _ = command.arg("-db").arg("-W").arg("-f").arg(&file),
-        }
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(child) = command.spawn() else {
+/// The same soak for nginx, and for `HAProxy`, which has one process of workers.
+fn others() {
+    for program in ["nginx", "haproxy"] {
+        let Some(server) = Other::start(program) else {
             not_run(&format!("{program} is not installed"));
             continue;
         };
-        let server = Other {
-            child,
-            _directory: directory,
-        };
-        eventually("it listens", || TcpStream::connect(address).is_ok());
-        if *program == "haproxy" {
-            // A master that has lost its worker ends all processes.
-            let seen = once(address, || children(server.child.id()));
-            println!("{program}: of {IDLE} idle clients {seen} are closed at the first kill");
-            continue;
-        }
-        let seen = soak(address, || children(server.child.id()), || {});
+        let address = server.address;
+        let server = RefCell::new(server);
+        let seen = soak(address, || server.borrow_mut().workers(), || {});
         println!("{program}: {seen:?}");
     }
-}
-
-/// The number of idle clients that one kill closes.
-fn once(address: SocketAddr, workers: impl Fn() -> Vec<u32>) -> usize {
-    let idle: Vec<_> = (0..IDLE).map(|_| Visitor::new(address)).collect();
-    workers()
-        .iter()
-        .for_each(|worker| signal_to(*worker, Signal::KILL));
-    let closed = || idle.iter().filter(|visitor| visitor.is_closed()).count();
-    eventually("clients see the end", || closed() > 0);
-    thread::park_timeout(Duration::from_millis(500));
-    closed()
 }
 
 fn configuration(program: &str, address: SocketAddr, directory: &std::path::Path) -> String {

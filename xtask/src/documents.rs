@@ -7,7 +7,7 @@ use cargo_metadata::semver::Version;
 
 use crate::pictures;
 use crate::tidy::{Tree, UNSAFE_PLACES, pattern};
-use crate::workspace::{Workspace, dir, published};
+use crate::workspace::{Workspace, dir, is_published, published};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
@@ -15,6 +15,9 @@ const CHOOSING: &str = "docs/choosing.md";
 const GLOSSARY: &str = "docs/glossary.md";
 /// The program on the front page.
 pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
+
+/// The headings of a crate's page, after its example.
+const HEADINGS: [&str; 4] = ["## Guarantees", "## Costs", "## Not here", "## Where it sits"];
 
 /// Public names that the standard library or the field has given their meaning. Names that end in
 /// `Error` are among them.
@@ -61,7 +64,7 @@ fn text<'a>(tree: &'a Tree, path: &str) -> &'a str {
 /// Lists texts that files lack: quotes in a document, lines that all manifests must have, and
 /// crates' ban on `unsafe` outside of its places. A file cannot allow what its crate forbids.
 fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
-    let mut faults = Vec::new();
+    let (mut faults, mut absent) = (Vec::new(), Vec::new());
     let mut need = |path: &str, needed: &str| {
         if !format!("\n{}", text(tree, path)).contains(needed) {
             faults.push(format!("{path}: it needs {needed:?}"));
@@ -82,6 +85,9 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         need(&manifest, "\nlicense.workspace = true\n");
         need(&manifest, "\n[lints]\nworkspace = true\n");
         let mut places = UNSAFE_PLACES.iter().map(|place| place.split('/').nth(1));
+        if !is_published(package) && package.targets.iter().any(|target| target.doc) {
+            need(&manifest, "\ndoc = false\n");
+        }
         if dir.starts_with("crates/") && !places.any(|place| place == dir.split('/').nth(1)) {
             need(&format!("{dir}/src/lib.rs"), "\n#![forbid(unsafe_code)]\n");
         }
@@ -98,6 +104,21 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         for key in ["keywords", "categories", "readme", "documentation"] {
             need(&format!("{dir}/Cargo.toml"), &format!("\n{key} = "));
         }
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            if !Path::new(dir).join(licence).exists() {
+                absent.push(format!("{dir}: it needs {licence}, as the root has it"));
+            }
+        }
+        // docs.rs builds the page of a crate with its features.
+        if !package.features.is_empty() {
+            need(&format!("{dir}/Cargo.toml"), "\n[package.metadata.docs.rs]\nall-features = true\n");
+            need(&format!("{dir}/src/lib.rs"), "\n#![cfg_attr(docsrs, feature(doc_cfg))]\n");
+        }
+        let page = text(tree, &format!("{dir}/README.md"));
+        let headings: Vec<_> = page.lines().filter(|line| line.starts_with("## ")).collect();
+        if headings != HEADINGS {
+            absent.push(format!("{dir}/README.md: its headings are not {HEADINGS:?}"));
+        }
         // This line makes the README the crate's page, and its example a test.
         let page = "\n#![doc = include_str!(\"../README.md\")]\n";
         need(&format!("{dir}/src/lib.rs"), page);
@@ -105,6 +126,7 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
             need(README, &format!(" Rust {major}.{minor}."));
         }
     }
+    faults.extend(absent);
     faults
 }
 

@@ -85,6 +85,7 @@
 //! Calls that need the loop panic outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`]
 //! and others. A `Drop` never does.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // The executor.
 mod context;

@@ -58,6 +58,7 @@
 //! Errors are not among them. The loop returns them, by [`EventLoop::wait`] and
 //! [`ListenersMut::take_error`].
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // The public items.
 mod acceptor;

@@ -41,6 +41,7 @@ pub(crate) fn run_main(name: &str) {
             logging(1).stop_timeout(Duration::from_millis(50)),
             never_end,
         ),
+        "hangs at first" => hangs_at_first(),
         "fail at first" => fail_at_first(),
         "first refuses" => run(logging(2), |worker| match worker.index().get() {
             0 => DO_NOT_RESTART,
@@ -126,6 +127,30 @@ fn run(supervisor: Supervisor<'_>, work: impl FnMut(Worker) -> i32) {
         Ok(outcome) => println!("outcome {outcome:?}"),
         Err(error) => println!("error {error}"),
     }
+}
+
+/// The first worker hangs in a turn. Others take longer than the timeout only in a wait.
+fn hangs_at_first() {
+    let forked = Cell::new(0);
+    let supervisor = logging(1)
+        .hang_timeout(Duration::from_millis(100))
+        .on_hang(|worker, lasted| println!("hangs {} {}", name(worker), lasted.as_millis() >= 100))
+        .on_start(|worker| {
+            println!("started {}", name(worker));
+            forked.set(forked.get() + 1);
+        });
+    run(supervisor, |worker| {
+        let mut turns = Loop::new(worker);
+        turns.worker.works();
+        while forked.get() == 0 {
+            thread::park();
+        }
+        turns.worker.waits();
+        thread::park_timeout(Duration::from_millis(400));
+        println!("waited");
+        turns.until(Stop::Graceful);
+        0
+    });
 }
 
 /// A worker's event loop, which only waits for its wake-ups.
@@ -333,6 +358,8 @@ fn wrong() {
         Supervisor::new(1).inherit(std::io::stdout()).unwrap(),
         serve,
     );
+    #[cfg(target_os = "linux")]
+    threads::run(Supervisor::new(1).descriptor_store(|_| 0), serve);
     let worker = Worker::solo().unwrap();
     assert!(matches!(Worker::solo(), Err(Error::InUse)));
     run(Supervisor::new(1), |_| DO_NOT_RESTART);

@@ -50,6 +50,7 @@ tests! {
     quit_lets_a_worker_finish
     term_makes_a_graceful_stop_fast
     a_worker_that_ignores_both_stops_is_killed
+    a_worker_that_hangs_is_killed_and_one_that_waits_is_not
     an_unexpected_exit_is_reported_without_a_stop
     an_exit_by_ctrl_c_is_reported_with_a_stop
     early_crashes_are_replaced_whatever_their_cause
@@ -169,6 +170,20 @@ fn a_worker_that_ignores_both_stops_is_killed() {
     let line = server.expect("ended 0 ").join(" ");
     assert!(line.ends_with("signal: 9 (SIGKILL)"), "{line}");
     assert_last(server.expect_end(), "outcome Stopped(Fast)");
+}
+
+fn a_worker_that_hangs_is_killed_and_one_that_waits_is_not() {
+    let mut server = Server::start("hangs at first");
+    let first = server.expect_pid("started 0 ");
+    server.expect(&format!("hangs 0 {} true", first.as_raw_pid()));
+    let line = server.expect("ended").join(" ");
+    assert_eq!(
+        line,
+        format!("0 {} signal: 9 (SIGKILL)", first.as_raw_pid())
+    );
+    assert_ne!(server.expect_pid("started 0 "), first);
+    server.expect("waited");
+    server.ends_by(Signal::TERM, "Fast");
 }
 
 fn an_unexpected_exit_is_reported_without_a_stop() {
@@ -296,6 +311,9 @@ fn mistakes_are_refused_with_a_reason() {
         server.expect("error cannot supervise 10000 workers: from 1 to 1024");
     }
     server.expect("error only worker processes can pass descriptors on");
+    if cfg!(target_os = "linux") {
+        server.expect("error a descriptor store needs Linux and worker processes");
+    }
     server.expect("error a supervisor or a worker handles the stop signals");
     let fd = server.expect("error descriptor");
     assert_eq!(fd[1..4], ["would", "block", "a"]);
