@@ -10,7 +10,7 @@ use std::{
 use evcore_tests::{Client, Server, allow_many_descriptors, eventually, not_run};
 use rustix::process::Signal;
 
-use crate::{GREETING, start_workers};
+use crate::{GREETING, start, start_workers, wait_for_workers};
 
 /// The output of a program; `None` if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
@@ -114,16 +114,16 @@ fn send_requests(server: &Server, is_over: &AtomicBool, answered: &AtomicU64) ->
     lost
 }
 
-/// `SOAK_RELOADS` is the number of reloads.
-#[test]
-fn reloads_lose_no_request_of_busy_clients() {
-    const WORKERS: usize = 2;
+/// The workers of each server that is reloaded.
+const WORKERS: usize = 2;
+
+/// Reloads a server under busy clients. `SOAK_RELOADS` is the number of reloads.
+fn reload_under_load(server: &Server) {
     let reloads = env::var("SOAK_RELOADS");
     let reloads = reloads.map_or(5, |text| text.parse().expect("a number"));
-    let server = start_workers(WORKERS, &[]);
     let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let lost = thread::scope(|scope| {
-        let clients = [0; 4].map(|_| scope.spawn(|| send_requests(&server, &is_over, &answered)));
+        let clients = [0; 4].map(|_| scope.spawn(|| send_requests(server, &is_over, &answered)));
         for reload in 1..=reloads {
             let before = answered.load(Relaxed);
             eventually("clients are served", || {
@@ -141,4 +141,25 @@ fn reloads_lose_no_request_of_busy_clients() {
     });
     println!("{reloads} reloads, {answered:?} requests");
     assert_eq!(lost, 0, "of {answered:?}");
+}
+
+#[test]
+fn reloads_lose_no_request_of_busy_clients() {
+    reload_under_load(&start_workers(WORKERS, &[]));
+}
+
+#[test]
+fn reloads_of_an_axum_server_lose_no_request() {
+    let server = wait_for_workers(start("axum_router", &["2"]), WORKERS);
+    reload_under_load(&server);
+}
+
+#[test]
+fn reloads_of_a_proxy_lose_no_request_and_its_workers_end() {
+    let upstream = start_workers(1, &[]);
+    let arguments = [&upstream.address().to_string(), "2"];
+    let server = wait_for_workers(start("hyper_proxy", &arguments), WORKERS);
+    reload_under_load(&server);
+    // They do not wait for connections to the upstream that they keep.
+    eventually("old workers end", || server.worker_pids().len() == WORKERS);
 }

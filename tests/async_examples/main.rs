@@ -4,7 +4,7 @@ mod load;
 
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     process::Command,
     sync::Arc,
 };
@@ -33,6 +33,10 @@ fn start(name: &str, arguments: &[&str]) -> Server {
 fn start_workers(workers: usize, options: &[&str]) -> Server {
     let count = workers.to_string();
     let server = start("hyper_hello", &[&[&count[..]], options].concat());
+    wait_for_workers(server, workers)
+}
+
+fn wait_for_workers(server: Server, workers: usize) -> Server {
     let serving = |server: &Server| server.log().matches(" serves").count();
     eventually("all workers serve", || serving(&server) == workers);
     server
@@ -86,12 +90,44 @@ fn hyper_speaks_http2_with_curl() {
 fn a_proxy_forwards_by_kept_connections() {
     let upstream = start_workers(1, &[]);
     let proxy = start("hyper_proxy", &[&upstream.address().to_string()]);
+    let connections = || established_to(upstream.address());
     for _ in 0..3 {
         let mut client = Client::connect(proxy.address());
         for _ in 0..10 {
             let response = client.get("/");
             assert_eq!((response.status, response.text()), (200, GREETING));
         }
+    }
+    // Its worker has forwarded all of them over one connection.
+    assert_eq!(connections(), 1);
+}
+
+/// Number of TCP connections to this address that clients hold open, from `/proc`.
+fn established_to(address: SocketAddr) -> usize {
+    let SocketAddr::V4(address) = address else {
+        panic!("it listens on IPv4");
+    };
+    let ip = u32::from_ne_bytes(address.ip().octets());
+    let remote = format!("{ip:08X}:{:04X}", address.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+    // The third field is the remote address, and the fourth the state: 01 is ESTABLISHED.
+    let fields = table.lines().map(|line| line.split_whitespace().collect());
+    let is_open = |row: &Vec<&str>| row.get(2) == Some(&&remote[..]) && row.get(3) == Some(&"01");
+    fields.filter(is_open).count()
+}
+
+#[test]
+fn axum_routes_requests_to_its_handlers() {
+    let server = wait_for_workers(start("axum_router", &["2"]), 2);
+    let mut client = Client::connect(server.address());
+    for _ in 0..10 {
+        assert_eq!(client.get("/").text(), GREETING);
+        assert_eq!(client.get("/greet/alice").text(), "Hello, alice!");
+        assert_eq!(client.get("/nothing").status, 404);
+        client.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nbytes");
+        assert_eq!(client.response().text(), "bytes");
+        client.send("DELETE /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response().status, 405);
     }
 }
 
@@ -140,9 +176,10 @@ fn chat_clients_get_what_the_others_send() {
     Runtime::new().unwrap().block_on(chat).unwrap();
 }
 
-#[test]
-fn tls_clients_get_their_bytes_back() {
-    let server = start("async_tls", &[CERTIFICATE, KEY]);
+/// A client of the TLS echo server.
+type TlsClient = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect_by_tls(server: &Server) -> TlsClient {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_file(CERTIFICATE).unwrap())
@@ -153,15 +190,52 @@ fn tls_clients_get_their_bytes_back() {
     let session = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap());
     let stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut client = StreamOwned::new(session.unwrap(), stream);
+    StreamOwned::new(session.unwrap(), stream)
+}
+
+/// Sends bytes, and reads them back.
+fn echo_by_tls(client: &mut TlsClient, length: usize) {
+    let sent = vec![7; length];
+    client.write_all(&sent).unwrap();
+    let mut received = vec![0; length];
+    client.read_exact(&mut received).unwrap();
+    assert_eq!(received, sent);
+}
+
+#[test]
+fn tls_clients_get_their_bytes_back() {
+    let server = start("async_tls", &[CERTIFICATE, KEY]);
+    let mut client = connect_by_tls(&server);
     for length in [1, 1_000, 100_000] {
-        let sent = vec![7; length];
-        client.write_all(&sent).unwrap();
-        let mut received = vec![0; length];
-        client.read_exact(&mut received).unwrap();
-        assert_eq!(received, sent);
+        echo_by_tls(&mut client, length);
     }
     client.conn.send_close_notify();
     client.flush().unwrap();
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "a close_notify");
+}
+
+#[test]
+fn tls_clients_keep_their_old_worker_at_a_reload_until_they_are_silent() {
+    let server = wait_for_workers(start("async_tls", &[CERTIFICATE, KEY, "2"]), 2);
+    let mut clients: Vec<_> = (0..8).map(|_| connect_by_tls(&server)).collect();
+    for client in &mut clients {
+        echo_by_tls(client, 100);
+    }
+    let old = server.worker_pids();
+    server.signal(Signal::HUP);
+    eventually("new workers serve", || {
+        server.log().matches(" serves").count() == 4
+    });
+    // A session stays with its process. What it sends within the grace comes back.
+    for client in &mut clients {
+        echo_by_tls(client, 10_000);
+    }
+    echo_by_tls(&mut connect_by_tls(&server), 100);
+    for client in &mut clients {
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "a close_notify");
+    }
+    eventually("the old workers end", || {
+        let now = server.worker_pids();
+        now.len() == 2 && !now.iter().any(|pid| old.contains(pid))
+    });
 }

@@ -27,7 +27,7 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
                 evcore-pool evcore-posted evcore-timer evcore-token thiserror tracing"),
     ("evcore-prefork", "libc rustix signal-hook thiserror"),
     ("evcore-scheduler", "evcore-timer parking_lot"),
-    ("evcore-async", "evcore futures-io hyper pin-project-lite scoped-tls-hkt send_wrapper \
+    ("evcore-async", "evcore evcore-serve futures-io hyper pin-project-lite scoped-tls-hkt send_wrapper \
                       signal-hook thiserror tokio"),
     ("evcore-serve", "evcore evcore-handover evcore-prefork ipnet proxy-header rustix \
                       sd-notify"),
@@ -42,7 +42,6 @@ pub(crate) const SHIPS: &[(&str, &str)] = &[
 /// have to be published before the crate that it tests.
 const IN_TESTS: &[(&str, &str)] = &[
     ("*", "evcore-testing"),
-    ("evcore-async", "evcore-serve"),
     ("evcore-async", "evcore-sim"),
     ("evcore-prefork", "evcore-handover"),
     ("evcore-recording", "evcore-sim"),

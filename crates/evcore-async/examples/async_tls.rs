@@ -1,13 +1,18 @@
 //! An echo server over TLS, by futures-rustls:
 //!
-//!     cargo run --example async_tls -- 127.0.0.1:7007 certificate.pem key.pem
+//!     cargo run --example async_tls --features serve -- 127.0.0.1:7007 certificate.pem key.pem 4
 //!     openssl s_client -connect 127.0.0.1:7007
 //!
-//! A client that does not finish its handshake, or is silent, is disconnected after 10 or 60 seconds.
+//! The last argument is the number of worker processes, 1 if it is left out. A client that does not
+//! finish its handshake, or is silent, is disconnected after 10 or 60 seconds, and after a second if its
+//! worker stops. `kill -HUP` replaces the workers: a TLS session cannot move to another process, so a
+//! client that goes on to send keeps its old worker, for up to 30 seconds.
 use std::{env, error::Error, io, sync::Arc, time::Duration};
 
-use evcore_async::{Runtime, TcpListener, TcpStream, spawn_local, timeout};
-use futures_lite::{AsyncReadExt, AsyncWriteExt};
+use evcore::Address;
+use evcore_async::{Executor, TcpStream, shutting_down, sleep, timeout};
+use evcore_serve::Server;
+use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 use futures_rustls::TlsAcceptor;
 use rustls::{
     ServerConfig,
@@ -17,11 +22,22 @@ use rustls::{
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
+/// The time for which a stop waits for the next bytes of a client.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Waits until a stop has begun, and its grace is over. Returns the length of no bytes.
+async fn stops() -> io::Result<usize> {
+    shutting_down().await;
+    sleep(GRACE).await;
+    Ok(0)
+}
+
 async fn echo(stream: TcpStream, acceptor: TlsAcceptor) -> io::Result<()> {
     let mut stream = timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await??;
     let mut buffer = [0; 16 * 1024];
     loop {
-        match timeout(IDLE_MAX, stream.read(&mut buffer)).await?? {
+        let read = future::or(stream.read(&mut buffer), stops());
+        match timeout(IDLE_MAX, read).await?? {
             0 => return stream.close().await,
             length => stream.write_all(&buffer[..length]).await?,
         }
@@ -29,8 +45,15 @@ async fn echo(stream: TcpStream, acceptor: TlsAcceptor) -> io::Result<()> {
     }
 }
 
+async fn serve(stream: TcpStream, peer: Address, acceptor: TlsAcceptor) {
+    if let Err(error) = echo(stream, acceptor).await {
+        eprintln!("{peer}: {error}"); // of this client alone
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let [address, certificate, key] = &env::args().skip(1).collect::<Vec<_>>()[..] else {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let [address, certificate, key, rest @ ..] = &arguments[..] else {
         return Err("listen where, and with which files of a certificate and its key?".into());
     };
     let certificates = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
@@ -38,17 +61,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_no_client_auth()
         .with_single_cert(certificates, PrivateKeyDer::from_pem_file(key)?)?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    Runtime::new()?.block_on(async {
-        let listener = TcpListener::bind(address.as_str())?;
+    let workers = rest.first().map_or(Ok(1), |workers| workers.parse())?;
+    let server = Server::new(workers).bind(address.as_str())?;
+    for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
-        loop {
-            let (stream, peer) = listener.accept().await?;
-            let acceptor = acceptor.clone();
-            drop(spawn_local(async move {
-                if let Err(error) = echo(stream, acceptor).await {
-                    eprintln!("{peer}: {error}"); // of this client alone
-                }
-            }));
-        }
-    })?
+    }
+    let server = server.on_event(|event| eprintln!("{event}"));
+    server.run(move |mut worker| {
+        let executor = Executor::new(&mut worker.ev);
+        executor.serve(&mut worker, |stream, peer| {
+            serve(stream, peer, acceptor.clone())
+        })
+    })?;
+    Ok(())
 }

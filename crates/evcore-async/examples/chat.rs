@@ -3,6 +3,8 @@
 //!     cargo run --example chat -- 127.0.0.1:7007
 //!
 //! A client that does not read while 100 messages wait for it is disconnected. Ctrl-C ends the server.
+//! It is one process, because the room is in its memory: workers of `evcore-serve` would need a broker
+//! between them. `rooms` of that crate moves its clients at a reload instead.
 use std::{cell::RefCell, collections::HashMap, env, error::Error, rc::Rc, time::Duration};
 
 use async_channel::Sender;

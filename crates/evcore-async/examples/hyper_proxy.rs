@@ -1,13 +1,25 @@
 //! A reverse proxy by hyper, which keeps connections to its server for later requests:
 //!
-//!     cargo run --release --example hyper_proxy --features hyper -- 127.0.0.1:8081 127.0.0.1:8080
+//!     cargo run --release --example hyper_proxy --features hyper,serve -- \
+//!         127.0.0.1:8081 127.0.0.1:8080 4
 //!
-//! A request gets 502 if the server cannot be reached, and
-//! 504 if that takes 5 seconds or its answer 60. At most 64 idle connections are kept, each for as long as the server keeps it.
-use std::{cell::RefCell, env, error::Error, rc::Rc, time::Duration};
+//! The last argument is the number of worker processes, 1 if it is left out. A request gets 502 if the
+//! server cannot be reached, and 504 if that takes 5 seconds or its answer 60. Each worker keeps at most
+//! 64 idle connections, each for as long as the server keeps it. `kill -HUP` replaces the workers without
+//! losing a request, as in `hyper_hello`.
+use std::{
+    cell::{Cell, RefCell},
+    env,
+    error::Error,
+    rc::Rc,
+    time::Duration,
+};
 
-use evcore::{Address, EventLoop};
-use evcore_async::{Runtime, TcpListener, TcpStream, hyper::LoopTimer, spawn_local, timeout};
+use evcore::Address;
+use evcore_async::{
+    Executor, TcpStream, hyper::LoopTimer, is_shutting_down, shutting_down, spawn_local, timeout,
+};
+use evcore_serve::Server;
 use http_body_util::{Either, Empty};
 use hyper::{
     Request, Response, StatusCode,
@@ -17,6 +29,11 @@ use hyper::{
     server::conn::http1,
     service::service_fn,
 };
+
+use graceful::{announce_stop, run_until_stopped};
+
+#[path = "graceful/mod.rs"]
+mod graceful;
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -28,6 +45,8 @@ type Body = Either<Incoming, Empty<Bytes>>;
 struct Upstream {
     address: Address,
     idle: RefCell<Vec<SendRequest<Incoming>>>,
+    /// Whether a task waits for the worker's stop, to end the idle connections.
+    awaits_stop: Cell<bool>,
 }
 
 impl Upstream {
@@ -47,14 +66,22 @@ impl Upstream {
         Ok(sender)
     }
 
-    /// Keeps a connection once the response has been taken from it.
+    /// Keeps a connection once the response has been taken from it, unless the worker stops.
     fn keep(self: &Rc<Self>, mut sender: SendRequest<Incoming>) {
         let upstream = Rc::clone(self);
         drop(spawn_local(async move {
-            if sender.ready().await.is_ok() && upstream.idle.borrow().len() < IDLE_MAX {
+            let is_usable = sender.ready().await.is_ok() && !is_shutting_down();
+            if is_usable && upstream.idle.borrow().len() < IDLE_MAX {
                 upstream.idle.borrow_mut().push(sender);
             }
         }));
+        if !self.awaits_stop.replace(true) {
+            let upstream = Rc::clone(self);
+            drop(spawn_local(async move {
+                shutting_down().await;
+                upstream.idle.borrow_mut().clear();
+            }));
+        }
     }
 
     async fn forward(
@@ -76,9 +103,11 @@ async fn answer(
     upstream: Rc<Upstream>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, hyper::Error> {
+    let version = request.version();
     let error = match upstream.forward(request).await {
         Ok(mut response) => {
             response.headers_mut().remove(CONNECTION);
+            announce_stop(version, &mut response);
             return Ok(response.map(Either::Left));
         }
         Err(error) => error,
@@ -96,27 +125,36 @@ async fn serve(stream: TcpStream, upstream: Rc<Upstream>) {
     let service = service_fn(move |request| answer(Rc::clone(&upstream), request));
     let mut builder = http1::Builder::new();
     builder.timer(LoopTimer); // a head has 30 seconds
-    if let Err(error) = builder.serve_connection(stream, service).await {
+    let connection = builder.serve_connection(stream, service);
+    if let Err(error) = run_until_stopped!(connection) {
         eprintln!("{error}"); // of this client alone
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let [listen, server] = &env::args().skip(1).collect::<Vec<_>>()[..] else {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let [listen, upstream, rest @ ..] = &arguments[..] else {
         return Err("listen where, and forward to which server?".into());
     };
-    let upstream = Rc::new(Upstream {
-        address: server.parse()?,
-        idle: RefCell::default(),
-    });
-    // Each client needs two streams, two tasks and their timeouts.
-    let ev = EventLoop::builder().connections(20_000).build()?;
-    Runtime::from(ev).block_on(async {
-        let listener = TcpListener::bind(listen.as_str())?;
+    let address: Address = upstream.parse()?;
+    let workers = rest.first().map_or(Ok(1), |workers| workers.parse())?;
+    let server = Server::new(workers).bind(listen.as_str())?;
+    for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
-        loop {
-            let (stream, _peer) = listener.accept().await?;
-            drop(spawn_local(serve(stream, Rc::clone(&upstream))));
-        }
-    })?
+    }
+    let server = server.on_event(|event| eprintln!("{event}"));
+    // Each client needs two streams, two tasks and their timeouts.
+    let server = server.event_loop(|builder| builder.connections(20_000));
+    server.run(move |mut worker| {
+        let upstream = Rc::new(Upstream {
+            address: address.clone(),
+            idle: RefCell::default(),
+            awaits_stop: Cell::new(false),
+        });
+        let executor = Executor::new(&mut worker.ev);
+        executor.serve(&mut worker, |stream, _peer| {
+            serve(stream, Rc::clone(&upstream))
+        })
+    })?;
+    Ok(())
 }

@@ -122,6 +122,8 @@ mod watched;
 mod copy;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "serve")]
+mod serve;
 #[cfg(feature = "tokio")]
 mod tokio;
 

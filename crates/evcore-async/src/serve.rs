@@ -1,0 +1,63 @@
+//! The clients of a worker of `evcore-serve`, as tasks.
+
+use std::future::Future;
+
+use evcore::{Address, Step};
+use evcore_serve::Worker;
+
+use crate::executor::Executor;
+use crate::spawn::spawn_local;
+use crate::stream::TcpStream;
+
+impl Executor {
+    /// Serves as a worker of `evcore-serve` until it has to stop. `client` returns the task of each
+    /// accepted client. A client whose stream the poller refuses is closed.
+    ///
+    /// A worker that stops accepts no further client, and ends when all tasks have ended, or when the
+    /// [timeout](evcore_serve::Server::stop_timeout) has passed. So a task ends after its present
+    /// request: it awaits [`shutting_down`](crate::shutting_down), or asks
+    /// [`is_shutting_down`](crate::is_shutting_down) after each.
+    ///
+    /// ```no_run
+    /// use evcore_async::{Executor, TcpStream};
+    /// use evcore_serve::Server;
+    ///
+    /// async fn greet(stream: TcpStream) {
+    ///     let _ = stream.write_all(b"hello\n").await; // the client may have left
+    /// }
+    ///
+    /// let server = Server::new(4).bind("127.0.0.1:7007")?;
+    /// server.run(|mut worker| {
+    ///     let executor = Executor::new(&mut worker.ev);
+    ///     executor.serve(&mut worker, |stream, _peer| greet(stream))
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Worker::next_turn`]: the loop cannot go on.
+    ///
+    /// # Panics
+    ///
+    /// If a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is on.
+    pub fn serve<F: Future<Output: 'static> + 'static>(
+        &self,
+        worker: &mut Worker,
+        mut client: impl FnMut(TcpStream, Address) -> F,
+    ) -> evcore::Result<()> {
+        while worker.next_turn()? {
+            while let Some(step) = worker.next_step() {
+                let Some(Step::Accepted(new)) = self.on_step(&mut worker.ev, step) else {
+                    continue;
+                };
+                self.enter(&mut worker.ev, || {
+                    if let Ok(stream) = TcpStream::new(new.stream) {
+                        drop(spawn_local(client(stream, new.peer)));
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+}
