@@ -5,13 +5,14 @@
 //! client tries again until it has all its answers, and each answer must be right. `planted` has bugs of
 //! a middleware, which these checks must find.
 
+mod group;
 mod planted;
 
 use std::{cell::Cell, error::Error, future::Future, rc::Rc, time::Duration};
 
-use evcore::{EventLoop, Step};
+use evcore::{Acceptor, EventLoop, Step, Transport, poller::Source};
 use evcore_async::{
-    Executor, JoinHandle, Listener, Stream,
+    Executor, JoinHandle, Listener, Runtime, Stream,
     hyper::{LocalExecutor, LoopTimer},
     now, sleep, spawn_local, timeout,
 };
@@ -29,6 +30,8 @@ const SERVER: &str = "10.0.0.1:80";
 const CLIENTS: usize = 3;
 const REQUESTS: u32 = 6;
 const BODY_MAX: u64 = 96 * 1024;
+/// The most milliseconds between an answer and the next request.
+const THINKING_MAX: u64 = 3_000;
 /// A client gives a session up that lasts longer. Only a fault, or a bug, makes one last that long.
 const SESSION_MAX: Duration = Duration::from_secs(1_200);
 /// By then every client has its answers.
@@ -69,30 +72,39 @@ impl App for Node {
     }
 }
 
-async fn serve(process: Process, version: Version, bug: Option<Bug>) {
-    let listener = Listener::new(process.listen(SERVER.parse().unwrap())).unwrap();
+/// The server, on any loop.
+async fn serve<L>(listener: L, version: Version, bug: Option<Bug>)
+where
+    L: Acceptor<Stream: Transport + Source> + Source + 'static,
+{
+    let listener = Listener::new(listener).unwrap();
     loop {
         let (stream, _peer) = listener.accept().await.unwrap();
-        let stream = Middleware::new(stream, bug);
-        let service = service_fn(move |request| answer(request, bug));
-        drop(spawn_local(async move {
-            // The client may have left, or the network has failed.
-            let _ = match version {
-                Version::One => {
-                    let mut builder = hyper::server::conn::http1::Builder::new();
-                    // The date is not simulated.
-                    builder.timer(LoopTimer).auto_date_header(false);
-                    builder.serve_connection(stream, service).await
-                }
-                Version::Two => {
-                    let mut builder = hyper::server::conn::http2::Builder::new(LocalExecutor);
-                    // The date is not simulated.
-                    builder.timer(LoopTimer).auto_date_header(false);
-                    builder.serve_connection(stream, service).await
-                }
-            };
-        }));
+        drop(spawn_local(serve_client(stream, version, bug)));
     }
+}
+
+async fn serve_client<S>(stream: Stream<S>, version: Version, bug: Option<Bug>)
+where
+    S: Transport + Source + 'static,
+{
+    let stream = Middleware::new(stream, bug);
+    let service = service_fn(move |request| answer(request, bug));
+    // The client may have left, or the network has failed.
+    let _ = match version {
+        Version::One => {
+            let mut builder = hyper::server::conn::http1::Builder::new();
+            // The date is not simulated.
+            builder.timer(LoopTimer).auto_date_header(false);
+            builder.serve_connection(stream, service).await
+        }
+        Version::Two => {
+            let mut builder = hyper::server::conn::http2::Builder::new(LocalExecutor);
+            // The date is not simulated.
+            builder.timer(LoopTimer).auto_date_header(false);
+            builder.serve_connection(stream, service).await
+        }
+    };
 }
 
 /// Sends the body back.
@@ -129,7 +141,7 @@ async fn run_client(process: Process, version: Version, mut rng: Rng, progress: 
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let session = run_session(stream, version, &mut rng, &progress);
+        let session = run_session(stream, version, (&mut rng, THINKING_MAX), &progress);
         let ended = timeout(SESSION_MAX, session).await;
         if !matches!(ended, Ok(Ok(()))) {
             process.sim().note(&format!("a session failed: {ended:?}"));
@@ -141,12 +153,17 @@ async fn run_client(process: Process, version: Version, mut rng: Rng, progress: 
     }
 }
 
-async fn run_session(
-    stream: Stream<SimStream>,
+/// Sends requests until all are answered, by random numbers, with pauses below this many
+/// milliseconds.
+async fn run_session<S>(
+    stream: Stream<S>,
     version: Version,
-    rng: &mut Rng,
+    (rng, thinking_max): (&mut Rng, u64),
     progress: &Progress,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), Box<dyn Error>>
+where
+    S: Transport + Source + 'static,
+{
     match version {
         Version::One => {
             let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
@@ -159,6 +176,7 @@ async fn run_session(
                     progress,
                 )
                 .await?;
+                sleep(Duration::from_millis(rng.below(thinking_max))).await;
             }
         }
         Version::Two => {
@@ -173,13 +191,14 @@ async fn run_session(
                     progress,
                 )
                 .await?;
+                sleep(Duration::from_millis(rng.below(thinking_max))).await;
             }
         }
     }
     Ok(())
 }
 
-/// Sends a request, checks its answer, and thinks.
+/// Sends a request, and checks its answer.
 async fn ask(
     mut send: impl AsyncFnMut(Request<Full<Bytes>>) -> Result<Response<Incoming>, hyper::Error>,
     rng: &mut Rng,
@@ -198,7 +217,6 @@ async fn ask(
         .wrong_answers
         .set(progress.wrong_answers.get() + wrong);
     progress.answers.set(progress.answers.get() + 1);
-    sleep(Duration::from_millis(rng.below(3_000))).await;
     Ok(())
 }
 
@@ -208,7 +226,10 @@ fn run(sim: &Sim, version: Version, bug: Option<Bug>) -> Progress {
     let clients: Vec<Rc<Progress>> = (0..CLIENTS).map(|_| Rc::default()).collect();
     let (mut rng, progress) = (sim.rng(), clients.clone());
     let mut workers = Workers::new(sim, 1 + CLIENTS, move |process, index| match index {
-        0 => Node::new(process, serve(process.clone(), version, bug)),
+        0 => {
+            let listener = process.listen(SERVER.parse().unwrap());
+            Node::new(process, serve(listener, version, bug))
+        }
         _ => {
             let progress = Rc::clone(&progress[index - 1]);
             Node::new(
@@ -287,7 +308,7 @@ fn every_client_of_http1_is_served_under_all_faults() {
 #[test]
 fn every_client_of_http2_is_served_under_all_faults() {
     let name = "every_client_of_http2_is_served_under_all_faults";
-    every_client_is_served(name, Version::Two, 300);
+    every_client_is_served(name, Version::Two, 1_000);
 }
 
 #[test]
@@ -322,10 +343,30 @@ fn planted_bugs_are_found() {
 }
 
 #[test]
+fn the_same_server_and_client_run_on_sockets() {
+    for version in [Version::One, Version::Two] {
+        let served = Runtime::new().unwrap().block_on(async {
+            let listener = evcore::Listener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().clone();
+            let server = spawn_local(serve(listener, version, None));
+            let stream = Stream::connect(address).await.unwrap();
+            let (mut rng, progress) = (Rng::new(7), Progress::default());
+            let session = run_session(stream, version, (&mut rng, 1), &progress);
+            session.await.unwrap();
+            server.abort();
+            progress
+        });
+        let progress = served.unwrap();
+        let seen = (progress.answers.get(), progress.wrong_answers.get());
+        assert_eq!(seen, (REQUESTS, 0));
+    }
+}
+
+#[test]
 fn time_in_a_simulation_is_simulated() {
     let sim = Sim::new(7);
     let process = sim.process();
-    let mut runtime = evcore_async::Runtime::from(process.builder().build().unwrap());
+    let mut runtime = Runtime::from(process.builder().build().unwrap());
     let slept = runtime.block_on(async {
         let before = now();
         sleep(Duration::from_secs(86_400)).await;

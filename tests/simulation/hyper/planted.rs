@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
+use evcore::{Transport, poller::Source};
 use evcore_async::{Sleep, Stream, now, sleep, timeout};
-use evcore_sim::SimStream;
 use http_body_util::BodyExt;
 use hyper::{
     body::{Bytes, Incoming},
@@ -28,8 +28,8 @@ pub(crate) enum Bug {
 }
 
 /// A stream that writes each buffer as a whole, and ends when it has been idle.
-pub(crate) struct Middleware {
-    stream: Stream<SimStream>,
+pub(crate) struct Middleware<S: 'static> {
+    stream: Stream<S>,
     bug: Option<Bug>,
     idle: Sleep,
     /// The bytes of the present buffer that are written.
@@ -40,8 +40,8 @@ pub(crate) struct Middleware {
 /// live. So with the bug, the timer of a connection in use expires.
 const IDLE_MAX: Duration = Duration::from_secs(12);
 
-impl Middleware {
-    pub(crate) fn new(stream: Stream<SimStream>, bug: Option<Bug>) -> Self {
+impl<S> Middleware<S> {
+    pub(crate) fn new(stream: Stream<S>, bug: Option<Bug>) -> Self {
         Self {
             stream,
             bug,
@@ -51,7 +51,7 @@ impl Middleware {
     }
 }
 
-impl Read for Middleware {
+impl<S: Transport + Source> Read for Middleware<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -71,7 +71,7 @@ impl Read for Middleware {
     }
 }
 
-impl Write for Middleware {
+impl<S: Transport + Source> Write for Middleware<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
