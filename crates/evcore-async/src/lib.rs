@@ -25,10 +25,11 @@
 //! packets are late, buffers are full, calls are short, and processes pause:
 //!
 //! ```
-//! use evcore::{Address, EventLoop, Step};
+//! use evcore::{EventLoop, Step};
 //! use evcore_async::{Executor, Listener, Stream, sleep, spawn_local};
 //! use evcore_sim::{App, Faults, Process, SimListener, SimStream, Workers, check};
-//! use std::{io, time::Duration};
+//! use futures_lite::{AsyncReadExt, io};
+//! use std::time::Duration;
 //!
 //! struct Node { executor: Executor, ev: EventLoop<SimListener> } // the tasks end first
 //!
@@ -37,31 +38,22 @@
 //!     fn on_step(&mut self, step: Step<SimStream>) { self.executor.on_step(&mut self.ev, step); }
 //! }
 //!
-//! async fn async_main(process: Process, index: usize) -> io::Result<()> {
-//!     let address = ([10, 0, 0, 1], 7).into();
-//!     if index > 0 { // a client
-//!         let stream = loop {
-//!             match Stream::connect_with(&process, &Address::Tcp(address)).await {
-//!                 Ok(stream) => break stream,
-//!                 Err(_) => sleep(Duration::from_millis(100)).await, // nobody listens yet
-//!             }
-//!         };
-//!         stream.write_all(b"hello").await?;
-//!         let (mut buffer, mut length) = ([0; 5], 0);
-//!         while length < 5 { length += stream.read(&mut buffer[length..]).await?; }
-//!         assert_eq!(&buffer, b"hello");
-//!         return Ok(());
-//!     }
-//!     let listener = Listener::new(process.listen(address))?;
+//! async fn server(process: Process) -> io::Result<()> {
+//!     let listener = Listener::new(process.listen(([10, 0, 0, 1], 7).into()))?;
 //!     loop {
 //!         let (stream, _peer) = listener.accept().await?;
-//!         drop(spawn_local(async move {
-//!             let mut buffer = [0; 64];
-//!             while let Ok(length @ 1..) = stream.read(&mut buffer).await {
-//!                 if stream.write_all(&buffer[..length]).await.is_err() { break }
-//!             }
-//!         }));
+//!         drop(spawn_local(async move { io::copy(&stream, &stream).await }));
 //!     }
+//! }
+//!
+//! async fn client(process: Process) -> io::Result<()> {
+//!     sleep(Duration::from_secs(60)).await; // by then the server listens
+//!     let mut stream = Stream::connect_with(&process, &"10.0.0.1:7".parse().unwrap()).await?;
+//!     stream.write_all(b"hello").await?;
+//!     let mut buffer = [0; 5];
+//!     stream.read_exact(&mut buffer).await?;
+//!     assert_eq!(&buffer, b"hello");
+//!     Ok(())
 //! }
 //!
 //! fn main() { // in your project a test: `#[test] fn every_client_gets_its_bytes_back()`
@@ -71,11 +63,13 @@
 //!             let mut ev = process.builder().build().unwrap();
 //!             let executor = Executor::new(&mut ev);
 //!             executor.set_resumes_panics(true); // an assertion that fails ends the run
-//!             drop(executor.spawn(&mut ev, async_main(process.clone(), index)));
+//!             let node = process.clone();
+//!             let main = async move { if index == 0 { server(node).await } else { client(node).await } };
+//!             drop(executor.spawn(&mut ev, main));
 //!             Node { executor, ev }
 //!         });
 //!         let served = |(index, node): (usize, &Node)| index == 0 || node.executor.tasks() == 0;
-//!         assert!(nodes.run_until(Duration::from_secs(60), |nodes| nodes.apps().all(served)));
+//!         assert!(nodes.run_until(Duration::from_secs(120), |nodes| nodes.apps().all(served)));
 //!     });
 //! }
 //! ```

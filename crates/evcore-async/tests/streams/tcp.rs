@@ -352,6 +352,33 @@ fn into_inner_keeps_a_connection_open() {
 }
 
 #[test]
+fn a_task_makes_at_most_128_calls_in_one_poll() {
+    const BYTES: usize = 1_000;
+    block_on(async {
+        // Each of them alone could make 32 calls.
+        let pairs = [(); 8].map(|()| unix_pair().unwrap());
+        for (_, far) in &pairs {
+            (&mut &*far).write_all(&[7; BYTES])?;
+        }
+        let (mut received, mut most) = (0, 0);
+        poll_fn(|cx| {
+            let mut calls = 0;
+            for (near, _) in &pairs {
+                while matches!(near.poll_read(cx, &mut [0]), Poll::Ready(Ok(1))) {
+                    calls += 1;
+                }
+            }
+            received += calls;
+            most = most.max(calls);
+            if received == 8 * BYTES { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        assert_eq!(most, 128);
+        Ok(())
+    });
+}
+
+#[test]
 fn a_stream_that_is_always_ready_starves_nobody() {
     block_on(async {
         let (stream, mut far) = unix_pair()?;
