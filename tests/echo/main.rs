@@ -12,6 +12,8 @@ mod rooms;
 mod timeouts;
 mod tls;
 mod udp;
+#[cfg(target_os = "linux")]
+mod watch_files;
 
 use std::{
     io::{self, Read, Write},

@@ -203,6 +203,31 @@ fn promtool_accepts_the_page() {
     assert!(output.status.success() && said.is_empty(), "{said}\n{page}");
 }
 
+#[test]
+fn the_example_of_alerts_uses_metrics_that_exist() {
+    const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/alerts.yml");
+    let server = Server::start(&["--workers", "1"]);
+    let page = try_page(&server).expect("a worker answers");
+    let text = std::fs::read_to_string(ALERTS).expect("the file");
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_name(c));
+    let metrics = words.filter(|word| word.starts_with("httpd_") || word.starts_with("evcore_"));
+    let mut count = 0;
+    for metric in metrics {
+        let is_on_page = page
+            .lines()
+            .any(|line| line.starts_with(metric) && !line[metric.len()..].starts_with(is_name));
+        assert!(is_on_page, "{metric}");
+        count += 1;
+    }
+    assert!(count > 8, "{text}");
+    if is_installed("promtool") {
+        let checked = Command::new("promtool").args(["check", "rules", ALERTS]).output();
+        let checked = checked.expect("it is installed");
+        assert!(checked.status.success(), "{checked:?}");
+    }
+}
+
 /// Fetches a page by HTTP/1.0, because the program could answer HTTP/1.1 in chunks.
 fn fetch(port: u16, target: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
