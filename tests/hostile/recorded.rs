@@ -7,11 +7,14 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use evcore_tests::{Client, PATIENCE, Scratch, Server, evcore_replay, eventually, signal_to};
+use evcore_tests::{
+    Client, PATIENCE, Scratch, Server, evcore_replay, eventually, httpd, signal_to, without,
+};
 use rustix::process::Signal;
 
 use crate::corpus::CASES;
@@ -97,7 +100,8 @@ fn load(server: SocketAddr) {
     while begun.elapsed() < Duration::from_secs(seconds) {
         load_once(server);
     }
-    wrk.expect("wrk is installed").wait().expect("it ends");
+    let status = wrk.expect("wrk is installed").wait();
+    assert!(status.expect("it ends").success());
 }
 
 fn load_once(server: SocketAddr) {
@@ -116,20 +120,26 @@ fn four_workers_under_every_kind_of_client_are_replayed() {
         let file = scratch.file("worker");
         let options = ["--workers", "4", "--accept", policy, "--flight-recorder"];
         let recorded = ["500000", "--root", "hostile", "--access-log", "/dev/null"];
-        let size = seconds().map_or("67108864", |_| "268435456");
+        let size = seconds().map_or("67108864", |_| "1073741824");
         let name = file.to_str().expect("it is text");
         let name = ["--record-size", size, "--record", name];
         let mut server = Server::start(&[&options[..], &recorded, &name].concat());
         load(server.address());
         server.signal(Signal::QUIT);
         assert!(server.wait().success());
+        let mut turns = 0;
         for worker in 0..4 {
             let file = scratch.file(&format!("worker.{worker}"));
             let mode = fs::metadata(&file).expect("it exists").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
             let text = assert_identical(&file);
             assert!(text.contains("ends after a whole turn"), "{text}");
+            let number = text.split(' ').nth(1).expect("the number of turns");
+            turns += number.parse::<u64>().expect("a number");
         }
+        // None of the recordings has begun anew, with the last client alone.
+        println!("{policy}: {turns} turns");
+        assert!(turns > seconds().map_or(500, |seconds| 500 * seconds));
     }
 }
 
@@ -156,6 +166,127 @@ fn a_worker_that_is_killed_leaves_a_recording_that_is_replayed() {
     let list = replay(&["--list"], &old).stdout;
     let sent = String::from_utf8_lossy(&list).matches("Send of").count();
     assert!(sent > 1_000, "{sent} responses");
+}
+
+#[test]
+fn workers_that_are_killed_in_a_turn_leave_all_turns_before_it() {
+    const KILLS: usize = 10;
+    let scratch = Scratch::new("killed-in-a-turn");
+    let file = scratch.file("worker");
+    let name = file.to_str().expect("it is text");
+    let server = Server::start(&["--workers", "1", "--record", name]);
+    let address = server.address();
+    let is_over = AtomicBool::new(false);
+    let mut within_a_turn = 0;
+    thread::scope(|threads| {
+        let _end = SetOnDrop(&is_over);
+        for _ in 0..8 {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    send_requests(address, 100);
+                }
+            });
+        }
+        let mut worker = server.wait_for_workers(1, &[])[0];
+        for _ in 0..KILLS {
+            server.wait_for_status("requests of this worker", |status| status.requests > 200);
+            signal_to(worker, Signal::KILL);
+            worker = server.wait_for_workers(1, &[worker])[0];
+            let text = assert_identical(&scratch.file("worker.0.old"));
+            within_a_turn += usize::from(text.contains("ends within a turn"));
+        }
+    });
+    println!("{within_a_turn} of {KILLS} were killed within a turn");
+    assert!(within_a_turn > 0);
+}
+
+/// Ends the work of other threads when it is dropped, even if this thread panics.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_replay_that_differs_has_status_1_and_shows_the_difference() {
+    let scratch = Scratch::new("differs");
+    let mut bytes = short_recording(&scratch);
+    let request = b"GET /worker HTTP";
+    let mut places = bytes.windows(request.len());
+    let place = places.position(|bytes| bytes == request);
+    let place = place.expect("it was sent");
+    bytes[place + 5..place + 11].copy_from_slice(b"absent");
+    mend_checksum(&mut bytes, place);
+    let file = scratch.file("other");
+    fs::write(&file, &bytes).expect("there is room");
+    let output = replay(&[], &file);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    // Both answers are in it.
+    assert!(message.contains("404") && message.contains("200"), "{message}");
+}
+
+/// Mends the checksum of the turn in which the byte at this place is.
+fn mend_checksum(bytes: &mut [u8], place: usize) {
+    const HEADER: usize = 32;
+    const TURN: usize = 8;
+    let (mut begin, mut turn) = (HEADER, 0_u64);
+    loop {
+        let length = u32::from_le_bytes(bytes[begin..begin + 4].try_into().expect("four"));
+        let calls = begin + TURN..begin + TURN + length as usize;
+        if calls.contains(&place) {
+            let turn = turn.to_le_bytes();
+            let checked = [&bytes[16..24], &turn, &bytes[calls.clone()]].concat();
+            let checksum = crc32fast::hash(&checked).to_le_bytes();
+            bytes[calls.start - 4..calls.start].copy_from_slice(&checksum);
+            return;
+        }
+        (begin, turn) = (calls.end, turn + 1);
+    }
+}
+
+/// The standard library panics if the kernel refuses to sleep for any reason other than a signal.
+#[test]
+fn a_panic_comes_back_in_the_replay_with_status_101() {
+    let scratch = Scratch::new("panic");
+    let file = scratch.file("worker");
+    let mut command = Command::new(httpd());
+    command.args(["--listen", "127.0.0.1:0", "--workers", "0", "--record"]);
+    command.arg(&file);
+    without(libc::SYS_clock_nanosleep, libc::EPERM, || {
+        let mut server = Server::from_command(command, 1);
+        send_requests(server.address(), 4);
+        assert!(server.connect().try_get("/block/1").is_err());
+        assert!(!server.wait().success());
+        for _ in 0..10 {
+            let output = replay(&[], &file);
+            let message = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(101), "{message}");
+            assert!(message.contains("panicked at"), "{message}");
+        }
+    });
+}
+
+#[test]
+fn secrets_are_blanked_and_the_replay_is_identical() {
+    let scratch = Scratch::new("blanked");
+    let file = scratch.file("worker");
+    let name = file.to_str().expect("it is text");
+    let mut server = Server::start(&["--workers", "0", "--record-blank", "--record", name]);
+    let mut client = server.connect();
+    for _ in 0..3 {
+        client.send("GET /worker HTTP/1.1\r\nHost: a\r\nAuthorization: Basic c2Vj");
+        client.send("cmV0\r\nCookie: session=hidden\r\n\r\n");
+        assert_eq!(client.response().status, 200);
+    }
+    server.signal(Signal::QUIT);
+    assert!(server.wait().success());
+    let bytes = fs::read(&file).expect("it exists");
+    let has = |text: &str| bytes.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    assert!(has("Authorization:xxxx") && !has("c2Vj") && !has("cmV0") && !has("hidden"));
+    assert_identical(&file);
 }
 
 #[test]

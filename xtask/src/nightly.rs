@@ -15,6 +15,9 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let stores = "STORE_SOAK_SECONDS=600 cargo test --release -p evcore-tests --test store soak";
     let reloads =
         "SOAK_RELOADS=1000 cargo test --release -p evcore-tests --test async_examples reloads";
+    // The recordings of a release build are replayed by it, and by a debug build.
+    let recordings = "EVCORE_RECORD_SECONDS=60 cargo test --release -p evcore-tests \
+                      --test hostile four_workers -- --nocapture";
     let packages = workspace.packages.iter();
     let optional = packages.filter(|package| workspace::has_default_features(package));
     let optional: String = optional
@@ -36,6 +39,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         .command("long runs: loads", loads)
         .command("long runs: seeds", seeds)
         .command("long runs: stores", stores)
+        .command("long runs: recordings", recordings)
         .and(moves())
         .command("long runs: reloads of hyper", reloads)
         .command("httpd on io_uring", on_a_ring)

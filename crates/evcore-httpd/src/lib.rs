@@ -77,6 +77,7 @@ mod request;
 mod response;
 mod route;
 pub mod scoreboard;
+mod secret_headers;
 pub mod server;
 mod server_stats;
 mod session;

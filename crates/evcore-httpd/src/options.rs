@@ -212,6 +212,11 @@ pub struct Options {
     #[arg(value_parser = number(65_536..=1_usize << 40))]
     pub record_size: usize,
 
+    /// Blank the values of `Authorization`, `Cookie` and `Proxy-Authorization` in a recording; needs
+    /// `--record`.
+    #[arg(long, requires = "record")]
+    pub record_blank: bool,
+
     /// Write the process id of the master; the file appears when the server is ready.
     #[arg(long = "pid", value_name = "FILE")]
     pub pid_file: Option<PathBuf>,

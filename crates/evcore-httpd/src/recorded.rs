@@ -22,6 +22,7 @@ use evcore_serve::Parts;
 
 use crate::{
     repeatable::{Ended, Repeatable, START, Signals, Start},
+    secret_headers::SecretHeaders,
     worker::Setup,
 };
 
@@ -37,6 +38,12 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
     let path = path_of(path, setup, parts);
     let recorder = create(&path, setup.options.record_size)
         .map_err(|error| format!("--record {}: {error}", path.display()))?;
+    if setup.options.record_blank {
+        recorder.set_filter(|| {
+            let mut headers = SecretHeaders::default();
+            move |bytes: &mut [u8]| headers.blank(bytes)
+        });
+    }
     let listeners = mem::take(&mut parts.listeners);
     loop {
         let mut worker = begin(&recorder, setup, parts, &listeners)?;

@@ -11,6 +11,7 @@ mod address;
 mod call;
 mod difference;
 mod file;
+mod filter;
 mod format;
 mod group;
 mod handle;

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::{
     address,
     call::{Digest, What, number_of},
+    filter::Filter,
     recorder::Recorder,
 };
 
@@ -85,6 +86,7 @@ impl<L: Acceptor> Acceptor for RecordedListener<L> {
                 let stream = RecordedStream {
                     recorder: self.recorder.clone(),
                     number: u32::try_from(result).unwrap_or_default(),
+                    filter: self.recorder.filter(),
                     stream,
                 };
                 Accept::Connection(stream, peer)
@@ -135,6 +137,7 @@ impl<C: Connector> Connector for RecordedConnector<C> {
         Ok(RecordedStream {
             recorder: self.recorder.clone(),
             number: u32::try_from(result).unwrap_or_default(),
+            filter: self.recorder.filter(),
             stream: connected?,
         })
     }
@@ -145,6 +148,7 @@ impl<C: Connector> Connector for RecordedConnector<C> {
 pub struct RecordedStream<S> {
     recorder: Recorder,
     number: u32,
+    filter: Filter,
     stream: S,
 }
 
@@ -168,14 +172,18 @@ impl<S: Transport> Transport for RecordedStream<S> {
     fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let result = self.stream.recv(buffer);
         let received = result.as_ref().map_or(0, |count| *count);
-        self.record(What::Recv, &result, &buffer[..received]);
+        self.filter.pass(&buffer[..received], |bytes| {
+            self.record(What::Recv, &result, bytes);
+        });
         result
     }
 
     fn recv_buf(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let held = buffer.len();
         let result = self.stream.recv_buf(buffer);
-        self.record(What::Recv, &result, &buffer[held..]);
+        self.filter.pass(&buffer[held..], |bytes| {
+            self.record(What::Recv, &result, bytes);
+        });
         result
     }
 

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     call::What,
     file,
+    filter::{Filter, MakeFilter},
     requests::Requests,
     writer::{LEAST, Writer},
 };
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     quiet: u32,
     pub(crate) requests: Requests,
     numbers: Numbers,
+    make_filter: Option<MakeFilter>,
 }
 
 /// Numbers of the next stream, listener, connector and pool.
@@ -94,10 +96,37 @@ impl Recorder {
             quiet: 0,
             requests: Requests::default(),
             numbers: Numbers::default(),
+            make_filter: None,
         };
         Self {
             shared: Arc::new(Mutex::new(shared)),
         }
+    }
+
+    /// Sets what changes received bytes before they are recorded, for example to blank what is secret.
+    /// Call it before streams exist: `make` returns the filter of each stream, which gets its bytes in
+    /// the pieces in which they arrive. The program itself gets the bytes as they are.
+    ///
+    /// A filter keeps the number of the bytes, and should keep all that the program looks at: a replay
+    /// has the filtered bytes. The first 32 bytes of each send, and its checksum, are recorded as they
+    /// are, so a program that sends back what is blanked differs in its replay.
+    ///
+    /// ```
+    /// use evcore_recording::Recorder;
+    ///
+    /// let recorder = Recorder::in_memory(1 << 20);
+    /// recorder.set_filter(|| |bytes: &mut [u8]| bytes.fill(b'x')); // nothing of what clients send
+    /// ```
+    pub fn set_filter<F: FnMut(&mut [u8]) + Send + 'static>(
+        &self,
+        make: impl Fn() -> F + Send + 'static,
+    ) {
+        self.lock().make_filter = Some(Box::new(move || Box::new(make())));
+    }
+
+    /// The filter of a new stream.
+    pub(crate) fn filter(&self) -> Filter {
+        Filter::new(self.lock().make_filter.as_ref())
     }
 
     /// Begins the recording anew, and forgets what was recorded. Call it before the program builds a new

@@ -1,0 +1,70 @@
+//! Blanks the values of headers that hold secrets, in what a recording keeps of requests.
+
+/// The names, with the colon.
+const SECRET: [&[u8]; 3] = [b"authorization:", b"cookie:", b"proxy-authorization:"];
+
+/// The length of the longest name.
+const LONGEST: usize = 20;
+
+/// Blanks secrets on one connection, whose bytes come in any pieces.
+///
+/// A line of a body that looks like such a header is blanked, too.
+#[derive(Debug, Default)]
+pub struct SecretHeaders {
+    /// The beginning of the present line, in lower case.
+    line: Vec<u8>,
+    is_in_value: bool,
+}
+
+impl SecretHeaders {
+    /// Replaces each byte of a secret by `x`.
+    pub fn blank(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            match *byte {
+                b'\n' => *self = Self::default(),
+                b'\r' => {}
+                _ if self.is_in_value => *byte = b'x',
+                name if self.line.len() < LONGEST => {
+                    self.line.push(name.to_ascii_lowercase());
+                    self.is_in_value = SECRET.contains(&&self.line[..]);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic c2VjcmV0\r\n\
+        X-Cookie: kept\r\nCOOKIE:a=b\nProxy-Authorization: y\r\n\r\nGET /cookie: HTTP/1.1\r\n\r\n";
+    const BLANKED: &str = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization:xxxxxxxxxxxxxxx\r\n\
+        X-Cookie: kept\r\nCOOKIE:xxx\nProxy-Authorization:xx\r\n\r\nGET /cookie: HTTP/1.1\r\n\r\n";
+
+    #[test]
+    fn the_longest_name_fits() {
+        assert_eq!(SECRET.iter().map(|name| name.len()).max(), Some(LONGEST));
+    }
+
+    proptest! {
+        #[test]
+        fn secrets_are_blanked_in_whatever_pieces_they_come(
+            cuts in prop::collection::vec(0..REQUEST.len(), 0..8),
+        ) {
+            let mut cuts = cuts;
+            cuts.extend([0, REQUEST.len()]);
+            cuts.sort_unstable();
+            let (mut headers, mut all) = (SecretHeaders::default(), Vec::new());
+            for piece in cuts.windows(2) {
+                let mut piece = REQUEST.as_bytes()[piece[0]..piece[1]].to_vec();
+                headers.blank(&mut piece);
+                all.extend(piece);
+            }
+            prop_assert_eq!(String::from_utf8_lossy(&all), BLANKED);
+        }
+    }
+}
