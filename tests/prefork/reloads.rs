@@ -303,6 +303,24 @@ fn winch_and_hup(accept: &str) {
 }
 
 #[test]
+fn a_body_that_is_being_read_at_a_reload_is_answered_and_then_its_connection_moves() {
+    let server = Server::start(&["--workers", "1"]);
+    let old = server.wait_for_workers(1, &[]);
+    let (mut idle, mut sending) = (server.connect(), server.connect());
+    assert_eq!([idle.worker(), sending.worker()], [old[0]; 2]);
+    sending.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
+    server.wait_for_status("it reads the body", |status| status.reading == 1);
+    server.signal(Signal::HUP);
+    eventually("idle connections move", || idle.worker() != old[0]);
+    sending.send("world");
+    let response = sending.response();
+    assert_eq!((response.status, response.text()), (200, "helloworld"));
+    assert!(!response.closes());
+    assert_eq!(sending.worker(), idle.worker());
+    all_new(&server, &old, 1);
+}
+
+#[test]
 fn a_new_binary_takes_over_and_the_old_one_finishes() {
     let directory = Scratch::new("upgrade");
     let file = directory.path().join("httpd.pid");

@@ -63,6 +63,8 @@ struct Site {
     pid_file: PathBuf,
     path: Option<PathBuf>,
     descriptors: BTreeMap<String, usize>,
+    /// Those of the first master.
+    of_master: BTreeMap<String, usize>,
     _directory: Scratch,
 }
 
@@ -86,11 +88,13 @@ impl Site {
             pid_file,
             path,
             descriptors: BTreeMap::new(),
+            of_master: BTreeMap::new(),
             _directory: directory,
         };
         eventually("all workers run", || site.workers().len() == WORKERS);
         drop(site.connect().get("/"));
         site.descriptors = settled(&site.workers());
+        site.of_master = settled(&[site.master]);
         site
     }
 
@@ -181,7 +185,8 @@ impl Site {
         assert!(!log.contains("do not move"), "{log}");
     }
 
-    /// Ends all clients, and checks that each worker has the descriptors of the start.
+    /// Ends all clients, and checks that each worker, and the first master, has the descriptors of the
+    /// start.
     fn check_descriptors(&self, clients: Vec<Visitor>) {
         drop(clients);
         // A channel from worker to worker stays open for a while.
@@ -191,6 +196,11 @@ impl Site {
                 .iter()
                 .all(|worker| descriptors(*worker) == self.descriptors)
         });
+        if self.master == self.server.pid() {
+            eventually("the master has the descriptors of the start", || {
+                descriptors(self.master) == self.of_master
+            });
+        }
         let log = self.server.log();
         assert!(!log.contains("panicked"), "{log}");
     }
