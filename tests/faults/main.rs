@@ -2,6 +2,7 @@
 
 mod exhaustion;
 mod failed_waits;
+mod late_worker;
 mod liveness;
 mod refused_calls;
 mod resting;

@@ -17,11 +17,15 @@ const WORKERS: usize = 4;
 /// Time without a wake-up after which workers count as at rest. Until then each wakes once in a delay.
 const OBSERVED: Duration = Duration::from_millis(20 * 20);
 
+/// On other pollers no wake-up is exclusive, so `least-loaded` uses the lock, and a worker looks for it
+/// once in a delay.
 fn start(policy: &str) -> Server {
     let delay = DELAY.as_millis().to_string();
     let server = Server::start(&[
         "--workers",
         "4",
+        "--poller",
+        "epoll",
         "--accept",
         policy,
         "--accept-delay",

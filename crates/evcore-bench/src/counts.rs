@@ -6,7 +6,7 @@ use std::{fs, mem};
 use crate::Result;
 use crate::report::Report;
 use crate::run::{Run, root};
-use crate::{futures, pollers, timers};
+use crate::{futures, pollers, timers, user};
 
 /// The file of limits, from the root.
 const LIMITS: &str = "crates/evcore-bench/counts.txt";
@@ -84,6 +84,7 @@ fn counted(run: &Run, cells: &[String]) -> Report {
         ..Report::default()
     };
     pollers::measure_turn(run, &mut report);
+    user::count(run, &mut report);
     timers::count_instructions(run, &mut report);
     timers::count_few(run, &mut report);
     futures::count_instructions(run, &mut report);

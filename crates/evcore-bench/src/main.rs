@@ -30,6 +30,7 @@ mod storm;
 mod targets;
 mod timers;
 mod tools;
+mod user;
 mod whole;
 
 use std::path::{Path, PathBuf, absolute};
@@ -111,7 +112,10 @@ fn parts(run: &mut Run, names: &[&str], missing: bool, docs: &Path) -> Result {
 /// The function that measures a part of `page.json`.
 fn measure(part: &str) -> fn(&Run, &mut Report) {
     match part {
-        "turn" => pollers::measure_turn,
+        "turn" => |run, report| {
+            pollers::measure_turn(run, report);
+            user::count(run, report);
+        },
         "pollers" => pollers::measure,
         "timers" => timers::measure,
         "futures" => futures::count_instructions,

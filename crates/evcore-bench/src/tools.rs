@@ -5,6 +5,7 @@
 //! operations, without the start and the setup.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
@@ -60,6 +61,12 @@ impl Tool {
     ///
     /// If the program or the tool fails.
     pub(crate) fn each(self, run: &Run, words: &str, peer: &str) -> Counts {
+        let this = std::env::current_exe().expect("this program has a path");
+        self.each_of(run, &this, &format!("count {words}"), peer)
+    }
+
+    /// The cost of each operation of another program, with these arguments.
+    pub(crate) fn each_of(self, run: &Run, program: &Path, words: &str, peer: &str) -> Counts {
         let (_, lengths) = self.command();
         let lengths = lengths.map(|length| {
             if run.quick {
@@ -70,23 +77,23 @@ impl Tool {
         });
         // Both runs at the same time: a count does not depend on what else the machine does.
         let [few, many] = thread::scope(|scope| {
-            let runs = lengths
-                .map(|times| scope.spawn(move || self.count(words, peer, &times.to_string())));
+            let runs = lengths.map(|times| {
+                scope.spawn(move || self.count(program, words, peer, &times.to_string()))
+            });
             runs.map(|run| run.join().expect("the tool and its program do not fail"))
         });
         difference(lengths, [few, many])
     }
 
-    fn count(self, words: &str, peer: &str, times: &str) -> Counts {
+    fn count(self, program: &Path, words: &str, peer: &str, times: &str) -> Counts {
         let words = words.split(' ').map(|word| match word {
             "@" => peer,
             "#" => times,
             word => word,
         });
-        let this = std::env::current_exe().expect("this program has a path");
-        // The tool runs this program with its arguments. Both print to the standard error.
-        let mut command = shell(&format!("{} \"$0\" count \"$@\"", self.command().0));
-        let output = command.arg(this).args(words).output();
+        // The tool runs the program with its arguments. Both print to the standard error.
+        let mut command = shell(&format!("{} \"$0\" \"$@\"", self.command().0));
+        let output = command.arg(program).args(words).output();
         let output = output.expect("a shell is installed");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command:?}: {text}");
