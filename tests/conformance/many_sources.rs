@@ -94,7 +94,7 @@ fn nothing_starves_with_a_small_buffer(fixture: &mut Fixture) {
     let least = (0..count).map(|key| times.get(&key).copied().unwrap_or(0));
     assert!(
         least.min() >= Some(ROUNDS - 1),
-        "{}: reported so many times: {times:?}",
+        "{}: number of reports of each: {times:?}",
         fixture.name
     );
 }

@@ -148,7 +148,7 @@ fn bulk_streams_of_the_living_go_on_while_others_die() {
         || Some(streams::start(proxy.address(), 8, seconds())),
         || killed.kill_one_of(&[&proxy, &upstream]),
     );
-    let reports = reports.expect("it is no other program");
+    let reports = reports.expect("it is this program");
     println!("8 streams: {reports:?}; {killed:?}");
     assert!(reports.iter().all(|report| report.mib > 0));
     let ended = reports.iter().map(|report| report.ended).sum();

@@ -63,7 +63,7 @@ struct Site {
     pid_file: PathBuf,
     path: Option<PathBuf>,
     descriptors: BTreeMap<String, usize>,
-    /// Those of the first master.
+    /// The descriptors of the first master.
     of_master: BTreeMap<String, usize>,
     _directory: Scratch,
 }
@@ -208,7 +208,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // A later binary is no child of this process. Workers end when their master has died.
+        // A later binary is not a child of this process. Workers end when their master has died.
         let _ = try_signal_to(self.master, Signal::KILL);
     }
 }

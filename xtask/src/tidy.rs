@@ -131,6 +131,9 @@ fn in_files(tree: &Tree) -> Vec<String> {
                 faults.push(format!("{path}:{line}: {what}"));
             }
         }
+        for line in headless(path, text) {
+            faults.push(format!("{path}:{line}: begin with the thing, or with a verb"));
+        }
         let (lines, most) = (text.lines().count(), most_lines(path));
         if lines > most {
             faults.push(format!("{path}: {lines} lines, of {most} at most"));
@@ -140,6 +143,19 @@ fn in_files(tree: &Tree) -> Vec<String> {
         }
     }
     faults
+}
+
+/// The lines of a file at which a documentation comment begins without its subject.
+fn headless(path: &str, text: &str) -> Vec<usize> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let comment = pattern(r"^\s*//[/!]");
+    let begins = pattern(r"^\s*//[/!] (?:What|Whether|How|Which|Who|That of|Those of) ");
+    let lines: Vec<_> = text.lines().collect();
+    let is_first = |at: usize| at == 0 || !comment.is_match(lines[at - 1]);
+    let found = (0..lines.len()).filter(|at| begins.is_match(lines[*at]) && is_first(*at));
+    found.map(|at| at + 1).collect()
 }
 
 /// The most lines of a file. A longer one has more than one idea. The README of a published crate,
@@ -183,6 +199,8 @@ mod tests {
             ("a/Cargo.toml", "edition = \"2024\"", 1),
             ("a/Cargo.toml", "libc = { version = \"0.2\" }", 1),
             ("a/utils.rs", "", 1),
+            ("a.rs", "    /// Whether it is.\n", 1),
+            ("a.rs", "/// Returns\n/// Which of them.\n", 0),
             ("a.rs", &long, 1),
         ] {
             let found = in_files(&[(path.to_owned(), text.to_owned())].into());

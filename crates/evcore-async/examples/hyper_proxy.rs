@@ -45,7 +45,7 @@ type Body = Either<Incoming, Empty<Bytes>>;
 struct Upstream {
     address: Address,
     idle: RefCell<Vec<SendRequest<Incoming>>>,
-    /// Whether a task waits for the worker's stop, to end the idle connections.
+    /// True if a task waits for the worker's stop, to end the idle connections.
     awaits_stop: Cell<bool>,
 }
 

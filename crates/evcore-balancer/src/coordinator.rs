@@ -222,7 +222,10 @@ impl Coordinator {
         *count = count.saturating_add(connections);
         moves.leaving = match moved {
             Moved::Left(_) => moves.leaving.saturating_add(connections),
-            Moved::Taken(_) | Moved::CameBack(_) => moves.leaving.saturating_sub(connections),
+            Moved::Taken(_) | Moved::CameBack(_) => {
+                debug_assert!(connections <= moves.leaving, "they have left before");
+                moves.leaving.saturating_sub(connections)
+            }
             Moved::Arrived(_) => moves.leaving,
         };
         self.reports |= Reports::MOVED;
@@ -238,7 +241,7 @@ impl Coordinator {
         mem::replace(&mut self.moves, now)
     }
 
-    /// How the connections are spread, if that may have changed.
+    /// The spread of the connections, if that may have changed.
     fn look(&mut self, reports: Reports) -> Option<Spread> {
         let is_called = reports.has(Reports::MOVED.with(Reports::NOTIFIED));
         if !self.rebalances || !(self.looks_again || is_called) {

@@ -40,7 +40,7 @@ pub struct Inputs {
     /// True if this worker is late, as its group sees it; see
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
-    /// How the open connections of the group are spread; `None` if nothing has changed since the last
+    /// The spread of the group's open connections; `None` if nothing has changed since the last
     /// plan, or if this worker gives no connections away.
     pub spread: Option<Spread>,
     /// The connections of this worker that move.

@@ -1,4 +1,4 @@
-//! How the open connections of a group are spread over its members, and who gives whom how many.
+//! The spread of a group's open connections over its members, and the number that each gives to others.
 //!
 //! Each member that has more than the mean gives its surplus to members that have less. All compute the
 //! same assignment, without a word to each other: with the members in the order of their slots, the
@@ -24,7 +24,7 @@ pub struct Give {
     pub connections: u32,
 }
 
-/// How the open connections of a group are spread, as one member sees it.
+/// The spread of a group's open connections, as one member sees it.
 ///
 /// ```
 /// use evcore_balancer::Spread;
@@ -33,7 +33,7 @@ pub struct Give {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// A member has so many connections more or fewer than the mean that connections should move: more
+    /// The connections are so uneven that some should move: more
     /// than two and a 32nd of the mean.
     pub is_uneven: bool,
     /// This member has fewer connections than the mean.

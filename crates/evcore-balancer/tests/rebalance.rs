@@ -1,4 +1,4 @@
-//! How connections even out, in simulated time: workers with real coordinators and members of a real
+//! Connections that even out, in simulated time: workers with real coordinators and members of a real
 //! group, whose connections move with a delay.
 //!
 //! Time is in milliseconds. Each connection is a value, so the model sees where it has been.

@@ -147,6 +147,7 @@ pub(crate) fn send(
     let parts = [IoSlice::new(message)];
     match retry_on_intr(|| sendmsg(socket, &parts, &mut control, SEND)) {
         Ok(_) => Ok(()),
+        // The socket holds as many messages as it may.
         Err(Errno::AGAIN) => Err(Unsent::Full),
         // The kernel has too little memory, or more descriptors are on their way than `ulimit -n`
         // allows.
@@ -233,6 +234,7 @@ fn some_or_end<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<Rec
     }
     match result {
         Ok(some) => Ok(Received::Message(some)),
+        // No message waits.
         Err(Errno::AGAIN) => Ok(Received::Nothing),
         // The other end was closed with unread messages, or was never connected.
         Err(Errno::CONNRESET | Errno::NOTCONN) => Ok(Received::End),

@@ -132,7 +132,8 @@ impl Counters {
         }
     }
 
-    /// The counts since the counters were `earlier`.
+    /// The counts since the counters were `earlier`. A count that seems to have gone back is 0: a page
+    /// reads the words of a slot one by one, and its next worker may begin meanwhile.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self(std::array::from_fn(|at| {

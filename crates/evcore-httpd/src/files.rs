@@ -300,6 +300,7 @@ fn status_of(error: Errno) -> Status {
         | Errno::ILSEQ
         | Errno::INVAL
         | Errno::STALE => Status::NotFound,
+        // A mode or an ACL (ACCESS), or a policy such as SELinux or a sandbox (PERM).
         Errno::ACCESS | Errno::PERM => Status::Forbidden,
         // Descriptors or memory have run out, or renames went on during all attempts.
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::ServiceUnavailable,

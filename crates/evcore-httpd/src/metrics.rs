@@ -243,8 +243,6 @@ mod tests {
     use crate::counters::{Counter, Group, ROWS};
     use crate::measures::TURN;
 
-    /// The row of the length of a turn.
-
     #[test]
     fn metrics_survive_a_round_trip_through_an_array() {
         let values = std::array::from_fn(|at| at as u64 + 1);

@@ -76,13 +76,13 @@ pub struct Options {
     #[arg(long = "cpu-affinity", value_name = "LIST", value_parser = affinity)]
     pub affinity: Option<Affinity>,
 
-    /// How workers share the listeners. Only epoll has exclusive wake-ups: on other pollers,
+    /// Policy by which workers share the listeners. Only epoll has exclusive wake-ups: on other pollers,
     /// `exclusive` is the same as `off`, and `least-loaded` uses the accept lock. With `reuseport`
     /// each worker has its own listeners, and several workers take no Unix sockets.
     #[arg(long, value_name = "POLICY", default_value = "least-loaded")]
     pub accept: AcceptOption,
 
-    /// How long a worker that does not listen waits before it tries again (nginx:
+    /// Time after which a worker that does not listen tries again (nginx:
     /// `accept_mutex_delay`).
     #[arg(long, value_name = "MS", default_value = "500", value_parser = milliseconds)]
     pub accept_delay: Duration,
@@ -123,7 +123,7 @@ pub struct Options {
     pub send_timeout: Duration,
 
     // From a page, because kernels raise very small ones.
-    /// What the kernel may hold of the responses of one connection (`SO_SNDBUF`); it doubles the
+    /// Bytes of the responses of one connection that the kernel may hold (`SO_SNDBUF`); it doubles the
     /// number. Not for Unix sockets.
     #[arg(long, value_name = "BYTES", value_parser = number(4096..=1_u32 << 30))]
     pub send_buffer: Option<u32>,
@@ -132,13 +132,13 @@ pub struct Options {
     #[arg(long, value_name = "MS", default_value = "30000", value_parser = milliseconds)]
     pub shutdown_timeout: Duration,
 
-    /// Whether open connections move to the new workers after HUP, and after USR2 and QUIT; not with
+    /// Move open connections to the new workers after HUP, and after USR2 and QUIT; not with
     /// `--workers 0` or `--threads`. It needs Linux.
     #[arg(long, value_name = "on|off", default_value = HANDOVER, value_parser = on_or_off())]
     #[arg(action = ArgAction::Set, hide_possible_values = true)]
     pub handover: bool,
 
-    /// Whether the idle connections of a worker that dies, also by `kill -9`, move to its successor. It
+    /// Move the idle connections of a worker that dies, also by `kill -9`, to its successor. It
     /// needs Linux and `--handover on`.
     #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_or_off())]
     #[arg(action = ArgAction::Set, hide_possible_values = true)]
@@ -148,7 +148,7 @@ pub struct Options {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub hang_timeout: Option<Duration>,
 
-    /// Whether idle connections move from workers that have more to those that have fewer; only where
+    /// Move idle connections from workers that have more to those that have fewer; only where
     /// connections can move, and not with `--accept off` or `reuseport`.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = on_or_off())]
     #[arg(action = ArgAction::Set, hide_possible_values = true)]
@@ -174,7 +174,7 @@ pub struct Options {
     #[arg(long, value_name = "F", default_value = "common")]
     pub access_log_format: LogFormat,
 
-    /// What to log to standard error: `error`; `debug`: also connections and plans of the event loop;
+    /// Lines on standard error: `error`; `debug`: also connections and plans of the event loop;
     /// `trace`: also its turns, steps and timers. `debug` and `trace` need a build with `--features
     /// tracing`.
     #[arg(

@@ -60,6 +60,7 @@ impl Accept {
     /// EINTR is not an outcome: an interrupted call is repeated.
     pub(crate) fn from_errno(errno: Errno) -> Option<Self> {
         match errno {
+            // No client waits.
             Errno::AGAIN => Some(Self::WouldBlock),
             // Linux passes on the network errors that the client's connection has already, and the
             // refusal of a firewall (PERM). The next client has others.
@@ -115,7 +116,10 @@ impl fmt::Display for Resource {
             Self::Process => {
                 "this process is out of descriptors; close some or raise its limit (ulimit -n)"
             }
-            Self::System => "the system is out of descriptors; raise its limit on open files",
+            Self::System => {
+                "the system is out of descriptors; raise its limit on open files (fs.file-max on \
+                 Linux, kern.maxfiles on the BSDs and macOS)"
+            }
             Self::Memory => "the kernel has no memory for another socket; close some connections",
         })
     }

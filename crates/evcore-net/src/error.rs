@@ -65,7 +65,8 @@ pub enum Error {
         if address.is_unix() {
             "choose a directory that this user may write to"
         } else {
-            "choose a port above 1023, or give the program the right to bind lower ones"
+            "choose a port above 1023, or give the program the right to bind lower ones (on Linux \
+             the capability CAP_NET_BIND_SERVICE, or net.ipv4.ip_unprivileged_port_start)"
         }
     )]
     PermissionDenied {
@@ -170,7 +171,14 @@ pub enum Error {
 
     /// Connecting has failed. A later failure is the error of the stream:
     /// [`Stream::take_error`](crate::Stream::take_error).
-    #[error("cannot connect to {address}: {call} failed: {source}")]
+    #[error(
+        "cannot connect to {address}: {call} failed: {source}{}",
+        if source.kind() == io::ErrorKind::AddrNotAvailable {
+            "; no local port may be left: net.ipv4.ip_local_port_range allows more (Linux)"
+        } else {
+            ""
+        }
+    )]
     Connect {
         /// The requested address.
         address: Address,
@@ -194,9 +202,13 @@ impl Error {
     pub(crate) fn listen(address: &Address, call: &'static str, errno: Errno) -> Self {
         let address = address.clone();
         match errno {
+            // Another socket is bound there.
             Errno::ADDRINUSE => Self::AddressInUse { address },
+            // No interface has the address.
             Errno::ADDRNOTAVAIL => Self::AddressNotAvailable { address },
+            // A low port, or a directory that may not be written.
             Errno::ACCESS => Self::PermissionDenied { address },
+            // A directory on the path is missing, or is a file.
             Errno::NOENT | Errno::NOTDIR if address.is_unix() => Self::UnusablePath {
                 address,
                 source: PathError::NoDirectory,

@@ -43,8 +43,9 @@ pub(crate) fn tcp_socket(
     let is_multipath =
         settings().any(|(option, value)| value.is_some() && option.name == MULTIPATH.name);
     let fd = sys::tcp_socket(tcp, is_multipath).map_err(|errno| match errno {
+        // The protocol is switched off (NOPROTOOPT), or the kernel was built without it.
         Errno::NOPROTOOPT | Errno::PROTONOSUPPORT if is_multipath => {
-            refused_by_system(&MULTIPATH, address, errno)
+            unsupported(&MULTIPATH, address, "unless net.mptcp.enabled is 1 (Linux)")
         }
         errno => failed(errno),
     })?;
@@ -60,6 +61,7 @@ pub(crate) fn tcp_socket(
 /// The error if the system refuses an option with `errno`.
 fn refused_by_system(option: &SocketOption, address: &Address, errno: Errno) -> Error {
     match errno {
+        // Some kernels know an option for other kinds of sockets only.
         Errno::NOPROTOOPT | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => {
             unsupported(option, address, "for such a socket on this system")
         }

@@ -171,6 +171,7 @@ fn look(end: BorrowedFd<'_>) -> Look {
                 SUCCESSOR.store(report[0], Ordering::Release);
                 continue;
             }
+            // The pipe is open, and empty.
             Err(Errno::AGAIN) => Look::Held,
             Err(_) => Look::Unknown,
         };
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn an_error_shows_nothing_of_the_parent() {
         let file = std::fs::File::open("Cargo.toml").expect("cargo runs the tests beside it");
-        assert_eq!(look(file.as_fd()), Look::Unknown, "it is no socket");
+        assert_eq!(look(file.as_fd()), Look::Unknown, "it is not a socket");
     }
 
     /// Returns the result of `is_gone` after exactly these looks.

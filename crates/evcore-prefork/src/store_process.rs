@@ -170,6 +170,7 @@ impl Store {
             // SAFETY: the table has kept it open, and nothing else uses it.
             successor: unsafe { OwnedFd::from_raw_fd(successor) },
         });
+        // The number is the application's, which may count too many.
         let lost = all.saturating_sub(taken);
         self.place.report(KeptCounts { taken, lost });
     }

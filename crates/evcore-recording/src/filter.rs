@@ -1,4 +1,4 @@
-//! What changes received bytes before they are recorded.
+//! Filters of received bytes, which change them before they are recorded.
 
 use std::{
     fmt,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header   "evcorec\n", version: u32, capabilities: u32, epoch: u64, checksum of these: u32, 0: u32
-//! turn     length: u32, checksum: u32, then calls of so many bytes
+//! turn     length: u32, checksum: u32, then calls of this many bytes
 //! call     what: u8, of: varint, result: zigzag varint, length: varint, bytes
 //! ```
 //!

@@ -31,7 +31,7 @@ pub struct Recording {
     end: End,
 }
 
-/// How a recording ends.
+/// The end of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// After a whole turn.
@@ -130,7 +130,7 @@ impl Recording {
         (0..self.len()).map(|number| self.turn(number).unwrap_or_default())
     }
 
-    /// How it ends.
+    /// The kind of its end.
     #[must_use]
     pub fn end(&self) -> End {
         self.end

@@ -19,7 +19,7 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket, accept_hdr};
 
 const STATE_VERSION: u32 = 1;
-/// What a client may have sent of a message, and what may wait for it. It is closed beyond that, so the
+/// The most bytes of a client's unfinished message, and of those that wait for it. It is closed beyond that, so the
 /// state of a client is never too long to move.
 const RECEIVED_MAX: usize = 8 * 1024;
 const UNSENT_MAX: usize = 32 * 1024;

@@ -103,7 +103,7 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// How the workers share the listeners. Default: the policy of the [group](Self::group). Without
+    /// Sets the policy by which workers share the listeners. Default: the policy of the [group](Self::group). Without
     /// a group it is [`Policy::Off`]: this worker always listens.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);

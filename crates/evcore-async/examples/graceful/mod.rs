@@ -1,4 +1,4 @@
-//! What the servers by hyper share: a connection that ends after its present request if the worker
+//! A connection of hyper that ends after its present request if the worker
 //! stops.
 
 use std::time::Duration;

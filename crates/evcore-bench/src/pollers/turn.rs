@@ -41,6 +41,9 @@ fn takes_part(peer: &Peer, table: &str, words: &str) -> bool {
 pub(crate) fn measure(run: &Run, report: &mut Report) {
     foreign::record_absent(report);
     let peers = peers();
+    if !peers.iter().any(|peer| peer.name.ends_with("io_uring")) {
+        report.absent("io_uring", "the kernel does not permit it");
+    }
     clocks(&peers, report);
     for (table, column, tool, words) in COLUMNS {
         if tool.is_missing(report) {

@@ -120,7 +120,9 @@ impl Epoll {
         result.map_err(|errno| {
             let fd = registration.fd;
             match errno {
+                // It is the waker's descriptor, because `replace` has replaced any other.
                 Errno::EXIST => Error::AlreadyWatched { fd },
+                // A regular file or a directory, which is always ready.
                 Errno::PERM => Error::NotPollable {
                     fd,
                     kind: self.kind(),

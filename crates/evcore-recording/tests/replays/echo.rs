@@ -11,7 +11,7 @@ use evcore::{
 
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What can be wrong with the server.
+/// A fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     None,
@@ -26,7 +26,7 @@ pub(crate) enum Bug {
     HangsUpAt(u32),
 }
 
-/// What the server did.
+/// The steps and answers of the server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
     /// Each step with its token, and the time of its turn.

@@ -1,4 +1,4 @@
-//! What a program gets beside its loop: requests of threads, results of a pool, values, connections.
+//! Input of a program beside its loop: requests of threads, results of a pool, values, connections.
 
 use std::{
     collections::hash_map::RandomState,
