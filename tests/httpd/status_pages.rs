@@ -1,6 +1,6 @@
 //! `/status` and `/status.json`.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use evcore_tests::{Client, Server, Status, eventually, signal_to};
 use rustix::process::Signal;
@@ -279,4 +279,52 @@ fn status_json_counts_reloads_and_restarts() {
             eventually("the restart is counted", || counts() == Some((2.0, 1.0)));
         }
     }
+}
+
+/// Linux only, where the backlogs and the memory of other processes can be measured.
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_in_the_backlog_and_the_memory_of_workers_are_measured() {
+    let server = Server::start(&["--workers", "1"]);
+    let mut client = server.connect();
+    let worker = client.worker();
+    let page = |client: &mut Client| -> Value {
+        serde_json::from_slice(&client.get("/status.json").body).expect("JSON")
+    };
+    eventually("the memory of the worker is measured", || {
+        let page = page(&mut client);
+        page["workers"][0]["memory_bytes"].as_u64() > Some(1 << 20)
+    });
+    signal_to(worker, Signal::STOP);
+    let waiting: Vec<_> = (0..5).map(|_| server.connect()).collect();
+    // The master takes a sample each second, which the worker shows when it goes on.
+    let begun = Instant::now();
+    eventually("two samples are taken", || begun.elapsed() > Duration::from_millis(2_100));
+    signal_to(worker, Signal::CONT);
+    let history: Value = serde_json::from_slice(&client.get("/history.json").body).expect("JSON");
+    let samples = history.as_array().expect("an array").iter();
+    let lengths = samples.map(|sample| sample["listen_queue"].as_u64().expect("a number"));
+    assert_eq!(lengths.max(), Some(5), "{history}");
+    drop(waiting);
+    eventually("they are accepted", || page(&mut client)["listen_queue"] == 0);
+}
+
+#[test]
+fn bytes_are_counted_in_both_directions() {
+    let server = Server::start(&["--workers", "1"]);
+    let mut client = server.connect();
+    let count = |client: &mut Client| -> (u64, u64) {
+        let page: Value = serde_json::from_slice(&client.get("/status.json").body).expect("JSON");
+        let number = |name: &str| page[name].as_u64().expect("a number");
+        (number("received_bytes"), number("sent_bytes"))
+    };
+    let before = count(&mut client);
+    let request = "GET /bytes/1000000 HTTP/1.1\r\nHost: test\r\n\r\n";
+    client.send(request);
+    assert_eq!(client.response().body.len(), 1_000_000);
+    // They are published at the end of a turn.
+    eventually("the bytes are counted", || {
+        let now = count(&mut client);
+        now.0 >= before.0 + request.len() as u64 && now.1 > before.1 + 1_000_000
+    });
 }

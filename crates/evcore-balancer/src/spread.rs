@@ -33,8 +33,8 @@ pub struct Give {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// The connections are so uneven that some should move: more
-    /// than two and a 32nd of the mean.
+    /// The connections are so uneven that some should move: a member differs from the mean by more than
+    /// two and a 32nd of the mean.
     pub is_uneven: bool,
     /// This member has fewer connections than the mean.
     pub is_below: bool,

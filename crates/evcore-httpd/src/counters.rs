@@ -28,17 +28,20 @@ pub struct Row {
 pub enum Group {
     /// Next to the states of the connections, also in the sums.
     Connections,
+    /// After them, also in the sums.
+    Traffic,
     /// With the counts of the event loop.
     EventLoop,
     /// After the number of the loop's timers.
     Timers,
 }
 
-/// Makes the counters and their table: first the counters of the connections, then the counters of
+/// Makes the counters and their table: the counters of the connections, those of bytes, and those of
 /// the event loop, with their source.
 macro_rules! counters {
     (
         connections { $($counter:ident, $field:literal, $metric:literal, $help:literal;)* }
+        traffic { $($bytes:ident, $bytes_field:literal, $bytes_metric:literal, $bytes_help:literal;)* }
         event_loop { $($looped:ident $group:ident, $its_field:literal, $its_metric:literal,
             $its_help:literal, $source:expr;)* }
     ) => {
@@ -46,6 +49,7 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Counter {
             $(#[doc = $help] $counter,)*
+            $(#[doc = $bytes_help] $bytes,)*
             $(#[doc = $its_help] $looped,)*
         }
 
@@ -57,6 +61,13 @@ macro_rules! counters {
                 metric: $metric,
                 group: Group::Connections,
                 help: $help,
+            },)*
+            $(Row {
+                counter: Counter::$bytes,
+                field: $bytes_field,
+                metric: $bytes_metric,
+                group: Group::Traffic,
+                help: $bytes_help,
             },)*
             $(Row {
                 counter: Counter::$looped,
@@ -77,15 +88,28 @@ macro_rules! counters {
                 )*
             }
 
-            /// The counts of the event loop, with the places in the array.
+            /// The counts that are published once a turn, with their places in the array: bytes, and
+            /// those of the event loop.
             #[inline]
-            pub fn of_loop(&self) -> [(usize, u64); OF_LOOP] {
-                [$((Counter::$looped as usize, self[Counter::$looped]),)*]
+            pub fn of_turn(&self) -> [(usize, u64); OF_TURN] {
+                [
+                    $((Counter::$bytes as usize, self[Counter::$bytes]),)*
+                    $((Counter::$looped as usize, self[Counter::$looped]),)*
+                ]
+            }
+
+            /// The counts of the connections, with their places in the array.
+            #[inline]
+            pub fn of_connections(&self) -> [(usize, u64); OF_CONNECTIONS] {
+                [$((Counter::$counter as usize, self[Counter::$counter]),)*]
             }
         }
 
-        /// The number of counters of the event loop.
-        pub const OF_LOOP: usize = [$(Counter::$looped),*].len();
+        /// The number of counters that are published once a turn.
+        pub const OF_TURN: usize = [$(Counter::$bytes,)* $(Counter::$looped),*].len();
+
+        /// The number of counters of the connections.
+        pub const OF_CONNECTIONS: usize = [$(Counter::$counter),*].len();
     };
 }
 
@@ -103,6 +127,12 @@ counters! {
             "Connections that came back, because no worker took them over.";
         Requests, "requests", "httpd_requests_total",
             "Requests whose head was complete and valid.";
+    }
+    traffic {
+        Received, "received_bytes", "httpd_received_bytes_total",
+            "Bytes received from clients.";
+        Sent, "sent_bytes", "httpd_sent_bytes_total",
+            "Bytes sent to clients.";
     }
     event_loop {
         Turns EventLoop, "turns", "evcore_turns_total",

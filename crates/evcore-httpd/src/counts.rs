@@ -107,6 +107,18 @@ impl Counts {
         self.scoreboard.update(self.id, [requests]);
     }
 
+    /// Counts received bytes, which are published with the turn.
+    #[inline]
+    pub fn received(&mut self, bytes: usize) {
+        self.own.counters[Counter::Received] += bytes as u64;
+    }
+
+    /// Counts sent bytes, which are published with the turn.
+    #[inline]
+    pub fn sent(&mut self, bytes: usize) {
+        self.own.counters[Counter::Sent] += bytes as u64;
+    }
+
     /// Moves a connection to another phase.
     #[inline]
     pub fn change(&mut self, from: &mut Phase, to: Phase) {
@@ -154,7 +166,7 @@ impl Counts {
         let metrics = self.own.metrics.of_turn();
         let metrics = metrics.map(|(at, number)| (WorkerStats::METRICS + at, number));
         self.scoreboard.update(self.id, metrics);
-        self.scoreboard.update(self.id, self.own.counters_of_loop());
+        self.scoreboard.update(self.id, self.own.counters_of_turn());
     }
 
     /// Publishes the numbers of connections.
@@ -165,13 +177,10 @@ impl Counts {
             (WorkerStats::READING, own.reading),
             (WorkerStats::WRITING, own.writing),
             (WorkerStats::WAITING, own.waiting),
-            own.counter(Counter::Accepted),
-            own.counter(Counter::Handled),
-            own.counter(Counter::Arrived),
-            own.counter(Counter::HandedOver),
-            own.counter(Counter::TakenBack),
         ];
         self.scoreboard.update(self.id, numbers);
+        let counters = own.counters_of_connections();
+        self.scoreboard.update(self.id, counters);
     }
 
     /// The page `/status.json`.

@@ -17,6 +17,7 @@ use crate::{
     log::{log, notice},
     pid_file::PidFile,
     scoreboard::Scoreboard,
+    server_stats::Number,
     socket_files::SocketFiles,
 };
 
@@ -70,7 +71,8 @@ impl Events {
             Event::Exited(exit) => self.on_exit(exit),
             Event::Kept(_, counts) => {
                 let (kept, lost) = (counts.taken as u64, counts.lost as u64);
-                self.scoreboard.count_kept(kept, lost);
+                self.scoreboard.count(Number::Kept, kept);
+                self.scoreboard.count(Number::Lost, lost);
                 log(format_args!("httpd: {event}"));
             }
             Event::Stuck(worker) => {
@@ -111,7 +113,7 @@ impl Events {
     fn on_exit(&self, exit: &WorkerExit) {
         // The worker is replaced, unless the server ends because no worker can start.
         if exit.stop.is_none() {
-            self.scoreboard.count_restart();
+            self.scoreboard.count(Number::Restarts, 1);
         }
         if exit.cause != ExitCause::Exited(0) || exit.stop.is_none() {
             log(format_args!("httpd: {exit}"));
@@ -121,7 +123,7 @@ impl Events {
     fn on_reload(&self, reload: Reload) {
         let line = format_args!("httpd: reload: {reload:?}: {reload}");
         if reload == Reload::Done {
-            self.scoreboard.count_reload();
+            self.scoreboard.count(Number::Reloads, 1);
         }
         match reload {
             Reload::Started | Reload::Done => notice(line),

@@ -58,6 +58,7 @@ pub mod fuzzing;
 mod headroom;
 mod history;
 mod host;
+mod listen_queue;
 mod listeners;
 mod live_line;
 mod log;

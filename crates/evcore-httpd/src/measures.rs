@@ -37,6 +37,12 @@ pub const GAUGES: [Gauge; 1] = [Gauge {
     source: |stats| stats.timers_armed as u64,
 }];
 
+/// The name of a worker's memory on `/metrics`. The master measures it once a second.
+pub const MEMORY: &str = "httpd_worker_memory_bytes";
+
+/// The text of `/metrics` for it.
+pub const MEMORY_HELP: &str = "Resident memory of the worker process.";
+
 /// Index of a turn's time in [`TIMES`].
 pub const TURN: usize = 1;
 

@@ -2,6 +2,7 @@
 
 use std::{
     error::Error,
+    fs,
     io::{self, Write},
     process::ExitCode,
     sync::Arc,
@@ -18,6 +19,7 @@ use crate::{
     descriptors,
     events::Events,
     files::Files,
+    listen_queue::ListenQueue,
     listeners::{self, Passed},
     live_line::LiveLine,
     log::{self, log},
@@ -99,12 +101,13 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let board = setup.scoreboard.clone();
     let events = Arc::new(Events::new(board, &sets[0], pid_file, files));
     let hook = Arc::clone(&events);
+    let queue = ListenQueue::new(sets[0].iter().map(Listener::local_addr));
     let addresses = sets[0].iter().map(Listener::local_addr);
     let demo = options.demo.then(|| Demo::start(addresses)).transpose()?;
     let workers = workers
         .on_event(move |event| hook.on_event(&event))
         .notify_service_manager()
-        .on_interval(SAMPLE_INTERVAL, each_second(&setup));
+        .on_interval(SAMPLE_INTERVAL, each_second(&setup, queue));
     let workers = if options.own_listeners() {
         workers.own_listeners(sets)
     } else {
@@ -137,19 +140,32 @@ fn run_workers(workers: Server, setup: Setup) -> Result<ExitCode, Box<dyn Error>
     })
 }
 
-/// Returns the master's work at each interval: a sample for the dashboard, and the line of a
-/// terminal.
-fn each_second(setup: &Setup) -> impl FnMut() + use<> {
+/// Returns the master's work at each interval: the numbers that it measures, a sample for the
+/// dashboard, and the line of a terminal.
+fn each_second(setup: &Setup, queue: ListenQueue) -> impl FnMut() + use<> {
     let (scoreboard, mut clock) = (setup.scoreboard.clone(), Clock::system());
     let mut sampler = setup.sampler(&clock);
     let mut line = LiveLine::new(setup.options.quiet);
+    let are_processes = !setup.options.threads();
     move || {
         clock.update();
+        queue.publish(&scoreboard);
+        if are_processes {
+            scoreboard.measure_memory(resident_bytes);
+        }
         sampler.sample(&clock);
         if let Some(line) = &mut line {
             line.draw(Snapshot::of(&scoreboard, &clock));
         }
     }
+}
+
+/// The resident memory of a process in bytes, from Linux's `/proc`.
+fn resident_bytes(pid: u64) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of ending

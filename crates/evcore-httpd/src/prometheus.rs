@@ -15,15 +15,16 @@ use evcore::clock::Clock;
 use crate::{
     buckets::{BOUNDS, Buckets},
     counters::ROWS,
-    measures::{GAUGES, TIMES},
+    measures::{GAUGES, MEMORY, MEMORY_HELP, TIMES},
     scoreboard::{Scoreboard, WorkerStats},
+    server_stats,
 };
 
 /// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The size of one worker's lines, or of the server's lines with all headings.
-const PAGE_BYTES: usize = 4096;
+const PAGE_BYTES: usize = 5120;
 
 /// Returns the page.
 pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
@@ -40,6 +41,8 @@ pub fn page(scoreboard: &Scoreboard, clock: &Clock) -> String {
         let value = |stats: &WorkerStats| stats.metrics.gauges[at];
         page.per_worker((row.metric, "gauge"), row.help, &workers, value);
     }
+    let memory = |stats: &WorkerStats| stats.metrics.memory_bytes;
+    page.per_worker((MEMORY, "gauge"), MEMORY_HELP, &workers, memory);
     for (at, row) in TIMES.iter().enumerate() {
         let buckets = workers.iter().map(|stats| &stats.totals.times[at]);
         page.histogram(row.metric, row.help, buckets);
@@ -73,26 +76,9 @@ impl Page {
             "Workers that run now, with those that finish after a reload.",
             WorkerStats::running(scoreboard).count(),
         );
-        self.single(
-            ("httpd_reloads_total", "counter"),
-            "Reloads (HUP) whose new workers serve.",
-            server.reloads,
-        );
-        self.single(
-            ("httpd_worker_restarts_total", "counter"),
-            "Workers that ended unasked, so that a replacement was started.",
-            server.restarts,
-        );
-        self.single(
-            ("httpd_connections_kept_total", "counter"),
-            "Connections of workers that died, which go on in other workers.",
-            server.kept,
-        );
-        self.single(
-            ("httpd_connections_lost_total", "counter"),
-            "Connections that were closed because their worker died, as descriptor stores report them.",
-            server.lost,
-        );
+        for row in server_stats::ROWS {
+            self.single((row.metric, row.kind), row.help, server[row.number]);
+        }
     }
 
     /// Adds the open connections of each worker, by state.
@@ -189,6 +175,7 @@ mod tests {
     use evcore::{balancer::WorkerId, clock::ManualTimeSource};
 
     use super::*;
+    use crate::server_stats::Number;
 
     /// A page of two workers; worker 0 has used two slots.
     fn page_of_two() -> String {
@@ -196,7 +183,7 @@ mod tests {
         let mut clock = Clock::with_source(time.clone());
         let scoreboard = WorkerStats::scoreboard(4).expect("a page");
         scoreboard.record_start(&clock);
-        scoreboard.count_restart();
+        scoreboard.count(Number::Restarts, 1);
         for (slot, index) in [(0, 0), (1, 1), (2, 0)] {
             let mut stats = WorkerStats::from_array([1; WorkerStats::LEN]);
             stats.totals.index = index;

@@ -12,9 +12,9 @@ use evcore::{
 };
 
 use crate::{
-    counters::{Counter, Counters, OF_LOOP},
+    counters::{Counter, Counters, OF_CONNECTIONS, OF_TURN},
     metrics::{Metrics, Totals},
-    server_stats::ServerStats,
+    server_stats::{Number, ServerStats},
 };
 
 /// A slot for each worker that can run at the same time, and one for the master.
@@ -23,6 +23,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
     workers: balancer::Scoreboard<{ WorkerStats::LEN }>,
+    /// The memory of each worker in bytes, which the master measures.
+    memory: balancer::Scoreboard<1>,
     server: balancer::Scoreboard<{ ServerStats::LEN }>,
 }
 
@@ -30,12 +32,17 @@ impl Scoreboard {
     /// The values of each slot, including slots without a worker.
     pub fn iter(&self) -> impl Iterator<Item = WorkerStats> {
         let slots = self.workers.iter();
-        slots.map(|(_, numbers)| WorkerStats::from_array(numbers))
+        slots.map(|(slot, numbers)| self.with_memory(slot, WorkerStats::from_array(numbers)))
     }
 
     /// The numbers that a worker, or its predecessor in the same slot, has published.
     pub fn read(&self, id: WorkerId) -> WorkerStats {
-        WorkerStats::from_array(self.workers.read(id))
+        self.with_memory(id, WorkerStats::from_array(self.workers.read(id)))
+    }
+
+    fn with_memory(&self, id: WorkerId, mut stats: WorkerStats) -> WorkerStats {
+        [stats.metrics.memory_bytes] = self.memory.read(id);
+        stats
     }
 
     /// The numbers that the running worker of a slot has published; `None` if none runs.
@@ -71,12 +78,15 @@ impl Scoreboard {
     /// Sets the gauges of a dead worker to 0.
     pub fn release_dead(&self, dead: WorkerId) {
         self.workers.release_dead(dead);
+        self.memory.release_dead(dead);
     }
 
     /// Adds the scoreboard to a group, whose `release_dead` then sets the gauges of a dead worker to 0.
     #[must_use]
     pub fn add_to(&self, group: WorkerGroup) -> WorkerGroup {
-        group.with_scoreboard(&self.workers)
+        group
+            .with_scoreboard(&self.workers)
+            .with_scoreboard(&self.memory)
     }
 
     /// The numbers that the master has published.
@@ -89,22 +99,23 @@ impl Scoreboard {
         self.update_server(|server| server.set_start(clock));
     }
 
-    /// Counts a reload. Only the master may call this.
-    pub fn count_reload(&self) {
-        self.update_server(|server| server.reloads += 1);
+    /// Adds to a number of the server. Only the master may call this.
+    pub fn count(&self, number: Number, more: u64) {
+        self.update_server(|server| server[number] += more);
     }
 
-    /// Counts a worker that ended unasked. Only the master may call this.
-    pub fn count_restart(&self) {
-        self.update_server(|server| server.restarts += 1);
+    /// Sets a number of the server. Only the master may call this.
+    pub fn set(&self, number: Number, value: u64) {
+        self.update_server(|server| server[number] = value);
     }
 
-    /// Counts the connections of a worker that has died. Only the master may call this.
-    pub fn count_kept(&self, kept: u64, lost: u64) {
-        self.update_server(|server| {
-            server.kept += kept;
-            server.lost += lost;
-        });
+    /// Measures the memory of each worker anew. Only the master may call this.
+    pub fn measure_memory(&self, resident_bytes: impl Fn(u64) -> Option<u64>) {
+        for slot in (0..self.workers.workers()).map(WorkerId::from_slot) {
+            let worker = self.read_running(slot);
+            let bytes = worker.and_then(|worker| resident_bytes(worker.metrics.pid));
+            self.memory.publish(slot, &[bytes.unwrap_or(0)]);
+        }
     }
 
     /// Returns the values of all slots. A slot whose worker changes meanwhile counts as one without a
@@ -219,6 +230,7 @@ impl WorkerStats {
     pub fn scoreboard(workers: usize) -> io::Result<Scoreboard> {
         Ok(Scoreboard {
             workers: balancer::Scoreboard::new(workers, Self::GAUGES)?,
+            memory: balancer::Scoreboard::new(workers, 1)?,
             server: balancer::Scoreboard::new(1, 0)?,
         })
     }
@@ -247,10 +259,17 @@ impl WorkerStats {
         (Self::COUNTERS + counter as usize, self.counters[counter])
     }
 
-    /// The counters of the event loop, with their places in the slot.
+    /// The counters that are published once a turn, with their places in the slot.
     #[inline]
-    pub(crate) fn counters_of_loop(&self) -> [(usize, u64); OF_LOOP] {
-        let counters = self.counters.of_loop();
+    pub(crate) fn counters_of_turn(&self) -> [(usize, u64); OF_TURN] {
+        let counters = self.counters.of_turn();
+        counters.map(|(at, count)| (Self::COUNTERS + at, count))
+    }
+
+    /// The counters of the connections, with their places in the slot.
+    #[inline]
+    pub(crate) fn counters_of_connections(&self) -> [(usize, u64); OF_CONNECTIONS] {
+        let counters = self.counters.of_connections();
         counters.map(|(at, count)| (Self::COUNTERS + at, count))
     }
 
@@ -271,6 +290,7 @@ impl WorkerStats {
             for (gauge, more) in sum.metrics.gauges.iter_mut().zip(stats.metrics.gauges) {
                 *gauge += more;
             }
+            sum.metrics.memory_bytes += stats.metrics.memory_bytes;
             sum.totals.add(&stats.totals);
         }
         sums

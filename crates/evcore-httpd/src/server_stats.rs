@@ -1,6 +1,64 @@
-//! The numbers that the master publishes about the whole server.
+//! The table of the server's numbers, which the master publishes.
+//!
+//! A row makes the number's place on the scoreboard, its lines of `/metrics` and its field of
+//! `/status.json`. A test compares them with `docs/httpd.md`.
+
+use std::ops::{Index, IndexMut};
 
 use evcore::clock::Clock;
+
+/// The description of a number on the pages.
+#[derive(Debug)]
+pub struct Row {
+    pub number: Number,
+    /// `counter` or `gauge`.
+    pub kind: &'static str,
+    /// The field of `/status.json`.
+    pub field: &'static str,
+    /// The name on `/metrics`.
+    pub metric: &'static str,
+    /// The text of `/metrics`.
+    pub help: &'static str,
+}
+
+/// Makes the numbers and their table.
+macro_rules! numbers {
+    ($($number:ident $kind:literal, $field:literal, $metric:literal, $help:literal;)*) => {
+        /// A number of the server.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Number {
+            $(#[doc = $help] $number,)*
+        }
+
+        /// All numbers, in the order of [`Number`].
+        pub const ROWS: &[Row] = &[
+            $(Row {
+                number: Number::$number,
+                kind: $kind,
+                field: $field,
+                metric: $metric,
+                help: $help,
+            },)*
+        ];
+    };
+}
+
+numbers! {
+    Reloads "counter", "reloads", "httpd_reloads_total",
+        "Reloads (HUP) whose new workers serve.";
+    Restarts "counter", "restarts", "httpd_worker_restarts_total",
+        "Workers that ended unasked, so that a replacement was started.";
+    Kept "counter", "kept", "httpd_connections_kept_total",
+        "Connections of workers that died, which go on in other workers.";
+    Lost "counter", "lost", "httpd_connections_lost_total",
+        "Connections that were closed because their worker died, as descriptor stores report them.";
+    ListenQueue "gauge", "listen_queue", "httpd_listen_queue",
+        "Clients that wait in the backlogs of the TCP listeners.";
+    ListenOverflows "counter", "listen_overflows", "httpd_system_listen_overflows_total",
+        "Clients that found a backlog full, at any listener of the system since the server started.";
+    ListenDrops "counter", "listen_drops", "httpd_system_listen_drops_total",
+        "Clients that were dropped at any listener of the system since the server started.";
+}
 
 /// The numbers of the master, or of the process that serves without one.
 ///
@@ -11,19 +69,12 @@ pub struct ServerStats {
     pub started_ms: u64,
     /// The time at which the server started, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The number of reloads (HUP) whose new workers serve.
-    pub reloads: u64,
-    /// The number of workers that ended unasked, and were replaced.
-    pub restarts: u64,
-    /// Connections of workers that died, which descriptor stores have handed on.
-    pub kept: u64,
-    /// Connections that were closed because their worker died, as far as descriptor stores have reported them.
-    pub lost: u64,
+    numbers: [u64; ROWS.len()],
 }
 
 impl ServerStats {
     /// The number of values.
-    pub const LEN: usize = 6;
+    pub const LEN: usize = 2 + ROWS.len();
 
     /// Sets the start to the present time.
     pub fn set_start(&mut self, clock: &Clock) {
@@ -33,27 +84,33 @@ impl ServerStats {
 
     /// Converts to the values of a slot.
     pub fn to_array(self) -> [u64; Self::LEN] {
-        [
-            self.started_ms,
-            self.started_unix_ms,
-            self.reloads,
-            self.restarts,
-            self.kept,
-            self.lost,
-        ]
+        let mut values = [0; Self::LEN];
+        [values[0], values[1]] = [self.started_ms, self.started_unix_ms];
+        values[2..].copy_from_slice(&self.numbers);
+        values
     }
 
     /// Converts from the values of a slot.
     pub fn from_array(values: [u64; Self::LEN]) -> Self {
-        let [started_ms, started_unix_ms, reloads, restarts, kept, lost] = values;
         Self {
-            started_ms,
-            started_unix_ms,
-            reloads,
-            restarts,
-            kept,
-            lost,
+            started_ms: values[0],
+            started_unix_ms: values[1],
+            numbers: std::array::from_fn(|at| values[2 + at]),
         }
+    }
+}
+
+impl Index<Number> for ServerStats {
+    type Output = u64;
+
+    fn index(&self, number: Number) -> &u64 {
+        &self.numbers[number as usize]
+    }
+}
+
+impl IndexMut<Number> for ServerStats {
+    fn index_mut(&mut self, number: Number) -> &mut u64 {
+        &mut self.numbers[number as usize]
     }
 }
 
@@ -75,20 +132,30 @@ mod tests {
         time.advance(Duration::from_millis(1_500));
         clock.update();
         scoreboard.record_start(&clock);
-        scoreboard.count_reload();
-        scoreboard.count_restart();
-        scoreboard.count_restart();
-        scoreboard.count_kept(98, 2);
-        scoreboard.count_kept(1, 0);
-        let expected = ServerStats {
+        scoreboard.count(Number::Reloads, 1);
+        scoreboard.count(Number::Kept, 98);
+        scoreboard.count(Number::Kept, 1);
+        scoreboard.set(Number::ListenQueue, 7);
+        scoreboard.set(Number::ListenQueue, 3);
+        let mut expected = ServerStats {
             started_ms: clock.monotonic_ms(),
             started_unix_ms: 1_001_500,
-            reloads: 1,
-            restarts: 2,
-            kept: 99,
-            lost: 2,
+            ..ServerStats::default()
         };
+        expected[Number::Reloads] = 1;
+        expected[Number::Kept] = 99;
+        expected[Number::ListenQueue] = 3;
         assert_eq!(in_a_worker.server(), expected);
         assert_ne!(expected.started_ms, 0);
+    }
+
+    #[test]
+    fn numbers_survive_a_round_trip_through_an_array() {
+        let values = std::array::from_fn(|at| at as u64 + 1);
+        let stats = ServerStats::from_array(values);
+        assert_eq!(stats.to_array(), values);
+        for (at, row) in ROWS.iter().enumerate() {
+            assert_eq!(stats[row.number], at as u64 + 3);
+        }
     }
 }

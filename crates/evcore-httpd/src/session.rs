@@ -159,6 +159,7 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         };
         match sent {
             Ok(n) => {
+                self.shared.counts.sent(n);
                 self.connection.handle_sent(n, self.shared)?;
                 Ok(Progress::More)
             }
@@ -178,6 +179,7 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         let received = self.stream.recv(self.ev, &mut buffer);
         let handled = match received {
             Ok(n) if n > 0 => {
+                self.shared.counts.received(n);
                 let mut cx = cx(self.stream.token(), self.ev, self.shared);
                 self.connection.handle_input(&buffer[..n], &mut cx)
             }

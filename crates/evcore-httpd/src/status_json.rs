@@ -11,6 +11,7 @@ use crate::{
     measures::{GAUGES, TIMES},
     metrics::Distribution,
     scoreboard::{Snapshot, WorkerStats, jain},
+    server_stats::{self, ServerStats},
 };
 
 /// The page. The sums include workers that have ended, as in `/status`. The list does not, and its
@@ -19,15 +20,17 @@ use crate::{
 pub struct StatusJson {
     time_ms: i64,
     uptime_ms: u64,
-    reloads: u64,
-    restarts: u64,
-    kept: u64,
-    lost: u64,
+    #[serde(flatten)]
+    server: Server,
     #[serde(flatten)]
     sums: Counts,
     jain: Box<RawValue>,
     workers: Vec<Worker>,
 }
+
+/// The numbers of the master.
+#[derive(Debug)]
+struct Server(ServerStats);
 
 #[derive(Debug, Serialize)]
 struct Counts {
@@ -37,6 +40,8 @@ struct Counts {
     reading: u64,
     writing: u64,
     waiting: u64,
+    #[serde(flatten)]
+    traffic: Fields,
 }
 
 /// The counters of a group.
@@ -48,6 +53,7 @@ struct Worker {
     worker: u64,
     pid: u64,
     uptime_ms: u64,
+    memory_bytes: u64,
     #[serde(flatten)]
     counts: Counts,
     #[serde(flatten)]
@@ -86,10 +92,7 @@ impl StatusJson {
         Self {
             time_ms: at.unix_ms,
             uptime_ms: since(at.server.started_ms),
-            reloads: at.server.reloads,
-            restarts: at.server.restarts,
-            kept: at.server.kept,
-            lost: at.server.lost,
+            server: Server(at.server),
             sums: Counts::new(&sums, sums.counters),
             jain: number(format!("{jain:.4}")),
             workers: at.running().map(worker).collect(),
@@ -120,6 +123,7 @@ impl Counts {
             reading: stats.reading,
             writing: stats.writing,
             waiting: stats.waiting,
+            traffic: Fields(counters, Group::Traffic),
         }
     }
 }
@@ -132,6 +136,7 @@ impl Worker {
             worker: stats.totals.index,
             pid: metrics.pid,
             uptime_ms,
+            memory_bytes: metrics.memory_bytes,
             counts: Counts::new(stats, own),
             counters: Fields(own, Group::EventLoop),
             gauges: Gauges(metrics.gauges),
@@ -146,6 +151,13 @@ impl Serialize for Fields {
         let Self(counters, group) = self;
         let rows = ROWS.iter().filter(|row| row.group == *group);
         serializer.collect_map(rows.map(|row| (row.field, counters[row.counter])))
+    }
+}
+
+impl Serialize for Server {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = server_stats::ROWS.iter();
+        serializer.collect_map(rows.map(|row| (row.field, self.0[row.number])))
     }
 }
 
@@ -199,7 +211,7 @@ mod tests {
         time.advance(Duration::from_millis(100));
         clock.update();
         scoreboard.record_start(&clock);
-        scoreboard.count_reload();
+        scoreboard.count(server_stats::Number::Reloads, 1);
         // The worker of slot 1 has ended. Slot 3 never had a worker.
         for (slot, pid, index) in [(0, 101, 1), (1, 0, 0), (2, 100, 0)] {
             let lateness = Distribution {
@@ -210,7 +222,7 @@ mod tests {
             };
             let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
-                counters: Counters::from_array([5, 15, 35, 45, 55, 25, 9, 19, 29, 39]),
+                counters: Counters::from_array([5, 15, 35, 45, 55, 25, 65, 75, 9, 19, 29, 39]),
                 metrics: Metrics {
                     pid,
                     started_ms: 120,
@@ -222,7 +234,7 @@ mod tests {
                     ..Totals::default()
                 },
                 // An earlier worker of the slot has made these counts.
-                at_start: Counters::from_array([1, 2, 8, 9, 10, 3, 4, 5, 6, 7]),
+                at_start: Counters::from_array([1, 2, 8, 9, 10, 3, 11, 12, 4, 5, 6, 7]),
                 ..WorkerStats::default()
             };
             scoreboard.publish(WorkerId::from_slot(slot), &stats);
@@ -230,7 +242,7 @@ mod tests {
         time.advance(Duration::from_millis(50));
         clock.update();
         let page = StatusJson::new(&Snapshot::of(&scoreboard, &clock)).to_text();
-        let counts = |active, counts: [u64; 6]| {
+        let counts = |active, counts: [u64; 8]| {
             let [
                 accepted,
                 handled,
@@ -238,28 +250,32 @@ mod tests {
                 handed_over,
                 taken_back,
                 requests,
+                received,
+                sent,
             ] = counts;
             format!(
                 "\"active\":{active},\"accepted\":{accepted},\"handled\":{handled},\
                  \"arrived\":{arrived},\"handed_over\":{handed_over},\
                  \"taken_back\":{taken_back},\"requests\":{requests},\
-                 \"reading\":0,\"writing\":0,\"waiting\":0"
+                 \"reading\":0,\"writing\":0,\"waiting\":0,\
+                 \"received_bytes\":{received},\"sent_bytes\":{sent}"
             )
         };
         let worker = |index: u64| {
             format!(
-                "{{\"worker\":{index},\"pid\":{},\"uptime_ms\":30,{},\"turns\":5,\"events\":14,\
+                "{{\"worker\":{index},\"pid\":{},\"uptime_ms\":30,\"memory_bytes\":0,{},\"turns\":5,\"events\":14,\
                  \"stale_events\":23,\"timers_armed\":0,\"timers_fired\":32,\
                  \"timer_lateness_us\":{{\"mean\":1.002,\"p50\":0.000,\"p99\":30.040,\"max\":0.999}},\
                  \"turn_us\":{{\"mean\":0.000,\"p50\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
                 100 + index,
-                counts(3, [4, 13, 27, 36, 45, 22])
+                counts(3, [4, 13, 27, 36, 45, 22, 54, 63])
             )
         };
         let expected = format!(
-            "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,\"kept\":0,\"lost\":0,{},\
+            "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,\"kept\":0,\"lost\":0,\
+             \"listen_queue\":0,\"listen_overflows\":0,\"listen_drops\":0,{},\
              \"jain\":1.0000,\"workers\":[{},{}]}}\n",
-            counts(6, [15, 45, 105, 135, 165, 75]),
+            counts(6, [15, 45, 105, 135, 165, 75, 195, 225]),
             worker(1),
             worker(0)
         );

@@ -75,6 +75,13 @@ function duration(ms) {
   return `${seconds} s`;
 }
 
+/** A number of bytes, in the unit in which it has up to three digits before the point. */
+function bytes(count) {
+  let unit = 0;
+  for (; count >= 1000 && unit < 4; unit++) count /= 1000;
+  return `${unit ? count.toFixed(1) : count} ${["B", "kB", "MB", "GB", "TB"][unit]}`;
+}
+
 // ---- Elements ----
 
 /** Sets the text only if it differs: a screen reader announces each change. */
@@ -486,36 +493,43 @@ function drawFigures(sample) {
   write($("active"), text(status.active));
   const phases = ["reading", "writing", "waiting"].map((name) => `${text(status[name])} ${name}`);
   write($("phases"), phases.join(", "));
-  for (const name of ["restarts", "reloads", "kept", "lost"]) write($(name), text(status[name]));
+  for (const name of SERVER) write($(name), text(status[name]));
   const count = sample.byIndex.size;
   const workers = `${count} ${count === 1 ? "worker" : "workers"}`;
   write($("facts"), `${location.host} · ${workers} · up ${duration(status.uptime_ms)}`);
   for (const plot of charts) plot.writeValues(sample);
 }
 
+const SERVER = ["restarts", "reloads", "kept", "lost", "listen_queue", "listen_overflows"];
 const MOVES = ["arrived", "handed_over", "taken_back"];
 const COUNTS = ["active", "reading", "writing", "waiting", "accepted", "handled", ...MOVES, "requests"];
+const BYTES = ["received_bytes", "sent_bytes"];
 const LOOP = ["turns", "events", "stale_events", "timers_armed", "timers_fired"];
 
 function drawTable(sample) {
   const cell = (name, value) => html("td", { "data-field": name }, value);
+  const counts = (of) => [
+    ...COUNTS.map((name) => cell(name, text(of[name]))),
+    ...BYTES.map((name) => cell(name, text(of[name], bytes))),
+  ];
   const rows = sample.status.workers
     .toSorted((a, b) => a.worker - b.worker || a.uptime_ms - b.uptime_ms)
     .map((worker) => {
       const isOld = sample.byIndex.get(worker.worker) !== worker;
       const head = html("th", { scope: "row", class: `w${worker.worker % 8}` }, html("i"), `${worker.worker}`);
       const process = cell("pid", isOld ? `${worker.pid}, draining` : `${worker.pid}`);
-      const numbers = [...COUNTS, ...LOOP].map((name) => cell(name, text(worker[name])));
+      const numbers = [...counts(worker), ...LOOP.map((name) => cell(name, text(worker[name])))];
       const times = ["turn_us", "timer_lateness_us"].flatMap((name) =>
         QUANTILES.map((it) => cell(`${name}.${it}`, text(worker[name][it], microseconds))),
       );
       const up = cell("uptime_ms", text(worker.uptime_ms, duration));
-      const row = html("tr", { "data-pid": worker.pid }, head, process, up, ...numbers, ...times);
+      const memory = cell("memory_bytes", text(worker.memory_bytes, bytes));
+      const row = html("tr", { "data-pid": worker.pid }, head, process, up, memory, ...numbers, ...times);
       row.classList.toggle("old", isOld);
       return row;
     });
-  const sums = COUNTS.map((name) => cell(name, text(sample.status[name])));
-  const name = html("th", { scope: "row", colspan: 3 }, "all, also those that ended");
+  const sums = counts(sample.status);
+  const name = html("th", { scope: "row", colspan: 4 }, "all, also those that ended");
   $("workers").tBodies[0].replaceChildren(...rows);
   $("workers").tFoot.replaceChildren(html("tr", {}, name, ...sums, html("td", { colspan: 11 })));
 }

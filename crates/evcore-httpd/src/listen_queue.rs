@@ -1,0 +1,56 @@
+//! The clients that wait in the backlogs of the listeners, as the kernel counts them.
+//!
+//! The length of a backlog is asked of the kernel by its address (`sock_diag`, as `ss` does), because
+//! a descriptor of the listener would keep the port open in each worker that stops.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod others;
+
+use std::net::SocketAddr;
+
+use evcore::Address;
+
+use crate::{scoreboard::Scoreboard, server_stats::Number};
+
+#[cfg(target_os = "linux")]
+use self::linux as system;
+#[cfg(not(target_os = "linux"))]
+use self::others as system;
+
+/// Overflows and drops of all listeners since the system started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Losses {
+    overflows: u64,
+    drops: u64,
+}
+
+/// Measures the backlogs of a server.
+#[derive(Debug)]
+pub struct ListenQueue {
+    addresses: Vec<SocketAddr>,
+    at_start: Losses,
+}
+
+impl ListenQueue {
+    /// The backlogs of the listeners at these addresses, of which those of TCP are measured.
+    pub fn new<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> Self {
+        Self {
+            addresses: addresses.into_iter().filter_map(Address::tcp).collect(),
+            at_start: system::losses().unwrap_or_default(),
+        }
+    }
+
+    /// Publishes the present numbers. What the system does not tell stays 0.
+    pub fn publish(&self, scoreboard: &Scoreboard) {
+        let waiting = system::waiting(&self.addresses).unwrap_or(0);
+        scoreboard.set(Number::ListenQueue, waiting);
+        let losses = system::losses().unwrap_or(self.at_start);
+        let since = |now: u64, start: u64| now.saturating_sub(start);
+        let overflows = since(losses.overflows, self.at_start.overflows);
+        scoreboard.set(Number::ListenOverflows, overflows);
+        let drops = since(losses.drops, self.at_start.drops);
+        scoreboard.set(Number::ListenDrops, drops);
+    }
+}
