@@ -11,7 +11,7 @@ use crate::{
 
 crate::scenarios! {
     data_is_reported_once,
-    a_partial_drain_is_silent,
+    a_partial_drain_gets_no_report,
     data_between_the_drain_and_the_rearm_is_reported,
     room_is_reported_again_after_it_was_used_up,
     one_side_that_was_not_rearmed_does_not_silence_the_other,
@@ -34,7 +34,7 @@ fn data_is_reported_once(fixture: &mut Fixture) {
     }
 }
 
-fn a_partial_drain_is_silent(fixture: &mut Fixture) {
+fn a_partial_drain_gets_no_report(fixture: &mut Fixture) {
     let (mut near, mut far) = fixture.pair();
     fixture.add(&far, 1, Interest::READ, Mode::Edge);
     near.write_all(b"ab").expect("write");
@@ -77,7 +77,7 @@ fn one_side_that_was_not_rearmed_does_not_silence_the_other(fixture: &mut Fixtur
     fixture.expect(&[(1, WRITABLE)]);
     for _ in 0..2 {
         near.write_all(b"a").expect("write");
-        // A kernel with edges reports the room again.
+        // An edge-triggered kernel reports WRITABLE again.
         let trace = fixture.now();
         assert!(
             matches!(trace[..], [(1, ready)] if ready.is_readable()),

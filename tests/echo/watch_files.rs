@@ -1,4 +1,4 @@
-//! The example of files that change.
+//! Test of the example `watch_files`.
 
 use std::{
     fs,

@@ -75,7 +75,7 @@ fn the_only_worker_reports_that_it_serves() {
 }
 
 #[test]
-fn an_upgrade_changes_the_main_process_and_back() {
+fn an_upgrade_that_ends_restores_the_main_pid() {
     let manager = Manager::new("service-manager-upgrade");
     let mut server = Server::from_command(manager.command(&["--workers", "1"]), 1);
     manager.expect("READY", "1");
@@ -111,7 +111,7 @@ fn a_watchdog_gets_signs_of_life_until_the_end() {
 }
 
 #[test]
-fn a_watchdog_of_another_process_gets_none() {
+fn a_watchdog_of_another_process_is_ignored() {
     let manager = Manager::new("service-manager-other");
     let mut command = manager.command(&["--workers", "1"]);
     command.env("WATCHDOG_USEC", "1000");

@@ -76,7 +76,7 @@ impl UdpSocket {
             .await
     }
 
-    /// Sends to this peer only, and receives from it only. A name is resolved, which blocks.
+    /// Limits later sends and receives to this peer. A name is resolved, which blocks.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl UdpSocket {
         self.watched.with(std::net::UdpSocket::local_addr)
     }
 
-    /// The descriptor with its watching, for calls of your own.
+    /// The socket as the loop watches it, for calls of your own.
     #[must_use]
     pub fn watched(&self) -> &Watched<std::net::UdpSocket> {
         &self.watched

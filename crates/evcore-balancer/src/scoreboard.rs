@@ -1,8 +1,8 @@
 //! Numbers that every worker publishes about itself, in shared memory.
 //!
 //! Each worker has a line of numbers, which it alone writes, by plain stores. Any process may read
-//! any line at any time. A number that is read is one that was written. The numbers of one line may
-//! be of different moments, because the writer never waits. Their meaning is up to the application.
+//! any line at any time. A reader never sees a half-written number. The numbers of one line may be of
+//! different moments, because the writer never waits. Their meaning is up to the application.
 //!
 //! `tests/loom_scoreboard.rs` includes this file and runs it over loom's atomics.
 
@@ -127,7 +127,7 @@ impl<const N: usize> Scoreboard<N> {
     }
 
     /// The numbers that this worker, or its predecessor in the same slot, has published. All are 0
-    /// if none has.
+    /// before the first publish.
     ///
     /// # Panics
     ///
@@ -163,7 +163,7 @@ impl<const N: usize> Scoreboard<N> {
 
 impl<N: Notify> WorkerGroup<N> {
     /// Adds a scoreboard, whose gauges [`release_dead`](Self::release_dead) then sets to 0 for a dead
-    /// worker. Clones made before this call do not do that.
+    /// worker. Earlier clones of the group do not do that.
     ///
     /// # Panics
     ///
@@ -185,7 +185,7 @@ impl<const N: usize> Board<N> {
         let workers = self.lines.len();
         assert!(
             id.slot() < workers,
-            "there is no {id} on a scoreboard for {workers}: slots count from 0"
+            "there is no {id} on a scoreboard for {workers} workers: slots count from 0"
         );
         &self.lines[id.slot()].0
     }

@@ -63,12 +63,12 @@ async fn on_tokio(address: &str) -> Result {
         let mut builder = http1::Builder::new();
         let connection = builder.timer(TokioTimer::new());
         let connection = connection.serve_connection(TokioIo::new(stream), service_fn(hello));
-        // As its manual does. A `LocalSet` costs more.
+        // tokio's manual spawns so; a `LocalSet` costs more.
         drop(tokio::spawn(ended(connection)));
     }
 }
 
-/// A connection that fails ends alone.
+/// Ignores the error of a connection.
 async fn ended(connection: impl Future<Output = hyper::Result<()>>) {
     let _ = connection.await;
 }

@@ -6,7 +6,7 @@
 //! An instant is in Unix seconds and an offset in seconds east of UTC; every value is accepted.
 //! A local time before 1970-01-01 00:00:00 or after 9999-12-31 23:59:59 is shown as that limit.
 //! The layouts with an offset show it in whole minutes, truncated towards zero as by `strftime`, and
-//! at most as ±99:59.
+//! limited to ±99:59.
 
 use std::fmt;
 use std::ops::Deref;

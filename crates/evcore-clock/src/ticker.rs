@@ -1,8 +1,8 @@
 //! A descriptor that becomes readable once per period.
 //!
-//! With it a loop can read its clock only at ticks and still sleep without a limit: the tick ends the
-//! wait of any poller. It uses neither a thread nor a signal. On a system without `timerfd` creating
-//! one is an error.
+//! A loop with a ticker reads its clock only at ticks, and needs no timeout for it: a tick ends any
+//! poller's wait. It uses neither a thread nor a signal. Without `timerfd`, creating a ticker is an
+//! error.
 
 use std::{
     error, fmt, io,
@@ -35,9 +35,9 @@ mod sys;
 /// A descriptor ([`AsFd`]) that becomes readable once per period of the monotonic clock.
 ///
 /// It stays readable until the tick is [acknowledged](Self::acknowledge), which returns the number of
-/// ticks since the last time. Ticks keep to the grid that began with the construction, even if they
-/// are acknowledged late.
-/// Available on Linux, Android, FreeBSD (14 and later), illumos and NetBSD (10 and later).
+/// ticks since the last time. Ticks come at multiples of the period since the start, even if
+/// acknowledged late. Available on Linux, Android, FreeBSD (14 and later), illumos and NetBSD (10 and
+/// later).
 ///
 /// ```
 /// use evcore_clock::{Clock, Ticker};
@@ -174,7 +174,7 @@ impl error::Error for TickerError {
     }
 }
 
-/// Has the matching kind and the same message.
+/// Keeps the message, with the matching kind.
 impl From<TickerError> for io::Error {
     fn from(error: TickerError) -> Self {
         let kind = match &error {

@@ -27,12 +27,11 @@ pub enum Error {
     },
     /// This process has no room for the descriptors of a message. All of it was dropped.
     NoDescriptors,
-    /// The mailbox holds as many senders as the kernel allows, and no process has taken one. Serve on,
-    /// and try again later.
+    /// The mailbox holds as many senders as the kernel allows, and no process has taken one. Keep
+    /// serving, and retry later.
     MailboxFull,
-    /// The kernel has no memory for a message, or this user has more descriptors under way than its
-    /// limit (`RLIMIT_NOFILE`). Try again after some time, because nothing reports that there is
-    /// room.
+    /// The kernel has no memory for a message, or this user has more descriptors in flight than its
+    /// limit (`RLIMIT_NOFILE`). Try again after some time, because nothing reports that there is room.
     KernelFull,
     /// The state of a connection is longer than [`STATE_BYTES_MAX`](crate::STATE_BYTES_MAX).
     StateTooLong {
@@ -43,7 +42,7 @@ pub enum Error {
     Unsupported,
     /// The operating system refused a call.
     Os {
-        /// The action that failed, with the system call in parentheses if it has another name.
+        /// The action that failed, followed by its system call if the names differ.
         doing: &'static str,
         /// The system's error.
         source: io::Error,

@@ -47,7 +47,7 @@ impl Counts {
         }
     }
 
-    /// Also shows the last two minutes.
+    /// Adds the last two minutes to `/history.json`.
     #[must_use]
     pub fn with_history(mut self, history: History) -> Self {
         self.history = Some(history);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_mixes_no_two_workers_of_a_slot() {
+    fn a_page_does_not_mix_workers_of_a_slot() {
         const REQUESTS: u64 = 200;
         const PAGES: u64 = 5_000;
         let scoreboard = scoreboard();

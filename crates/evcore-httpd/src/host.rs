@@ -59,7 +59,7 @@ fn after_name(bytes: &[u8]) -> &[u8] {
 
 /// Returns whether the byte is `unreserved` or one of the `sub-delims`.
 fn is_plain(byte: u8) -> bool {
-    // Most bytes are lower-case letters, and every request has a host.
+    // Checked first because most bytes are lower-case letters.
     byte.is_ascii_lowercase()
         || matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&'
             | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=')

@@ -94,7 +94,7 @@ impl Scoreboard {
         ServerStats::from_array(self.server.read(master()))
     }
 
-    /// Records that the server starts now. Before that, it started when the machine did.
+    /// Records that the server starts now. Until then, its start is the machine's boot.
     pub fn record_start(&self, clock: &Clock) {
         self.update_server(|server| server.set_start(clock));
     }
@@ -210,8 +210,8 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// The first values are gauges, which go back to 0 when the worker dies. The others are counters:
-    /// the next worker of the slot continues them.
+    /// Number of gauges. They come first, and go back to 0 when the worker dies. The others are
+    /// counters: the next worker of the slot continues them.
     const GAUGES: usize = Self::METRICS + Metrics::LEN;
     /// The number of values in a slot.
     pub const LEN: usize = Self::AT_START + Counters::LEN;

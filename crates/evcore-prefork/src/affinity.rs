@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     #[should_panic = "at least one CPU"]
-    fn one_cpu_each_of_none_is_refused() {
+    fn one_each_of_no_cpus_is_refused() {
         let _ = Affinity::one_each(&Cpus::default());
     }
 

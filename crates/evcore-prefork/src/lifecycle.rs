@@ -157,8 +157,8 @@ impl Lifecycle {
         self.generation(slot.row).ended(slot.index, refused, now);
     }
 
-    /// Records that the slot's worker has ended because it could not start. It is replaced if the
-    /// server can serve, which may be when another worker is ready.
+    /// Records that the slot's worker has ended because it could not start. It is replaced once any
+    /// worker has served, which may already be the case.
     pub(crate) fn cannot_start(&mut self, slot: Slot, now: Instant) {
         if self.has_served {
             self.ended(slot, false, now);
@@ -200,7 +200,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns whether a generation takes clients in.
+    /// Returns whether a generation accepts clients.
     pub(crate) fn serves(&self) -> bool {
         self.serving().next().is_some()
     }
@@ -266,7 +266,7 @@ impl Lifecycle {
         None
     }
 
-    /// Adds the generation that was requested once a row is free, or gives it up.
+    /// Adds the requested generation if a row is free, or gives it up.
     fn begin_reload(&mut self, now: Instant) -> Option<Reload> {
         if !self.reload || self.stop.is_some() {
             return None;
@@ -372,7 +372,7 @@ impl Lifecycle {
     }
 }
 
-/// The earliest of some times. None if there was none.
+/// The earliest of some times. `None` if no time was added.
 #[derive(Debug, Default)]
 struct Earliest(Option<Instant>);
 

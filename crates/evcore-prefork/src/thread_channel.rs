@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_wakes_an_early_and_a_late_descriptor() {
+    fn a_stop_wakes_descriptors_set_before_and_after() {
         let (channel, _master) = channel();
         let pairs = [(); 2].map(|()| UnixStream::pair().unwrap());
         let [(mut early, early_write), (mut late, late_write)] = pairs;

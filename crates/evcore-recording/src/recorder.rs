@@ -1,4 +1,4 @@
-//! Wraps what a loop gets from outside, and records what comes back.
+//! Wraps the inputs of a loop, and records what they return.
 
 use std::{
     fmt, io,
@@ -20,7 +20,7 @@ use crate::{
 /// loop. A clone is another handle to the same recording, which has a bounded size. When it is full,
 /// nothing more is recorded until [`restart`](Self::restart).
 ///
-/// **The recording has what clients have sent**, with their passwords.
+/// **The recording contains what clients sent**, even passwords.
 ///
 /// ```
 /// use evcore::{EventLoop, Builder, Listener, clock::SystemTimeSource, poller::BackendKind};
@@ -59,11 +59,11 @@ struct Numbers {
 }
 
 impl Recorder {
-    /// Records into memory, for tests and for a program that writes it somewhere itself.
+    /// Records into memory, for tests and for a program that stores the recording.
     ///
     /// # Panics
     ///
-    /// If there are fewer than 40 bytes.
+    /// If `bytes` is less than 40.
     #[must_use]
     pub fn in_memory(bytes: usize) -> Self {
         assert!(bytes >= LEAST, "a recording needs at least {LEAST} bytes");
@@ -81,7 +81,7 @@ impl Recorder {
     ///
     /// # Panics
     ///
-    /// If there are fewer than 40 bytes.
+    /// If `bytes` is less than 40.
     pub fn create(path: impl AsRef<Path>, bytes: usize) -> io::Result<Self> {
         assert!(bytes >= LEAST, "a recording needs at least {LEAST} bytes");
         Ok(Self::with(Writer::new(Box::new(file::create(
@@ -103,19 +103,19 @@ impl Recorder {
         }
     }
 
-    /// Sets what changes received bytes before they are recorded, for example to blank what is secret.
+    /// Sets a filter that changes received bytes before they are recorded, for example to blank secrets.
     /// Call it before streams exist: `make` returns the filter of each stream, which gets its bytes in
     /// the pieces in which they arrive. The program itself gets the bytes as they are.
     ///
     /// A filter keeps the number of the bytes, and should keep all that the program looks at: a replay
     /// has the filtered bytes. The first 32 bytes of each send, and its checksum, are recorded as they
-    /// are, so a program that sends back what is blanked differs in its replay.
+    /// are, so a program that echoes blanked bytes differs in its replay.
     ///
     /// ```
     /// use evcore_recording::Recorder;
     ///
     /// let recorder = Recorder::in_memory(1 << 20);
-    /// recorder.set_filter(|| |bytes: &mut [u8]| bytes.fill(b'x')); // nothing of what clients send
+    /// recorder.set_filter(|| |bytes: &mut [u8]| bytes.fill(b'x')); // blanks all that clients send
     /// ```
     pub fn set_filter<F: FnMut(&mut [u8]) + Send + 'static>(
         &self,
@@ -129,8 +129,8 @@ impl Recorder {
         Filter::new(self.lock().make_filter.as_ref())
     }
 
-    /// Begins the recording anew, and forgets what was recorded. Call it before the program builds a new
-    /// loop, because a replay begins with one: when a worker starts, or when no connection is open.
+    /// Begins the recording anew, and forgets what was recorded. A replay begins with a new loop, so
+    /// call it before the program builds one: when a worker starts, or if no connection is open.
     ///
     /// The epoch in the recording's header counts these calls.
     pub fn restart(&self) {
@@ -153,7 +153,7 @@ impl Recorder {
         self.lock().writer.bytes().to_vec()
     }
 
-    /// Returns whether there was no room for something.
+    /// Returns whether a call found no room.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.lock().writer.is_full()

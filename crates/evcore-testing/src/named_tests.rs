@@ -15,7 +15,7 @@ macro_rules! named_tests {
 }
 
 /// Runs the tests one after another and prints their results as the usual harness does. As there, a
-/// word among the `arguments` selects the tests whose names contain it. Fails if there is none.
+/// word among the `arguments` selects the tests whose names contain it. Fails if no test runs.
 pub fn run_named_tests(
     tests: impl IntoIterator<Item = NamedTest>,
     arguments: &[String],
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_and_a_word_without_a_test_fail() {
+    fn a_run_fails_if_a_test_fails_or_none_runs() {
         let all: &[NamedTest] = named_tests![passes fails];
         for (word, code) in [("passes", 0), ("fails", 1), ("s", 1), ("nothing", 1)] {
             let arguments = ["--quiet".to_owned(), word.to_owned()];

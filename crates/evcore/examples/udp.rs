@@ -3,9 +3,9 @@
 //!     cargo run --release --example udp -- 127.0.0.1:5300 192.0.2.1
 //!     dig -p 5300 @127.0.0.1 example.org
 //!
-//! The server keeps no state of a client. A malformed question gets FORMERR, and a message that is
-//! too short for that gets no answer. Extensions (EDNS) are ignored. `cargo xtask bench datagrams`
-//! measures it.
+//! The server keeps no state of a client. A malformed question gets FORMERR. A message shorter than a
+//! header gets no answer. Extensions (EDNS) are ignored. `cargo xtask bench datagrams` measures this
+//! server.
 use evcore::{EventLoop, Interest, Mode, Step};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::{env, error::Error, io, io::ErrorKind};
@@ -46,7 +46,7 @@ fn parse(message: &[u8]) -> Result<(usize, bool), Refusal> {
         let label = usize::from(*message.get(end).ok_or(Refusal::FormatError)?);
         end += 1 + label;
         if label > LABEL_MAX || end - HEADER > NAME_MAX {
-            return Err(Refusal::FormatError); // a pointer has no place in a question
+            return Err(Refusal::FormatError); // no compression pointers in a question
         }
         if label == 0 {
             break;
@@ -54,7 +54,7 @@ fn parse(message: &[u8]) -> Result<(usize, bool), Refusal> {
     }
     let kind = message.get(end..end + 4).ok_or(Refusal::FormatError)?;
     match kind {
-        [0, 1 | 255, 0, 1 | 255] => Ok((end + 4, true)), // A or ANY, of the internet or of any class
+        [0, 1 | 255, 0, 1 | 255] => Ok((end + 4, true)), // type A or ANY, class IN or ANY
         [_, _, 0, 1 | 255] => Ok((end + 4, false)),
         _ => Err(Refusal::Refused),
     }
@@ -110,7 +110,7 @@ impl Responder {
                 }
             }
         }
-        Ok(()) // more may wait: level-triggered, it is reported again
+        Ok(()) // level-triggered: remaining datagrams are reported again
     }
 }
 

@@ -17,21 +17,21 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// 1. Pass each [`Step::Ready`](crate::Step::Ready) of its [token](evcore_net::EdgeStream::token) to
 ///    [`on_ready`](Self::on_ready).
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](std::io::ErrorKind::WouldBlock) or nothing is
-///    left to do. After `WouldBlock` another step comes, and only then.
+///    left to do. Another step comes only after `WouldBlock`.
 ///
 /// If you did not receive because sending blocked, do both in the next step. Data that arrived
 /// meanwhile has no step of its own.
 ///
-/// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too, and
-/// a step of the next turn continues.
+/// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too,
+/// and the next turn has a step for it.
 ///
-/// Registering the stream costs one system call, and no further one. A call that is known to block
-/// makes none. After [`add`](Self::add) both sides count as blocked until the first step. That comes in
-/// the next turn, because a new stream is writable; for a stream that is [connecting](Stream::connect),
-/// it comes with the result.
+/// Watching the stream costs one system call, at registration. A `recv` or `send` known to block makes
+/// none. After [`add`](Self::add) both sides count as blocked until the first step. It comes in the next
+/// turn, because a new stream is writable. A [connecting](Stream::connect) stream gets it when
+/// connecting ends.
 ///
-/// Its other methods are those of [`net::EdgeStream`](evcore_net::EdgeStream), which is this stream for
-/// any loop.
+/// Its other methods are those of [`net::EdgeStream`](evcore_net::EdgeStream), which works with any
+/// loop.
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};
@@ -106,7 +106,7 @@ impl<S> EdgeStream<S> {
     /// Takes note of the readiness that a [`Step::Ready`](crate::Step::Ready) reports.
     ///
     /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So
-    /// `on_ready(Ready::READABLE)` tries to receive in any case, for example before an eviction.
+    /// `on_ready(Ready::READABLE)` makes the next `recv` try, for example before an eviction.
     #[inline]
     pub fn on_ready(&mut self, ready: Ready) {
         self.0.on_edges(Edges {

@@ -9,7 +9,7 @@ use evcore_token::Token;
 /// Reaches a loop from elsewhere: other threads wake it, shut it down and post to it; signal handlers
 /// wake it and shut it down. Cheap to clone.
 ///
-/// Code that can only write has its [`descriptor`](Self::descriptor). `evcore-prefork` uses that to
+/// Code that can only write uses its [`descriptor`](Self::descriptor). `evcore-prefork` uses that to
 /// wake the loop from a signal handler.
 ///
 /// ```
@@ -37,8 +37,8 @@ impl Handle {
     /// Several wakes may make one step; none is lost. Takes no lock and allocates nothing. If the loop
     /// has been dropped it does nothing.
     ///
-    /// A [`Pool`](evcore_pool::Pool) of threads for blocking work wakes the loop by it. The result of a
-    /// token that was removed comes too; no container has a value for that token.
+    /// A [`Pool`](evcore_pool::Pool) of threads for blocking work calls it. Results of removed tokens
+    /// are delivered, too; no container has a value for those tokens.
     ///
     /// ```
     /// use evcore::{EventLoop, Step, pool::Pool};
@@ -68,7 +68,7 @@ impl Handle {
     }
 
     /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn,
-    /// which is also where the timeout begins. It ends the loop's wait.
+    /// when the timeout begins, too. The call ends the loop's wait.
     ///
     /// If it is called several times, the earliest deadline counts. The earlier writes of this thread are
     /// visible to the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows. It makes no
@@ -103,8 +103,8 @@ impl Handle {
     /// With [`Ready::NONE`] it wakes a task that the program keeps for the token. If the token is not
     /// in the loop when its post arrives, the post is dropped and [counted](crate::Stats::stale).
     ///
-    /// The earlier writes of this thread are visible to the step, so both sides can share a result. A turn
-    /// takes in as many posts as its [budget](crate::Budgets::posted) of posted steps.
+    /// The earlier writes of this thread are visible to the step, so both sides can share a result. A
+    /// turn takes in at most its [budget](crate::Budgets::posted) of posts.
     ///
     /// A post makes no [`Step::Woken`](crate::Step::Woken). (It may, if something also writes to
     /// the descriptor of a handle, because the kernel does not report the writer.)
@@ -132,7 +132,7 @@ impl Handle {
     /// ```
     #[expect(
         clippy::must_use_candidate,
-        reason = "a thread may not care whether the loop is left"
+        reason = "a thread may not care whether the loop exists"
     )]
     pub fn post(&self, token: Token, ready: Ready) -> bool {
         let (index, generation) = (token.index(), token.generation());

@@ -9,7 +9,7 @@ pub(crate) const NS_PER_MS: u64 = 1_000_000;
 /// A deadline that never arrives, in any unit.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The present, from the clock's source. During a turn the clock stands still.
+/// The present, read from the source, because the clock stands still in a turn.
 pub(crate) fn now(clock: &Clock) -> Duration {
     Duration::from_nanos(clock.monotonic_ns_now())
 }
@@ -31,11 +31,11 @@ pub(crate) fn time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
     (at_ns != NEVER).then(|| Duration::from_nanos(at_ns.saturating_sub(now_ns)))
 }
 
-/// About half of the time to a moment, in whole seconds, which takes few instructions. `None` if it is
-/// less than 2.1 seconds away, or centuries, or [`NEVER`].
+/// About half of the time to a moment, in whole seconds, computed cheaply. `None` if the moment is less
+/// than 2.1 seconds or centuries away, or [`NEVER`].
 #[inline]
 pub(crate) fn rough_time_to(at_ns: u64, now_ns: u64) -> Option<Duration> {
-    // As a signed number: negative, and so not rough, for a moment that has passed.
+    // A moment that has passed gives a negative number, and so `None`.
     #[expect(clippy::cast_possible_wrap, reason = "see above")]
     let seconds = at_ns.wrapping_sub(now_ns) as i64 >> 31;
     (seconds > 0).then_some(Duration::from_secs(seconds.unsigned_abs()))

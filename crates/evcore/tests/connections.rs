@@ -77,7 +77,7 @@ fn two_connections_are_lent_at_once_in_the_requested_order() {
 }
 
 #[test]
-fn those_that_are_not_kept_are_closed() {
+fn retain_closes_the_other_connections() {
     let mut ev = EventLoop::builder().build().unwrap();
     let mut conns = Connections::new();
     let (nears, fars): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();

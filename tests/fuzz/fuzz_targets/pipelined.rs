@@ -1,5 +1,5 @@
 //! Requests and their bodies, one after the other, as a connection reads them. The first byte of an
-//! input is the length of the pieces in which it arrives. With 0, all of it arrives at once.
+//! input is the length of the pieces in which the rest arrives; 0 counts as 1.
 //!
 //! Oracle: the requests and bodies do not depend on the pieces. Otherwise the way in which a client
 //! sends bytes would decide what a request is.

@@ -32,7 +32,7 @@ const REQUESTS: u32 = 6;
 const BODY_MAX: u64 = 96 * 1024;
 /// The most milliseconds between an answer and the next request.
 const THINKING_MAX: u64 = 3_000;
-/// A client gives a session up that lasts longer. Only a fault, or a bug, makes one last that long.
+/// A client gives up a session that lasts longer. Only a fault or a bug makes one that long.
 const SESSION_MAX: Duration = Duration::from_secs(1_200);
 /// By then every client has its answers.
 const TIME_LIMIT: Duration = Duration::from_secs(36_000);
@@ -46,7 +46,7 @@ enum Version {
 
 /// A process with an executor.
 struct Node {
-    // Before the loop, so that its tasks end first.
+    // Dropped before the loop, so its tasks end first.
     executor: Executor,
     ev: EventLoop<SimListener>,
 }
@@ -124,7 +124,7 @@ struct Progress {
     wrong_answers: Cell<u32>,
 }
 
-/// Ends its task with the session.
+/// A task that ends with its session.
 struct Connection(JoinHandle<Result<(), hyper::Error>>);
 
 impl Drop for Connection {
@@ -137,7 +137,7 @@ async fn run_client(process: Process, version: Version, mut rng: Rng, progress: 
     while progress.answers.get() < REQUESTS {
         let connected = Stream::connect_with(&process, &SERVER.parse().unwrap()).await;
         let Ok(stream) = connected else {
-            // Nothing is lost: the server may be paused before it listens.
+            // No failure: the server may not listen yet.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -153,8 +153,7 @@ async fn run_client(process: Process, version: Version, mut rng: Rng, progress: 
     }
 }
 
-/// Sends requests until all are answered, by random numbers, with pauses below this many
-/// milliseconds.
+/// Sends random requests until all are answered, with pauses below `thinking_max` milliseconds.
 async fn run_session<S>(
     stream: Stream<S>,
     version: Version,
@@ -244,7 +243,7 @@ fn run(sim: &Sim, version: Version, bug: Option<Bug>) -> Progress {
             .all(|client| client.answers.get() >= REQUESTS)
     };
     let is_done = workers.run_until(TIME_LIMIT, all_done);
-    assert!(is_done, "a client waits after ten hours");
+    assert!(is_done, "a client still waits after ten hours");
 
     let sum = Progress::default();
     for client in &clients {
@@ -260,7 +259,7 @@ fn run(sim: &Sim, version: Version, bug: Option<Bug>) -> Progress {
     sum
 }
 
-/// All sessions end, and then nothing is left: the server has its listener and one task, a client
+/// Once all sessions have ended, the server has only its listener and one task, and clients have
 /// nothing.
 fn check_end(sim: &Sim, workers: &mut Workers<Node>) {
     sim.set_faults(Faults::default());

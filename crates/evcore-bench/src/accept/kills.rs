@@ -14,7 +14,7 @@ use crate::server::Server;
 
 use super::placed;
 
-/// Number of workers. With more of them, one is sooner old enough to be killed.
+/// Number of workers. With more, one is old enough to be killed sooner.
 const WORKERS: usize = 8;
 
 /// Numbers of workers that are killed and stopped in a round.
@@ -25,7 +25,8 @@ const STOPS: usize = 2;
 /// is not what is measured.
 const SETTLED_AFTER: Duration = Duration::from_millis(1_100);
 
-/// Time for which a worker is stopped if no other accepts the client. Twice the delay of all peers.
+/// Time for which a worker is stopped if no other accepts the client. Twice the delay of all peer
+/// servers.
 const STOPPED: Duration = Duration::from_secs(1);
 
 /// Measures all servers that replace a dead worker. A value is the longest time of a round.
@@ -78,7 +79,7 @@ fn stop_one(server: &Server) -> Duration {
     client.patience(STOPPED);
     let answer = client.worker();
     let took = began.elapsed();
-    assert!(answer.is_ok() || took >= STOPPED, "lost: {answer:?}");
+    assert!(answer.is_ok() || took >= STOPPED, "no answer: {answer:?}");
     process::signal(stopped, Signal::CONT);
     took
 }

@@ -1,27 +1,26 @@
 //! kqueue: FreeBSD, macOS, NetBSD and OpenBSD. The backend was not run there, because no such
-//! kernel was at hand. Everything above the call was run on Linux, over a model of the call
+//! kernel was at hand. All code above `kevent` was run on Linux, over a model of it
 //! (`sys/fake_kernel/kqueue.rs`).
 //!
 //! A registration has one knote per filter: one for reading and one for writing, whose events are
 //! merged into one. The backend relies on these facts, from the manual pages and the kernels'
 //! sources:
 //!
-//! - The kernel applies changes before it looks for events, so the changes of `modify` go with the
-//!   wait: one call. A refused change becomes an event if the list of events has room, and the
+//! - The kernel applies changes before it looks for events, so the wait's call passes the changes of
+//!   `modify`, too. A refused change becomes an event if the list of events has room, and the
 //!   changes behind it are applied. Without room the call fails, and they are not applied. So if a
 //!   wait's buffer is smaller than the list of changes, a call before it applies them and asks for
 //!   receipts.
-//! - A call with a refused change returns without looking for events. It is then made again without
-//!   changes, so that a bad registration hides no good one.
+//! - A call with a refused change returns without looking for events. It is then repeated without
+//!   changes, so that a refusal does not hide other events.
 //! - `add` and `remove` act at once and ask for a receipt of each change. So a refusal is returned
-//!   where it happens, and one filter is removed again if the other is refused. Receipts fill the
-//!   list of events first, and this list is as long as the list of changes, so no event is taken
-//!   from a wait.
+//!   where it happens, and one filter is removed again if the other is refused. The list of events is as
+//!   long as the list of changes, and receipts fill it, so the call consumes no event.
 //! - `EV_CLEAR` is `Edge`. Adding an existing knote evaluates the descriptor afresh, as a change of
 //!   interest should.
 //! - `Oneshot` is `EV_CLEAR` too. The next wait drops the knotes of a registration that has
-//!   reported, or arms them again, before the kernel looks for events. `EV_ONESHOT` is not used: it
-//!   ends only one filter, and FreeBSD, NetBSD and OpenBSD report it without evaluating it again.
+//!   reported, or arms them again, before the kernel looks for events. `EV_ONESHOT` is not used: it ends
+//!   only one filter, and the BSDs report such a knote without evaluating it again.
 //!   So data that was drained before the wait would be reported, and would use up the registration.
 //! - `EV_EOF` for writing means that the peer is gone, or that one's own side was shut, which is
 //!   not a hang-up. If no error explains the end, `getpeername` distinguishes the two: one more
@@ -29,21 +28,20 @@
 //! - FreeBSD and macOS refuse to watch the writing end of a pipe that has no reader (`EPIPE`), and
 //!   FreeBSD drops a knote whose pipe has lost its reader once it has reported. Both are reported as
 //!   a hang-up. A `Level` registration tries again in each wait, which costs a second call; if the
-//!   number is another file's by then, that is watched by mistake. NetBSD answers `EBADF`, as for a
-//!   closed descriptor, and so it is refused there.
+//!   number belongs to another file by then, the retry watches that file. NetBSD returns `EBADF`, as for a
+//!   closed descriptor, so the registration fails there.
 //! - Knotes belong to a descriptor's number, and end when that is closed, even if a duplicate is
 //!   open. If the number is assigned to another file, it starts without knotes.
-//! - Adding an existing knote silently takes it over. The poller gives no descriptor two keys.
+//! - Adding an existing knote silently takes it over. The poller keeps one key per descriptor.
 //! - A knote without a registration is a stray: its descriptor was removed before a close, and not
-//!   closed. It is dropped when it reports. A wait that only a stray has ended is an interruption.
+//!   closed. It is dropped when it reports. A wait that only a stray ended returns `Interrupted`.
 //!
-//! Differences from epoll: `WRITE_CLOSED` is reported only with an interest in writing, and the
-//! error of a socket that goes on receiving (UDP) only as readiness. A regular file is readable until
-//! its end.
+//! Differences from epoll: `WRITE_CLOSED` needs an interest in writing. The error of a UDP socket, which
+//! can still receive, is only readiness. A regular file is readable until its end.
 //!
 //! Priority data is refused, because `EVFILT_EXCEPT` does not exist on every system. The waker is a
-//! pair of sockets, not `EVFILT_USER`: that does not exist on every system either, and a plain
-//! `write` cannot trigger it, which `Waker` promises.
+//! pair of sockets, not `EVFILT_USER`: that does not exist on every system either, and `Waker` promises
+//! that a plain `write` wakes.
 
 use std::{
     fmt,
@@ -88,7 +86,7 @@ pub(super) struct Kqueue<K> {
     table: Table,
     /// The list is empty between calls, and kept for its allocation.
     changes: Vec<Change>,
-    /// True if the next wait that has answers to changes puts them behind the ready descriptors.
+    /// True if the next wait with answers reports them after the ready descriptors.
     ready_first: bool,
 }
 
@@ -145,9 +143,9 @@ impl<K: Kernel> Kqueue<K> {
 
     /// Applies the changes and, if none was refused, waits for events and collects them.
     ///
-    /// A refusal needs a place among the events. If there may be too few, a call of its own applies
-    /// the changes. The wait takes no more events than there is room, because an `Edge` or a
-    /// `Oneshot` is not reported twice.
+    /// A refusal needs a place among the events. If places may run out, a separate call applies the
+    /// changes. The wait takes at most `room` events, because an `Edge` or a `Oneshot` is not reported
+    /// twice.
     fn apply_and_wait(&mut self, room: usize, timeout: Option<Duration>) -> Result<Collected> {
         self.table.changes(&mut self.changes);
         let count = self.changes.len();
@@ -221,7 +219,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
         }
     }
 
-    /// Makes no call: the difference goes with the wait.
+    /// Makes no call: the wait applies the change.
     fn modify(&mut self, new: &Registration) -> Result<()> {
         if let Err(refused) = refuse_priority(new) {
             let _ = self.remove(new);
@@ -255,7 +253,7 @@ impl<K: Kernel> Backend for Kqueue<K> {
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         let (mut woken, mut left) = (false, timeout);
         // Answers to changes (mostly refusals) and ready descriptors take turns in coming first.
-        // Otherwise, if each wait had as many answers as there is room, no call would be made.
+        // Otherwise, answers that fill every wait would starve ready descriptors.
         let ready_first = self.ready_first;
         let mut answers = self.table.news();
         loop {
@@ -282,9 +280,9 @@ impl<K: Kernel> Backend for Kqueue<K> {
                     } else if !collected.receipts {
                         break;
                     }
-                    // After receipts alone, the kernel has neither waited nor looked for events.
+                    // A call that returns receipts has not waited or looked for events.
                 }
-                // If it lasts, the next wait returns it.
+                // If the error lasts, the next wait returns it.
                 Err(_) if has_pending => break,
                 Err(error) => return Err(error),
             }
@@ -331,8 +329,7 @@ impl<K: Kernel> fmt::Debug for Kqueue<K> {
 /// The result of changes, none of which was refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Applied {
-    /// True if the pipe has no reader, so that it has no knote for writing, and its report is
-    /// known.
+    /// True if the pipe has no reader: it has no knote for writing, and counts as hung up.
     is_broken_pipe: bool,
 }
 

@@ -39,9 +39,9 @@ fn a_shutdown_evicts_long_idle_connections_first() {
     fixture.pass_ms(1000);
     let evicted = [fresh, used_again].map(Recorded::Evict);
     assert_eq!(fixture.turn(), evicted);
-    assert_eq!(fixture.turn(), [], "each is named once");
+    assert_eq!(fixture.turn(), [], "each is evicted once");
     let rest = fixture.backend.timeouts();
-    assert_eq!(rest.last(), Some(&Some(ms(29_000))), "it does not hurry");
+    assert_eq!(rest.last(), Some(&Some(ms(29_000))), "the wait is not cut short");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_grace_lasts_up_to_an_eighth_longer() {
 }
 
 #[test]
-fn after_a_request_within_the_grace_idleness_is_the_end() {
+fn a_connection_used_in_its_grace_is_evicted_once_idle() {
     for marks_busy in [false, true] {
         let mut fixture = with_grace();
         let [a, b] = [(); 2].map(|()| fixture.join_idle());
@@ -107,7 +107,7 @@ fn a_connection_that_is_busy_when_the_grace_ends_is_not_evicted() {
 }
 
 #[test]
-fn a_shutdown_ends_early_without_a_connection_in_its_grace() {
+fn a_shutdown_ends_when_the_last_connection_in_grace_leaves() {
     let mut fixture = with_grace();
     let token = fixture.join_idle();
     fixture.ev.shutdown(ms(30_000));
@@ -144,7 +144,7 @@ fn a_second_shutdown_does_not_make_the_grace_longer() {
 }
 
 #[test]
-fn the_grace_counts_from_the_tick_that_is_shown() {
+fn a_coarse_clock_does_not_shorten_the_grace() {
     let resolution = ms(100);
     let mut fixture = Fixture::built(0, |builder, _| {
         builder.idle_grace(ms(1000)).timer_resolution(resolution)

@@ -9,7 +9,7 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// Makes two steps of each kind. Returns all steps of the turns, in any order.
+/// Causes two steps of each kind. Returns the expected steps, in any order.
 fn two_of_everything(fixture: &mut Fixture) -> Vec<Recorded> {
     let tokens @ [a, b] = [fixture.join(), fixture.join()];
     let put_off = [fixture.join(), fixture.join()];
@@ -86,13 +86,13 @@ fn a_turn_left_at_any_step_loses_nothing() {
             seen.extend(rest);
             assert_eq!(bit_by_bit(seen), expected, "left after {leave_after}");
             assert_eq!(fixture.turn(), []);
-            assert_eq!(fixture.backend.timeouts(), [None], "it hurries no more");
+            assert_eq!(fixture.backend.timeouts(), [None], "no wait is cut short");
         }
     }
 }
 
 #[test]
-fn leaving_at_every_step_comes_to_an_end() {
+fn leaving_at_every_step_makes_progress() {
     for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
         let expected = bit_by_bit(two_of_everything(&mut fixture));
         let mut seen = Vec::new();
@@ -108,7 +108,7 @@ fn leaving_at_every_step_comes_to_an_end() {
 }
 
 #[test]
-fn nor_is_anything_lost_of_a_turn_of_a_loop_that_shuts_down() {
+fn a_turn_left_during_a_shutdown_loses_nothing() {
     for leave_after in 0..=STEPS {
         for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
             let mut expected = two_of_everything(&mut fixture);
@@ -131,14 +131,14 @@ fn nor_is_anything_lost_of_a_turn_of_a_loop_that_shuts_down() {
             assert_ne!(
                 fixture.backend.timeouts(),
                 [Some(Duration::ZERO)],
-                "it hurries no more"
+                "no wait is cut short"
             );
         }
     }
 }
 
 #[test]
-fn put_off_work_comes_behind_what_a_left_turn_carries_over() {
+fn post_next_comes_after_all_steps_of_a_turn_left_early() {
     for leave_after in 0..=STEPS {
         for mut fixture in [Fixture::listening(1), Fixture::locking(1)] {
             two_of_everything(&mut fixture);
@@ -154,13 +154,13 @@ fn put_off_work_comes_behind_what_a_left_turn_carries_over() {
             assert_eq!(last, Some(Recorded::Ready(token, Ready::WRITABLE)));
             assert_eq!(fixture.backend.timeouts(), [Some(Duration::ZERO)]);
             assert_eq!(fixture.turn(), []);
-            assert_eq!(fixture.backend.timeouts(), [None], "it hurries no more");
+            assert_eq!(fixture.backend.timeouts(), [None], "no wait is cut short");
         }
     }
 }
 
 #[test]
-fn events_that_a_turn_leaves_go_before_what_it_had_put_off() {
+fn events_of_a_turn_left_early_come_before_its_post_next() {
     let mut fixture = Fixture::new();
     let [a, b, put_off] = [(); 3].map(|()| fixture.join());
     fixture.report_readable(&[a, b]);
@@ -201,7 +201,7 @@ fn the_lock_is_released_before_the_next_wait_tries_it() {
 }
 
 #[test]
-fn clients_left_with_the_lock_are_not_accepted_here() {
+fn no_waiting_client_is_accepted_without_the_lock() {
     let mut fixture = Fixture::locking(1);
     fixture.connect(0, 2);
     fixture.report_listeners(&[0]);

@@ -8,7 +8,7 @@ use crate::fixture::Fixture;
 
 pub(crate) type Tokens = [(Token, Option<RawFd>); 3];
 
-/// Makes three turns of a worker with an accept lock, with a record of each kind. Returns the loop,
+/// Runs three turns of a worker with an accept lock, which make every kind of record. Returns the loop,
 /// and its tokens with their descriptors: two connections, and one token without a descriptor.
 pub(crate) fn script(build: impl FnOnce(Builder) -> Builder) -> (Fixture, Tokens) {
     let mut fixture = Fixture::built(1, |builder, backend| {

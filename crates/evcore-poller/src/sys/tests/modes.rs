@@ -1,4 +1,4 @@
-//! The number and the bits of reports, where the poller masks `Edge` and `Oneshot`.
+//! The number and the bits of reports, where the poller emulates `Edge` and `Oneshot`.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn an_edge_is_reported_once_per_side_until_rearmed() {
 }
 
 #[test]
-fn new_data_behind_an_unanswered_report_is_silent() {
+fn new_data_before_a_rearm_is_not_reported() {
     for mut fixture in Fixture::each(MASKING) {
         fixture.add(A, 1, Interest::BOTH, Mode::Edge);
         fixture.set(A, IN);
@@ -73,7 +73,7 @@ fn new_data_behind_an_unanswered_report_is_silent() {
 #[test]
 fn a_rearmed_connection_is_reported_once_more() {
     for kind in MASKING {
-        // illumos reports nothing for an unconnected socket; Linux' poll a hang-up and room.
+        // For an unconnected socket illumos reports nothing, Linux a hang-up and room.
         for before in [0, HUP, HUP | OUT] {
             let mut fixture = Fixture::new(kind);
             fixture.set(A, before);
@@ -161,7 +161,7 @@ fn a_reregistered_edge_is_reported_afresh() {
 }
 
 #[test]
-fn an_end_behind_an_unanswered_report_is_reported_once() {
+fn an_end_before_a_rearm_is_reported_once() {
     for kind in MASKING {
         for (flag, bit) in [(HUP, Ready::WRITE_CLOSED), (ERR, Ready::ERROR)] {
             let mut fixture = Fixture::new(kind);
@@ -182,7 +182,7 @@ fn an_end_behind_an_unanswered_report_is_reported_once() {
 }
 
 #[test]
-fn an_event_reports_what_is_true_now_or_was_when_queued() {
+fn readiness_is_from_the_wait_or_from_its_queueing() {
     for mut fixture in Fixture::each(MASKING) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN);
@@ -191,7 +191,7 @@ fn an_event_reports_what_is_true_now_or_was_when_queued() {
         if fixture.kind == Kind::Port {
             assert_eq!(fixture.wait(), [(1, Ready::READABLE)]);
         }
-        assert_eq!(fixture.wait(), [(1, reported)], "the next one has the rest");
+        assert_eq!(fixture.wait(), [(1, reported)], "the hang-up is reported");
         fixture.set(A, 0);
         assert_eq!(fixture.wait(), []);
         fixture.set(A, IN);
@@ -202,7 +202,7 @@ fn an_event_reports_what_is_true_now_or_was_when_queued() {
 }
 
 #[test]
-fn exclusive_is_refused_by_name() {
+fn refusing_exclusive_names_the_backend() {
     for mut fixture in Fixture::each(KINDS) {
         let stdin = std::io::stdin();
         let refused = fixture

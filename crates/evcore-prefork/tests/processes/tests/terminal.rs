@@ -1,4 +1,4 @@
-//! WINCH at a terminal: a change of the window in the foreground, and a command in the background.
+//! SIGWINCH reports a resize to a master in the foreground, and stops workers in the background.
 
 use std::{
     env,

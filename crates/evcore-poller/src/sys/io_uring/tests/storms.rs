@@ -69,8 +69,7 @@ impl Crowd {
     }
 }
 
-/// A removal makes one call, in spite of completions outside of the queue and wake-ups before the
-/// wait.
+/// A removal makes at most one call, even after an overflow and after wake-ups before the wait.
 #[test]
 fn a_removal_in_a_storm_is_one_call() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -104,7 +103,7 @@ fn a_removal_in_a_storm_is_one_call() {
     }
 }
 
-/// The completion of a cancelled request waits outside of the queue, but its file is released.
+/// The completion of a cancelled request waits in the overflow, but its file is released.
 #[test]
 fn a_removal_while_completions_overflow_closes_the_file() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
@@ -130,7 +129,7 @@ fn a_removal_while_completions_overflow_closes_the_file() {
 
 /// A wait reports new readiness before readiness that it reports again.
 #[test]
-fn a_level_that_is_ready_again_does_not_delay_others() {
+fn ready_level_registrations_do_not_delay_others() {
     for completions in [8, 4096] {
         let Some(mut crowd) = Crowd::gather(completions, Mode::Level) else {
             return;
@@ -151,8 +150,7 @@ fn a_level_that_is_ready_again_does_not_delay_others() {
     }
 }
 
-/// Requests are cancelled by their names, because for `ANY` the kernel searches from the start each
-/// time.
+/// Requests are cancelled by `user_data`: with `ANY`, the kernel would search from the start each time.
 #[test]
 fn a_drop_cancels_all_requests_in_few_calls() {
     for mode in [Mode::Level, Mode::Edge, Mode::Oneshot] {
