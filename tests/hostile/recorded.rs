@@ -225,7 +225,10 @@ fn a_replay_that_differs_has_status_1_and_shows_the_difference() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
     // Both answers are in it.
-    assert!(message.contains("404") && message.contains("200"), "{message}");
+    assert!(
+        message.contains("404") && message.contains("200"),
+        "{message}"
+    );
 }
 
 /// Mends the checksum of the turn in which the byte at this place is.
@@ -284,7 +287,11 @@ fn secrets_are_blanked_and_the_replay_is_identical() {
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     let bytes = fs::read(&file).expect("it exists");
-    let has = |text: &str| bytes.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    let has = |text: &str| {
+        bytes
+            .windows(text.len())
+            .any(|bytes| bytes == text.as_bytes())
+    };
     assert!(has("Authorization:xxxx") && !has("c2Vj") && !has("cmV0") && !has("hidden"));
     assert_identical(&file);
 }

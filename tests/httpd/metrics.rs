@@ -222,7 +222,9 @@ fn the_example_of_alerts_uses_metrics_that_exist() {
     }
     assert!(count > 8, "{text}");
     if is_installed("promtool") {
-        let checked = Command::new("promtool").args(["check", "rules", ALERTS]).output();
+        let checked = Command::new("promtool")
+            .args(["check", "rules", ALERTS])
+            .output();
         let checked = checked.expect("it is installed");
         assert!(checked.status.success(), "{checked:?}");
     }

@@ -299,14 +299,18 @@ fn clients_in_the_backlog_and_the_memory_of_workers_are_measured() {
     let waiting: Vec<_> = (0..5).map(|_| server.connect()).collect();
     // The master takes a sample each second, which the worker shows when it goes on.
     let begun = Instant::now();
-    eventually("two samples are taken", || begun.elapsed() > Duration::from_millis(2_100));
+    eventually("two samples are taken", || {
+        begun.elapsed() > Duration::from_millis(2_100)
+    });
     signal_to(worker, Signal::CONT);
     let history: Value = serde_json::from_slice(&client.get("/history.json").body).expect("JSON");
     let samples = history.as_array().expect("an array").iter();
     let lengths = samples.map(|sample| sample["listen_queue"].as_u64().expect("a number"));
     assert_eq!(lengths.max(), Some(5), "{history}");
     drop(waiting);
-    eventually("they are accepted", || page(&mut client)["listen_queue"] == 0);
+    eventually("they are accepted", || {
+        page(&mut client)["listen_queue"] == 0
+    });
 }
 
 #[test]

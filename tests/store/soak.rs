@@ -284,7 +284,10 @@ impl Other {
             self.child = launch(self.program, &self.directory).expect("it is installed");
         }
         let alive = |pid: &u32| !matches!(super::state(*pid), None | Some('Z'));
-        children(self.child.id()).into_iter().filter(alive).collect()
+        children(self.child.id())
+            .into_iter()
+            .filter(alive)
+            .collect()
     }
 }
 

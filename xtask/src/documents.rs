@@ -17,7 +17,12 @@ const GLOSSARY: &str = "docs/glossary.md";
 pub(crate) const PROGRAM: &str = "crates/evcore/examples/echo.rs";
 
 /// The headings of a crate's page, after its example.
-const HEADINGS: [&str; 4] = ["## Guarantees", "## Costs", "## Not here", "## Where it sits"];
+const HEADINGS: [&str; 4] = [
+    "## Guarantees",
+    "## Costs",
+    "## Not here",
+    "## Where it sits",
+];
 
 /// Public names that the standard library or the field has given their meaning. Names that end in
 /// `Error` are among them.
@@ -111,13 +116,24 @@ fn missing(tree: &Tree, workspace: &Workspace) -> Vec<String> {
         }
         // docs.rs builds the page of a crate with its features.
         if !package.features.is_empty() {
-            need(&format!("{dir}/Cargo.toml"), "\n[package.metadata.docs.rs]\nall-features = true\n");
-            need(&format!("{dir}/src/lib.rs"), "\n#![cfg_attr(docsrs, feature(doc_cfg))]\n");
+            need(
+                &format!("{dir}/Cargo.toml"),
+                "\n[package.metadata.docs.rs]\nall-features = true\n",
+            );
+            need(
+                &format!("{dir}/src/lib.rs"),
+                "\n#![cfg_attr(docsrs, feature(doc_cfg))]\n",
+            );
         }
         let page = text(tree, &format!("{dir}/README.md"));
-        let headings: Vec<_> = page.lines().filter(|line| line.starts_with("## ")).collect();
+        let headings: Vec<_> = page
+            .lines()
+            .filter(|line| line.starts_with("## "))
+            .collect();
         if headings != HEADINGS {
-            absent.push(format!("{dir}/README.md: its headings are not {HEADINGS:?}"));
+            absent.push(format!(
+                "{dir}/README.md: its headings are not {HEADINGS:?}"
+            ));
         }
         // This line makes the README the crate's page, and its example a test.
         let page = "\n#![doc = include_str!(\"../README.md\")]\n";

@@ -132,7 +132,9 @@ fn in_files(tree: &Tree) -> Vec<String> {
             }
         }
         for line in headless(path, text) {
-            faults.push(format!("{path}:{line}: begin with the thing, or with a verb"));
+            faults.push(format!(
+                "{path}:{line}: begin with the thing, or with a verb"
+            ));
         }
         let (lines, most) = (text.lines().count(), most_lines(path));
         if lines > most {

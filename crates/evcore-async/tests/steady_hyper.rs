@@ -140,7 +140,10 @@ fn in_memory() -> f64 {
     future::block_on(async {
         let (sender, connection) = handshake(end(0)).await.expect("memory is open");
         let others = future::zip(async { drop(connection.await) }, serve(end(1)));
-        beside(allocations_of_a_request(sender), async { drop(others.await) }).await
+        beside(allocations_of_a_request(sender), async {
+            drop(others.await)
+        })
+        .await
     })
 }
 
@@ -172,7 +175,9 @@ fn an_idle_connection_of_hyper_takes_few_bytes() {
             drop(spawn_local(serve(far)));
             let (mut sender, client) = handshake(near).await.expect("it is open");
             drop(spawn_local(client));
-            let request = Request::get("/").header("host", "a").body(Empty::<Bytes>::new());
+            let request = Request::get("/")
+                .header("host", "a")
+                .body(Empty::<Bytes>::new());
             let response = sender.send_request(request.expect("it is valid")).await;
             drop(response.expect("an answer").into_body().collect().await);
             senders.push(sender);

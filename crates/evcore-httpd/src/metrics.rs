@@ -372,7 +372,11 @@ mod tests {
         let others = [0, 1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000];
         let expected = [&others[..], &of_loop].concat();
         assert_eq!(counters.to_array(), *expected);
-        for (at, value) in counters.of_turn().into_iter().chain(counters.of_connections()) {
+        for (at, value) in counters
+            .of_turn()
+            .into_iter()
+            .chain(counters.of_connections())
+        {
             assert_eq!(value, expected[at]);
         }
         let published = counters.of_turn().len() + counters.of_connections().len();

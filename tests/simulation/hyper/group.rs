@@ -63,8 +63,10 @@ fn run(sim: &Sim) -> (u32, Vec<u32>) {
     let accepted: Vec<Rc<Cell<u32>>> = (0..SERVERS).map(|_| Rc::default()).collect();
     let group = sim.group(Policy::least_loaded(), SERVERS);
     let (mut rng, progress, counts) = (sim.rng(), clients.clone(), accepted.clone());
-    let mut workers = Workers::new(sim, SERVERS + clients.len(), move |process, index| {
-        match index.checked_sub(SERVERS) {
+    let mut workers = Workers::new(
+        sim,
+        SERVERS + clients.len(),
+        move |process, index| match index.checked_sub(SERVERS) {
             None => Role::Server {
                 node: server(process, index, &group),
                 accepted: Rc::clone(&counts[index]),
@@ -74,8 +76,8 @@ fn run(sim: &Sim) -> (u32, Vec<u32>) {
                 let main = run_client(process.clone(), Version::One, rng.fork(), progress);
                 Role::Client(Node::new(process, main))
             }
-        }
-    });
+        },
+    );
     let all_done = |_: &Workers<Role>| {
         clients
             .iter()

@@ -370,7 +370,11 @@ fn a_task_makes_at_most_128_calls_in_one_poll() {
             }
             received += calls;
             most = most.max(calls);
-            if received == 8 * BYTES { Poll::Ready(()) } else { Poll::Pending }
+            if received == 8 * BYTES {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
         assert_eq!(most, 128);

@@ -41,7 +41,11 @@ fn a_shutdown_evicts_long_idle_connections_first() {
     assert_eq!(fixture.turn(), evicted);
     assert_eq!(fixture.turn(), [], "each is evicted once");
     let rest = fixture.backend.timeouts();
-    assert_eq!(rest.last(), Some(&Some(ms(29_000))), "the wait is not cut short");
+    assert_eq!(
+        rest.last(),
+        Some(&Some(ms(29_000))),
+        "the wait is not cut short"
+    );
 }
 
 #[test]
