@@ -1,17 +1,19 @@
 //! `httpd --record` under clients of all kinds, and `evcore-replay` on its files.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     io::{self, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
+use evcore_sim::Sim;
 use evcore_tests::{
     Client, PATIENCE, Scratch, Server, evcore_replay, eventually, httpd, signal_to, without,
 };
@@ -405,4 +407,82 @@ fn is_whole(file: &Path) -> bool {
     let output = replay(&[], file);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success() && text.contains("ends after a whole turn")
+}
+
+/// A client of a schedule: the milliseconds at which it connects, and at which it leaves.
+type Stay = (u64, u64);
+
+/// Clients with uneven lifetimes, the same in each run.
+fn schedule() -> Vec<Stay> {
+    let mut rng = Sim::new(7).rng();
+    let stay = |client: u64| {
+        let begins = client * 8;
+        let lives = [300, 3_000][rng.index(2)];
+        (begins, begins + lives + rng.below(500))
+    };
+    (0..400).map(stay).collect()
+}
+
+/// Runs the schedule against a recorded server of four workers under a policy. Returns the recordings.
+fn record_schedule(scratch: &Scratch, policy: &str) -> Vec<PathBuf> {
+    let file = scratch.file(policy);
+    let name = file.to_str().expect("it is text");
+    let options = ["--workers", "4", "--accept", policy, "--record", name];
+    let mut server = Server::start(&options);
+    let _ = server.wait_for_workers(4, &[]);
+    let begun = Instant::now();
+    // By the time at which each leaves.
+    let mut clients = BTreeMap::new();
+    for (number, (begins, ends)) in schedule().into_iter().enumerate() {
+        clients = clients.split_off(&(begins, 0));
+        let at = Duration::from_millis(begins);
+        thread::park_timeout(at.saturating_sub(begun.elapsed()));
+        let mut client = server.connect();
+        assert_eq!(client.get("/").status, 200);
+        clients.insert((ends, number), client);
+    }
+    drop(clients);
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    (0..4)
+        .map(|worker| scratch.file(&format!("{policy}.{worker}")))
+        .collect()
+}
+
+/// The Jain index and the turns a connection in a line that begins like this.
+fn balance(text: &str, line: &str) -> (f64, f64) {
+    let line = text
+        .lines()
+        .find(|found| found.starts_with(line))
+        .expect(text);
+    let mut numbers = line
+        .split([' ', ','])
+        .filter_map(|word| word.parse::<f64>().ok());
+    (
+        numbers.next().expect("an index"),
+        numbers.next().expect("turns"),
+    )
+}
+
+#[test]
+fn a_policy_is_predicted_from_recordings_of_another_one() {
+    let scratch = Scratch::new("what-if");
+    let what_if = |policy: &str, recordings: &[PathBuf]| {
+        let mut command = Command::new(evcore_replay());
+        command.args(["--what-if", policy]).args(recordings);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("it is text")
+    };
+    let predicted = what_if("least-loaded", &record_schedule(&scratch, "off"));
+    let measured = what_if("least-loaded", &record_schedule(&scratch, "least-loaded"));
+    println!("from `off`: {predicted}from `least-loaded`: {measured}");
+    let (predicted, measured) = (
+        balance(&predicted, "LeastLoaded"),
+        balance(&measured, "recorded"),
+    );
+    assert!(
+        (predicted.0 - measured.0).abs() <= 0.02,
+        "{predicted:?} {measured:?}"
+    );
 }

@@ -89,6 +89,7 @@ mod timers;
 #[cfg(feature = "tracing")]
 mod trace_log;
 mod version;
+mod what_if;
 pub mod worker;
 
 pub use program::run;

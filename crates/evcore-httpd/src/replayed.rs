@@ -2,13 +2,17 @@
 
 use std::{
     error::Error,
+    ffi::OsString,
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use evcore::{Builder, balancer::WorkerId};
+use evcore::{
+    Builder,
+    balancer::{Policy, WorkerId},
+};
 use evcore_recording::{End, Outside, Recording, Replay, ReplayedListener};
 use evcore_sim::Timeline;
 
@@ -18,6 +22,7 @@ use crate::{
     options::{self, Command, Options},
     repeatable::{Repeatable, START, Signals, Start},
     scoreboard::WorkerStats,
+    what_if::Recorded,
     worker::Setup,
 };
 
@@ -25,10 +30,14 @@ const HELP: &str = "\
 Runs a worker of httpd on the recording that --record has made.
 
 Usage: evcore-replay [--list | --draw] FILE
+       evcore-replay --what-if POLICY FILE...
 
-  --list   print the calls of each turn, and run nothing
-  --draw   print a page in HTML that draws the last turns
-  --help   print this text
+  --list     print the calls of each turn, and run nothing
+  --draw     print a page in HTML that draws the last turns
+  --what-if  print how evenly the workers of these recordings shared their
+             clients, and how POLICY would have shared them, in a simulation:
+             off, mutex, exclusive or least-loaded
+  --help     print this text
 
 Status 0: the worker did the same again. 1: it did something else; the first
 difference is printed. 2: there is no replay, for example because FILE is not a
@@ -50,10 +59,12 @@ enum Task {
 #[must_use]
 pub fn run() -> ExitCode {
     let (mut task, mut file) = (Task::Replay, None);
-    for argument in std::env::args_os().skip(1) {
+    let mut arguments = std::env::args_os().skip(1);
+    while let Some(argument) = arguments.next() {
         match argument.to_str() {
             Some("--list") => task = Task::List,
             Some("--draw") => task = Task::Draw,
+            Some("--what-if") => return what_if(arguments),
             Some("--help" | "-h") => return print(HELP, ExitCode::SUCCESS),
             _ if file.is_none() => file = Some(PathBuf::from(argument)),
             _ => return refuse("one FILE is expected, and the options --list and --draw"),
@@ -66,6 +77,38 @@ pub fn run() -> ExitCode {
         Ok(code) => code,
         Err(error) => refuse(&format!("{}: {error}", file.display())),
     }
+}
+
+/// Prints the balance of some recordings, and that of another policy.
+fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let policy = arguments.next().unwrap_or_default();
+    let policy = match policy.to_str() {
+        Some("off") => Policy::Off,
+        Some("mutex") => Policy::mutex(),
+        Some("exclusive") => Policy::exclusive(),
+        Some("least-loaded") => Policy::least_loaded(),
+        _ => return refuse("--what-if needs off, mutex, exclusive or least-loaded, and FILE..."),
+    };
+    let mut recordings = Vec::new();
+    for file in arguments {
+        let read = fs::read(&file).map_err(|error| error.to_string());
+        let read =
+            read.and_then(|bytes| Recording::read(&bytes).map_err(|refused| refused.to_string()));
+        match read {
+            Ok(recording) => recordings.push(recording),
+            Err(error) => return refuse(&format!("{}: {error}", file.display())),
+        }
+    }
+    let recorded = Recorded::new(&recordings);
+    let (Some(seen), Some(simulated)) = (recorded.seen(), recorded.under(policy)) else {
+        return refuse("the workers had never four open connections each: there is no balance");
+    };
+    let text = format!(
+        "{} workers, {} connections\nrecorded: {seen}\n{policy:?}, simulated: {simulated}\n",
+        recordings.len(),
+        recorded.connections()
+    );
+    print(&text, ExitCode::SUCCESS)
 }
 
 fn refuse(message: &str) -> ExitCode {

@@ -349,7 +349,7 @@ fn the_same_server_and_client_run_on_sockets() {
             let address = listener.local_addr().clone();
             let server = spawn_local(serve(listener, version, None));
             let stream = Stream::connect(address).await.unwrap();
-            let (mut rng, progress) = (Rng::new(7), Progress::default());
+            let (mut rng, progress) = (Sim::new(7).rng(), Progress::default());
             let session = run_session(stream, version, (&mut rng, 1), &progress);
             session.await.unwrap();
             server.abort();

@@ -1,0 +1,330 @@
+//! The balance that another accept policy would have given to a recorded server.
+//!
+//! The recordings of all workers tell when each connection was accepted and closed, and when bytes came.
+//! The same clients then run in the simulator, against as many workers that follow the other policy. The
+//! simulator has the kernel's order of wake-ups, and the group protocol and the balancers that ship.
+
+use std::{collections::HashMap, fmt, net::SocketAddr, time::Duration};
+
+use evcore::{
+    EventLoop, Interest, Mode, Step, Token, TokenMap, Transport,
+    balancer::{Policy, WorkerId},
+};
+use evcore_recording::{Recording, What};
+use evcore_sim::{
+    App, Client, ClientCx, ClientEvent, Process, Sim, SimGroup, SimListener, SimStream, Workers,
+};
+
+/// The interval between two looks at the open connections.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Fewer open connections than this for each worker have no meaningful balance.
+const LEAST_OPEN: u64 = 4;
+
+const SERVER: SocketAddr = SocketAddr::new(
+    std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)),
+    80,
+);
+
+/// A recorded connection. Times count from the first event of all.
+#[derive(Clone, Debug)]
+struct Life {
+    begins: Duration,
+    ends: Duration,
+    /// The times at which bytes came.
+    bytes_at: Vec<Duration>,
+}
+
+/// The recorded workers of one server, each with its connections.
+#[derive(Debug)]
+pub struct Recorded {
+    workers: Vec<Vec<Life>>,
+    turns: u64,
+}
+
+/// How evenly connections are spread, and at which cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Balance {
+    /// The mean of Jain's index of the open connections, over the times with enough of them.
+    pub jain: f64,
+    /// Turns of all workers for each connection.
+    pub turns: f64,
+}
+
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { jain, turns } = self;
+        write!(f, "Jain index {jain:.3}, {turns:.2} turns a connection")
+    }
+}
+
+/// The mean of Jain's index over several looks.
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    looks: u32,
+}
+
+impl Mean {
+    fn look(&mut self, open: &[u64]) {
+        let (n, sum) = (open.len() as f64, open.iter().sum::<u64>());
+        if sum >= LEAST_OPEN * open.len() as u64 {
+            let squares: f64 = open.iter().map(|open| (*open as f64).powi(2)).sum();
+            self.sum += (sum as f64).powi(2) / (n * squares);
+            self.looks += 1;
+        }
+    }
+
+    fn value(&self) -> Option<f64> {
+        (self.looks > 0).then(|| self.sum / f64::from(self.looks))
+    }
+}
+
+impl Recorded {
+    /// Reads the recordings of all workers of one server.
+    pub fn new(recordings: &[Recording]) -> Self {
+        let workers: Vec<_> = recordings.iter().map(lives_of).collect();
+        let begins = workers.iter().flatten().map(|life| life.begins);
+        let start = begins.min().unwrap_or_default();
+        let shifted = |mut life: Life| {
+            life.begins -= start;
+            life.ends -= start;
+            life.bytes_at.iter_mut().for_each(|at| *at -= start);
+            life
+        };
+        let turns = recordings.iter().map(Recording::len).sum::<usize>() as u64;
+        Self {
+            workers: workers
+                .into_iter()
+                .map(|lives| lives.into_iter().map(shifted).collect())
+                .collect(),
+            turns,
+        }
+    }
+
+    /// Number of connections.
+    pub fn connections(&self) -> usize {
+        self.workers.iter().map(Vec::len).sum()
+    }
+
+    fn end(&self) -> Duration {
+        let ends = self.workers.iter().flatten().map(|life| life.ends);
+        ends.max().unwrap_or_default()
+    }
+
+    fn balance(&self, mean: &Mean, turns: u64) -> Option<Balance> {
+        Some(Balance {
+            jain: mean.value()?,
+            turns: turns as f64 / self.connections() as f64,
+        })
+    }
+
+    /// The balance that was recorded; `None` if there were never enough connections.
+    pub fn seen(&self) -> Option<Balance> {
+        let mut mean = Mean::default();
+        let mut now = Duration::ZERO;
+        while now <= self.end() {
+            let is_open = |life: &&Life| life.begins <= now && now < life.ends;
+            let open = self.workers.iter();
+            let open: Vec<_> = open
+                .map(|lives| lives.iter().filter(is_open).count() as u64)
+                .collect();
+            mean.look(&open);
+            now += LOOK;
+        }
+        self.balance(&mean, self.turns)
+    }
+
+    /// The balance of the same clients under another policy, simulated.
+    pub fn under(&self, policy: Policy) -> Option<Balance> {
+        // An even seed has a kernel with exclusive wake-ups.
+        let sim = Sim::new(0);
+        sim.set_time_limit(self.end() + Duration::from_secs(60));
+        let group = sim.group(policy, self.workers.len());
+        let most = u32::try_from(self.connections()).unwrap_or(u32::MAX);
+        let start = move |process: &Process, index: usize| {
+            Worker::start(process, WorkerId::from_slot(index), &group, policy, most)
+        };
+        let mut workers = Workers::new(&sim, self.workers.len(), start);
+        for life in self.workers.iter().flatten() {
+            sim.add_client(Visitor::new(life.clone()));
+        }
+        let mut mean = Mean::default();
+        while sim.now() <= self.end() {
+            workers.run_for(LOOK);
+            let open = workers.apps().map(|(_, worker)| worker.open());
+            mean.look(&open.collect::<Vec<_>>());
+        }
+        let turns = workers.apps().map(|(_, worker)| worker.ev.stats().turns);
+        self.balance(&mean, turns.sum())
+    }
+}
+
+/// The connections of a recording. Those that are open at its end end there.
+fn lives_of(recording: &Recording) -> Vec<Life> {
+    let mut now = Duration::ZERO;
+    let (mut open, mut lives) = (HashMap::new(), Vec::new());
+    for call in recording.turns().flatten() {
+        let at = now;
+        match call.what {
+            What::Monotonic => now = Duration::from_nanos(call.result.unsigned_abs()),
+            What::Accept if call.result >= 0 => {
+                open.insert(call.result, lives.len());
+                lives.push(Life {
+                    begins: at,
+                    ends: Duration::MAX,
+                    bytes_at: Vec::new(),
+                });
+            }
+            What::Recv if call.result > 0 => {
+                if let Some(life) = open.get(&i64::from(call.of)) {
+                    lives[*life].bytes_at.push(at);
+                }
+            }
+            What::Close => {
+                if let Some(life) = open.remove(&i64::from(call.of)) {
+                    lives[life].ends = at;
+                }
+            }
+            _ => {}
+        }
+    }
+    for life in open.into_values() {
+        lives[life].ends = now;
+    }
+    lives
+}
+
+/// A simulated worker that accepts and reads.
+struct Worker {
+    ev: EventLoop<SimListener>,
+    streams: TokenMap<SimStream>,
+}
+
+impl Worker {
+    fn start(
+        process: &Process,
+        id: WorkerId,
+        group: &SimGroup,
+        policy: Policy,
+        connections: u32,
+    ) -> Self {
+        let builder = process.builder().listener(process.listen(SERVER));
+        let builder = builder.connections(connections.max(1)).policy(policy);
+        let ev = builder.group(group.join(process, id)).build();
+        Self {
+            ev: ev.expect("a simulated loop"),
+            streams: TokenMap::new(),
+        }
+    }
+
+    fn open(&self) -> u64 {
+        self.ev.stats().active as u64
+    }
+
+    /// Reads what has come. Closes the connection at its end.
+    fn read(&mut self, token: Token) {
+        while let Some(stream) = self.streams.get(token) {
+            match stream.recv(&mut [0; 64]) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                _ => _ = self.streams.close(&mut self.ev, token),
+            }
+        }
+    }
+}
+
+impl App for Worker {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.ev
+    }
+
+    fn on_step(&mut self, step: Step<SimStream>) {
+        match step {
+            Step::Accepted(new) => {
+                // Closed, if the loop is full: it has room for all.
+                let _ = self
+                    .streams
+                    .add(&mut self.ev, new.stream, Interest::READ, Mode::Level);
+            }
+            Step::Ready(token, _) => self.read(token),
+            _ => {}
+        }
+    }
+}
+
+/// A client that does again what a recorded one did.
+#[derive(Debug)]
+struct Visitor {
+    life: Life,
+    /// Number of times at which it has sent bytes.
+    sent: usize,
+}
+
+impl Visitor {
+    fn new(life: Life) -> Self {
+        Self { life, sent: 0 }
+    }
+
+    /// Waits for the next time at which it sends, or for its end.
+    fn wait(&self, cx: &mut ClientCx<'_>) {
+        let next = self.life.bytes_at.get(self.sent).unwrap_or(&self.life.ends);
+        cx.arm(next.saturating_sub(cx.now()));
+    }
+}
+
+impl Client for Visitor {
+    fn on_event(&mut self, event: ClientEvent, cx: &mut ClientCx<'_>) {
+        match event {
+            ClientEvent::Started => cx.arm(self.life.begins),
+            ClientEvent::Expired if !cx.is_connected() => cx.connect(SERVER),
+            ClientEvent::Connected => self.wait(cx),
+            ClientEvent::Expired if self.sent < self.life.bytes_at.len() => {
+                let _ = cx.send(b"x");
+                self.sent += 1;
+                self.wait(cx);
+            }
+            ClientEvent::Expired => cx.close(),
+            ClientEvent::Ready(_) => {}
+            _ => cx.exit(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(begins_ms: u64, ends_ms: u64) -> Life {
+        Life {
+            begins: Duration::from_millis(begins_ms),
+            ends: Duration::from_millis(ends_ms),
+            bytes_at: vec![Duration::from_millis(begins_ms)],
+        }
+    }
+
+    /// All connections of two workers are at one of them.
+    fn uneven() -> Recorded {
+        let lives = (0..100).map(|n| life(10 * n, 5_000));
+        Recorded {
+            workers: vec![lives.collect(), Vec::new()],
+            turns: 300,
+        }
+    }
+
+    #[test]
+    fn the_recorded_balance_is_that_of_the_open_connections() {
+        let seen = uneven().seen().expect("enough connections");
+        assert!((seen.jain - 0.5).abs() < 1e-9, "{seen}");
+        assert!((seen.turns - 3.0).abs() < 1e-9, "{seen}");
+        assert_eq!(Recorded::new(&[]).seen(), None);
+    }
+
+    #[test]
+    fn the_least_loaded_worker_would_have_got_half_of_them() {
+        let balance = uneven().under(Policy::least_loaded());
+        let balance = balance.expect("enough connections");
+        assert!(balance.jain > 0.99, "{balance}");
+        assert!((2.0..6.0).contains(&balance.turns), "{balance}");
+    }
+}
