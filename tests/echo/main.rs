@@ -12,6 +12,7 @@ mod rooms;
 mod timeouts;
 mod tls;
 mod udp;
+mod udp_bursts;
 #[cfg(target_os = "linux")]
 mod watch_files;
 

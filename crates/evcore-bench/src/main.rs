@@ -30,6 +30,7 @@ mod storm;
 mod targets;
 mod timers;
 mod tools;
+mod udp_bursts;
 mod user;
 mod whole;
 
@@ -128,7 +129,10 @@ fn measure(part: &str) -> fn(&Run, &mut Report) {
         "hyper" => whole::measure_hyper,
         "recording" => whole::measure_recording,
         "proxies" => whole::measure_proxies,
-        "datagrams" => datagrams::measure,
+        "datagrams" => |run, report| {
+            datagrams::measure(run, report);
+            udp_bursts::measure(run, report);
+        },
         "accept" => accept::measure,
         "bursts" => accept::bursts,
         "kills" => accept::kills,
