@@ -1,4 +1,4 @@
-//! The accept lock: one word in shared memory, which is empty or has the id of the owner.
+//! The accept lock: one word in shared memory, which is empty or holds the id of the owner.
 //!
 //! No worker ever waits for the lock. A worker that does not get it serves its connections and tries
 //! again later. Because the word names the owner, a parent can free the lock of a dead worker, and
@@ -114,7 +114,7 @@ impl AcceptMutex {
 /// The word of a lock without an owner. It is not the word of any worker.
 const FREE: u32 = 0;
 
-/// The handle of one worker to an [`AcceptMutex`]. Dropping it releases the lock, also in a panic.
+/// The handle of one worker to an [`AcceptMutex`]. Dropping it releases the lock, even during a panic.
 ///
 /// If a process forks, dropping the copy of the handle in the child releases nothing, because the
 /// lock belongs to the parent.

@@ -115,7 +115,7 @@ impl Balancer {
         self.even_out(Plan { stands, ..plan }, now)
     }
 
-    /// Adds what evens out the open connections.
+    /// Adds the moves that even out the open connections.
     fn even_out(&mut self, plan: Plan, now: &Inputs) -> Plan {
         let now_ns = nanos(now.now);
         let moves = self.rebalance.plan(now, now_ns);

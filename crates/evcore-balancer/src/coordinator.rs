@@ -1,8 +1,8 @@
 //! Plans the turns of one worker: its balancer, its membership, and the last plan.
 //!
 //! A plan is used for more turns while its inputs stay the same. The worker reports its events, and
-//! the next plan takes these reports as its inputs. With the load of the last plan and without a
-//! report, a new plan would be the same. So [`keeps_plan`](Coordinator::keeps_plan) compares just
+//! the next plan takes these reports as its inputs. If the load is that of the last plan and nothing was
+//! reported, a new plan would be the same. So [`keeps_plan`](Coordinator::keeps_plan) compares just
 //! these. The caller compares the time.
 //!
 //! Registering listeners, waiting and accepting are up to the caller.
@@ -63,7 +63,8 @@ pub struct Coordinator {
     ends_ns: u64,
     /// This worker takes part in evening out connections.
     rebalances: bool,
-    /// The number of open connections that the group sees, and whether it should look again.
+    /// The number of open connections that the group sees for this worker, and whether the next plan
+    /// looks at the spread again.
     open: u32,
     looks_again: bool,
     /// The connections that move, except those that are idle.
@@ -74,7 +75,7 @@ pub struct Coordinator {
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The time at which a plan ends that has no end.
+/// The end time of a plan without a limit.
 const NEVER: u64 = u64::MAX;
 
 impl Coordinator {
@@ -143,9 +144,9 @@ impl Coordinator {
         self.group().and_then(GroupMember::notifier)
     }
 
-    /// Returns whether the last plan, which is not [over](Self::plan_ends_at_ns), is right for a
-    /// turn with this many connections. If it had the lock, it has the lock again. `offer` is the
-    /// load to plan with, which may be another one.
+    /// Returns whether the last plan still fits a turn with this many connections. Call it only before
+    /// the plan [ends](Self::plan_ends_at_ns). If the plan holds the lock, this call takes the lock
+    /// again, or returns false. `offer` returns the load to plan with, which may differ from `active`.
     #[inline]
     pub fn keeps_plan(&mut self, active: u32, offer: impl FnOnce() -> Load) -> bool {
         let is_planned = active == self.planned_active;
@@ -160,14 +161,14 @@ impl Coordinator {
         self.keeps_plan_with(offer())
     }
 
-    /// Takes the lock again that the last plan had.
+    /// Tries to take the lock that the last plan held, and returns whether it did.
     fn locks_again(&mut self) -> bool {
         self.holds_lock = self.member.as_deref().is_some_and(GroupMember::try_lock);
         self.holds_lock
     }
 
-    /// Returns whether the plan is right for another load, or in spite of reports, because the
-    /// policy does not look at the changed inputs.
+    /// Returns whether the plan still fits although the load has changed or reports have come, because
+    /// the policy ignores these inputs.
     #[inline(never)]
     fn keeps_plan_with(&mut self, offer: Load) -> bool {
         let (active, planned) = (planned_active(offer), self.planned_active);
@@ -179,8 +180,8 @@ impl Coordinator {
         !self.reports.has(Reports::LOCKED) || self.locks_again()
     }
 
-    /// Begins or ends that this worker takes part in evening out open connections, if it sees others. A
-    /// worker that does so follows [`Plan::give`], and calls
+    /// Sets whether this worker takes part in evening out open connections. It has no effect if the
+    /// worker sees no others. A worker that does so follows [`Plan::give`], and calls
     /// [`plan_moves`](Self::plan_moves) before each plan.
     pub fn set_rebalancing(&mut self, rebalances: bool) {
         self.rebalances = rebalances && self.in_group;
@@ -193,7 +194,7 @@ impl Coordinator {
         }
     }
 
-    /// The next plan takes in how many connections are open, and how many of them are idle.
+    /// Reports the number of open connections, and how many of them are idle, for the next plan.
     pub fn plan_moves(&mut self, open: u32, idle: u32) {
         if self.rebalances {
             let open = open.saturating_add(self.moves.leaving);
@@ -202,8 +203,9 @@ impl Coordinator {
         }
     }
 
-    /// Connections have moved. Report an arrival before you answer it: the members count such
-    /// connections twice until the other worker has the answer, and never less than once.
+    /// Reports that connections have moved. Report an arrival before you answer it: the group then
+    /// counts these connections twice until the other worker has the answer, and never fails to count
+    /// them.
     pub fn on_moved(&mut self, moved: Moved) {
         if let (Moved::Arrived(connections), true) = (moved, self.rebalances) {
             self.open = self.open.saturating_add(connections);
@@ -256,7 +258,7 @@ impl Coordinator {
     }
 
     /// Plans a turn, from the reports since the last plan. From here on, the worker may hold the
-    /// lock. A load without room stands for a worker that cannot accept for any reason.
+    /// lock. Pass a load without room if the worker cannot accept, for whatever reason.
     pub fn plan(&mut self, now_ms: u64, load: Load) -> Plan {
         self.end_lateness(now_ms.saturating_mul(NS_PER_MS));
         let polled = self.reports.only(Reports::POLLED);
@@ -287,8 +289,8 @@ impl Coordinator {
         plan
     }
 
-    /// Publishes what a plan decided, once the listeners are as planned: leads, and notifies the worker
-    /// that the plan names. Does nothing without a group.
+    /// Publishes the decisions of a plan: leads, notifies, rests and rouses as it requires. Call it
+    /// after the listeners are as planned. Does nothing without a group.
     #[inline]
     pub fn publish(&mut self, plan: &Plan) {
         let has_changed = mem::replace(&mut self.rests, plan.rests) != plan.rests;
@@ -326,7 +328,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends the last plan at this time, unless it ends before.
+    /// Ends the last plan at this time, unless it ends earlier.
     pub fn end_plan_at(&mut self, ns: u64) {
         self.ends_ns = self.ends_ns.min(ns);
     }
@@ -338,12 +340,12 @@ impl Coordinator {
         self.ends_ns
     }
 
-    /// Reports that the turn before has lasted this long until now. After some turns of
-    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while,
-    /// if these have room and are not late.
+    /// Reports that the last turn ends now, and has lasted this long. After some turns of
+    /// [`LONG_TURN_NS`](Self::LONG_TURN_NS) or more, new clients go to other members for a while, if
+    /// these have room and are not late.
     ///
-    /// Report each turn once, and without the time that the worker slept. A caller that measures from
-    /// a clock that handlers can update hides the part of a turn before the update.
+    /// Report each turn once, and without the time that the worker slept. Do not measure with a clock
+    /// that handlers can update, because the part of a turn before the update would be missing.
     #[inline]
     pub fn on_turn_end(&mut self, lasted_ns: u64, now_ns: u64) {
         if lasted_ns >= LONG_NS {
@@ -374,7 +376,7 @@ impl Coordinator {
 
     /// Reports that a client was accepted.
     pub fn on_accepted(&mut self) {
-        // The count may stay for ever if a plan is kept.
+        // The count is not reset while a plan is kept, so it could overflow.
         self.accepted = self.accepted.saturating_add(1);
         self.on_listener_event();
     }
@@ -389,7 +391,7 @@ impl Coordinator {
         self.reports |= Reports::LEFT_CLIENTS;
     }
 
-    /// Reports that other listeners than before accept, or that their registration is in doubt.
+    /// Reports that the set of accepting listeners has changed, or that their registration is in doubt.
     pub fn on_listeners_changed(&mut self) {
         self.reports |= Reports::LISTENERS_CHANGED;
     }
@@ -412,14 +414,15 @@ impl Coordinator {
         }
     }
 
-    /// Leaves the group without a leader if this worker leads. Its listeners are still registered.
+    /// Leaves the group without a leader if this worker leads. Call it while the listeners are still
+    /// registered.
     pub fn step_down(&self) {
         self.group().into_iter().for_each(GroupMember::step_down);
     }
 
-    /// Publishes that no client can go to this worker, and returns its view of the others. The next
-    /// plan follows a notification that this call has answered. A worker whose policy does not look
-    /// at the group sees none, because the others publish nothing either.
+    /// Publishes that no client can go to this worker, and returns its view of the others. If this call
+    /// answers a notification, the next plan acts on it. If the policy does not use the group, the view
+    /// shows no other worker, because no member publishes its load.
     #[must_use]
     pub fn mark_full(&mut self) -> GroupView {
         let view = self
@@ -436,7 +439,7 @@ impl Coordinator {
         self.group()
             .into_iter()
             .for_each(|member| member.notify(peer.id));
-        // The other worker then follows the notification that this one has answered, if any.
+        // The other worker then acts on a notification that this one has answered.
         self.reports = self.reports.without(Reports::ANSWERED);
     }
 
@@ -507,7 +510,7 @@ impl Reports {
     const POLLED: Self = Self(1 << 7);
     /// The worker has become late.
     const LATE: Self = Self(1 << 8);
-    /// Connections have moved, or begin to.
+    /// Connections have moved, or this worker has begun or ended to take part in moves.
     const MOVED: Self = Self(1 << 9);
 
     /// The reports that do not change the plan.
@@ -551,7 +554,7 @@ impl BitOrAssign for Reports {
 /// A number of connections that no worker has.
 const FULL: u32 = u32::MAX;
 
-/// A load as a plan depends on it: the number of connections, or [`FULL`].
+/// The part of a load that a plan depends on: the number of connections, or [`FULL`].
 fn planned_active(load: Load) -> u32 {
     if load.is_full() { FULL } else { load.active }
 }

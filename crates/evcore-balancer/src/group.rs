@@ -136,8 +136,8 @@ impl<N: Notify> WorkerGroup<N> {
 
     /// Makes the worker in this slot a member. A worker process joins after the fork.
     ///
-    /// This clears everything that a predecessor in this slot has left behind except a
-    /// notification, even if [`release_dead`](Self::release_dead) was not called for it.
+    /// This ends the leadership of a predecessor in this slot, and clears its load and its other words
+    /// except a notification, even if [`release_dead`](Self::release_dead) was not called for it.
     ///
     /// # Panics
     ///
@@ -177,8 +177,7 @@ impl<N: Notify> WorkerGroup<N> {
             scoreboard.release_dead(dead);
         }
         self.shared.notify_again();
-        // This comes even if the dead worker was not a member, because it may have died while it
-        // left.
+        // Notify even if the dead worker was not a member, because it may have died while it left.
         self.shared.notify_least_loaded();
         held || was_member
     }
@@ -404,7 +403,8 @@ impl<N: Notify> Shared<N> {
         let leader = self.leader(me);
         let on_time = self.least_loaded_of(self.others(me).filter(|id| !self.is_late(*id)));
         let is_late = self.is_late(me);
-        // Another member gets the clients that this one leaves, even if all others are late.
+        // If this member is late or full and all others are late, one of them gets the clients that this
+        // one leaves.
         let [least_loaded, pending] = if (is_late || load.is_full()) && on_time == [None; 2] {
             self.least_loaded_of(self.others(me))
         } else {
@@ -533,8 +533,8 @@ impl<N: Notify> Shared<N> {
         least
     }
 
-    /// All other slots, beginning with the next one. So several members that search among equal
-    /// loads find different members.
+    /// All other slots, beginning with the one after this member's, so that members that search among
+    /// equal loads find different members.
     fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> + use<N> {
         let slots = (me.slot() + 1..self.members.len()).chain(0..me.slot());
         slots.map(WorkerId::from_slot)

@@ -48,15 +48,15 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Releases the accept lock if this worker owns it.
     fn unlock(&self);
 
-    /// Returns whether this worker sees the others. If not, no method below is called. The members
-    /// of a group do not see each other if its policy [does not use it](crate::Policy::uses_group).
+    /// Returns whether this worker sees the others. If not, no method below is called. The members of a
+    /// group do not see each other if their policy [does not use the group](crate::Policy::uses_group).
     #[must_use]
     fn in_group(&self) -> bool {
         false
     }
 
-    /// Returns whether another worker has notified this one since its last [`sync`](Self::sync). A
-    /// [`Member`](crate::Member) answers by one load.
+    /// Returns whether another worker has notified this one since its last [`sync`](Self::sync). For a
+    /// [`Member`](crate::Member) this costs one atomic load.
     #[must_use]
     fn is_notified(&self) -> bool {
         false
@@ -94,8 +94,8 @@ pub trait GroupMember: fmt::Debug + Send {
     /// [roused](GroupView::roused).
     fn rouse(&self) {}
 
-    /// Publishes the number of this worker's open connections; `None` if it takes no part in evening
-    /// out.
+    /// Publishes the number of this worker's open connections, or `None` if it takes no part in evening
+    /// them out.
     fn publish_open(&self, open: Option<u32>) {
         let _ = open;
     }
@@ -110,7 +110,7 @@ pub trait GroupMember: fmt::Debug + Send {
     /// Wakes the other members that have more connections than the mean, so that they plan.
     fn rouse_loaded(&self) {}
 
-    /// Makes this worker the leader, also if another member leads now.
+    /// Makes this worker the leader, even if another member leads now.
     ///
     /// Its listeners must be registered, and stay so until another member leads.
     fn lead(&self) {}
@@ -132,8 +132,8 @@ pub trait GroupMember: fmt::Debug + Send {
     /// The notifier that the poller watches, level-triggered; `None` if a notification ends a wait
     /// by other means.
     ///
-    /// A notification that makes [`is_notified`](Self::is_notified) true must then make it readable,
-    /// until [`clear_notifier`](Self::clear_notifier).
+    /// If there is a notifier, a notification that makes [`is_notified`](Self::is_notified) true must
+    /// also make the notifier readable, until [`clear_notifier`](Self::clear_notifier).
     #[must_use]
     fn notifier(&self) -> Option<Notifier<'_>> {
         None

@@ -56,7 +56,7 @@ pub struct Inputs {
 pub struct MoveCounts {
     /// Number of connections that are idle, so that they can leave.
     pub idle: u32,
-    /// Number of connections that have left, and have no answer yet.
+    /// Number of connections that have left, and that the other worker has not answered yet.
     pub leaving: u32,
     /// Number of connections that have left since the last plan.
     pub left: u32,
@@ -78,7 +78,8 @@ pub struct MoveCounts {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// This many connections have left for another worker. They count here until it has answered.
+    /// This many connections have left for another worker. They count for this worker until the other
+    /// one has answered.
     Left(u32),
     /// The other worker has taken this many of those.
     Taken(u32),
@@ -147,7 +148,7 @@ impl Load {
 
 /// The state of a worker group as one member sees it.
 ///
-/// The parts of a view may be of slightly different moments.
+/// The parts of a view may have been read at slightly different moments.
 ///
 /// ```
 /// use evcore_balancer::{GroupView, Leader};
@@ -161,17 +162,18 @@ pub struct GroupView {
     /// The leader of the group.
     pub leader: Leader,
     /// The least loaded of the *other* members that have room and no unanswered notification. Late
-    /// members count only for a worker that is late or full itself, if no other one has room.
+    /// members are considered only if this worker is late or full itself, and no member that is on time
+    /// has room.
     pub least_loaded: Option<Peer>,
     /// The least loaded of the other members that have room and have not answered a notification
-    /// yet. Most of them are about to listen. One that is stopped never answers.
+    /// yet. Most of them are about to listen. A member that is stopped never answers.
     pub pending: Option<Peer>,
     /// True if the sync that made this view has answered a notification.
     pub notified: bool,
     /// True if this worker is the only member of the group.
     pub alone: bool,
-    /// True if this worker is [late](crate::GroupMember::set_late), and another one that has room
-    /// is not.
+    /// True if this worker is [late](crate::GroupMember::set_late), and another member is not late and
+    /// has room.
     pub outpaced: bool,
     /// Number of clients that the members of the group have accepted, this one included. It wraps.
     pub clients: u32,

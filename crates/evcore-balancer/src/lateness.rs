@@ -1,18 +1,18 @@
 //! The lateness of a worker, found from the lengths of its turns.
 //!
 //! A turn is long if it lasts for 10 ms. Each long turn fills a leaky bucket by its length, and the
-//! bucket leaks an eighth of the time that passes. A worker becomes late with the second long turn
-//! in a bucket that is not empty, if the two or more lasted for 40 ms together. It stays late until
-//! the bucket is empty, so a worker whose long turns take more than an eighth of its time is late all
-//! the time. A single long turn, which any busy system causes, does not count.
+//! bucket leaks an eighth of the time that passes. A worker becomes late with a long turn that finds the
+//! bucket not empty and fills it to 40 ms or more. It stays late until the bucket is empty, so a worker
+//! whose long turns take more than an eighth of its time is late all the time. A single long turn, which
+//! any busy system causes, does not count.
 
 /// The length from which a turn counts as long.
 pub(crate) const LONG_NS: u64 = 10 * NS_PER_MS;
 
-/// The bucket leaks this part of the time that passes: an eighth.
+/// The bucket leaks one part in this many of the time that passes: an eighth.
 const LEAK: u64 = 8;
 
-/// The content of the bucket that makes a worker late, and the most that the bucket holds.
+/// The content from which the bucket makes a worker late, and (below) the most that it holds.
 const LATE_NS: u64 = 40_000_000;
 const MOST_NS: u64 = 125_000_000;
 

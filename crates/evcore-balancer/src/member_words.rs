@@ -1,6 +1,6 @@
 //! The words of a group's member, in shared memory.
 
-// No promise depends on the order of these, so loom does not model them.
+// No guarantee depends on the memory order of these counts, so loom does not model them.
 use std::sync::atomic::AtomicU32 as Count;
 
 use crate::sync::{AtomicU32, Ordering};

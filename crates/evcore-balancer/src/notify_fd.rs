@@ -1,7 +1,7 @@
 //! Wakes a worker from another process, by a descriptor that was made before the fork.
 //!
-//! It is an eventfd if the system has it, and a pair of sockets otherwise. The poller's waker has a flag
-//! in its process instead of one in shared memory, so the two share only rustix (decision 0018).
+//! It is an eventfd if the system has it, and a pair of sockets otherwise. It shares only rustix with
+//! the poller's waker, whose flag is in process memory and not in shared memory (decision 0018).
 
 use std::io;
 

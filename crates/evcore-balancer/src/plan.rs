@@ -16,10 +16,10 @@ use crate::{spread::Give, worker_id::WorkerId};
 /// 3. If `leadership` is [`Acquire`](Leadership::Acquire), call
 ///    [`GroupMember::lead`](crate::GroupMember::lead). The listeners of the leader must be registered.
 /// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
-///    [`GroupMember::notify`](crate::GroupMember::notify) with it. If [`rests`](Plan::rests) is not what
-///    it was, call [`GroupMember::set_resting`](crate::GroupMember::set_resting). If
+///    [`GroupMember::notify`](crate::GroupMember::notify) with it. If [`rests`](Plan::rests) has changed
+/// since the last plan, call [`GroupMember::set_resting`](crate::GroupMember::set_resting). If
 ///    [`rouses`](Plan::rouses) is set, call [`GroupMember::rouse`](crate::GroupMember::rouse), and if
-///    [`calls`](Plan::calls) is, [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+/// [`calls`](Plan::calls) is set, call [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
 ///    [`Coordinator::publish`](crate::Coordinator::publish) does steps 3 and 4.
 /// 5. Wait, for [`wait_at_most`](Plan::wait_at_most) at most, and accept at most
 ///    [`accepts_at_most`](Plan::accepts_at_most) clients.
@@ -65,8 +65,8 @@ pub struct Plan {
     /// [`register_again`](Self::register_again).
     ///
     /// A client that has been reported, and is left in the backlog, counts for the next plan as
-    /// [`Inputs::may_have_left_clients`](crate::Inputs::may_have_left_clients), but need not be
-    /// remembered longer.
+    /// [`Inputs::may_have_left_clients`](crate::Inputs::may_have_left_clients), and need not be reported
+    /// to later plans.
     pub edge_triggered: bool,
 
     /// Register the listeners again even if they are registered. The kernel then wakes this worker
@@ -81,9 +81,9 @@ pub struct Plan {
 
     /// The longest time that this turn may wait; `None` if the balancer sets no limit.
     ///
-    /// [`Duration::ZERO`] makes the turn poll the listeners once. Two plans in a row have it only if
-    /// the first one found clients, so the loop does not spin. It is zero too if the plan has
-    /// connections to [give](Self::give).
+    /// [`Duration::ZERO`] makes the turn poll the listeners once. If no connections move, two plans in a
+    /// row have it only if the first one found clients, so the loop does not spin. The wait is also zero
+    /// if the plan has connections to [give](Self::give).
     pub wait_at_most: Option<Duration>,
 
     /// Maximum number of connections that this turn may accept; `None` if the balancer sets no
@@ -114,13 +114,13 @@ pub struct Plan {
     /// for each client.
     pub rouses: bool,
 
-    /// The idle connections that this worker gives to another one in this turn, which does not wait. Give
+    /// The idle connections that this worker should give to another one. This turn does not wait. Give
     /// fewer if some cannot leave. Report them by
     /// [`Coordinator::on_moved`](crate::Coordinator::on_moved).
     pub give: Option<Give>,
 
-    /// This worker has fewer connections than the mean for some time. Wake the members that have more, by
-    /// [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+    /// This worker has had fewer connections than the mean for some time. Wake the members that have
+    /// more, by [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
     pub calls: bool,
 }
 

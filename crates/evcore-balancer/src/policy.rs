@@ -44,9 +44,10 @@ pub enum Policy {
     /// alone does not spread connections evenly: the holder is the only worker awake, so it gets the
     /// lock again and again.
     ///
-    /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. If the holder has
-    ///   16 connections and a sixteenth more than the least loaded member, it notifies that member
-    ///   and yields the lock. If that member does not take the lock, another one does after `delay`.
+    /// - The members of a [`WorkerGroup`](crate::WorkerGroup) hand the lock over. If the holder exceeds
+    ///   the load of the least loaded member by more than 16 connections plus a sixteenth of that load,
+    ///   it notifies that member and yields the lock. If that member does not take the lock, another one
+    ///   does after `delay`.
     /// - Workers that share only an [`AcceptMutex`](crate::AcceptMutex) follow nginx's rule. A worker
     ///   that is [crowded](crate::Load::is_crowded) yields the lock for `delay`, and then takes one
     ///   turn. Until workers are crowded, nearly all clients go to one of them.
@@ -66,12 +67,13 @@ pub enum Policy {
     /// since 1.11.3: `EPOLLEXCLUSIVE`).
     ///
     /// The kernel wakes the worker that registered first. So each worker registers again after some
-    /// connections, and is then woken last. If a stopped worker leaves clients waiting, another worker
-    /// finds them when it registers again, at most `delay` later. For that reason a worker wakes once in
-    /// each `delay`, until its [`WorkerGroup`](crate::WorkerGroup) has met no client for four delays. Then
-    /// all members listen without exclusive wake-ups, and sleep until the kernel wakes them for the next
-    /// client. Workers without a group do not find out that the others meet no client. If the poller
-    /// has no exclusive wake-ups, this policy is the same as [`Off`](Policy::Off).
+    /// connections, and is then woken last. If a worker that is stopped (`SIGSTOP`) leaves clients
+    /// waiting, another worker finds them when it registers again, at most `delay` later. For that
+    /// reason a worker wakes once in each `delay`, until its [`WorkerGroup`](crate::WorkerGroup) has met
+    /// no client for four delays. Then all members listen without exclusive wake-ups, and sleep until
+    /// the kernel wakes them for the next client. Workers without a group do not find out that the
+    /// others meet no client. If the poller has no exclusive wake-ups, this policy is the same as
+    /// [`Off`](Policy::Off).
     Exclusive {
         /// The number of accepted connections after which a worker registers again.
         readd_every: NonZeroU32,
@@ -84,29 +86,28 @@ pub enum Policy {
     ///
     /// A worker above that limit stops, but never before another worker listens: the
     /// [leader](crate::Leader) notifies the least loaded worker, and stops when that one has become
-    /// leader. This spreads connections evenly, also after many connections of one worker have
-    /// ended, with few wake-ups. While the notified worker has not come, the leader leaves clients in
-    /// the backlog for up to 2 ms, so that a burst is spread too. If no answer comes, it accepts a
-    /// few of them every 2 ms, and after 10 ms all. The workers have to be members of a
+    /// leader. This spreads connections evenly with few wake-ups, even after many connections of one
+    /// worker have ended. While the notified worker has not come, the leader leaves clients in the
+    /// backlog for up to 2 ms, so that a burst is spread too. If no answer comes, it accepts a few of
+    /// them every 2 ms, and after 10 ms all. The workers have to be members of a
     /// [`WorkerGroup`](crate::WorkerGroup).
     ///
     /// If the leader blocks in a handler, new clients wait until another worker probes the
     /// listeners, at most `delay` later. If a worker is stopped after the kernel has woken it for a
     /// client, only a probe finds that client. For that reason a worker wakes once in each `delay`,
     /// until its group has met no client for four delays. Then all members listen without exclusive
-    /// wake-ups, and sleep until the kernel wakes them for the next client. So does a worker that is alone
-    /// in its group.
+    /// wake-ups, and sleep until the kernel wakes them for the next client. A worker that is alone in
+    /// its group always does this.
     ///
     /// If the poller has no exclusive wake-ups, the workers near the least load share the accept
     /// lock.
     LeastLoaded {
-        /// The number of connections above the least loaded worker that count as near, in addition
-        /// to a sixteenth of that worker's connections. A smaller slack spreads connections more
-        /// evenly and costs more wake-ups. 0 counts as 1.
+        /// The number of connections by which a worker may exceed the least loaded one and still count
+        /// as near, in addition to a sixteenth of that one's connections. A smaller slack spreads
+        /// connections more evenly and costs more wake-ups. 0 counts as 1.
         slack: u32,
-        /// The maximum time of a registration, and the interval in which a worker that does not
-        /// listen probes the listeners. It is rounded up like the delay of
-        /// [`Mutex`](Policy::Mutex).
+        /// The maximum time of a registration, and the interval at which a worker that does not listen
+        /// probes the listeners. It is rounded up like the delay of [`Mutex`](Policy::Mutex).
         delay: Duration,
     },
 }
@@ -115,7 +116,8 @@ impl Policy {
     /// nginx's `accept_mutex_delay`: half a second.
     pub const DEFAULT_DELAY: Duration = Duration::from_millis(500);
 
-    /// Sixteen. Smaller numbers cost more system calls and spread no more evenly.
+    /// Sixteen accepted connections. Smaller numbers cost more system calls, and spread connections no
+    /// more evenly.
     pub const DEFAULT_READD_EVERY: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
     /// Number of connections that a worker may have above the least loaded: four.

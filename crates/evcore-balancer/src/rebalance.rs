@@ -1,17 +1,18 @@
 //! Decides when a worker gives open connections to another one, and how many.
 //!
-//! Members see of each other only the numbers of their open connections. Of its own connections, a
-//! worker also counts those that are idle, because only these can leave at once.
+//! A member sees only the number of open connections of the others. It also knows how many of its own
+//! are idle; only these can leave at once.
 //!
 //! - Nothing moves before the connections have been uneven for [`UNEVEN_NS`]. Then a worker gives until
 //!   it is at the mean.
-//! - A turn gives at most [`AT_MOST`] connections, and the next ones when these have been answered.
+//! - A turn gives at most [`AT_MOST`] connections. A worker gives more only after these have been
+//!   answered.
 //! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
 //!   within this time, and nothing has to be kept for each connection.
 //! - A worker to which connections were given in vain gets none for [`AVOID_NS`]. It may be stopped.
 //! - If a worker cannot give, it tries again after a pause that doubles each time, or when twice as many
 //!   connections are idle. So a group whose connections cannot move comes to rest.
-//! - A worker that has too few wakes those that have more, because they may sleep.
+//! - A worker with too few connections wakes the workers above the mean, because they may sleep.
 
 use crate::{
     inputs::Inputs,
@@ -29,20 +30,20 @@ const AT_MOST: u32 = 128;
 #[derive(Clone, Debug)]
 pub(crate) struct Rebalance {
     spread: Spread,
-    /// Since when the connections are uneven.
+    /// Time since which the connections have been uneven.
     uneven_since_ns: Option<u64>,
     /// It has begun to give, and goes on until it is at the mean.
     has_begun: bool,
     /// Time of the next try, and the pause after it.
     next_ns: u64,
     pause_ns: u64,
-    /// Number of connections that were idle when it tried.
+    /// Number of connections that were idle at the last try.
     idle: u32,
     /// Time at which connections arrived here last.
     arrived_ns: Option<u64>,
     /// The worker that it has given connections to.
     given_to: Option<WorkerId>,
-    /// A worker that has not taken what it was given, and when.
+    /// A worker that has not taken its connections, and the time at which they came back.
     avoided: Option<(WorkerId, u64)>,
 }
 
@@ -82,7 +83,7 @@ impl Rebalance {
         }
         let since_ns = *self.uneven_since_ns.get_or_insert(now_ns);
         let is_mine = self.spread.give.is_some() || self.spread.is_below;
-        // The answer to what is under way makes the next plan.
+        // The answer to the connections under way triggers the next plan.
         if !is_mine || now.moves.leaving > 0 {
             return Moves::default();
         }
@@ -125,7 +126,7 @@ impl Rebalance {
         }
     }
 
-    /// Forgets what it has tried in vain.
+    /// Resets the pause that failed tries have prolonged.
     fn forget_tries(&mut self) {
         (self.next_ns, self.pause_ns) = (0, UNEVEN_NS);
     }

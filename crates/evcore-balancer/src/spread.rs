@@ -1,10 +1,10 @@
 //! The spread of a group's open connections over its members, and the number that each gives to others.
 //!
 //! Each member that has more than the mean gives its surplus to members that have less. All compute the
-//! same assignment, without a word to each other: with the members in the order of their slots, the
-//! surpluses are laid end to end, and beside them the deficits; a member gives to the one whose deficit
-//! lies beside its surplus. (This is the north-west corner rule for the transportation problem.) So no
-//! member gets more than it lacks, also if many give at the same time.
+//! same assignment without communicating: in the order of the slots, the surpluses are laid end to end,
+//! and the deficits beside them; a member gives to the member whose deficit lies beside its surplus.
+//! (This is the north-west corner rule for the transportation problem.) So no member gets more than it
+//! lacks, even if many give at the same time.
 
 use crate::worker_id::WorkerId;
 
@@ -34,11 +34,12 @@ pub struct Give {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// The connections are so uneven that some should move: a member differs from the mean by more than
-    /// two and a 32nd of the mean.
+    /// 2 plus a 32nd of the mean.
     pub is_uneven: bool,
     /// This member has fewer connections than the mean.
     pub is_below: bool,
-    /// The connections that this member has to give, to the first that lacks some.
+    /// The first part of the connections that this member should give away, and the member that should
+    /// get it.
     pub give: Option<Give>,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Place {
     pub(crate) id: WorkerId,
     /// The number of its open connections.
     pub(crate) open: u32,
-    /// It may get connections: it has room, and is neither late nor without an answer.
+    /// It may get connections: it has room, is not late, and has no unanswered notification.
     pub(crate) takes: bool,
 }
 
@@ -82,7 +83,7 @@ impl Mean {
         u64::from(if place.takes { lacks } else { 0 })
     }
 
-    /// The difference from the mean that is too large.
+    /// The largest difference from the mean that still counts as even.
     fn margin(self) -> u64 {
         2 + u64::from(self.least / 32)
     }
@@ -105,7 +106,7 @@ impl Spread {
     }
 }
 
-/// The part of a member's surplus that lies beside the first deficit.
+/// The first part of a member's surplus, and the member whose deficit lies beside it.
 fn give<I: Iterator<Item = Place>>(
     mean: Mean,
     own: &Place,
@@ -209,7 +210,7 @@ mod tests {
                     moved += u64::from(give.connections);
                 }
                 for (slot, (open, takes)) in now.iter().enumerate() {
-                    // None that gives gets below the mean, and none that gets gets above.
+                    // No giver falls below the mean, and no receiver rises above it.
                     let begun = opens[slot].0;
                     prop_assert!(*open >= begun.min(mean.most));
                     prop_assert!(*open <= begun.max(mean.least) && (*takes || *open <= begun));

@@ -36,8 +36,8 @@ pub(crate) struct Civil {
 impl Civil {
     /// The local time at `unix_seconds` with an offset of `offset_seconds` from UTC.
     ///
-    /// The sum is limited to the years 1970 to 9999. Limiting the instant alone would let an offset
-    /// lead out of the range.
+    /// The sum is limited to the years 1970 to 9999. If only the instant were limited, the offset could
+    /// move the sum out of the range.
     pub(crate) fn at(unix_seconds: i64, offset_seconds: i32) -> Self {
         let local = unix_seconds
             .saturating_add(i64::from(offset_seconds))

@@ -38,7 +38,7 @@ use crate::time_source::{SystemTimeSource, TimeSource, instant_now};
 pub struct Clock {
     // Invariant: never less than before.
     monotonic_ns: u64,
-    /// An instant and the monotonic time that was read right after it.
+    /// An instant, and the monotonic time that was read immediately after it.
     instant: Cell<Option<(Instant, u64)>>,
     /// True if wall time was read since the last update.
     has_wall_time: Cell<bool>,
@@ -72,14 +72,14 @@ impl Clock {
         }
     }
 
-    /// Reads the monotonic time of the source once, and shows it from now on. The next read of wall
-    /// time reads the source's.
+    /// Reads the monotonic time of the source once, and shows it from now on. The next read of wall time
+    /// also reads the wall time of the source.
     ///
     /// If the monotonic time of the source went back, the clock keeps its own until the source has
     /// caught up.
     #[inline]
     pub fn update(&mut self) {
-        // The source first, so that nothing is kept across the call.
+        // The source is read first, so that no value is kept across the call.
         let read_ns = self.source.monotonic_ns();
         self.monotonic_ns = self.monotonic_ns.max(read_ns);
         self.has_wall_time.set(false);
@@ -120,10 +120,10 @@ impl Clock {
     ///
     /// Two results are as far apart as the two values of [`monotonic_ns`](Self::monotonic_ns), also
     /// with a source of virtual time. With the system's source the result is never after
-    /// `Instant::now()`. It is behind the clock's time by the time between the two readings of the
-    /// first call: less than a microsecond, unless the thread was interrupted. (On some systems
-    /// only one of `Instant` and the monotonic clock counts the time of a suspended machine, so the
-    /// two drift apart by that time. On Linux they are one clock.)
+    /// `Instant::now()`. It is earlier than the clock's time by the time that passed between the two
+    /// readings of the first call, which is less than a microsecond unless the thread was interrupted.
+    /// (On some systems only one of `Instant` and the monotonic clock counts the time of a suspended
+    /// machine, so the two drift apart by that time. On Linux they are one clock.)
     ///
     /// The first call reads both clocks; each further call is an addition.
     ///
@@ -150,8 +150,8 @@ impl Clock {
         (instant + ahead).checked_sub(behind).unwrap_or(instant)
     }
 
-    /// The time from now until `deadline_ms`, a moment on the scale of
-    /// [`monotonic_ms`](Self::monotonic_ms). Zero if that moment has passed.
+    /// The time from now until [`monotonic_ms`](Self::monotonic_ms) reaches `deadline_ms`; zero if that
+    /// has happened.
     ///
     /// A wait for exactly this long ends when `monotonic_ms` reaches the deadline. A difference of
     /// two readings of `monotonic_ms` is up to 1 ms too long, because both are rounded down.

@@ -24,8 +24,8 @@ const SLOTS: usize = 64;
 /// It never waits: during an update it reads the previous time. It repeats a read only if 64 updates
 /// begin during that read. A thread never reads a time older than one it has read before.
 ///
-/// Only one update runs at a time; a second one returns at once. The first update of a second
-/// formats all five strings, because any thread may read them. For a single thread,
+/// Only one update runs at a time. A second one that begins meanwhile returns at once. The first update
+/// of a second formats all five strings, because any thread may read them. For a single thread,
 /// [`Clock`](crate::Clock) is smaller and formats only the strings that are read.
 ///
 /// Share it in an `Arc`, or as a `static` in a `LazyLock`.

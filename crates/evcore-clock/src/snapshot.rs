@@ -10,7 +10,7 @@ use crate::time_source::WallTime;
 /// The number of words of a snapshot.
 pub(crate) const WORDS: usize = 21;
 
-// These are the first words of the parts. The most frequently read strings come first.
+// These are the indices of the first word of each part. The most frequently read strings come first.
 pub(crate) const MONOTONIC_NS: usize = 0;
 pub(crate) const UNIX_SECONDS: usize = 1;
 /// The nanoseconds of the wall clock in the low half, the offset in the high half.
@@ -28,7 +28,7 @@ pub(crate) const HTTP_DATE_WORDS: usize = ACCESS_LOG_TIME - HTTP_DATE;
 
 /// The time at one update of a [`SharedClock`](crate::SharedClock).
 ///
-/// All numbers and strings are of that update, even if others came after it.
+/// All numbers and strings are of that update, even if there were later ones.
 ///
 /// ```
 /// use evcore_clock::{ManualTimeSource, SharedClock};
@@ -72,7 +72,8 @@ impl Snapshot {
         &self.words
     }
 
-    /// Monotonic time in nanoseconds since an arbitrary fixed moment. No later snapshot has less.
+    /// Monotonic time in nanoseconds since an arbitrary fixed moment. It is never less than in an
+    /// earlier snapshot.
     #[inline]
     #[must_use]
     pub fn monotonic_ns(&self) -> u64 {

@@ -83,7 +83,7 @@ impl WallTime {
     }
 }
 
-/// The present on the scale of the standard library.
+/// The current time, as the standard library's `Instant`.
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
 }

@@ -1,8 +1,8 @@
 //! The times at which a loop updates its clock: after every wait or, with a period, only at ticks.
 //!
-//! Between two ticks the clock stands still. So a wait ends at a tick, and not at the deadline of a
-//! timer. A timer is armed from the time that the clock shows, which may be behind by at most one
-//! period: a loop adds [`lag_ns`](ClockUpdates::lag_ns) to its deadline.
+//! With a period, the clock stands still between two ticks. So a wait ends at a tick, and not at the
+//! deadline of a timer. A timer is armed from the time that the clock shows, which may be behind by at
+//! most one period: a loop adds [`lag_ns`](ClockUpdates::lag_ns) to its deadline.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ enum Policy {
 }
 
 impl ClockUpdates {
-    /// An update after every wait.
+    /// Updates the clock after every wait.
     #[must_use]
     pub const fn every_wait() -> Self {
         Self(Policy::EveryWait)
@@ -62,8 +62,8 @@ impl ClockUpdates {
     }
 
     /// An update once per period, by the clock's source, which is read after every wait. No wait
-    /// goes beyond a tick. It is for backends without a kernel, because no descriptor follows their
-    /// time.
+    /// goes beyond a tick. It is for backends without a kernel, because no descriptor becomes readable
+    /// by their time.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl ClockUpdates {
         }
     }
 
-    /// Updates the clock after a wait if it is time to, and returns whether it did.
-    /// `may_have_ticked` is true if the poller may have reported the [ticker](Self::ticker).
+    /// Updates the clock after a wait if an update is due, and returns whether it was. `may_have_ticked`
+    /// is true if the poller may have reported the [ticker](Self::ticker).
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl ClockUpdates {
     }
 }
 
-/// The end of the period that the last tick began; a tick that is late delays those after it.
+/// The end of the period that began with the last tick; so a late tick delays the ticks after it.
 fn next_tick_ns(clock: &Clock, period_ns: u64) -> u64 {
     clock.monotonic_ns().saturating_add(period_ns)
 }

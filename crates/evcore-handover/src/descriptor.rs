@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// A descriptor with the calls of a channel: an [`OwnedFd`], or a simulator's own type.
 ///
 /// A channel is generic over it, so connections move in a simulator by the same code as between
-/// processes. Its implementation keeps these promises of Linux's Unix sockets of type
+/// processes. An implementation must have these properties of Linux's Unix sockets of type
 /// `SOCK_SEQPACKET`:
 ///
 /// - A message arrives whole, with all of its descriptors, or not at all. None of the calls waits.

@@ -38,7 +38,7 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
-    /// This system has no sockets that this protocol could rely on. It needs Linux.
+    /// This system has no sockets that this protocol can use: it needs Linux.
     Unsupported,
     /// The operating system refused a call.
     Os {

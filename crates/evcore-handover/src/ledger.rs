@@ -1,4 +1,4 @@
-//! The batches that were sent and are not acknowledged. This file makes no call.
+//! The batches that were sent and are not acknowledged. This file makes no system call.
 
 use std::collections::VecDeque;
 

@@ -14,7 +14,7 @@ use crate::{
 ///
 /// It is the receiving end of a socket pair, which outlives the processes at both sides if their
 /// parent keeps it. Only one living process should read it. A channel that no process has taken out
-/// waits for the next reader. Watch it for readability.
+/// waits for the next reader. Watch the mailbox for readability.
 ///
 /// ```
 /// use evcore_handover::{Mailbox, Sender};
@@ -64,7 +64,7 @@ impl<D: Descriptor> Mailbox<D> {
     ///
     /// [`Error::ForeignVersion`], [`Error::NoDescriptors`], [`Error::Malformed`],
     /// [`Error::KernelFull`] and [`Error::Os`] are about one sender, which keeps its connections or
-    /// gets them back. The mailbox can be read on. Only [`Error::Ended`] is about the mailbox: no
+    /// gets them back. You can go on reading the mailbox. Only [`Error::Ended`] is about the mailbox: no
     /// process has its sending end any more.
     pub fn next_receiver(&mut self) -> Result<Option<Receiver<D>>> {
         let mut bytes = [0; HEADER_BYTES];
@@ -75,7 +75,7 @@ impl<D: Descriptor> Mailbox<D> {
         }
     }
 
-    /// Greets the sender. A greeting with another version also tells it why it is refused.
+    /// Greets the sender. If the versions differ, the greeting shows the sender why it is refused.
     fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet<D>) -> Result<Receiver<D>> {
         let malformed = |why| Error::Malformed { why };
         match packet.cut {
@@ -94,7 +94,8 @@ impl<D: Descriptor> Mailbox<D> {
         match D::send(channel.borrow(), &wire::greeting(ours), &[]) {
             // If the sender is gone, its messages can be received all the same.
             Ok(()) | Err(Unsent::Gone) => {}
-            // Without a greeting the sender would keep this end open, and not see that it is dropped.
+            // A sender without a greeting keeps a duplicate of this end, so it would not notice that the
+            // receiver is dropped.
             Err(unsent) => {
                 D::end(channel.borrow());
                 return Err(match unsent {

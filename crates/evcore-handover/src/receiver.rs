@@ -46,8 +46,8 @@ impl<D: Descriptor> Receiver<D> {
 
     /// The next batch; `None` if no other one has arrived. Call it until it returns `None`.
     ///
-    /// [Accept](Batch::accept) or [refuse](Batch::refuse) each batch before the next. Costs a system
-    /// call, and the acceptance another one.
+    /// [Accept](Batch::accept) or [refuse](Batch::refuse) each batch before the next. Receiving a batch
+    /// costs a system call, and accepting it another one.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ pub struct Batch<'a, D: Descriptor = OwnedFd> {
 }
 
 impl<D: Descriptor> Batch<'_, D> {
-    /// Its number; the first one of a sender has 1.
+    /// The number of the batch, which is 1 for the first batch of a sender.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -254,8 +254,8 @@ impl<D: Descriptor> Drop for Batch<'_, D> {
     }
 }
 
-/// A batch stays with its sender, because the sender has taken it back or cannot be answered. Remove its
-/// connections from your poller, and drop them.
+/// The error of a batch that stays with its sender, because the sender has taken it back or cannot be
+/// answered. Remove its connections from your poller, and drop them.
 #[derive(Debug)]
 pub struct TakenBack<D = OwnedFd> {
     /// Duplicates of the sender's connections.

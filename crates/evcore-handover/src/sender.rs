@@ -77,7 +77,7 @@ const OPENING: &str = "putting a channel into a mailbox (sendmsg)";
 const SENDING: &str = "sending a batch of connections (sendmsg)";
 
 impl Sender {
-    /// The most unacknowledged batches. Beyond that, [`send`](Self::send) takes nothing.
+    /// Maximum number of unacknowledged batches. Beyond that, [`send`](Self::send) sends nothing.
     pub const UNACKNOWLEDGED_BATCHES_MAX: usize = Ledger::<()>::MAX;
 
     /// Opens a channel to the process that reads a [`Mailbox`](crate::Mailbox). `mailbox` is its
@@ -130,11 +130,10 @@ impl<D: Descriptor> Sender<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::StateTooLong`] if that is the state of the connection that is now first.
-    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will
-    /// come, so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended:
-    /// take the connections back. In all cases, the connections that were not sent are still in
-    /// `connections`.
+    /// [`Error::StateTooLong`] if the state of the connection that is now first is too long.
+    /// [`Error::KernelFull`] if the kernel has no room and no batch is outstanding: no answer will come,
+    /// so try again by a timer. [`Error::Ended`] and [`Error::Os`] if the channel has ended: take the
+    /// connections back. In all cases, the connections that were not sent are still in `connections`.
     pub fn send(&mut self, connections: &mut Vec<Connection<D>>) -> Result<usize> {
         let count = connections.len();
         let mut rest = mem::take(connections).into_iter();
@@ -158,7 +157,7 @@ impl<D: Descriptor> Sender<D> {
         result.map(|()| count - connections.len())
     }
 
-    /// Returns whether there was room. If not, an answer will come.
+    /// Sends a batch, and returns whether there was room. If not, an answer will come.
     fn send_batch(&mut self, batch: &[Connection<D>]) -> Result<bool> {
         if self.ledger.is_full() {
             return Ok(false);
@@ -237,7 +236,7 @@ impl<D: Descriptor> Sender<D> {
     /// Returns whether a process has taken the channel out of the mailbox.
     /// [`next_answer`](Self::next_answer) updates this.
     ///
-    /// If a slot may have no worker, give up after a time of your choice.
+    /// If the mailbox may have no reader, give up after a time of your choice.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
         self.unclaimed.is_none()

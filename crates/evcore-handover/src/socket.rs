@@ -208,7 +208,7 @@ pub(crate) fn receive_bytes(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result
     )
 }
 
-/// Returns whether nothing was received because the other side sends no more. An empty message
+/// Returns whether a call received nothing because the other side has stopped sending. An empty message
 /// looks the same to `recv`.
 fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
@@ -219,8 +219,8 @@ fn is_at_end(socket: BorrowedFd<'_>) -> bool {
     has_event(socket, NOTHING_MORE) && !has_message()
 }
 
-/// The event by which the other side has stopped sending. `RDHUP` exists only on Linux; elsewhere
-/// no channel can be made.
+/// The events that report that the other side has stopped sending. `RDHUP` exists only on Linux;
+/// elsewhere no channel can be made.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NOTHING_MORE: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -1,4 +1,4 @@
-//! The messages, as bytes. This file makes no call.
+//! The messages, as bytes. This file makes no system call.
 //!
 //! Each message is one packet. Numbers are little-endian, and a header comes first:
 //!
@@ -19,8 +19,8 @@ use std::ops::Range;
 
 use crate::refusal::Refusal;
 
-/// The most connections of a batch; a connection with a partner counts twice. On Linux, a message may have
-/// no more descriptors (`SCM_MAX_FD`).
+/// The most connections of a batch; a connection with a partner counts twice. This is Linux's limit on
+/// the descriptors of a message (`SCM_MAX_FD`).
 pub const BATCH_CONNECTIONS_MAX: usize = 253;
 
 /// The most bytes of one connection's state, and of all states of a batch together.

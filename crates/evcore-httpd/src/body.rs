@@ -82,8 +82,8 @@ enum Next {
     End,
 }
 
-/// The digits of a chunk's size that every client may send. Further ones, with zeros in front, count
-/// as overhead.
+/// Number of digits that a chunk's size may have without counting as overhead. More digits, which only
+/// leading zeros can make, count as overhead.
 const USUAL_SIZE_DIGITS: u32 = 15;
 
 /// The most bytes of further digits, extensions and trailers together.

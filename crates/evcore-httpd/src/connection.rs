@@ -53,7 +53,7 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// 2. [`poll_task`](Self::poll_task) returns the next task for the stream. The result goes to
 ///    [`handle_input`](Self::handle_input), [`handle_sent`](Self::handle_sent),
 ///    [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The
-///    two alternate until the task is to wait, or the stream has nothing.
+/// calls alternate until the task is `Task::Wait`, or the stream would block.
 /// 3. [`poll_changes`](Self::poll_changes) returns the changes for the loop: those of the timers,
 ///    and of whether the connection is idle. Until then a response may be in the buffer that all
 ///    connections share.
@@ -72,9 +72,9 @@ pub struct Connection {
     input: Input,
     output: Output,
     payload: Payload,
-    /// The progress of the current request. `None` before a head, and within one.
+    /// The progress of the current request. `None` before a head, and while a head is incomplete.
     state: Option<Box<State>>,
-    /// `None` if nothing shows it.
+    /// `None` if neither the access log nor `/worker` shows the client.
     client: Option<Box<Client>>,
     timers: Timers,
     /// The phase under which `/status` counts the connection.
@@ -576,7 +576,8 @@ impl Connection {
         self.refuse(Status::RequestTimeout, input::has_method_head(&head), cx);
     }
 
-    /// Responds with an error, or with its head alone, and ends the connection when that is sent.
+    /// Responds with an error, or only with the head of that response, and ends the connection when it
+    /// is sent.
     fn refuse(&mut self, status: Status, head_only: bool, cx: &mut Cx<'_>) {
         cx.shared.refuse(status, head_only, cx.clock);
         self.log_response(cx);

@@ -84,7 +84,7 @@ impl Events {
             }
             Event::Reload(reload) => self.on_reload(*reload),
             Event::Upgrade(upgrade) => self.on_upgrade(upgrade),
-            // A failed listener is suspended for half a second, so there are few.
+            // A failed listener is suspended for half a second, so there are few such lines.
             Event::Listener(_, error) => self.with(|state| {
                 state.clock.update();
                 let (time, pid) = (state.clock.error_log_time(), process::id());

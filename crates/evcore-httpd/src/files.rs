@@ -224,7 +224,7 @@ impl Files {
     fn open_named(&mut self, clock: &Clock) -> Result<Arc<OpenFile>, Miss> {
         let now = clock.unix_seconds();
         let opened = match self.open_once(now) {
-            // Some of the descriptors are the cache's.
+            // Clearing the cache frees descriptors for a second attempt.
             Err(Errno::MFILE | Errno::NFILE) if self.open.clear() => self.open_once(now),
             opened => opened,
         };

@@ -15,7 +15,7 @@
 //! - `request`, `host`, `body`, `chunk_extension`, `route`, `response`: HTTP, without sockets;
 //! - `files`: the files of `--root`;
 //! - `shared`: what the connections of a worker share; `body_memory`: the limit on their request
-//!   bodies; `headroom`: what stays free below a limit on the memory of the process;
+//!   bodies; `headroom`: the memory that stays free below a limit of the process;
 //! - `counters`: the table of the counters, which makes their lines on all pages; `counts`: what a worker
 //!   counts; `metrics`: the metrics of the event loop, with `buckets`, its histograms; `server_stats`: what
 //!   the master counts; `scoreboard`: all of it in shared memory; `history`: its last two
@@ -26,7 +26,7 @@
 //!   `flight_log`: what the event loop did, after something went wrong; `trace_log`: what it does, by
 //!   `--log-level`; `pipe`: writes to a pipe that do not wait for its reader;
 //! - `demo`: `--demo`, a server under load with its dashboard;
-//! - `repeatable`: a worker whose life can be repeated; `recorded`: `--record`; `replayed`: the program
+//! - `repeatable`: a worker whose run can be repeated; `recorded`: `--record`; `replayed`: the program
 //!   `evcore-replay`;
 //! - `fuzzing`: the parsers, for the targets in `tests/fuzz/`.
 

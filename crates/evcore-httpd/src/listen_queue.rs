@@ -1,7 +1,7 @@
 //! The clients that wait in the backlogs of the listeners, as the kernel counts them.
 //!
-//! The length of a backlog is asked of the kernel by its address (`sock_diag`, as `ss` does), because
-//! a descriptor of the listener would keep the port open in each worker that stops.
+//! The kernel reports the length of a backlog by address (`sock_diag`, as for `ss`), because a
+//! descriptor of the listener would keep the port open in each worker that stops.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -42,7 +42,7 @@ impl ListenQueue {
         }
     }
 
-    /// Publishes the present numbers. What the system does not tell stays 0.
+    /// Publishes the present numbers. Numbers that the system does not report stay 0.
     pub fn publish(&self, scoreboard: &Scoreboard) {
         let waiting = system::waiting(&self.addresses).unwrap_or(0);
         scoreboard.set(Number::ListenQueue, waiting);

@@ -38,8 +38,8 @@ impl Passed {
         for descriptor in inherited()? {
             listeners.push(Listener::from_fd(descriptor)?);
         }
-        // The variable stays set, so a newer binary finds it too. A variable that is left over from
-        // another process does not count.
+        // The variable stays set, so a newer binary finds it too. An upgrade removes a variable that is
+        // left over from another process.
         let by_manager = env::var_os(LISTEN_FDS).is_some();
         if by_manager {
             for listener in &listeners {

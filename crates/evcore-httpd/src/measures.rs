@@ -1,5 +1,5 @@
-//! Measurements of an event loop besides its counters: gauges, and times with their distribution; a
-//! row each.
+//! Measurements of an event loop besides its counters: a table row for each gauge, and for each time
+//! with its distribution.
 //!
 //! A row makes the place on the scoreboard, the lines of `/metrics` and the field of `/status.json`.
 //! `docs/httpd.md` has a row for each of these, which a test compares with the pages.

@@ -136,7 +136,8 @@ impl Totals {
     }
 }
 
-/// The next numbers. There are as many as the array is long, because its length is the sum of theirs.
+/// Takes the next `N` numbers. There are enough, because the lengths of all parts add up to the length
+/// of the slot.
 fn array<const N: usize>(numbers: impl IntoIterator<Item = u64>) -> [u64; N] {
     let mut numbers = numbers.into_iter();
     std::array::from_fn(|_| next(&mut numbers))

@@ -77,8 +77,8 @@ pub struct Options {
     pub affinity: Option<Affinity>,
 
     /// Policy by which workers share the listeners. Only epoll has exclusive wake-ups: on other pollers,
-    /// `exclusive` is the same as `off`, and `least-loaded` uses the accept lock. With `reuseport`
-    /// each worker has its own listeners, and several workers take no Unix sockets.
+    /// `exclusive` is the same as `off`, and `least-loaded` uses the accept lock. With `reuseport` each
+    /// worker has its own listeners, and Unix sockets need a single worker.
     #[arg(long, value_name = "POLICY", default_value = "least-loaded")]
     pub accept: AcceptOption,
 
@@ -92,7 +92,7 @@ pub struct Options {
     pub multi_accept: usize,
 
     /// `auto`, `epoll`, `kqueue`, `port`, `devpoll`, `poll` or `select`, if the system has it;
-    /// `io_uring`, if Linux (6.1 or later) permits it, on which a connection wakes all workers with
+    /// `io_uring`, if Linux (6.1 or later) permits it; with it, a connection wakes all workers under
     /// `--accept off` and `exclusive`; `epoll-masked`, to test the server's edge-triggered reads.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = poller)]
     pub poller: AutoOr<BackendKind>,
@@ -156,7 +156,7 @@ pub struct Options {
 
     /// Load balancers whose connections begin with a header of the PROXY protocol (1 or 2), which has
     /// the client's address: networks such as `10.0.0.0/8`, addresses, and `unix:` for Unix sockets,
-    /// separated by commas. Others are served without it.
+    /// separated by commas. Connections from other addresses are served without it.
     #[arg(long, value_name = "NETWORKS")]
     pub proxy_protocol: Option<ProxyProtocol>,
 
@@ -229,8 +229,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(component))]
     pub index: Option<OsString>,
 
-    /// The most files that one worker keeps open for later requests, for up to a second without a
-    /// look at the directory; needs `--root`.
+    /// The most files that one worker keeps open for later requests; after a second, a request opens the
+    /// name again; needs `--root`.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = number(0..=1_u32 << 20))]
     pub open_files: u32,
 

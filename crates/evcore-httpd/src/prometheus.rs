@@ -5,8 +5,8 @@
 //! cached: a client that gets an older page from another worker would see counters go back.
 //!
 //! The label `worker` is the index of a worker, not its process id. A series is the sum over all slots
-//! that workers of this index have used. They stay when a worker dies, so its counters continue with
-//! its replacement.
+//! that workers of this index have used. The values in a slot stay when a worker dies, so its
+//! replacement continues its counters.
 
 use std::fmt::{Display, Write};
 

@@ -206,7 +206,7 @@ fn digit(number: u64) -> u8 {
     b'0' + (number % 10) as u8
 }
 
-#[inline(never)] // so that a short number saves no registers for it
+#[inline(never)] // out of line, so that the path of short numbers saves no registers
 fn write_long_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();

@@ -36,14 +36,14 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
     exhausted: Overload,
     full: Overload,
     short: Overload,
-    /// The number of counted connections that other workers have taken over.
+    /// The number of connections taken over by other workers that the counters include.
     handed_over: u64,
 }
 
 /// The log of one kind of overload.
 #[derive(Debug)]
 struct Overload {
-    /// The loop's count of this overload at the last look.
+    /// The loop's count of this overload at the last check.
     count: u64,
     /// The time at which it was last logged, in Unix seconds.
     logged_at: i64,
@@ -160,7 +160,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             Step::Expired(token, timer) => {
                 self.dispatch(ev, token, Ready::NONE, |session| session.on_timer(timer));
             }
-            // The cause is a signal, for which the caller looks before every turn, or a file.
+            // The cause is a signal, which the caller checks before every turn, or a file that a thread
+            // has read.
             Step::Woken => self.take_disk_reads(ev),
             Step::ShuttingDown => {} // the loop evicts what is idle
             Step::Evict(token) => {
@@ -308,12 +309,12 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         self.shared.stopping = true;
     }
 
-    /// Logs that this turn ran out of descriptors or memory or reached the connection limit, and
-    /// does each at most once a second.
+    /// Logs that this turn ran out of descriptors or memory, or reached the connection limit; each at
+    /// most once a second.
     fn log_overload(&mut self, ev: &EventLoop<L>) {
         let (clock, stats) = (ev.clock(), ev.stats());
         if self.exhausted.is_news(stats.accept_pauses, clock) {
-            // Clients are worth more than files that are kept for later.
+            // Closes cached files, because clients need the descriptors more.
             if let Some(files) = &mut self.shared.files {
                 files.close_cached();
             }

@@ -56,8 +56,8 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         self.end_step()
     }
 
-    /// Handles that the stream is ready, or that the connection was posted. The stream has taken
-    /// note.
+    /// Handles that the stream is ready, or that the connection was posted. The stream has already
+    /// recorded the readiness.
     pub fn on_ready(&mut self, ready: Ready) -> Disposition {
         if ready.is_error() || ready.is_write_closed() {
             // No response could reach the client.
@@ -72,7 +72,7 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         match self.connection.handle_timer(timer, &mut cx) {
             Expiry::Respond => self.proceed(),
             Expiry::Evict => {
-                // The loop does the same before it evicts.
+                // The loop also marks a connection as busy before it evicts it.
                 self.ev.set_busy(self.stream.token());
                 self.on_evict()
             }
@@ -86,12 +86,12 @@ impl<L: Acceptor<Stream: Transport>> Session<'_, L> {
         // Bytes may have arrived since the loop's last wait.
         self.stream.on_ready(Ready::READABLE);
         let disposition = self.proceed();
-        // If the loop counts the connection as idle again, a response was sent.
+        // The loop counts the connection as idle again only if a response was sent.
         let was_served = !self.connection.is_idle() || self.ev.is_idle(self.stream.token());
         if disposition == Disposition::Close || was_served {
             return disposition;
         }
-        // If the kernel cannot tell, waiting would be of no use.
+        // If the kernel does not report delivery, waiting would be useless.
         let is_delivered = self.stream.get_ref().is_delivered().unwrap_or(true);
         match self.connection.handle_eviction(is_delivered, self.shared) {
             Some(changes) => {

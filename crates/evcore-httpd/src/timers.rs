@@ -9,8 +9,8 @@ use crate::shared::Limits;
 /// The timer of a connection that waits for bytes.
 pub(crate) const RECEIVE: Timer = Timer::new(0);
 
-/// The timer of a connection whose client takes nothing of a response, or of `/sleep`. A connection
-/// that sleeps has nothing to send.
+/// The timer of a connection whose client does not take its response, or whose response `/sleep` delays.
+/// A connection that sleeps has nothing to send.
 pub(crate) const SEND: Timer = Timer::new(1);
 
 /// The timer of the access log's token. When it expires, buffered lines are written.
@@ -33,14 +33,14 @@ const LAST_CHANCE: Duration = Duration::from_secs(1);
 /// [`SEND`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// The connection waits for a first head, from the accept on, or for the rest of a head. It
-    /// then answers a partial head with 408.
+    /// The connection waits for a first head, from the accept on, or for the rest of a head. When the
+    /// time is over, a partial head is answered with 408.
     Head,
-    /// The connection waits for the next request. It is then closed.
+    /// The connection waits for the next request. When the time is over, it is closed.
     KeepAlive,
-    /// The connection waits for more of a body. It then answers with 408.
+    /// The connection waits for more of a body. When the time is over, it answers with 408.
     Body,
-    /// The connection waits for body memory. It then answers with 503.
+    /// The connection waits for body memory. When the time is over, it answers with 503.
     Room,
     /// The worker stops, and the client does not have its last response yet. The connection then
     /// checks that again.

@@ -1,8 +1,9 @@
 //! The balance that another accept policy would have given to a recorded server.
 //!
-//! The recordings of all workers tell when each connection was accepted and closed, and when bytes came.
-//! The same clients then run in the simulator, against as many workers that follow the other policy. The
-//! simulator has the kernel's order of wake-ups, and the group protocol and the balancers that ship.
+//! The recordings of all workers contain the times at which each connection was accepted and closed, and
+//! at which its bytes arrived. The same clients then run in the simulator, against the same number of
+//! workers, which follow the other policy. The simulator has the kernel's order of wake-ups, and the
+//! group protocol and the balancers that ship.
 
 use std::{collections::HashMap, fmt, net::SocketAddr, time::Duration};
 
@@ -15,7 +16,7 @@ use evcore_sim::{
     App, Client, ClientCx, ClientEvent, Process, Sim, SimGroup, SimListener, SimStream, Workers,
 };
 
-/// The interval between two looks at the open connections.
+/// The interval between two samples of the open connections.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Fewer open connections than this for each worker have no meaningful balance.
@@ -42,7 +43,7 @@ pub struct Recorded {
     turns: u64,
 }
 
-/// How evenly connections are spread, and at which cost.
+/// The evenness of the spread of connections, and its cost in turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balance {
     /// The mean of Jain's index of the open connections, over the times with enough of them.
@@ -139,7 +140,6 @@ impl Recorded {
     pub fn under(&self, policy: Policy) -> Option<Balance> {
         // An even seed has a kernel with exclusive wake-ups.
         let sim = Sim::new(0);
-        sim.set_time_limit(self.end() + Duration::from_secs(60));
         let group = sim.group(policy, self.workers.len());
         let most = u32::try_from(self.connections()).unwrap_or(u32::MAX);
         let start = move |process: &Process, index: usize| {
@@ -242,7 +242,7 @@ impl App for Worker {
     fn on_step(&mut self, step: Step<SimStream>) {
         match step {
             Step::Accepted(new) => {
-                // Closed, if the loop is full: it has room for all.
+                // An error would close the connection, but the loop has room for all.
                 let _ = self
                     .streams
                     .add(&mut self.ev, new.stream, Interest::READ, Mode::Level);

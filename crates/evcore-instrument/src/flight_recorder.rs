@@ -2,8 +2,8 @@
 
 /// A ring of the last records of a loop's actions, which is read after something went wrong.
 ///
-/// A record is a value of yours, for example an enum of the loop's actions. Keep it small and
-/// without memory of its own: one is stored for each thing that happens.
+/// A record is a value of yours, for example an enum of the loop's actions. Keep it small, and without
+/// memory on the heap, because one is stored for each action.
 ///
 /// ```
 /// use evcore_instrument::FlightRecorder;
@@ -16,7 +16,7 @@
 /// ```
 #[derive(Clone, Debug)]
 pub struct FlightRecorder<R> {
-    // Invariant: as long as it will be; it was allocated for that.
+    // Invariant: never longer than the capacity with which it was allocated.
     ring: Box<[Option<R>]>,
     /// The place of the next record. Once the ring is full, it is the place of the oldest.
     // Invariant: below the length of the ring.
@@ -24,7 +24,8 @@ pub struct FlightRecorder<R> {
 }
 
 impl<R> FlightRecorder<R> {
-    /// Keeps the last `records`; 0 counts as 1. They are allocated here.
+    /// Creates a recorder that keeps the last `records` records (0 counts as 1). Their memory is
+    /// allocated here.
     #[must_use]
     pub fn with_capacity(records: usize) -> Self {
         Self {

@@ -10,8 +10,8 @@ use std::fmt;
 /// A distribution of values, in memory that never grows.
 ///
 /// Values are counted in buckets. Below 256 each value has a bucket of its own; above that a bucket
-/// is narrower than 1 % of its values. Results are bucket upper bounds (the minimum: a lower bound),
-/// within 1 % of the true value. A value above [`limit`](Self::limit) counts as the limit.
+/// is narrower than 1 % of its values. A result is the upper bound of a bucket (the minimum is a lower
+/// bound), and within 1 % of the true value. A value above [`limit`](Self::limit) counts as the limit.
 ///
 /// ```
 /// use evcore_instrument::Histogram;
@@ -91,7 +91,7 @@ impl Histogram {
         self.counts.mean()
     }
 
-    /// The smallest value that is >= a fraction `q` of all values; 0 without values.
+    /// The smallest value such that a fraction `q` of all values is at most as large; 0 without values.
     ///
     /// `q` is clamped to 0..=1. Reads the buckets up to the result.
     ///
@@ -109,8 +109,8 @@ impl Histogram {
         quantile.min(self.limit())
     }
 
-    /// The number of values <= `value`, with its whole bucket, as monitoring systems count
-    /// cumulative buckets.
+    /// The number of values up to the end of the bucket of `value`, as the cumulative buckets of
+    /// monitoring systems count them.
     ///
     /// Reads the buckets up to the value.
     #[must_use]
@@ -118,7 +118,7 @@ impl Histogram {
         self.counts.count_between(0, value.min(self.limit()))
     }
 
-    /// Values above this one count as this one.
+    /// The limit: a value above it counts as the limit.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.counts.high()

@@ -6,8 +6,8 @@ use crate::histogram::Histogram;
 
 /// The distributions of a loop's figures since they were created or [cleared](Self::clear).
 ///
-/// A program over `evcore` reads them; its loop records them. A loop of your own records what it has:
-/// a figure that is never recorded stays empty.
+/// A program over `evcore` reads them; its loop records them. If you write a loop, record the figures
+/// that it has; the distribution of a figure that is never recorded stays empty.
 ///
 /// ```
 /// use evcore_instrument::Histograms;
@@ -31,7 +31,8 @@ pub struct Histograms {
 #[derive(Clone, Debug)]
 struct Lengths {
     counts: Histogram,
-    /// The last length, and how many times it came in a row. `counts` does not have them yet.
+    /// The last length, and the number of times that it came in a row, which `counts` does not include
+    /// yet.
     last: u64,
     repeats: u64,
 }
@@ -88,8 +89,8 @@ impl Histograms {
     ///
     /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next, and is recorded
     /// then. It includes what you do after the last step. With a `timer_resolution`, only turns that
-    /// begin with a tick are measured, because the others do not read the clock. A watchdog measures
-    /// all.
+    /// begin with a tick are measured, because the others do not read the clock. A watchdog measures all
+    /// turns.
     #[must_use]
     pub fn turn_ns(&self) -> &Histogram {
         &self.turn_ns
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_goes_to_its_own() {
+    fn each_figure_goes_to_its_own_histogram() {
         let mut all = Histograms::new();
         all.turn_began(1, 2);
         all.turn_took(3);

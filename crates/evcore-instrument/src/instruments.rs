@@ -63,7 +63,8 @@ impl<R> Instruments<R> {
         self.0.is_some()
     }
 
-    /// Returns whether anything but records is wanted, so that the loop reads a clock for it.
+    /// Returns whether any option other than the flight recorder is on, for which the loop reads a
+    /// clock.
     #[must_use]
     pub fn measures(&self) -> bool {
         self.0.as_ref().is_some_and(|set| set.measures())
@@ -84,7 +85,8 @@ impl<R> Instruments<R> {
     /// Begins a turn with these numbers of events and of posted steps.
     ///
     /// `began_ns` is the time if the loop has read it for the turn. Otherwise only a watchdog measures
-    /// the turn, by `read_ns`. `unix_ms` is the time of day, which only a watchdog reads.
+    /// the turn, by `read_ns`. `unix_ms` returns the time of day, and is called only if there is a
+    /// watchdog.
     #[inline]
     pub fn begin_turn(
         &mut self,
@@ -122,7 +124,7 @@ impl<R> Instruments<R> {
         Some((now_ns, took_ns))
     }
 
-    /// Ends the step before, and begins the next one, if there is one.
+    /// Ends the previous step, and begins `next`, if there is one.
     pub fn time_step(&mut self, now_ns: u64, next: Option<R>) {
         let watchdog = self.0.as_mut().and_then(|set| set.watchdog.as_mut());
         match (watchdog, next) {

@@ -58,7 +58,7 @@ impl InstrumentOptions {
         self
     }
 
-    /// Keeps the last `records` of the loop's actions, for the time after something went wrong; 0
+    /// Keeps the last `records` records of the loop's actions, to be read after something went wrong; 0
     /// keeps none. They are allocated when the instruments are created.
     ///
     /// [`flight_records`](crate::Instruments::flight_records) returns them. In `evcore` they are turns
@@ -66,17 +66,16 @@ impl InstrumentOptions {
     /// stale events. A connection that sends a request makes four records in a turn or so, so a few
     /// hundred records cover the last turns of a busy loop.
     ///
-    /// In `evcore` a record takes 24 bytes. The recorder costs some 220 instructions for each
-    /// event, and some 550 for a turn with one event, like a watchdog. Each turn reads a clock when
-    /// it ends. (With a `timer_resolution`, only turns that begin with a tick read it, and have a
-    /// length.)
+    /// In `evcore` a record takes 24 bytes. The recorder costs some 220 instructions for each event, and
+    /// some 550 for a turn with one event, as much as a watchdog. Each turn reads a clock when it ends.
+    /// (With a `timer_resolution`, only turns that begin with a tick read it, and have a length.)
     pub const fn flight_recorder(mut self, records: usize) -> Self {
         self.flight_records = records;
         self
     }
 
     /// Times each turn whose beginning the loop knows, even if no instrument keeps the result.
-    /// [`end_turn`](crate::Instruments::end_turn) returns it, for example for a log.
+    /// [`end_turn`](crate::Instruments::end_turn) returns how long the turn took, for example for a log.
     pub const fn timed(mut self, wanted: bool) -> Self {
         self.timed = wanted;
         self

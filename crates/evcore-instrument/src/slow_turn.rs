@@ -28,7 +28,7 @@ pub struct SlowTurn<K> {
     pub took: Duration,
     /// The number of its steps.
     pub steps: u64,
-    /// The first of the steps that took the longest; `None` if the turn had no step.
+    /// The longest step (the first, if several took equally long); `None` if the turn had no step.
     pub longest: Option<SlowStep<K>>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A clock is read for each step. The reading ends the step before and begins the next.
 //!
-//! Deliberately absent: a turn that never ends. No loop can report its own endless turn; a monitor
-//! outside can, by a heartbeat.
+//! Deliberately absent: a report of a turn that never ends. No loop can report its own endless turn; a
+//! monitor outside can, by a heartbeat.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Watchdog<K> {
     began_ns: u64,
     /// The time of day when the current turn began.
     began_unix_ms: i64,
-    /// Start of the current step, or of the turn between steps.
+    /// The time at which the current step began; without one, the last time that was passed in.
     since_ns: u64,
     step: Option<K>,
     steps: u64,

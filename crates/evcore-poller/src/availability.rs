@@ -13,7 +13,7 @@ use crate::{
 impl BackendKind {
     /// Opens the backend of this kind, for a backend of your own that wraps it.
     ///
-    /// A [`Poller`](crate::Poller) calls epoll more directly than through the trait.
+    /// A [`Poller`](crate::Poller) that opens epoll itself calls it directly, and not through the trait.
     ///
     /// # Errors
     ///
@@ -42,9 +42,9 @@ impl BackendKind {
     }
 
     /// Returns the [available](Self::available) backends that the running kernel permits. Opens and
-    /// closes each, in a thread of its own. Opening `io_uring` includes a call of `io_uring_enter`,
-    /// which a sandbox may deny by itself. A backend that fails for too few descriptors or too
-    /// little memory counts as permitted, because such a shortage passes.
+    /// closes each of them, all in one separate thread. Opening `io_uring` includes a call of
+    /// `io_uring_enter`, which a sandbox may deny by itself. A backend that fails for too few
+    /// descriptors or too little memory counts as permitted, because such a shortage passes.
     ///
     /// ```
     /// use evcore_poller::BackendKind;
@@ -63,8 +63,8 @@ impl BackendKind {
                 .filter(|kind| is_permitted(&Poller::with(*kind)))
                 .collect()
         };
-        // A thread of its own opens the backends, because the kernel interrupts it when its ring is
-        // closed.
+        // A separate thread opens the backends, because the kernel interrupts the thread of a ring that
+        // is closed.
         let usable = std::thread::spawn(usable).join();
         usable.expect("opening a poller does not panic")
     }
@@ -124,7 +124,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_backend_without_descriptors_is_usable() {
+    fn a_backend_that_lacks_descriptors_for_now_is_usable() {
         let opened = |errno| Err(Error::os("epoll_create1")(errno));
         assert!(is_permitted(&opened(rustix::io::Errno::MFILE)));
         assert!(is_permitted(&opened(rustix::io::Errno::NOMEM)));

@@ -4,8 +4,8 @@
 //! interest, emulates `Edge` and `Oneshot` if the kernel lacks them, and continues interrupted
 //! waits. A backend passes registrations on, and waits:
 //!
-//! - No descriptor is registered under two keys. A registration whose interest becomes empty is
-//!   removed, and added again when it is not empty any more (unless the backend
+//! - No descriptor is registered under two keys. A registration is removed when its interest becomes
+//!   empty, and added again when the interest is not empty any more (unless the backend
 //!   [`batches_changes`](Capabilities::batches_changes)).
 //! - If the backend has no `Edge`, a registration whose sides have all reported has an empty
 //!   interest, and watches only its [ends](Registration::ends).
@@ -85,7 +85,7 @@ pub struct Capabilities {
     pub edge: bool,
     /// The kernel disarms a registration that has reported: `Oneshot` needs no emulation.
     pub oneshot: bool,
-    /// A registration can be [exclusive](Mode::Exclusive). This is not emulated.
+    /// The kernel has [exclusive](Mode::Exclusive) registrations. The poller does not emulate them.
     pub exclusive: bool,
     /// The backend records what `modify` passes, applies it in the wait, and reports a refusal as an
     /// event with [`Ready::ERROR`](crate::Ready::ERROR). After such an event it gets the next
@@ -96,7 +96,8 @@ pub struct Capabilities {
     /// open. The poller drops these stale events, and calls [`Backend::reset`].
     pub watches_files: bool,
     /// The backend has no kernel. The [`Poller`](crate::Poller) then accepts only simulated
-    /// [targets](crate::Target), and refuses descriptors. If false, it does the opposite.
+    /// [targets](crate::Target), and refuses descriptors. If this is false, the poller accepts only
+    /// descriptors.
     pub simulated: bool,
 }
 
@@ -150,7 +151,7 @@ pub trait Backend: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// The kernel's error. The registration does not exist then.
+    /// The kernel's error. In that case the registration does not exist.
     fn add(&mut self, registration: &Registration) -> Result<()>;
 
     /// Changes the interest of a registration, or arms a one-shot registration again.
@@ -192,7 +193,7 @@ pub trait Backend: fmt::Debug + Send {
     /// kernel's error. Nothing was added then.
     fn wait(&mut self, events: EventSink<'_>, timeout: Option<Duration>) -> Result<()>;
 
-    /// Drops every registration, but no waker, and returns true; the poller then adds everything
+    /// Drops every registration except the waker's, and returns true; the poller then adds everything
     /// again. The poller calls it if the kernel goes on reporting a removed file.
     ///
     /// The default does nothing and returns false: most kernels identify a registration by the
@@ -212,9 +213,9 @@ pub trait Backend: fmt::Debug + Send {
     /// on the [`Poller`](crate::Poller) with a timeout of zero until that does not fill the buffer,
     /// because changes reach the kernel only in a [`wait`](crate::Poller::wait).
     ///
-    /// On epoll a wait may replace it, after a file was
-    /// [removed before a close](crate::Poller::remove_before_close) of which a duplicate stays open.
-    /// Use [`remove`](crate::Poller::remove), or register the descriptor again where it is nested.
+    /// On epoll a wait may replace the descriptor, if a file was [removed before a
+    /// close](crate::Poller::remove_before_close) and a duplicate of it stays open. To avoid that, use
+    /// [`remove`](crate::Poller::remove); otherwise register the new descriptor in the outer poller.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -11,8 +11,8 @@ use crate::{
 /// The result of a poller's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The call in an [`Error::Os`] of a ring with too little memory. Mostly the limit of locked memory
-/// is too low, which does not pass. Other backends do not need such memory.
+/// The name of the call in an [`Error::Os`] for a ring that gets too little memory. Usually the limit of
+/// locked memory is too low, and waiting does not help. Other backends do not need such memory.
 pub(crate) const RING_MEMORY: &str = "io_uring_setup (memory, or RLIMIT_MEMLOCK, is too small)";
 
 /// The error of a call of a poller.
@@ -148,7 +148,7 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// The kernel has no exclusive registration of this interest.
+    /// The kernel has no exclusive registrations for this interest.
     #[error("an exclusive registration is for READ or WRITE, not for {interest:?}")]
     NotExclusive {
         /// The interest of the call.
@@ -160,8 +160,8 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
-    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (Rarely, only stale events
-    /// have ended it, and were dropped.)
+    /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (In rare cases the wait had only
+    /// stale events, which were dropped.)
     #[error("a signal ended the wait")]
     Interrupted,
     /// The operating system refused a call.
@@ -174,8 +174,8 @@ pub enum Error {
     },
 }
 
-/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
-/// a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
+/// ends with a line that names the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -214,11 +214,11 @@ impl Error {
         }
     }
 
-    /// The error of a call that waits, by its name.
+    /// Returns the error of a waiting call with this name.
     #[cold]
     pub(crate) fn of_wait(call: &'static str, errno: rustix::io::Errno) -> Self {
         match errno {
-            // A signal's handler has run.
+            // A signal handler has run.
             rustix::io::Errno::INTR => Self::Interrupted,
             other => Self::os(call)(other),
         }

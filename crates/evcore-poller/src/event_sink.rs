@@ -50,8 +50,8 @@ impl EventSink<'_> {
 
 /// Methods for this crate's own backends.
 impl<'a> EventSink<'a> {
-    /// Returns the events that the wait has reported so far. Only `select` needs this, which
-    /// illumos lacks.
+    /// Returns the events that the wait has reported so far. Only the `select` backend needs this, which
+    /// does not exist on illumos.
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     #[inline]
     pub(crate) fn events(&self) -> &Events {

@@ -22,7 +22,7 @@ const MAX_CAPACITY: usize = 1 << 27;
 /// assert!(events.is_empty() && !events.was_woken());
 /// ```
 pub struct Events {
-    // Invariant: never reallocated, so its capacity is that of the buffer.
+    // Invariant: the vector is never reallocated, so its capacity is the buffer's capacity.
     entries: Vec<Entry>,
     // Invariant: it contains the flags of all `entries`, and `Seen::FULL` exactly if there is no room.
     seen: Seen,
@@ -30,8 +30,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Makes a buffer for at most `capacity` events per wait: at least 1, at most 2^27. The next
-    /// wait reports the events that do not fit.
+    /// Makes a buffer for at most `capacity` events per wait. The capacity is limited to 1..=2^27. The
+    /// next wait reports the events that do not fit.
     ///
     /// Allocates now: 12 bytes per event on x86-64, otherwise 16.
     #[must_use]
@@ -48,11 +48,12 @@ impl Events {
     ///
     /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no
     ///   clock is read to continue it. (On `io_uring` a clock is read before a wait that may block
-    ///   until a timeout. A signal that comes together with a wake-up without a report may not end
-    ///   the wait; a [`Waker`](crate::Waker) in the handler always does.)
+    ///   until a timeout. A signal does not always end the wait if it comes together with a wake-up that
+    /// reports nothing; a [`Waker`](crate::Waker) that the handler uses always does.)
     /// - Stale events of a key that was
-    ///   [removed before a close](crate::Poller::remove_before_close) may come behind other events. If
-    ///   they come alone, they are dropped, and the wait is interrupted.
+    ///   [removed before a close](crate::Poller::remove_before_close) may follow other events in the
+    /// buffer. If a wait has only stale events, they are dropped, and it fails with
+    /// `Error::Interrupted`.
     ///
     /// ```
     /// use evcore_poller::{Error, Events, Poller};
@@ -86,7 +87,7 @@ impl Events {
         self.note_if_full();
     }
 
-    /// Takes into account that there may be no room for another event.
+    /// Sets `Seen::FULL` if there is no room for another event.
     #[inline]
     fn note_if_full(&mut self) {
         if self.remaining() == 0 {
@@ -108,7 +109,7 @@ impl Events {
         }
     }
 
-    /// The entries, for a kernel that writes them, without a reallocation; then call
+    /// Returns the entries, into which a kernel may write without reallocating them. Afterwards call
     /// [`note_added`](Self::note_added) or [`note_refilled`](Self::note_refilled).
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
@@ -116,7 +117,7 @@ impl Events {
         &mut self.entries
     }
 
-    /// Takes the entries that a kernel has added into account. Returns the union of all keys.
+    /// Updates `seen` for the entries that a kernel has added. Returns the union of all keys.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn note_added(&mut self) -> u64 {
@@ -126,8 +127,8 @@ impl Events {
         union.key()
     }
 
-    /// Takes the entries into account by which a kernel has replaced all others. `is_wake` recognises
-    /// the waker's key in a union of keys.
+    /// Updates `seen` for the entries with which a kernel has replaced all earlier ones. `is_wake`
+    /// recognises the waker's key in a union of keys.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline(always)] // into the wait: most have one event
     pub(crate) fn note_refilled(&mut self, is_wake: impl Fn(u64) -> bool) -> Refill {
@@ -160,7 +161,7 @@ impl Events {
         Refill::FullOrWoken
     }
 
-    /// Returns whether a wait returns what the kernel returns.
+    /// Returns whether the buffer is [raw](Self::raw).
     #[inline]
     pub(crate) fn is_raw(&self) -> bool {
         self.raw
@@ -185,14 +186,14 @@ impl Events {
         self.seen = Seen::NOTHING;
     }
 
-    /// Returns whether any of these bits of a readiness may be among the events.
+    /// Returns whether an event may have any of these flags.
     #[inline]
     pub(crate) fn has_any(&self, flags: u32) -> bool {
         self.seen.0 & flags != 0
     }
 
-    /// Keeps the first `from` events, and those of the others for which `keep` returns true. `keep`
-    /// may change them.
+    /// Keeps the first `from` events, and of the others each for which `keep` returns true. `keep` may
+    /// change the event.
     pub(crate) fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Event) -> bool) {
         let mut kept = from;
         for position in from..self.entries.len() {

@@ -1,4 +1,4 @@
-//! The interest of a registration, and how often it is reported.
+//! The interest of a registration, and the mode by which readiness is reported.
 
 use bitflags::bitflags;
 
@@ -66,9 +66,9 @@ pub enum Mode {
     ///
     /// Backends differ in what else they report before the answer. A kernel that has `Edge` itself
     /// (epoll, kqueue, `io_uring`) reports new data and new room, and may repeat everything else
-    /// that is ready. On every other backend the poller emulates `Edge`, and these are silent until
-    /// `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll: test it
-    /// with [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
+    /// that is ready. On every other backend the poller emulates `Edge`, and reports nothing else until
+    /// `rearm`. A program that forgets a `rearm` works on epoll and waits for ever on poll: test it with
+    /// [`BackendKind::Poll`](crate::BackendKind::Poll), or on Linux with
     /// [`BackendKind::EpollMasked`](crate::BackendKind::EpollMasked).
     Edge,
     /// The first event of any side is reported, and then nothing until

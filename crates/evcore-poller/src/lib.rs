@@ -89,7 +89,7 @@ pub use ready::Ready;
 pub use source::{Source, Target};
 pub use waker::{WakeChannel, Waker};
 
-// Each may be made on one thread and used on another.
+// These types are `Send`, so a value may be made on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Poller>();

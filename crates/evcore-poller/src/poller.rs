@@ -68,7 +68,7 @@ pub struct Poller {
     /// Keys of changes that the kernel refused and that no wait has reported yet.
     // Invariant: each is registered.
     refused: Vec<u64>,
-    /// True if the next wait that has refusals to report puts them behind ready descriptors.
+    /// True if the next wait that has refusals to report puts them after the ready descriptors.
     ready_first: bool,
     fork_guard: ForkGuard,
 }
@@ -79,9 +79,9 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// If there are too few descriptors or too little memory. That passes, so no worse backend is
-    /// chosen because of it. (`io_uring` with too little memory is skipped, because mostly
-    /// `RLIMIT_MEMLOCK` is too low, which does not pass.) Otherwise the error of the last backend.
+    /// If there are too few descriptors or too little memory. Such a shortage passes, so no worse
+    /// backend is chosen because of it. (This does not apply to `io_uring`, which is tried last.)
+    /// If every backend is refused, the error is that of the last one.
     pub fn new() -> Result<Self> {
         let (last, better) = BackendKind::available()
             .split_last()
@@ -113,9 +113,9 @@ impl Poller {
     ///
     /// Costs one system call. With an empty interest no system call is made, and errors surface when
     /// an interest is first set. (poll, select and `/dev/poll` receive a descriptor only in the wait.
-    /// Their call is an `fcntl(F_GETFD)`, so that a closed descriptor is an error here on every backend.
-    /// `io_uring` makes no call here: if the kernel refuses the descriptor, the wait reports an event
-    /// with [`Ready::ERROR`](crate::Ready::ERROR).)
+    /// Their call here is `fcntl(F_GETFD)`, so that `add` refuses a closed descriptor on these backends
+    /// too. `io_uring` makes no call here: if the kernel refuses the descriptor, the wait reports an
+    /// event with [`Ready::ERROR`](crate::Ready::ERROR).)
     ///
     /// # Errors
     ///
@@ -170,8 +170,8 @@ impl Poller {
     /// [exclusive](Mode::Exclusive) registration goes to the end of the kernel's queue, so that
     /// other pollers are woken first. Any other `Level` stays as it is.
     ///
-    /// Costs no system call now, and one in the next wait (two if exclusive; none for a `Level` that
-    /// is not). If the kernel refuses, the next wait reports it as it does for
+    /// Costs no system call now, and one in the next wait (two for an exclusive registration, none for a
+    /// plain `Level`). If the kernel refuses, the next wait reports it as it does for
     /// [`modify`](Self::modify).
     ///
     /// ```
@@ -202,8 +202,8 @@ impl Poller {
     /// reported a socket that was registered before `connect` (Linux reports a hang-up). Without
     /// `rearm`, the result of the `connect` may then not be reported.
     ///
-    /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key. In the
-    /// other modes it does nothing.
+    /// Costs no system call. If the kernel has `Edge` itself, the call only checks the key; otherwise
+    /// the change may cost a call in the next wait. In the other modes, too, it only checks the key.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl Poller {
         self.registry.rearm(key, interest)
     }
 
-    /// Stops watching. Costs one system call on epoll. On `io_uring` it costs one for about twenty
+    /// Stops watching. Costs one system call on epoll. On `io_uring` it costs one call per about twenty
     /// wake-ups since the last wait, and none if the registration has just reported and is not
     /// [`Mode::Edge`].
     ///
@@ -262,27 +262,27 @@ impl Poller {
     /// without limit). Empties `events`, fills it, and returns the number of events.
     ///
     /// Costs one system call, and one for each registration that was changed. On backends other
-    /// than epoll and `io_uring` it costs one more if a waker ended it. On `io_uring` the changes
-    /// go with the wait. It makes one call for up to some twenty wake-ups, including those that do
-    /// not fit into `events`, because a call does the deferred work of about twenty. A signal does
-    /// not end the wait, except into a [raw](Events::raw) buffer.
+    /// than epoll and `io_uring` it costs one more if a waker ended it. On `io_uring` one call makes the
+    /// changes and waits. The wait makes one call per about twenty wake-ups, including those that do not
+    /// fit into `events`, because one call does the deferred work of about twenty. A signal does not end
+    /// the wait, except into a [raw](Events::raw) buffer.
     ///
     /// It never ends before its timeout, with one exception: the kernel still reports a file that
     /// was [removed before a close](Self::remove_before_close), and no descriptor is left to
-    /// register everything anew. Nothing that does not fit into `events` is lost. Refused changes
-    /// and ready descriptors alternate in coming first.
+    /// register everything anew. Nothing that does not fit into `events` is lost. If changes were
+    /// refused, refusals and ready descriptors come first in alternate waits.
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`] only into a [raw](Events::raw) buffer, [`Error::Forked`],
+    /// [`Error::Interrupted`], but only if the buffer is [raw](Events::raw); [`Error::Forked`],
     /// [`Error::Os`]. After an error `events` is empty.
     //
     // It is inlined, because a wait of one event costs some 70 instructions, and a call would be a
     // fifth of them.
     #[inline(always)]
     pub fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<usize> {
-        // The usual wait makes a few tests, one call, and a few more tests. Everything else is out
-        // of line.
+        // The usual wait consists of a few tests, one call, and a few more tests. Everything else is in
+        // functions that are not inlined.
         if self.must_prepare(events, timeout) {
             return self.prepare_and_wait(events, timeout);
         }
@@ -298,8 +298,8 @@ impl Poller {
         }
     }
 
-    /// Passes the changes to the backend that the next [`wait`](Self::wait) would pass first.
-    /// Returns whether that wait already has something to report, because a change was refused.
+    /// Passes on to the backend now the changes with which the next [`wait`](Self::wait) would begin.
+    /// Returns whether a change was refused, so that the next wait has something to report.
     ///
     /// A backend that [batches changes](crate::Capabilities::batches_changes) still makes them in
     /// the wait. Fails with [`Error::Forked`].
@@ -342,7 +342,7 @@ impl Poller {
         }
     }
 
-    /// The number of `target`, if the backend watches targets of its kind.
+    /// Returns the number of `target`. Fails if the backend does not watch targets of its kind.
     #[inline]
     fn watchable(&self, target: Target<'_>) -> Result<RawFd> {
         let is_simulated = self.registry.capabilities().simulated;
@@ -392,7 +392,8 @@ impl Poller {
         }
     }
 
-    // This is apart from the usual way, so that no value is kept across the call that makes room.
+    // This is a separate function, so that the usual path keeps no value across the call that makes
+    // room.
     #[cold]
     #[inline(never)]
     fn make_room_and_register(&mut self, new: Registration) -> Result<()> {
@@ -463,7 +464,7 @@ impl Poller {
     /// Ends a registration, and returns its row.
     #[inline(always)] // so that the row is not copied
     fn take(&mut self, key: u64) -> Result<Row> {
-        // This comes first, so that no value is kept across the call.
+        // Refusals are dropped first, so that no value is kept across the call.
         if !self.refused.is_empty() {
             self.drop_refusal(key);
         }

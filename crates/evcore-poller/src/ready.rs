@@ -96,8 +96,8 @@ impl Ready {
         self.intersects(Self::EXCEPTIONAL)
     }
 
-    /// The sides of `interest`, reading and writing, as readiness. Code that uses a side then gets
-    /// the error or the hang-up. Priority data is not a side.
+    /// Returns the sides of `interest` (reading and writing) as readiness. Code that then reads or
+    /// writes gets the error or the hang-up. Priority data is not a side.
     #[inline]
     pub(crate) const fn answering(interest: Interest) -> Self {
         Self::from_bits_truncate((interest.bits() & Interest::BOTH.bits()) as u16)
@@ -109,7 +109,7 @@ impl Ready {
         Interest::from_bits_truncate((self.bits() & 0b111) as u8)
     }
 
-    /// Makes the readiness of epoll's flags, without those that have no meaning here.
+    /// Converts epoll's flags to a readiness, and drops the flags that have no meaning here.
     #[inline]
     pub(crate) const fn from_flags(flags: u32) -> Self {
         Self::from_bits_retain((flags & Self::ALL_FLAGS) as u16)

@@ -44,7 +44,7 @@ pub enum Target<'a> {
     /// An open descriptor, for backends over a kernel.
     Descriptor(BorrowedFd<'a>),
     /// A number that only a [simulated](crate::Capabilities::simulated) backend understands. Every
-    /// other backend refuses it. At most `i32::MAX`.
+    /// other backend refuses it. The number is at most `i32::MAX`.
     Simulated(u32),
 }
 

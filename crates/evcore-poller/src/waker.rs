@@ -16,8 +16,8 @@ use crate::{
     wake_flag::{Doorbell, WakeFlag},
 };
 
-/// Ends a wait of the [`Poller`](crate::Poller) that it came from. Cheap to clone, usable from any
-/// thread.
+/// Ends a wait of the [`Poller`](crate::Poller) that made it. It is cheap to clone, and any thread may
+/// use it.
 ///
 /// A wake between two waits ends the next wait, which reports it whatever else is ready. Several
 /// wakes may be reported as one, and no wake is reported twice. Everything that a thread did before
@@ -78,8 +78,8 @@ impl Waker {
     ///
     /// Such a wake ends the wait like any other. But if more descriptors are ready than fit into
     /// the buffer, it may be reported some waits later. After this call, each wait that reports a
-    /// wake costs one read. (A descriptor that a child inherited by a fork is not known here: if
-    /// the child writes while a wake is pending, the two may be reported as two.)
+    /// wake costs one read. (If a forked child writes to an inherited descriptor while a wake of the
+    /// parent is pending, the two may be reported as two wakes.)
     ///
     /// ```
     /// # use evcore_poller::{Events, Poller};
@@ -132,7 +132,7 @@ impl fmt::Debug for Wake {
     }
 }
 
-/// The poller's end of its wakers: a [`Backend`](crate::Backend) watches and acknowledges it.
+/// The receiving end of a poller's wakers, which a [`Backend`](crate::Backend) watches and acknowledges.
 ///
 /// ```
 /// use evcore_poller::WakeChannel;
@@ -190,9 +190,9 @@ impl WakeChannel {
         self.wake_flag.acknowledge()
     }
 
-    /// Prepares for another edge-triggered watch, in [`Backend::reset`](crate::Backend::reset):
-    /// unread bytes would be an edge to it. The new watch then reports a wake only if there is one
-    /// that was not reported yet.
+    /// Reads the unread bytes before another edge-triggered watch begins, in
+    /// [`Backend::reset`](crate::Backend::reset), because that watch would report them as an edge. The
+    /// new watch then reports a wake only if there is one that was not reported yet.
     ///
     /// Costs one `read`, and a `write` if there is such a wake.
     pub fn renew(&self) {
@@ -208,7 +208,7 @@ impl AsFd for WakeChannel {
     }
 }
 
-/// The doorbell of a kernel.
+/// A doorbell made of descriptors: an eventfd, or a pair of sockets.
 ///
 /// Both ends live as long as any waker, because a write to a closed pair raises SIGPIPE.
 #[derive(Debug)]
@@ -329,7 +329,7 @@ mod tests {
         let channel = WakeChannel::new().expect("a channel");
         let waker = channel.waker();
         waker.wake();
-        channel.wake_flag.doorbell().clear(); // as if the write still came
+        channel.wake_flag.doorbell().clear(); // as if the write were still to come
         assert!(!waker.take_pending());
         channel.wake_flag.doorbell().notify();
         assert!(waker.take_pending());
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// A signal handler in the middle of a wake does this, or a preempted thread.
+    /// This happens if a thread is preempted, or a signal handler runs, between the two steps of a wake.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
     fn a_wake_reported_before_its_write_is_reported_once() {

@@ -14,7 +14,7 @@ use crate::sync::Builder;
 /// Threads that run blocking jobs for an event loop, such as resolving a name or reading a file.
 ///
 /// Each job has an id, with which its result is returned: a loop's token, or any other small copyable
-/// value. When results are there, the pool wakes the loop. Then take them by
+/// value. When results have arrived, the pool wakes the loop. Then call
 /// [`next_result`](Self::next_result) until it returns `None`. Several results may come with one
 /// wake-up.
 ///
@@ -39,8 +39,8 @@ use crate::sync::Builder;
 ///
 /// # Dropping
 ///
-/// Dropping a pool is a [shutdown](Self::shutdown) that does not wait: the jobs that run come to their
-/// end, and their results are dropped on their threads.
+/// Dropping a pool is a [shutdown](Self::shutdown) that does not wait: the running jobs continue to
+/// their end, and their results are dropped on their threads.
 ///
 /// # Examples
 ///
@@ -72,9 +72,9 @@ pub struct Pool<Id, T> {
     in_batch: bool,
     /// The jobs that were submitted and whose results are not taken.
     jobs: usize,
-    /// Number of jobs that the pool may hold. 0 after a shutdown.
+    /// The most jobs that the pool may hold; 0 after a shutdown.
     limit: usize,
-    /// Gets each job in place of the queue, if there are no threads.
+    /// The simulator's function, which gets each job if the pool has no threads.
     simulator: Option<Box<dyn FnMut(SimulatedJob) + Send>>,
 }
 
@@ -87,7 +87,7 @@ impl<Id: Copy + Send + 'static, T: Send + 'static> Pool<Id, T> {
     ///
     /// # Errors
     ///
-    /// If the system starts no further thread. Those that were started end.
+    /// If the system refuses to start a thread. The threads that were already started end.
     ///
     /// # Panics
     ///
@@ -210,7 +210,8 @@ impl<Id, T> Pool<Id, T> {
         self.limit = 0;
         let (not_started, simulated) = self.shared.close();
         self.jobs -= not_started.len() + simulated;
-        // They are dropped before the wait, because a job that runs may wait for one of them.
+        // The jobs are dropped before the wait, because a running job may wait until one of them is
+        // dropped.
         drop(not_started);
         self.shared.wait_for_threads(timeout)
     }

@@ -1,5 +1,5 @@
 //! The state that a pool shares with its threads: the jobs that wait, the results that are not taken,
-//! and the rules when to wake a thread and when to wake the loop.
+//! and the rules that decide when a thread or the loop is woken.
 //!
 //! Each job notifies one thread. It is not enough to notify if the queue was empty: a thread that
 //! was notified may not have taken the first job when the second one is queued, and then an idle

@@ -1,5 +1,5 @@
-//! The state that the senders and the receiver of an inbox share: a queue, its lock, and the rule
-//! when to wake the receiver.
+//! The state that the senders and the receiver of an inbox share: a queue, its lock, and the rule that
+//! decides when the receiver is woken.
 //!
 //! The rule: the side that makes the queue non-empty wakes the receiver, after releasing the lock.
 //! That is the sender of the first value, or the receiver when it puts back values that it has not
@@ -12,8 +12,8 @@
 //!
 //! A sender may wait for a place. It sets a flag and then looks for a place once more. The receiver
 //! frees places, and looks at the flag when its drain ends. A fence on both sides makes sure that
-//! at least one of them sees the other's change. So while no sender waits, a drain costs a fence
-//! but no further lock, and a value costs nothing.
+//! at least one of them sees the other's change. So while no sender waits, a drain costs one more fence
+//! but no further lock, and each value costs nothing more.
 //!
 //! This file uses only `send_error.rs` and `sync.rs` of the crate, because `tests/loom_inbox.rs`
 //! includes these files. It runs them over loom's lock, and replaces single steps by wrong ones to

@@ -1,4 +1,4 @@
-//! Two lists of ids through one table of links.
+//! Two lists of ids that share one table of links.
 //!
 //! An id is in at most one of the lists, so one entry of the table holds its links whichever list it
 //! is in. One bit of the entry names the list, so looking up, linking and unlinking are all O(1).

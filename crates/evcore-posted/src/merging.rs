@@ -13,8 +13,8 @@ use crate::sync::Mutex;
 
 /// Posts that wait for a loop, in the order in which their ids were first posted.
 ///
-/// An id has a generation: a later one takes the place of an earlier one, which has ended. Values of one
-/// generation merge.
+/// A post has the generation of its id: a post of a later generation takes the place of an earlier
+/// one's, which has ended. Values of one generation merge.
 #[derive(Debug)]
 pub(crate) struct Merging<V> {
     waiting: Mutex<Waiting<V>>,
@@ -35,20 +35,20 @@ struct Waiting<V> {
 pub(crate) enum Posted {
     /// The post is the first that waits: wake the loop.
     First,
-    /// The loop was woken for an earlier post.
+    /// The loop has been woken for an earlier post, or is about to be.
     Behind,
     /// The loop has been dropped.
     Closed,
 }
 
 impl<V: Copy + BitOrAssign> Merging<V> {
-    /// Nothing waits.
+    /// Creates an empty value: no post waits.
     pub(crate) fn new() -> Self {
         let waiting = Mutex::new(Waiting::new(false));
         Self { waiting }
     }
 
-    /// Merges a value into what waits for an id. Takes a short lock.
+    /// Merges a value into the waiting post of an id, or adds a post. Takes a short lock.
     pub(crate) fn post(&self, id: u32, generation: NonZeroU32, value: V) -> Posted {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
@@ -63,8 +63,8 @@ impl<V: Copy + BitOrAssign> Merging<V> {
         }
     }
 
-    /// Takes the oldest `budget` of what waits. Returns whether anything is left; if not, the next post
-    /// is the first again. `taken` is called with the lock, so it must not post.
+    /// Takes the oldest waiting posts, at most `budget` of them. Returns whether anything is left; if
+    /// not, the next post is the first again. `taken` is called under the lock, so it must not post.
     pub(crate) fn take(&self, budget: usize, mut taken: impl FnMut(u32, NonZeroU32, V)) -> bool {
         let mut waiting = self.waiting.lock();
         for _ in 0..budget {
@@ -78,7 +78,7 @@ impl<V: Copy + BitOrAssign> Merging<V> {
         !waiting.order.is_empty()
     }
 
-    /// Drops what waits, and refuses what comes later.
+    /// Drops the posts that wait, and refuses later ones.
     pub(crate) fn close(&self) {
         *self.waiting.lock() = Waiting::new(true);
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_end_nothing_waits() {
+    fn a_closed_loop_refuses_posts_and_has_none_waiting() {
         let posts = Merging::new();
         let _ = post(&posts, 0, 1, 1);
         posts.close();

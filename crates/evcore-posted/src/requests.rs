@@ -1,13 +1,12 @@
 //! Requests of other threads: wake-ups, posts, and a shutdown.
 //!
 //! All of them end the wait of the loop by one function, which does not carry the request. So a
-//! requester first writes the request to a word of its own, or puts the post under the lock. Something
-//! else may end the wait, too, such as a write to the descriptor of a waker. It carries no request; so
-//! once the waker is exposed, every wake-up may be meant as a wake.
+//! requester first writes the request to a separate atomic word, or adds the post under the lock.
+//! Something else may end the wait, too, such as a write to the descriptor of a waker. Such a wake-up
+//! carries no request, so once the waker is exposed, every wake-up may be meant as a wake.
 //!
 //! `tests/loom_requests.rs` runs this file over loom's atomics, and changes single orderings to show
-//! that each is needed. That is why the fields of [`Requester`] and
-//! [`Shared`] are open.
+//! that each is needed. That is why the fields of [`Requester`] and [`Shared`] are `pub(crate)`.
 
 use std::{
     collections::VecDeque,
@@ -28,8 +27,9 @@ use crate::{
 
 /// Requests of other threads to an event loop: to wake up, to handle posted ids, and to shut down.
 ///
-/// The requests of one kind merge until the loop takes them. So they need no bound, and none can fail
-/// or be lost. This is the loop's side; [`Requester`] is the side of the other threads.
+/// The requests of one kind merge until the loop takes them. So they need no bound, and while the loop
+/// exists none can fail or be lost. This is the loop's side; [`Requester`] is the side of the other
+/// threads.
 ///
 /// A post has an id with a generation and a value. Values for the same generation of an id merge by
 /// `|=`. A post for a later generation takes the place of an earlier one, which has ended.
@@ -39,7 +39,7 @@ use crate::{
 /// 1. [`on_woken`](Self::on_woken) after a wait that a wake-up ended;
 /// 2. [`take_shutdown`](Self::take_shutdown), [`take_wake`](Self::take_wake), and
 ///    [`take_posts`](Self::take_posts) with [`next_post`](Self::next_post);
-/// 3. no sleep in the next wait if something is [pending](Self::pending).
+/// 3. a wait that does not sleep if something is [pending](Self::pending).
 ///
 /// ```
 /// use evcore_posted::Requests;
@@ -78,7 +78,7 @@ pub struct Requests<V: Copy + BitOrAssign> {
     pending: u32,
     /// A shutdown that the loop has not taken.
     shutdown: Option<Duration>,
-    /// Posts that were taken out of the lock.
+    /// Posts that were taken from [`Shared`], and that the loop has not handled.
     taken: VecDeque<Post<V>>,
 }
 
@@ -87,11 +87,11 @@ type Post<V> = (u32, NonZeroU32, V);
 
 /// A wake that the loop has not taken, in [`Requests::pending`].
 const WOKEN: u32 = 1;
-/// Posts that may have come.
+/// There may be posts to take, in [`Requests::pending`].
 const POSTS: u32 = 2;
 
 impl<V: Copy + BitOrAssign> Requests<V> {
-    /// Nothing is requested yet. `wake` ends the loop's wait.
+    /// Creates the loop's side, with no request yet. `wake` ends the loop's wait.
     ///
     /// `wake` is called without a lock, on the thread of the requester, and must not panic. If the loop
     /// does not wait at that moment, the wake-up must end its next wait, as `evcore-poller`'s `Waker` and
@@ -114,12 +114,12 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         }
     }
 
-    /// Takes note that a wake-up has ended a wait.
+    /// Records that a wake-up has ended a wait.
     #[inline(never)]
     pub fn on_woken(&mut self) {
         self.pending |= POSTS;
         self.pending |= u32::from(self.shared.take_wake()) * WOKEN;
-        // An earlier one is still there if the loop has not taken it.
+        // An earlier shutdown is still there if the loop has not taken it.
         let requested = [self.shutdown, self.shared.take_shutdown()];
         self.shutdown = requested.into_iter().flatten().min();
     }
@@ -140,7 +140,7 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         self.pending & POSTS != 0
     }
 
-    /// Takes the oldest posts out of the lock, at most `budget` of them, for
+    /// Takes the oldest posts, at most `budget` of them, from the other threads' side, for
     /// [`next_post`](Self::next_post). If none is left, the next post wakes the loop.
     pub fn take_posts(&mut self, budget: usize) {
         let taken = &mut self.taken;
@@ -152,8 +152,8 @@ impl<V: Copy + BitOrAssign> Requests<V> {
         }
     }
 
-    /// The next of the posts that were taken: its id, its generation and its merged value. It holds no
-    /// lock, so the caller may post.
+    /// Returns the next of the posts that were taken: its id, its generation and its merged value. No
+    /// lock is held, so the caller may post.
     pub fn next_post(&mut self) -> Option<Post<V>> {
         self.taken.pop_front()
     }
@@ -199,14 +199,15 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     /// Wakes the loop. Several wakes may merge; none is lost. Takes no lock and allocates nothing, so a
     /// signal handler may call it if it may call the function that wakes.
     pub fn wake(&self) {
-        // Not a store: it would hide from the loop what another thread released by the same word.
+        // This is not a store, because a store would hide from the loop what another thread released
+        // through the same word.
         self.shared.wake_requested.swap(true, Release);
         (self.shared.end_wait)();
     }
 
-    /// Requests a shutdown within `timeout`, and wakes the loop. Of several that the loop has not yet
-    /// taken, the shortest counts. Rounded up to a millisecond. It makes no [`wake`](Self::wake), and a
-    /// signal handler may call it, too.
+    /// Requests a shutdown within `timeout`, and wakes the loop. Of several timeouts that the loop has
+    /// not yet taken, the shortest counts. A timeout is rounded up to a millisecond. It does not count
+    /// as a [`wake`](Self::wake), and a signal handler may call it, too.
     pub fn shutdown(&self, timeout: Duration) {
         let timeout_ms = whole_ms(timeout);
         self.shared.shutdown_ms.fetch_min(timeout_ms, Release);
@@ -226,7 +227,7 @@ impl<V: Copy + BitOrAssign> Requester<V> {
     /// From now on, every wake-up of the loop counts as a [`wake`](Self::wake), because something else
     /// may end its wait as well, such as a write to the descriptor of a waker.
     pub fn expose_waker(&self) {
-        // Before any use of the waker, and so before the wait that it ends.
+        // This comes before any use of the waker, and so before the wait that the waker ends.
         self.shared.waker_exposed.store(true, Release);
     }
 }
@@ -249,7 +250,8 @@ impl<V> fmt::Debug for Requester<V> {
 ///
 /// A request is written before the loop is woken, and taken after a wake-up has ended a wait. The loop
 /// may take it early, when another thread has woken it. The wake-up that follows then finds nothing, and
-/// the earlier writes of the requesting thread must be visible all the same. The orderings are for that.
+/// the earlier writes of the requesting thread must be visible all the same. The memory orderings make
+/// sure of that.
 pub(crate) struct Shared<V> {
     pub(crate) wake_requested: AtomicBool,
     /// Any wake-up may be a request.
@@ -276,7 +278,7 @@ impl<V: Copy + BitOrAssign> Shared<V> {
 
     /// Takes the wake. Returns true if one was requested, or may have been.
     pub(crate) fn take_wake(&self) -> bool {
-        // A read-modify-write and no short cut: both words must be read.
+        // This is a read-modify-write, and `|` in place of `||`, because both words must be read.
         self.wake_requested.swap(false, AcqRel) | self.waker_exposed.load(Acquire)
     }
 

@@ -7,7 +7,8 @@ use crate::{
     spawn::{Child, End},
 };
 
-/// If the master leaves early, by an error or by a panic in a hook, its workers are killed.
+/// The workers of a master. If the master returns early, by an error or by a panic in a hook, they are
+/// killed.
 #[derive(Debug)]
 pub(crate) struct Children<C: Child> {
     all: BTreeMap<Slot, Entry<C>>,

@@ -18,7 +18,7 @@ pub const DO_NOT_RESTART: i32 = 2;
 /// with [`DO_NOT_RESTART`], the server has failed to start ([`Outcome::AllRefused`]). If another
 /// worker becomes ready instead, this worker is started again.
 ///
-/// A server whose workers never report that they are ready should not use it.
+/// Do not use this code in a server whose workers never report that they are ready.
 pub const CANNOT_START: i32 = 3;
 
 /// Identifies a worker to the supervisor's hooks.

@@ -31,7 +31,7 @@ impl Turns {
 
     /// Records that the worker of a slot works from now on.
     pub(crate) fn begin(self, slot: usize) {
-        // An even number could be the word of a worker that waits.
+        // The lowest bit is set, because 0 is the word of a worker that waits.
         self.began[slot].store(self.now_ms() | 1, Relaxed);
     }
 

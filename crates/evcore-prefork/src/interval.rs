@@ -27,7 +27,7 @@ impl<'a> Interval<'a> {
         self.due
     }
 
-    /// Calls the hook if it is due: once, also if it is late by several intervals.
+    /// Calls the hook if it is due: only once, even if it is late by several intervals.
     pub(crate) fn call_if_due(&mut self, now: Instant) {
         if now >= self.due {
             self.due = now + self.every;

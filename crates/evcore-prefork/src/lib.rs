@@ -49,8 +49,8 @@
 //! backlog until a worker accepts them. The old workers get a stop only when each new one has
 //! reported that it [is ready](Worker::ready), or has lived for the
 //! [timeout](Supervisor::ready_timeout), which is 1 second by default. Until then, workers of both
-//! generations are replaced. If all new workers refuse ([`DO_NOT_RESTART`]), the old ones continue.
-//! Up to four generations of workers may live at once, each with its own stop timeout. Further
+//! generations are replaced if they end. If all new workers refuse ([`DO_NOT_RESTART`]), the old ones
+//! continue. Up to four generations of workers may live at once, each with its own stop timeout. Further
 //! reloads wait ([`Reload::Waiting`]). If the workers of all old generations do not end, a reload is
 //! refused ([`Reload::Stuck`]).
 //!
@@ -62,8 +62,8 @@
 //! the workers that WINCH has stopped are replaced by new ones. So while the old binary lives, the
 //! new one must not remove what both use ([`parent_binary_alive`]), and it starts no newer binary.
 //! Workers that stop can reach the workers of the new binary by [mailboxes](Mailboxes), which it
-//! inherits. A stop signal for the whole process group, such as Ctrl-C, ends both, also while the
-//! new binary starts.
+//! inherits. A stop signal for the whole process group, such as Ctrl-C, ends both binaries, even while
+//! the new one starts.
 //!
 //! # Socket activation
 //!
@@ -74,8 +74,9 @@
 //!
 //! If the master dies, for whatever reason, its worker processes get [`Stop::Fast`], including
 //! those that have not begun yet. A worker that ignores the stop is not killed. The request arrives
-//! by SIGIO, from a socket whose other end the master holds. A worker that closes descriptors that
-//! it has not opened does not get it. (Run on Linux; type-checked for the BSDs, macOS and illumos.)
+//! by SIGIO, from a socket whose other end the master holds. A worker that closes descriptors that it
+//! has not opened itself does not get the request. (This was run on Linux, and is type-checked for the
+//! BSDs, macOS and illumos.)
 
 mod slot;
 mod stop;

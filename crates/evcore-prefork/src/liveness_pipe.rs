@@ -1,9 +1,9 @@
 //! The liveness pipe between a worker process and its master: a socket pair, one end for each.
 //!
-//! The worker reports over it that it serves, and the master that the worker has a successor. When the master is gone, however it ended, the kernel
-//! closes the master's end and sends SIGIO to the worker, which has requested that signal. This
-//! works on every Unix, also for a worker that has changed its user, and needs nothing from the
-//! worker's event loop.
+//! Over it the worker reports that it serves, and the master reports that the worker has a successor.
+//! When the master is gone, however it ended, the kernel closes the master's end and sends SIGIO to the
+//! worker, which has requested that signal. This works on every Unix, even for a worker that has changed
+//! its user, and needs nothing from the worker's event loop.
 //!
 //! A worker must not hold the master's end of a sibling's pipe. Otherwise the sibling would not
 //! notice the master's end while this worker lives.

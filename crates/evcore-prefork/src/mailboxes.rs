@@ -1,7 +1,7 @@
 //! Mailboxes: sockets by which workers reach each other, and which exist before any worker.
 //!
 //! A mailbox is a pair of sockets: the master keeps both ends, each worker has all sending ends, and one
-//! worker at a time reads. So a message to a slot without a worker waits for the next one. The
+//! worker at a time reads. So a message to a slot without a worker waits for the slot's next worker. The
 //! application chooses what to send; `evcore-handover` sends connections.
 
 use std::{
@@ -87,8 +87,8 @@ impl Mailboxes {
         self.table.slots[self.slot].receiving()
     }
 
-    /// The mailboxes in which workers that stop reach this one. Read them until this worker gets a
-    /// stop.
+    /// Returns the mailboxes through which workers that stop reach this one. Read them until this worker
+    /// gets a stop.
     ///
     /// There are two mailboxes, or more if the old binary had more workers.
     pub fn of_predecessors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -110,7 +110,8 @@ pub(crate) struct Table {
     /// The mailboxes for successors of another binary, by index. There are more of them than workers
     /// if an older binary had more workers.
     binaries: Vec<Pair>,
-    /// Number of mailboxes that the older binary reads. It does not have the other mailboxes.
+    /// Number of mailboxes that the older binary reads. The older binary does not have the other
+    /// mailboxes.
     inherited: usize,
 }
 

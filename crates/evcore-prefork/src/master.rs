@@ -114,7 +114,7 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     /// Handles a start that failed: it is tried again. Only the failure of the very first start is
-    /// returned, because the server cannot come up.
+    /// returned, because then the server cannot start.
     fn start_failed(&mut self, slot: Slot, error: io::Error) -> Result<()> {
         if !self.started_any {
             return Err(Error::os(S::DOING)(error));
@@ -203,7 +203,8 @@ impl<'a, S: Spawn> Master<'a, S> {
         };
         for (_, child) in self.children.in_row(row) {
             if let Some(successor) = successor {
-                // First: a worker looks when it has got the stop.
+                // This comes before the stop, because a worker looks for its successor when it has got
+                // the stop.
                 child.replace(successor);
             }
             child.stop(stop);
@@ -266,7 +267,7 @@ impl<'a, S: Spawn> Master<'a, S> {
         }
     }
 
-    /// Handles commands. The order of several ones leaves a server that serves.
+    /// Handles commands. If several are pending, their order is such that the server serves afterwards.
     fn handle_commands(&mut self) {
         let commands = signals::take_commands();
         if self.lifecycle.is_stopping() {

@@ -212,8 +212,7 @@ impl Child for Process {
         Some(self.pipe.as_ref()?.as_fd())
     }
 
-    /// Calls `waitpid` for this process alone, so that the application can wait for its other
-    /// children.
+    /// Calls `waitpid` for this worker only, so that the application can wait for its other children.
     fn try_wait(&mut self) -> Option<End> {
         let cause = self.reap(WaitOptions::NOHANG)?;
         // Ctrl-C reaches the worker and this process, which may not have handled it yet.

@@ -21,13 +21,13 @@ pub enum Reload {
     Started,
     /// The new workers serve. The old ones are about to get a graceful stop.
     ///
-    /// It is not reported if there are no old workers, after WINCH.
+    /// It is not reported if there are no old workers, as after WINCH.
     Done,
     /// No new workers are started yet, because no [slot](crate::Supervisor::slots) is free: workers of
     /// earlier reloads are not ready yet, or have not ended. The reload begins when a slot is free.
     ///
-    /// It is reported for each HUP. New workers that hang before they are ready keep their slots,
-    /// so end them.
+    /// It is reported for each HUP. New workers that hang before they are ready keep their slots, so
+    /// kill them.
     Waiting,
     /// Every new worker ended with [`DO_NOT_RESTART`](crate::DO_NOT_RESTART). The old ones go on.
     Refused,

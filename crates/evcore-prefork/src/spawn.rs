@@ -15,7 +15,7 @@ use crate::{
 pub(crate) trait Spawn {
     type Child: Child;
 
-    /// The values that a worker needs to continue in this very function, after a fork.
+    /// The values with which a forked worker continues, after `spawn` has returned in its process too.
     /// [`Infallible`] for threads.
     ///
     /// [`Infallible`]: std::convert::Infallible
@@ -85,6 +85,6 @@ pub(crate) trait Child {
 /// The end of a worker.
 pub(crate) struct End {
     pub(crate) cause: ExitCause,
-    /// The stop that the worker got, if not only its master has sent it.
+    /// The stop that this process has also got (for example by Ctrl-C), and may not have handled yet.
     pub(crate) stop: Option<Stop>,
 }

@@ -143,7 +143,7 @@ impl Store {
 
     fn keep(self, hand_on: HandOn<'_>) {
         ignore_signals();
-        // The name is for people alone, so a failure does not matter.
+        // The name is only for people to read, so a failure does not matter.
         let _ = rustix::thread::set_name(c"descriptor store");
         let dies = set_parent_process_death_signal(Some(Signal::KILL));
         if dies.is_err() || getppid() != Some(self.master) {
@@ -170,7 +170,7 @@ impl Store {
             // SAFETY: the table has kept it open, and nothing else uses it.
             successor: unsafe { OwnedFd::from_raw_fd(successor) },
         });
-        // The number is the application's, which may count too many.
+        // The application has counted these connections, and its number may be too high.
         let lost = all.saturating_sub(taken);
         self.place.report(KeptCounts { taken, lost });
     }
@@ -190,8 +190,8 @@ impl Store {
     }
 }
 
-/// Takes a marked descriptor. Closes it if it is not a stream connection, because a program marks others
-/// only by mistake.
+/// Takes a marked descriptor. Closes it if it is not a stream connection, because a program marks other
+/// descriptors only by mistake.
 fn connection(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is borrowed for these calls, which fail if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(number) };
@@ -215,7 +215,8 @@ fn wait_for(process: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Blocks all signals. A stop of the server, which its process group may get, is the master's to handle.
+/// Blocks all signals. The whole process group may get a stop of the server, and only the master handles
+/// it.
 fn ignore_signals() {
     let mut all = MaybeUninit::uninit();
     // SAFETY: the call fills the set, which it gets as a pointer to memory of its size.

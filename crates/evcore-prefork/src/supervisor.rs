@@ -108,10 +108,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Kills a worker process that hangs: it has [worked](Worker::works) for this time without a
-    /// [wait](Worker::waits). It may be in an endless loop, blocked in a call, or stopped by a
-    /// debugger's signal. It is replaced like a worker that has crashed. By default, no worker is
-    /// killed.
+    /// Kills a worker process that hangs, because it has [worked](Worker::works) for this time without a
+    /// [wait](Worker::waits). It may be in an endless loop, blocked in a call, or stopped by a signal
+    /// (SIGSTOP). It is replaced like a worker that has crashed. By default, no worker is killed.
     ///
     /// The master checks eight times in this time, so a worker may hang for an eighth longer. The
     /// timeout is for worker processes, because a thread cannot be killed.
@@ -138,9 +137,9 @@ impl<'a> Supervisor<'a> {
     /// Sets whether workers of one index cannot serve clients of another, for example because each
     /// worker has its own listener (`SO_REUSEPORT`). The default is false.
     ///
-    /// It decides when a crashed worker is [replaced](crate#replacement). If its slot serves alone,
-    /// the replacement is started at most 500 ms after the crashed worker, no matter how many other
-    /// workers live.
+    /// This setting affects how soon a crashed worker is [replaced](crate#replacement). If its slot
+    /// serves alone, the replacement is started at most 500 ms after the crashed worker, no matter how
+    /// many other workers live.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -191,8 +190,8 @@ impl<'a> Supervisor<'a> {
     /// Makes the [mailboxes](Worker::mailboxes) by which workers send each other descriptors: one for
     /// each slot, and two for the successors of each index.
     ///
-    /// A new binary that USR2 starts inherits one of these two. The mailboxes take twelve descriptors
-    /// for each worker of a generation in the master, and six in each worker.
+    /// A new binary that USR2 starts inherits one of these two. For each worker of a generation, the
+    /// mailboxes take twelve descriptors in the master, and six in every worker process.
     ///
     /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].
@@ -209,12 +208,12 @@ impl<'a> Supervisor<'a> {
     /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's
     /// successor, and returns how many of them the successor has taken. Then the store ends. `hand_on`
     /// is called in the store, with a copy of the memory as it was when the worker began. All
-    /// descriptors that `hand_on` has captured are closed. It should give up after a time of its choice,
+    /// descriptors that `hand_on` has captured are closed. `hand_on` should give up after some time,
     /// because a worker that crashes again and again has no successor.
     ///
     /// A store is a child of the master, and is killed if the master dies, or if the server stops. It
-    /// ignores other signals. While it waits it uses no CPU time and some 100 KiB of memory, and the
-    /// worker has one descriptor more. If it is killed, its worker goes on without a store. If a store
+    /// ignores other signals. While it waits, it uses no CPU time and some 50 KiB of memory, and its
+    /// worker has one more descriptor. If it is killed, its worker goes on without a store. If a store
     /// cannot be made, [`Worker::descriptor_store_error`] returns the reason.
     ///
     /// A worker that panics closes its connections while it unwinds, so they are kept only if
@@ -259,15 +258,15 @@ impl<'a> Supervisor<'a> {
         self.mailboxes()
     }
 
-    /// Sets the hook for the [store](Self::descriptor_store) of a worker that has died, when the store has
-    /// ended. It is not called for a store that was killed.
+    /// Sets the hook that is called when the [store](Self::descriptor_store) of a worker that has died
+    /// has ended. It is not called for a store that was killed.
     pub fn on_kept(mut self, hook: impl FnMut(&WorkerInfo, KeptCounts) + 'a) -> Self {
         self.hooks.on_kept = Box::new(hook);
         self
     }
 
-    /// Sets the hook for each worker that was started. When it is called, the worker runs, and may
-    /// even have ended.
+    /// Sets the hook for each worker that was started. When the hook is called, the worker already runs,
+    /// and may even have ended.
     pub fn on_start(mut self, hook: impl FnMut(&WorkerInfo) + 'a) -> Self {
         self.hooks.on_start = Box::new(hook);
         self
@@ -282,8 +281,9 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). After the
-    /// first call the server serves. A worker that dies right after its report may be left out.
+    /// Sets the hook for each worker that has reported that it is [ready](Worker::ready). From the first
+    /// call on, the server accepts clients. The hook may not be called for a worker that dies right
+    /// after its report.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -349,7 +349,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Adds a hook for regular work. It is called when the interval has passed since this call or
-    /// since the last call of the hook. That wakes the master, which otherwise sleeps until an
+    /// since the last call of the hook. Each call wakes the master, which otherwise sleeps until an
     /// event comes. More than a year counts as a year.
     ///
     /// # Panics

@@ -15,7 +15,7 @@ use crate::{
     wake::Wake,
 };
 
-/// The channel of one worker, which `W` wakes, and its master, which `M` wakes.
+/// The channel between one worker and its master. `W` wakes the worker, and `M` wakes the master.
 #[derive(Debug)]
 pub(crate) struct ThreadChannel<W = OwnedFd, M = UnixStream> {
     /// The severity of the stop, as in `SignalState`; 0 if none was requested.

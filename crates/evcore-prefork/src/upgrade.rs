@@ -182,8 +182,8 @@ fn numbers(text: &OsStr) -> std::result::Result<Vec<RawFd>, String> {
     Ok(numbers)
 }
 
-/// This program, with the arguments of its start. Another file may have replaced its file when it
-/// is started again.
+/// This program, with the arguments of its start. By the time of the next start, another file may have
+/// replaced the program's file.
 #[derive(Debug)]
 pub(crate) struct Binary {
     program: PathBuf,

@@ -123,9 +123,9 @@ impl Worker {
         self.turns = turns;
     }
 
-    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If that takes
-    /// longer than the [timeout](crate::Supervisor::hang_timeout), the master kills the worker. Each
-    /// call reads the clock. Without a timeout, the call has no effect.
+    /// Records that this worker works from now on, until it calls [`waits`](Self::waits). If the work
+    /// takes longer than the [timeout](crate::Supervisor::hang_timeout), the master kills the worker.
+    /// Each call reads the clock. Without a timeout, the call has no effect.
     ///
     /// Call it after each wait of your loop, and `waits` before it.
     #[inline]
@@ -204,8 +204,8 @@ impl Worker {
 
     /// The worker's place in the supervisor's table: a number below
     /// [`Supervisor::slots`](crate::Supervisor::slots) that no other living worker of this master
-    /// has. It chooses the worker's place in shared memory, and is for `WorkerId::from_slot` of
-    /// `evcore-balancer`.
+    /// has. Use it to choose the worker's place in shared memory; `WorkerId::from_slot` of
+    /// `evcore-balancer` takes it.
     ///
     /// A replacement has the slot of the worker it replaces.
     #[must_use]
@@ -265,9 +265,10 @@ impl Worker {
 
     /// Time that the worker may still take to stop; `None` if no stop was requested.
     ///
-    /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. It does not count
-    /// down: begin to measure the time when the value changes. An event loop of evcore takes it before
-    /// each turn: `if let Some(timeout) = worker.stop_within(timeout) { ev.shutdown(timeout) }`. Costs a load.
+    /// It is `timeout` after [`Stop::Graceful`], and zero after [`Stop::Fast`]. The value does not count
+    /// down: measure the time from the moment at which it changes. An event loop of evcore takes it
+    /// before each turn: `if let Some(timeout) = worker.stop_within(timeout) { ev.shutdown(timeout) }`.
+    /// Costs a load.
     ///
     /// Let `timeout` be shorter than [`Supervisor::stop_timeout`](crate::Supervisor::stop_timeout),
     /// which ends workers that do not stop.
@@ -317,8 +318,8 @@ impl Worker {
     }
 
     /// The reason why this worker does not run on the CPUs of its
-    /// [affinity](crate::Supervisor::affinity); `None` if it does. It fails if the CPUs were taken
-    /// from the process after the affinity was made.
+    /// [affinity](crate::Supervisor::affinity); `None` if it does. Pinning the worker fails if the
+    /// process lost these CPUs after the affinity was made.
     #[must_use]
     pub fn affinity_error(&self) -> Option<&Error> {
         self.affinity_error.as_ref()

@@ -17,7 +17,7 @@ pub(crate) fn to_bytes(address: &Address) -> Vec<u8> {
     }
 }
 
-/// The address. Bytes that are none stand for a socket without a name.
+/// Decodes an address. Bytes that are not an address stand for a socket without a name.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Address {
     let tcp = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
     match bytes.split_first() {

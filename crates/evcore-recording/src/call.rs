@@ -41,7 +41,7 @@ pub enum What {
     Send,
     /// The end of a stream's sending side.
     ShutdownWrite,
-    /// A question whether a stream's peer has all bytes.
+    /// A query whether a stream's peer has received all bytes.
     IsDelivered,
     /// The address of a stream's peer, as text.
     PeerAddr,
@@ -56,8 +56,8 @@ pub enum What {
     /// A request of another thread to the loop, at the end of a wait: 0 wakes the loop, 1 shuts it down
     /// within the milliseconds in the result, 2 posts the token in the result with the readiness.
     Request,
-    /// Number of questions since the previous call that had the answer "nothing". It stands before a
-    /// call that is recorded only if it has an answer.
+    /// Number of queries since the previous recorded call. The answer to each was "nothing". It precedes
+    /// a call of a kind that is recorded only if its answer is not "nothing".
     Quiet,
     /// A try of a member of the group to take the accept lock.
     Lock,
@@ -151,7 +151,7 @@ impl Call {
     }
 }
 
-/// The result of a call as a number: an error's is negated.
+/// The result of a failed call: the negated number of the error.
 pub(crate) fn number_of(error: &io::Error) -> i64 {
     let number = error
         .raw_os_error()
@@ -159,7 +159,7 @@ pub(crate) fn number_of(error: &io::Error) -> i64 {
     -i64::from(number.max(1))
 }
 
-/// The number of an error that a simulator returns, which has a kind alone.
+/// The number of an error that has only a kind, as a simulator returns it.
 fn number_of_kind(kind: io::ErrorKind) -> i32 {
     use rustix::io::Errno;
     let errno = match kind {
@@ -175,7 +175,7 @@ fn number_of_kind(kind: io::ErrorKind) -> i32 {
     errno.raw_os_error()
 }
 
-/// Number of bytes of what is sent that a recording keeps.
+/// Number of bytes that a recording keeps of each send.
 const HEAD: usize = 32;
 
 /// A digest of what is to be sent: its length, its checksum and its first bytes.

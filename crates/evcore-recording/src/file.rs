@@ -18,10 +18,11 @@ const WRITE_BYTES: usize = 1 << 20;
 
 /// Creates a file of this size that only its owner may read, and maps it.
 ///
-/// Bytes that are written into the map are in the file, also if the process is killed.
+/// Bytes that are written into the map are in the file, even if the process is killed.
 pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<MmapMut> {
     let mut options = OpenOptions::new();
-    // Another process may still have a map of an older file at this path, so it is not cut.
+    // Another process may still have mapped an older file at this path, so that file is unlinked and not
+    // truncated.
     if let Err(error) = std::fs::remove_file(path) {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error);
@@ -33,7 +34,7 @@ pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<MmapMut> {
         .create_new(true)
         .mode(0o600)
         .open(path)?;
-    // Without its blocks, a full disk would end the process by SIGBUS later.
+    // The blocks are allocated now, because otherwise a full disk would later end the process by SIGBUS.
     let zeros = vec![0; bytes.min(WRITE_BYTES)];
     for written in (0..bytes).step_by(WRITE_BYTES) {
         file.write_all(&zeros[..zeros.len().min(bytes - written)])?;

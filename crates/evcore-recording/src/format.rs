@@ -8,9 +8,9 @@
 //!
 //! Numbers are little-endian. Behind the last turn, the length is [`CLEAN`], [`OPEN`] or [`FULL`]. The
 //! checksum of a turn covers the epoch and the number of the turn too, so that no turn of an earlier
-//! epoch is taken for one of this.
+//! epoch is taken for one of the present epoch.
 //!
-//! Reading trusts nothing: it takes what is whole, up to the first thing that is not.
+//! The reader trusts nothing: it takes the turns up to the first one that is not whole.
 
 use crate::call::{Call, What};
 

@@ -56,7 +56,7 @@ impl Recorder {
 /// replayed. [`Outside::handle`](crate::Outside::handle) makes it.
 ///
 /// A recorded loop takes a request at the end of its next wait. A replay makes the recorded requests at
-/// the same places, and ignores those of its threads.
+/// the same places, and ignores the requests that its own threads make.
 #[derive(Clone, Debug)]
 pub struct RecordedHandle(Way);
 

@@ -3,9 +3,9 @@
 //! # How to record a program
 //!
 //! Take any [`Acceptor`](evcore::Acceptor), and use its streams through
-//! [`Transport`](evcore::Transport), as for a simulation. Read the time from the loop's clock. A
-//! random number, an order of a `HashMap` or a thread makes a replay differ: take its source from the
-//! caller.
+//! [`Transport`](evcore::Transport), as for a simulation. Read the time from the loop's clock. A random
+//! number, the order of a `HashMap` or a thread makes a replay differ, so let the caller pass in its
+//! source.
 
 mod address;
 mod call;

@@ -38,7 +38,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug, Default)]
 pub enum Outside {
-    /// Without a recording. Each call costs a comparison.
+    /// The program runs without a recording. Each call costs a comparison.
     #[default]
     Direct,
     /// With a recording.
@@ -77,7 +77,8 @@ impl Outside {
         }
     }
 
-    /// News that `get` returns now and then. A call without news is not recorded.
+    /// Returns a value that `get` has only now and then. A call that returns `None` is counted, but not
+    /// recorded.
     pub fn news<T>(&self, name: &str, get: impl FnOnce() -> Option<T>) -> Option<T>
     where
         T: Serialize + DeserializeOwned,
@@ -128,7 +129,7 @@ impl Outside {
     ///
     /// # Errors
     ///
-    /// The errors of [`Pool::new`], also in a replay.
+    /// The errors of [`Pool::new`], even in a replay.
     pub fn pool<Id, T>(
         &self,
         threads: usize,

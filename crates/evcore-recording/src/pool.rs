@@ -9,8 +9,8 @@ use crate::{call::What, recorder::Recorder, replay::Replay};
 
 /// A [`Pool`] whose results are recorded and replayed. [`Outside::pool`](crate::Outside::pool) makes it.
 ///
-/// A replay runs no job: the results come from the recording. A job that panicked then has the text of
-/// its panic, if it had one.
+/// A replay runs no job: the results come from the recording. In a replay, the result of a job that
+/// panicked is the text of its panic.
 pub struct RecordedPool<Id, T> {
     way: Way<Id, T>,
 }

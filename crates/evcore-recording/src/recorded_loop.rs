@@ -75,7 +75,7 @@ struct RecordedBackend {
     backend: Box<dyn Backend>,
     /// The events that a wait has reported. Its capacity is the same as that of the loop's events.
     events: Events,
-    /// The same events, encoded for the recording. Kept so that its memory is used again.
+    /// The same events, encoded for the recording. The buffer is kept so that its memory is reused.
     bytes: Vec<u8>,
 }
 

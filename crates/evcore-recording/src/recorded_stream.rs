@@ -20,14 +20,14 @@ use crate::{
 };
 
 impl Recorder {
-    /// A listener that records what it accepts, and so do its streams.
+    /// Wraps a listener so that it and its streams record what they get.
     #[must_use]
     pub fn listener<L: Acceptor>(&self, listener: L) -> RecordedListener<L> {
         let number = self.lock().next_listener();
         RecordedListener::new(self.clone(), number, listener)
     }
 
-    /// A connector that records what it returns, and so do its streams.
+    /// Wraps a connector so that it and its streams record what they get.
     #[must_use]
     pub fn connector<C: Connector>(&self, connector: C) -> RecordedConnector<C> {
         let number = self.lock().next_connector();
@@ -75,7 +75,7 @@ impl<L: Acceptor> Acceptor for RecordedListener<L> {
             Ok(Accept::Aborted) => (errno(Errno::CONNABORTED), Vec::new()),
             Ok(Accept::Exhausted(Resource::Process)) => (errno(Errno::MFILE), Vec::new()),
             Ok(Accept::Exhausted(Resource::System)) => (errno(Errno::NFILE), Vec::new()),
-            // Exhausted memory, and resources that later versions add.
+            // No memory, or a resource that a later version adds.
             Ok(Accept::Exhausted(_)) => (errno(Errno::NOBUFS), Vec::new()),
             Err(net::Error::Accept { source, .. }) => (number_of(source), Vec::new()),
             Err(_) => (errno(Errno::IO), Vec::new()),

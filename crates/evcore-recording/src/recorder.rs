@@ -70,7 +70,8 @@ impl Recorder {
         Self::with(Writer::new(Box::new(vec![0; bytes])))
     }
 
-    /// Records into a new file of this size, in place of one at that path. Only its owner may read it.
+    /// Records into a new file of this size, which replaces any file at that path. Only its owner may
+    /// read it.
     ///
     /// The file is mapped memory, so recording makes no system call, and what is recorded survives a
     /// kill of the process.
@@ -104,12 +105,12 @@ impl Recorder {
     }
 
     /// Sets a filter that changes received bytes before they are recorded, for example to blank secrets.
-    /// Call it before streams exist: `make` returns the filter of each stream, which gets its bytes in
-    /// the pieces in which they arrive. The program itself gets the bytes as they are.
+    /// Call it before streams exist: `make` returns a filter for each new stream. The filter gets the
+    /// stream's bytes in the pieces in which they arrive. The program itself gets the bytes as they are.
     ///
-    /// A filter keeps the number of the bytes, and should keep all that the program looks at: a replay
-    /// has the filtered bytes. The first 32 bytes of each send, and its checksum, are recorded as they
-    /// are, so a program that echoes blanked bytes differs in its replay.
+    /// A filter cannot change the number of bytes. It should not change bytes that the program depends
+    /// on, because a replay gets the filtered bytes. The first 32 bytes of each send, and its checksum,
+    /// are recorded as they are, so a program that echoes blanked bytes differs in its replay.
     ///
     /// ```
     /// use evcore_recording::Recorder;
@@ -153,7 +154,7 @@ impl Recorder {
         self.lock().writer.bytes().to_vec()
     }
 
-    /// Returns whether a call found no room.
+    /// Returns whether the recording is full, so that a call was not recorded.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.lock().writer.is_full()

@@ -38,16 +38,16 @@ pub enum End {
     Whole,
     /// In the middle of a turn, which is left out: the process was killed, or it is still running.
     Unfinished,
-    /// For want of room: the worker went on.
+    /// Because the recording was full. The worker went on.
     Full,
     /// At something damaged: the file was cut, or written over.
     Torn,
 }
 
-/// Why something is not a recording.
+/// The reason why bytes cannot be read as a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It does not begin as one.
+    /// The bytes do not begin as a recording does.
     #[error("this is not a recording: it does not begin with `evcorec`")]
     Foreign,
     /// It is of another version of the format.
@@ -112,7 +112,7 @@ impl Recording {
         self.turns.len()
     }
 
-    /// Returns whether there is no whole turn.
+    /// Returns whether the recording has no complete turn.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()

@@ -12,12 +12,13 @@ use crate::{
     tape::Tape,
 };
 
-/// A recording from which a loop gets what it got then.
+/// A recording that stands in for the outside of a loop: the loop gets from it what the recorded loop
+/// got.
 ///
 /// The program builds its loop as it was built when it was recorded, with the clock, the backend and
-/// the listeners from here. It then takes the same steps in the same order. The first call that is not
-/// the recorded one, with the same bytes to send, is the [`difference`](Self::difference). From then on
-/// every call fails. So do calls after the end of the recording, which are no difference.
+/// the listeners from here. It then takes the same steps in the same order. The first call that differs
+/// from the recorded one, or sends other bytes, is the [`difference`](Self::difference). From then on
+/// every call fails. Calls after the end of the recording fail too, but are not a difference.
 #[derive(Clone, Debug)]
 pub struct Replay {
     tape: Arc<Mutex<Tape>>,

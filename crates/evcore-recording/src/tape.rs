@@ -1,4 +1,4 @@
-//! A recording, and how far it was replayed.
+//! A recording, and the position of its replay.
 
 use std::{collections::VecDeque, io};
 
@@ -11,7 +11,7 @@ use crate::{
     requests::{FOREIGN, LENT, Request, WOKEN},
 };
 
-/// A recording, and how far it was replayed.
+/// A recording, and the position of its replay.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pub(crate) recording: Recording,

@@ -24,7 +24,7 @@ pub(crate) struct Writer {
     begin: usize,
     /// Its calls end here.
     end: usize,
-    /// There was no room for a call since the last beginning.
+    /// Since the recording last began, a call found no room.
     is_full: bool,
 }
 
@@ -106,7 +106,7 @@ impl Writer {
         let checksum = checksum(epoch, turn, &memory[calls..end]);
         memory[begin + 4..calls].copy_from_slice(&checksum.to_le_bytes());
         let length = u32::try_from(end - calls).expect("the memory is smaller");
-        // The next header first: without it, what follows is not known.
+        // The next header is written first: without it, a reader could not tell what follows this turn.
         self.put(end, CLEAN);
         self.put(begin, length);
         self.turn += 1;

@@ -58,8 +58,8 @@ impl Job {
     /// Moves the next run of the job to `when`, or to now if that has passed. Returns false if the job
     /// has ended.
     ///
-    /// A periodic job counts its periods from `when`. A job that was added to run once can move
-    /// itself to run again; if it returns without that, it has ended.
+    /// A periodic job counts its periods from `when`. A job that was added to run once can move itself
+    /// to run again; if it returns without moving itself, it has ended.
     #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn move_to(&self, when: Instant) -> bool {
         self.shared.move_to(self.key, self.shared.tick_of(when))
@@ -67,7 +67,7 @@ impl Job {
 
     /// Moves the next run of the job to `delay` from now. Returns false if the job has ended.
     ///
-    /// In all else it is the same as [`move_to`](Self::move_to). Any delay is allowed.
+    /// Otherwise it works as [`move_to`](Self::move_to). Any delay is allowed.
     #[expect(clippy::must_use_candidate, reason = "mostly called for its effect")]
     pub fn move_after(&self, delay: Duration) -> bool {
         self.shared.move_to(self.key, self.shared.tick_after(delay))

@@ -118,8 +118,8 @@ impl<R> Jobs<R> {
         }
     }
 
-    /// Moves a periodic timer that has fired to the first tick of its grid after `now`. The timers
-    /// know only the phase, and other jobs of the phase may have run for long.
+    /// Moves a periodic timer that has fired to the first tick of its grid after `now`. The timers use
+    /// the `now` of the phase, which is out of date if other jobs of the phase ran for long.
     fn skip_missed(&mut self, id: u32, now: u64) {
         let next = self.timers.deadline(id).filter(|next| *next <= now);
         let (Some(next), Some(period)) = (next, self.timers.period(id)) else {

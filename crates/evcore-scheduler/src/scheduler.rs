@@ -29,9 +29,8 @@ use crate::{
 ///
 /// # Guarantees
 ///
-/// - No job runs early. Jobs run in the order of their times. Jobs with equal times run in the
-///   order in which they got them: when they were added or moved, or, if they are periodic, when
-///   they last ran.
+/// - No job runs early. Jobs run in the order of their times. Jobs with equal times run in the order in
+///   which these were set: when the job was added or moved, or, if it is periodic, when it last ran.
 /// - A periodic job that missed several periods runs once for all of them, and then keeps to its
 ///   grid, as Go's tickers do.
 /// - A job that panics is reported and cancelled; the thread and the other jobs continue.
@@ -65,7 +64,7 @@ use crate::{
 #[must_use = "a scheduler that is dropped runs nothing"]
 pub struct Scheduler {
     shared: Arc<Shared<Run>>,
-    /// `None` once it is dropped, and if the time is manual.
+    /// `None` after the thread was joined or detached, and if the time is manual.
     thread: Option<JoinHandle<()>>,
 }
 

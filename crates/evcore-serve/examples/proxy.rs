@@ -2,11 +2,11 @@
 //!
 //!     cargo run --release --example proxy -- --listen 127.0.0.1:7007 --to 127.0.0.1:80
 //!
-//! While one side does not read, the proxy does not read from the other. It passes the end of one
-//! on to the other. QUIT stops it gracefully. At a reload (HUP) or an upgrade (USR2, then QUIT), a session
-//! moves to a new worker with both its connections as soon as no bytes are in the proxy. More options: `--workers N`, `--connect-timeout S`,
-//! `--idle-timeout S`; `--send-proxy` begins each connection with the client's address (the PROXY
-//! protocol, version 2).
+//! While one side does not read, the proxy does not read from the other. When one side ends its stream,
+//! the proxy ends its stream to the other. QUIT stops it gracefully. At a reload (HUP) or an upgrade
+//! (USR2, then QUIT), a session moves to a new worker with both its connections as soon as no bytes are
+//! in the proxy. More options: `--workers N`, `--connect-timeout S`, `--idle-timeout S`; `--send-proxy`
+//! begins each connection with the client's address (the PROXY protocol, version 2).
 use evcore::{Accepted, Address, Connections, EdgeStream, EventLoop, Step, Stream};
 use evcore::{Ready, Timer, Token, net::SplicePipe};
 use evcore_serve::{Arrival, Server, Worker};

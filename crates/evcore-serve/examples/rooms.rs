@@ -3,11 +3,13 @@
 //!     cargo run --release --example rooms -- 127.0.0.1:7007
 //!
 //! A client of `ws://127.0.0.1:7007/tea` gets each text that another client of the room `/tea` sends.
-//! `kill -HUP` replaces the worker, and `kill -USR2` then `kill -QUIT` the program. What moves with a
-//! client is its room, what has arrived of its next message, and what it has not read.
+//! `kill -HUP` replaces the worker, and `kill -USR2` then `kill -QUIT` the program. The name of a
+//! client's room, the received part of its next message, and the bytes that are not sent to it yet move
+//! with the client.
 //!
-//! There is one worker, because its memory is the rooms. While more than 253 clients move, some are in
-//! the new worker before others: for some milliseconds, a message reaches only those of its worker.
+//! There is only one worker, because the rooms are in its memory. While more than 253 clients move, some
+//! are in the new worker before others: for some milliseconds, a message reaches only the clients of the
+//! sender's worker.
 use evcore::{Connections, EdgeStream, EventLoop, Step, Token};
 use evcore_serve::{Arrival, Server, Worker};
 use std::io::{self, Cursor, ErrorKind, Read, Write};
@@ -19,8 +21,8 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket, accept_hdr};
 
 const STATE_VERSION: u32 = 1;
-/// The most bytes of a client's unfinished message, and of those that wait for it. It is closed beyond that, so the
-/// state of a client is never too long to move.
+/// The most bytes of a client's unfinished message, and of those that wait for it. A client that exceeds
+/// a limit is closed, so that its state is never too long to move.
 const RECEIVED_MAX: usize = 8 * 1024;
 const UNSENT_MAX: usize = 32 * 1024;
 
@@ -37,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[derive(Default)]
 struct Client {
     room: String,      // empty before the handshake
-    received: Vec<u8>, // the first part of the handshake or of a message
+    received: Vec<u8>, // the handshake or message that has not arrived completely
     unsent: Vec<u8>,
 }
 
@@ -189,7 +191,8 @@ impl Client {
         }
     }
 
-    /// Its room and an end of line, the length of what was received, that, and what is unsent.
+    /// Returns the client's state: its room and the number of received bytes, a line each, then the
+    /// received and the unsent bytes.
     fn leave(&mut self) -> Vec<u8> {
         let mut state = format!("{}\n{}\n", self.room, self.received.len()).into_bytes();
         state.append(&mut mem::take(&mut self.received));

@@ -17,7 +17,7 @@ pub struct Arrival<S = Stream> {
     /// The other end of a session, which [`Worker::hand_over_pairs`](crate::Worker::hand_over_pairs) has
     /// handed over with the stream.
     pub partner: Option<EdgeStream<S>>,
-    /// The bytes that [`Worker::hand_over`](crate::Worker::hand_over) got.
+    /// The state that the other worker passed to [`Worker::hand_over`](crate::Worker::hand_over).
     pub state: Vec<u8>,
     /// True if this worker has handed the connection over before, and no other has taken it.
     pub is_back: bool,
@@ -30,10 +30,10 @@ impl<S> Arrival<S> {
     }
 }
 
-/// The receivers that one turn takes out of a mailbox at most.
+/// Maximum number of receivers that one turn takes out of a mailbox.
 const RECEIVERS_MAX: usize = 16;
 
-/// The batches of one sender that a turn takes at most. Other connections wait meanwhile.
+/// Maximum number of batches of one sender that one turn takes. Other connections wait meanwhile.
 const BATCHES_MAX: usize = 4;
 
 /// Takes the new senders out of a mailbox. Senders that do not fit into this turn are reported
@@ -89,7 +89,7 @@ fn accept<D: Descriptor + Source, S: From<D>>(
         }
     }
     let count = u32::try_from(tokens.len()).expect("a batch has fewer");
-    // Before the answer, so that each connection counts here or there.
+    // Reported before the answer, so that at each moment a connection counts for at least one worker.
     ev.listeners().report_moved(Moved::Arrived(count));
     match batch.accept() {
         Ok(connections) => {
@@ -99,7 +99,7 @@ fn accept<D: Descriptor + Source, S: From<D>>(
                 .map(|connection| arrival(connection, &mut tokens, false))
                 .collect()
         }
-        // No step has carried these tokens.
+        // The program has not seen these tokens.
         Err(taken_back) => {
             end(ev, &tokens);
             drop(taken_back);

@@ -11,7 +11,8 @@ use evcore_handover::{
     Answer, BATCH_CONNECTIONS_MAX, Connection, Descriptor, Error, Result, Sender,
 };
 
-/// The most connections that wait to be sent. More of them in a turn would delay the others.
+/// Maximum number of connections that wait to be sent. With more of them, a turn would delay the
+/// connections that stay.
 const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 
 /// The time after which a send is tried again if the kernel has no room for it.
@@ -29,7 +30,7 @@ pub(crate) struct Departure<D = OwnedFd> {
     has_begun: bool,
     /// True if a second channel was opened, because no greeting had come over the first.
     has_asked_again: bool,
-    /// The time of giving up, unless the successor sends a message before.
+    /// The time at which the departure is given up, unless the successor sends a message before.
     patient_until: Instant,
     /// The time at which to send again.
     retry_at: Option<Instant>,
@@ -38,7 +39,7 @@ pub(crate) struct Departure<D = OwnedFd> {
 /// The content of the successor's answers.
 #[derive(Debug)]
 pub(crate) struct Answers<D = OwnedFd> {
-    /// The number of connections that are no longer here.
+    /// The number of connections that now belong to the successor.
     pub(crate) acknowledged: usize,
     /// Connections that the successor has refused.
     pub(crate) refused: Vec<Connection<D>>,
@@ -73,8 +74,8 @@ impl<D: Descriptor> Departure<D> {
     }
 
     /// Opens another channel, because the channel has ended. Connections that its receiver has not
-    /// acknowledged are sent again. Returns the number of connections that it has acknowledged at
-    /// last.
+    /// acknowledged are sent again. Returns the number of connections whose acknowledgements were in the
+    /// ended channel and not read yet.
     ///
     /// # Errors
     ///
@@ -133,7 +134,7 @@ impl<D: Descriptor> Departure<D> {
         let before = self.sender.unacknowledged();
         let sent = self.sender.send(&mut self.waiting);
         if before == 0 {
-            // No answer was awaited until now.
+            // Until now no answer was outstanding, so the wait begins here.
             self.patient_until = now + self.patience;
         }
         match sent {
@@ -195,7 +196,7 @@ impl<D: Descriptor> Departure<D> {
         patience.into_iter().chain(self.retry_at).min()
     }
 
-    /// Returns whether the other worker has something to answer.
+    /// Returns whether a greeting or an answer of the other worker is still missing.
     pub(crate) fn awaits(&self) -> bool {
         !self.sender.is_claimed() || self.under_way() > 0
     }

@@ -23,19 +23,19 @@ pub(crate) type OnEvent = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 pub enum Event<'a> {
     /// A worker serves. Without a supervisor it is this process.
     Ready(&'a WorkerInfo),
-    /// A worker could not be started. It is tried again.
+    /// A worker could not be started. The start is tried again.
     StartFailed(&'a WorkerInfo, &'a io::Error),
-    /// A worker has ended, asked or unasked.
+    /// A worker has ended, by a stop or unexpectedly.
     Exited(&'a WorkerExit),
-    /// A worker with a [descriptor store](crate::Server::descriptor_store) has died without being asked
-    /// to. The counts are of the connections that the successor has taken, and of those that are closed.
-    /// There is no such event if the store was killed.
+    /// A worker with a [descriptor store](crate::Server::descriptor_store) has died. The counts are of
+    /// the connections that the successor has taken, and of those that are closed. This event is missing
+    /// if the store itself was killed.
     Kept(&'a WorkerInfo, KeptCounts),
     /// Reported in the worker: it serves, but without a descriptor store.
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
     /// A worker is killed, because its turn has lasted this long.
     Hung(&'a WorkerInfo, Duration),
-    /// A worker did not stop, although it was told to.
+    /// A worker did not end after a stop.
     Stuck(&'a WorkerInfo),
     /// A reload has begun or ended.
     Reload(Reload),
@@ -50,14 +50,15 @@ pub enum Event<'a> {
     /// In the worker: it lacks a resource that another client needs, or the shortage has ended.
     Shortage(WorkerIndex, Shortage),
     /// In the worker: a connection of a load balancer, from this address, was closed, because it
-    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). This is
+    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). The error is
     /// the reason. A connection that ended without a byte is not reported: load balancers make such
     /// connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
-    /// In the worker: connections could not be handed over, or not received, for this reason. They are
-    /// served where they were.
+    /// In the worker: connections could not be handed over, or not received, for this reason. This
+    /// worker or the sender keeps serving them, unless the loop cannot watch them again: then they are
+    /// closed.
     Handover(WorkerIndex, String),
     /// In the worker: it ends, because its loop could not be built, or because its function has
     /// returned an error before the first turn. This is the text of the error.

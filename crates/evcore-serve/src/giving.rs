@@ -1,8 +1,8 @@
 //! Connections that a worker gives to another one while both serve, because it has more than its share.
 //!
-//! The plan of the loop says how many, and to which worker. They leave when that worker has greeted, so a
-//! worker that is stopped keeps none of them waiting. The plans of further turns may give more, so the
-//! channel stays open for a while.
+//! The plan of the loop has their number and the worker that gets them. They leave when that worker has
+//! greeted, so a worker that is stopped keeps none of them waiting. The plans of further turns may give
+//! more, so the channel stays open for a while.
 
 use std::time::{Duration, Instant};
 
@@ -55,8 +55,8 @@ impl<D: Descriptor> Giving<D> {
         is_same
     }
 
-    /// A turn begins. Returns whether the channel is to be closed: the other worker does not answer, or
-    /// there is nothing more to give.
+    /// Begins a turn. Returns whether to close the channel: the other worker does not answer, or there
+    /// is nothing more to give.
     pub(crate) fn is_over(&mut self, now: Instant) -> bool {
         if self.departure.awaits() {
             self.used_at = now;
@@ -64,7 +64,8 @@ impl<D: Descriptor> Giving<D> {
         self.departure.is_overdue(now) || self.used_at + UNUSED <= now
     }
 
-    /// The time at which the other worker should have answered, or the unused channel is to be closed.
+    /// The time by which the other worker should have answered, or at which the unused channel is
+    /// closed.
     pub(crate) fn due_at(&self) -> Instant {
         let due = self.departure.due_at();
         due.unwrap_or(self.used_at + UNUSED)

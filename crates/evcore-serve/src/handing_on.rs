@@ -1,4 +1,4 @@
-//! The way of connections from a worker that has died to its successor, without a wait.
+//! Hands the connections of a dead worker to its successor. No call here waits.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use evcore_handover::{Connection, Descriptor, Error, Result};
 
 use crate::departure::{Answers, Departure};
 
-/// The time after which no further successor is asked. A worker that crashes again and again is started
-/// after at most ten seconds.
+/// The time after which no channel to a further successor is opened. It is longer than the longest pause
+/// before a restart, which is ten seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The time without a message after which another channel is opened. If a successor dies after it has
@@ -118,7 +118,8 @@ fn exchange<D: Descriptor>(
 ) -> Result<()> {
     let mut answers = Answers::default();
     let read = channel.read(now, &mut answers);
-    // A successor that refuses lacks room or descriptors for all of them.
+    // A successor that refuses has too little room or too few descriptors for all of them, so an eighth
+    // is closed.
     let mut refused = answers.refused;
     let fewer = refused.len().div_ceil(8);
     *closed += fewer;

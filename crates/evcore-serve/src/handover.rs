@@ -1,10 +1,10 @@
 //! Connections that move from worker to worker: the sources that a worker's loop watches for them,
 //! and the departure from a worker that is replaced.
 //!
-//! A worker may get a graceful stop while another serves in its place. It then asks the successor
-//! first, and serves on until that one greets. Then every idle connection leaves, and each other
-//! one when it is idle. When none is left the loop shuts down. If no successor takes them, the loop
-//! shuts down as it does without a handover, with the connections that have come back.
+//! A worker may get a graceful stop while another serves in its place. It then opens a channel to the
+//! successor, and continues to serve until the successor greets. Then every idle connection leaves, and
+//! every other one as soon as it is idle. When none is left the loop shuts down. If no successor takes
+//! them, the loop shuts down as it does without a handover, with the connections that have come back.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -61,12 +61,13 @@ pub(crate) struct Handover<S = Stream, M: MailboxEnds = Mailboxes> {
     /// The sources that the loop watches for the handover, and the token of its timer.
     sources: TokenMap<Source<M::Descriptor>>,
     own: Token,
-    /// The worker that gets connections, although this one goes on serving, and the token of the channel.
+    /// The channel to a worker that gets connections while this one continues to serve, and the
+    /// channel's token.
     giving: Option<(Giving<M::Descriptor>, Token)>,
     /// Connections that the loop watches, and the program does not have yet.
     arrived: VecDeque<Arrival<S>>,
-    /// Connections that no worker has taken. They are watched only when the program takes them,
-    /// because an event may come in the same turn.
+    /// Connections that no worker has taken. They are watched only when the program takes them, because
+    /// otherwise an event could come before the program has them.
     back: Vec<Connection<M::Descriptor>>,
     phase: Phase<M::Descriptor>,
     moves: Moves,
@@ -137,7 +138,7 @@ where
     }
 
     /// Works before a wait: sends the connections that have left, and begins or ends the departure.
-    /// Returns the time that the loop may take to shut down, once it has to.
+    /// Returns the timeout of the loop's shutdown once the shutdown has to begin, and `None` before.
     pub(crate) fn begin_turn(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
@@ -163,7 +164,8 @@ where
             self.go_on(ev, now);
         }
         match self.phase {
-            // Connections that have come back are idle before the shutdown, and so have its grace.
+            // The shutdown begins after the program has taken these connections, so that idle ones get
+            // its grace.
             _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
             Phase::Serving | Phase::Leaving { .. } => None,
@@ -199,7 +201,7 @@ where
                     sender,
                     stop_by,
                 };
-                // If the poller refuses, later events are dropped.
+                // If the poller refuses to deregister a listener, later events of it are dropped.
                 let _ = ev.listeners().close();
                 self.arm(ev);
             }
@@ -286,7 +288,7 @@ where
         }
     }
 
-    /// If the loop cannot watch a receiver, it is dropped, and its sender tries again.
+    /// Watches a receiver. A receiver that the loop cannot watch is dropped, and its sender tries again.
     fn watch(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, receiver: Receiver<D>) {
         match ev.add_background(receiver.descriptor()) {
             Ok(token) => _ = self.sources.insert(token, Source::Receiver(receiver)),
@@ -485,7 +487,8 @@ where
         }
     }
 
-    /// A turn begins. A worker that stops has another use for what is on its way.
+    /// Begins a turn. On a graceful stop, takes back the connections under way, because they can go to
+    /// the successor instead.
     fn check_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop: Option<Stop>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
@@ -556,5 +559,5 @@ where
     }
 }
 
-/// A year: a stop timeout that no clock can hold.
+/// A year, in place of a stop timeout that no clock can hold.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);

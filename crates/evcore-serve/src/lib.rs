@@ -2,7 +2,7 @@
 //!
 //! # What it connects
 //!
-//! A program that joins the parts itself can easily forget one of these connections. That shows
+//! A program that joins the parts itself can easily forget one of these connections. The mistake shows
 //! only when a worker dies, or during a reload:
 //!
 //! | connection | without it |
@@ -12,14 +12,15 @@
 //! | a signal wakes the loop | a quiet worker does not notice a stop |
 //! | a worker is ready when its first turn begins | a reload ends old workers although no new one serves |
 //! | what a dead worker held is released | it may keep the accept lock |
-//! | a worker stops within a time of its own | a stop ends the worker with its clients |
+//! | a worker stops within a time of its own | a stop kills the worker while it serves clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
 //! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
-//! | a worker's idle connections are marked, and its descriptor store hands them on | a worker that crashes takes its idle clients along |
+//! | a worker's idle connections are marked, and its descriptor store hands them on | a worker that
+//! crashes closes its idle clients |
 //!
-//! The parts stay usable without it. A program with needs of its own, such as a loop over other
-//! streams than sockets, makes its loop of a worker's [`Parts`], and joins the rest itself, as in the
-//! table.
+//! The parts stay usable without this crate. A program with other needs, such as a loop over streams
+//! that are not sockets, builds its loop from a worker's [`Parts`], and makes the other connections of
+//! the table itself.
 #![forbid(unsafe_code)]
 
 mod arrival;

@@ -11,8 +11,8 @@ use evcore::{
 /// worker.
 ///
 /// The program builds its loop from them, calls [`ready`](Self::ready) before its first turn, and checks
-/// before each turn whether it has to [stop](Self::stop_within). A signal wakes the loop once its
-/// descriptor is [given](evcore_prefork::Worker::wake_fd) to the supervised worker.
+/// before each turn whether it has to [stop](Self::stop_within). Signals wake the loop only after the
+/// program has [passed](evcore_prefork::Worker::wake_fd) the loop's descriptor to the supervised worker.
 pub struct Parts {
     /// The worker as its supervisor sees it.
     pub supervised: evcore_prefork::Worker,

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use proxy_header::{Error, ParseConfig, ProxyHeader};
 
-/// The length of the longest header that is accepted, in bytes. One of version 1 has at most 107; load
-/// balancers add less than a kilobyte of their own values to one of version 2.
+/// The length of the longest header that is accepted, in bytes. A header of version 1 has at most 107
+/// bytes; to a header of version 2, load balancers add less than a kilobyte of their own values.
 const LENGTH_MAX: usize = 4096;
 
 const CONFIG: ParseConfig = ParseConfig {
@@ -157,7 +157,7 @@ mod tests {
             (V1.to_vec(), client("192.0.2.1:56324")),
             (V1_IPV6.to_vec(), client("[2001:db8::1]:1")),
             (v2_ipv4(b""), client("192.0.2.1:56324")),
-            (v2_ipv4(&[4, 0, 2, 0, 0]), client("192.0.2.1:56324")), // a value of no meaning
+            (v2_ipv4(&[4, 0, 2, 0, 0]), client("192.0.2.1:56324")), // a value without a meaning
             (v2(0x21, 0x21, &ipv6), client("[2001::9]:80")),
         ] {
             let bytes = [&header, GET].concat();

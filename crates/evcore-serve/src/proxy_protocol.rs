@@ -14,8 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// header, which has the address of the client.
 ///
 /// [`Server::proxy_protocol`](crate::Server::proxy_protocol) takes it. Its text form is a list of
-/// networks, addresses and `unix:`, separated by commas or spaces; `unix:` are the clients of Unix
-/// sockets. Trust only load balancers, because the sender of a header chooses the address that your
+/// networks, addresses and `unix:`, separated by commas or spaces; `unix:` stands for the clients of
+/// Unix sockets. Trust only load balancers, because the sender of a header chooses the address that your
 /// program sees and logs.
 ///
 /// ```
@@ -40,7 +40,7 @@ pub struct ProxyProtocol {
 }
 
 impl ProxyProtocol {
-    /// Sets the time from the accept in which the whole header has to arrive. Default 5 seconds. A
+    /// Sets the time after the accept within which the whole header must arrive. Default 5 seconds. A
     /// connection whose header is late or malformed is closed, and
     /// [reported](crate::Event::NoProxyHeader).
     #[must_use]
@@ -53,7 +53,7 @@ impl ProxyProtocol {
     #[must_use]
     pub fn trusts(&self, peer: &Address) -> bool {
         match peer.tcp() {
-            // A listener for both families has IPv4 peers as mapped addresses.
+            // A listener for both families reports the addresses of IPv4 peers as mapped IPv6 addresses.
             Some(peer) => {
                 let ip = peer.ip().to_canonical();
                 self.networks.iter().any(|network| network.contains(&ip))
@@ -90,7 +90,7 @@ impl FromStr for ProxyProtocol {
     }
 }
 
-/// A network, or an address as the network of itself.
+/// Parses a network, or an address as a network of one address.
 fn network(name: &str) -> Result<IpNet, ProxyProtocolError> {
     let network = name.parse().ok();
     network

@@ -116,9 +116,9 @@ impl Server {
         self
     }
 
-    /// Adds listeners for each worker alone, a set for each index. Listeners of one address need
-    /// [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a worker ends,
-    /// because clients may wait in their backlogs.
+    /// Adds listeners that are not shared: one set for the worker of each index. Listeners of one
+    /// address need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a
+    /// worker ends, because clients may wait in their backlogs.
     ///
     /// # Panics
     ///
@@ -153,17 +153,16 @@ impl Server {
         self
     }
 
-    /// Lets the workers join this group, in place of a new one of the [policy](Self::policy). It
-    /// has a place for each of the [slots](Self::slots), and perhaps [a
-    /// scoreboard](WorkerGroup::with_scoreboard), whose gauges of a worker its death then sets to
-    /// 0.
+    /// Lets the workers join this group instead of a new one with the [policy](Self::policy). The group
+    /// needs a place for each of the [slots](Self::slots). If it has [a
+    /// scoreboard](WorkerGroup::with_scoreboard), the gauges of a worker that has died are set to 0.
     pub fn group(mut self, group: WorkerGroup) -> Self {
         self.group = Some(group);
         self
     }
 
-    /// Sets the time for which a stopping worker waits for its clients. Default 30 seconds. A
-    /// worker that has not ended after twice this time is killed.
+    /// Sets the time for which a stopping worker waits for its clients. Default 30 seconds. A worker
+    /// that has not ended after twice this time gets a fast stop, and is killed a second later.
     pub fn stop_timeout(mut self, timeout: Duration) -> Self {
         self.stop_timeout = timeout;
         self
@@ -220,8 +219,8 @@ impl Server {
     /// the state must be enough to serve an idle connection. Call
     /// [`set_idle`](evcore::EventLoop::set_idle) only for a connection that needs no other state;
     /// [`ListenersMut::set_idle_marks`](evcore::ListenersMut::set_idle_marks) documents when to call it.
-    /// Connections that are not idle are closed, as without a store. Between the last byte of an answer
-    /// and the mark, a connection is not idle.
+    /// Connections that are not idle are closed, as they are without a store. Between the last byte of
+    /// an answer and the mark, a connection is not idle.
     ///
     /// Each worker has a [store](Supervisor::descriptor_store), a process that waits. A worker that
     /// panics closes its connections while it unwinds, unless panics abort. The result of a store is an
@@ -246,8 +245,9 @@ impl Server {
 
     /// Reads the header of the PROXY protocol (version 1 or 2) from the connections of these load
     /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The program
-    /// calls [`Worker::next_step`] in place of the loop's [`next_step`](evcore::EventLoop::next_step); a
-    /// client is a step when its header is complete. Until then it counts as a connection. Other peers are served without a header.
+    /// calls [`Worker::next_step`] in place of the loop's [`next_step`](evcore::EventLoop::next_step);
+    /// the step of a client comes when its header is complete. The loop counts it as a connection from
+    /// the beginning. Other peers are served without a header.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
@@ -299,7 +299,7 @@ impl Server {
     /// of life if a watchdog waits for them. Does nothing if `NOTIFY_SOCKET` is not set.
     ///
     /// In the unit: `Type=notify-reload`, and `NotifyAccess=all`, because a new binary (USR2) reports,
-    /// too. The signs of life are the master's; a worker that hangs does not end them. The worker of
+    /// too. The master sends the signs of life, so they continue even if a worker hangs. The worker of
     /// [`run_here`](Self::run_here) reports only that it serves: leave out `WatchdogSec=` for it.
     ///
     /// A report that fails is an [event](Event::NotNotified).
@@ -311,10 +311,10 @@ impl Server {
     /// Runs the workers as processes, until a signal stops the server. Call it while the process has
     /// one thread.
     ///
-    /// `work` runs in each worker, with the values that it owns as they were at the fork. It calls
-    /// [`Worker::next_turn`] until that returns false. If it returns an error, another worker is
-    /// started; but if none of the first workers reaches its first turn, the server has failed to
-    /// start ([`Outcome::AllRefused`]).
+    /// `work` runs in each worker, with a copy of the values that it owns, as they were at the fork. It
+    /// calls [`Worker::next_turn`] until that returns false. If it returns an error, another worker is
+    /// started; but if none of the first workers reaches its first turn, the server has failed to start
+    /// ([`Outcome::AllRefused`]).
     ///
     /// # Errors
     ///
@@ -343,10 +343,10 @@ impl Server {
     }
 
     /// Runs the workers as [`run`](Self::run) does, but passes each worker the [`Parts`] of its loop in
-    /// place of a loop. Use it for a loop over other streams than sockets. With 0 workers, this process
-    /// serves, as with [`run_here`](Self::run_here).
+    /// place of a loop. Use it for a loop over streams that are not sockets. With 0 workers, this
+    /// process serves, as with [`run_here`](Self::run_here).
     ///
-    /// This server's settings of the loop, the handover and the PROXY protocol then have no effect.
+    /// The settings of the loop, of the handover and of the PROXY protocol then have no effect.
     ///
     /// # Errors
     ///

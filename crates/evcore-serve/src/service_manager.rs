@@ -13,7 +13,8 @@ use crate::event::{Event, OnEvent};
 /// A service manager that waits for reports.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceManager {
-    /// True once the first worker serves. Others come with a reload, which has an end of its own.
+    /// True once the first worker serves. Workers that become ready later belong to a reload, whose end
+    /// is reported separately.
     is_ready: AtomicBool,
     /// True once a new binary has taken the place of this one.
     is_replaced: AtomicBool,
@@ -74,7 +75,7 @@ impl ServiceManager {
                 self.is_replaced.store(false, Ordering::Relaxed);
                 sd_notify::notify(&[NotifyState::MainPid(std::process::id())])
             }
-            // The service goes on if the other binary serves then.
+            // If another binary serves, the service goes on, so its stop is not reported.
             Event::Stopping(_)
                 if !self.is_replaced.load(Ordering::Relaxed) && !parent_binary_alive() =>
             {

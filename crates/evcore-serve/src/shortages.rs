@@ -1,14 +1,14 @@
-//! Shortages of a worker, each reported once, until none has come back for a while.
+//! Reports each kind of shortage of a worker once, until no shortage has come back for a while.
 
 use std::fmt;
 
 use evcore::Stats;
 use evcore::net::Resource;
 
-/// A shortage because of which a worker does not accept all clients that wait.
+/// A shortage that keeps a worker from accepting all waiting clients, or the end of all shortages.
 ///
-/// [`Event::Shortage`](crate::Event::Shortage) reports each kind once when it begins, and the end of
-/// all. After the end they are reported again.
+/// [`Event::Shortage`](crate::Event::Shortage) reports each kind once when it begins, and once that all
+/// of them have ended. After that, a new shortage is reported again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shortage {
@@ -45,20 +45,21 @@ const CALM_MS: u64 = 10_000;
 pub(crate) struct Shortages {
     full: Counted,
     exhausted: Counted,
-    /// The time of the last sign of one.
+    /// The time at which a shortage was last seen.
     seen_at_ms: u64,
 }
 
 /// One kind of shortage.
 #[derive(Debug, Default)]
 struct Counted {
-    /// Times that the loop has counted it.
+    /// The loop's count of this shortage at the last call.
     count: u64,
     is_reported: bool,
 }
 
 impl Shortages {
-    /// Returns what a turn has to report. Without a shortage, that is found by a few comparisons.
+    /// Returns the shortages that a turn has to report. Without a shortage, this costs a few
+    /// comparisons.
     pub(crate) fn after_turn(
         &mut self,
         stats: &Stats,
@@ -98,7 +99,7 @@ impl Counted {
         has_come || lasts
     }
 
-    /// Returns whether it begins, because it was not reported yet.
+    /// Marks the shortage as reported. Returns whether it was not reported before.
     fn begins(&mut self) -> bool {
         !std::mem::replace(&mut self.is_reported, true)
     }

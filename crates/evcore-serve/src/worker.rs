@@ -17,7 +17,7 @@ use crate::shortages::Shortages;
 
 /// A worker of a [`Server`](crate::Server), with a loop that has the server's listeners.
 pub struct Worker {
-    /// The loop, for everything but its waits: those are [`next_turn`](Self::next_turn).
+    /// The loop. To wait, call [`next_turn`](Self::next_turn) and not a method of the loop.
     pub ev: EventLoop,
     supervised: evcore_prefork::Worker,
     stop_timeout: Duration,
@@ -73,13 +73,13 @@ impl Worker {
     /// Begins the next turn: waits until a step comes. Returns false when the worker has stopped;
     /// its function then returns.
     ///
-    /// The first call reports that the worker is ready, so open what it needs before. A stop signal
-    /// ends the wait. After QUIT, or a reload, the loop [shuts down](EventLoop::shutdown): its
-    /// listeners are closed, idle connections are evicted, and the others have the
-    /// [timeout](crate::Server::stop_timeout). After TERM it stops at once.
+    /// The first call reports that the worker is ready, so open everything that it needs before this
+    /// call. A stop signal ends the wait. After QUIT, or a reload, the loop [shuts
+    /// down](EventLoop::shutdown): its listeners are closed, idle connections are evicted, and the
+    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once.
     ///
-    /// With a [handover](crate::Server::handover), a worker that another one replaces does not shut its
-    /// loop down while that one takes the connections.
+    /// With a [handover](crate::Server::handover), a worker that is replaced does not shut its loop down
+    /// while its successor takes the connections.
     ///
     /// # Errors
     ///
@@ -97,10 +97,10 @@ impl Worker {
         goes_on
     }
 
-    /// Does the same as [`next_turn`](Self::next_turn), with a call between the end of the turn
-    /// before and the wait. A [watchdog](evcore::InstrumentOptions::watchdog) reports there in
-    /// time, and not only when the next event comes. Keep the call short: under a policy with a
-    /// lock, the worker may hold the accept lock meanwhile.
+    /// Does the same as [`next_turn`](Self::next_turn), and calls `between` after the end of the last
+    /// turn and before the wait. A [watchdog](evcore::InstrumentOptions::watchdog) reports there in
+    /// time, and not only when the next event comes. Keep the call short: under a policy with a lock,
+    /// the worker may hold the accept lock meanwhile.
     ///
     /// # Errors
     ///
@@ -159,18 +159,20 @@ impl Worker {
         None
     }
 
-    /// Hands connections over, if another worker replaces this one and takes them. Call it after the steps
-    /// of each turn, for each map of connections. At other times it does nothing.
+    /// Hands connections over to a successor that takes them, or gives some to another worker that has
+    /// fewer. Call it after the steps of each turn, for each map of connections. If no other worker
+    /// takes connections, it does nothing.
     ///
     /// A connection leaves if `state` returns bytes for it: all that was read and not handled, and
     /// all that is not sent. Its token ends, with its timers and posts, and its value is dropped.
     /// It stays if `state` returns `None`, for example because a response is under way; the next
     /// turn asks again.
     ///
-    /// If the other worker dies before it has taken a connection, the next one gets it. If none does, it
-    /// [arrives](Self::next_arrival) here again.
+    /// If the successor dies before it has taken a connection, its replacement gets the connection. If
+    /// none does, it [arrives](Self::next_arrival) here again.
     ///
-    /// O(indices that the loop has used) while connections [leave](Self::is_leaving).
+    /// Costs O(indices that the loop has used) while connections [leave](Self::is_leaving), or are given
+    /// to another worker.
     ///
     /// # Panics
     ///
@@ -223,17 +225,17 @@ impl Worker {
         self.handover.as_mut()?.next_arrival(&mut self.ev)
     }
 
-    /// Returns whether this worker stops, and its connections end here. False while they
-    /// [leave](Self::is_leaving), or may still do so: then the program serves as always.
+    /// Returns whether this worker stops, and its connections end here. Returns false while they
+    /// [leave](Self::is_leaving) or may still leave; the program then serves as before the stop.
     ///
-    /// If it is true, announce in each answer that it is the last one of its connection.
+    /// If this returns true, announce in each response that it is the last one on its connection.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         let moves = |handover: &Handover| !handover.is_over();
         self.supervised.stop().is_some() && !self.handover.as_deref().is_some_and(moves)
     }
 
-    /// Returns whether another worker takes the connections of this one, because it replaces it.
+    /// Returns whether this worker is being replaced, and its successor takes its connections.
     ///
     /// Busy connections may stay until they are idle. Connections that cannot move end as usual, at
     /// the latest with the [timeout](crate::Server::stop_timeout).

@@ -147,8 +147,8 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{variable}={value:?}: it must be a whole number")))
 }
 
-/// Writes the page of a failure into a file, and returns where it is. No test depends on the file,
-/// so a folder without room makes none fail.
+/// Writes the page of a failure into a file, and returns where it is. No test depends on the file, so a
+/// full disk makes no test fail.
 fn save(test: &str, seed: u64, page: &str) -> String {
     let file = page_file(test, seed);
     let folder = file.parent().unwrap_or(&file);
@@ -161,7 +161,7 @@ fn save(test: &str, seed: u64, page: &str) -> String {
     }
 }
 
-/// A test that has failed, and is run again to find the cause.
+/// A failed test, which runs again to find the cause.
 struct Investigation<'a, F> {
     test: &'a str,
     run: &'a mut F,

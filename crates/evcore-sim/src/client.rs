@@ -84,9 +84,9 @@ impl ClientCx<'_> {
         self.state.client_address(self.id)
     }
 
-    /// Returns whether a fault has taken the client's last connection: a
-    /// [`Reset`](crate::Fault::Reset), an [`Abort`](crate::Fault::Abort), or the
-    /// [`Kill`](crate::Fault::Kill) of the process that held it.
+    /// Returns whether a fault has ended the client's last connection: a [`Reset`](crate::Fault::Reset),
+    /// an [`Abort`](crate::Fault::Abort), or a kill, such as [`Kill`](crate::Fault::Kill), of the
+    /// process that held it.
     #[must_use]
     pub fn is_lost_to_fault(&self) -> bool {
         self.state.is_lost_to_fault(self.id)

@@ -25,7 +25,7 @@ pub struct SimConfig {
     /// applies to new connections.
     pub socket_buffer: usize,
     /// The backlog of a listener, in connections. Beyond it, a client tries again after 1, 2, 4, 8
-    /// and 16 seconds, and then fails. Default: 511, as nginx.
+    /// and 16 seconds, and then fails. Default: 511, as in nginx.
     pub backlog: usize,
     /// Number of descriptors that a process may have open (`RLIMIT_NOFILE`). Default: 1,024.
     pub max_descriptors: usize,

@@ -15,7 +15,7 @@ pub(crate) fn target(fd: i32) -> Target<'static> {
     Target::Simulated(number(fd))
 }
 
-/// A descriptor as a simulated backend knows it.
+/// The number of a descriptor in a simulated backend.
 pub(crate) fn number(fd: i32) -> u32 {
     u32::try_from(fd).expect("the first number is positive")
 }

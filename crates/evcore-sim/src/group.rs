@@ -33,8 +33,7 @@ pub struct SimGroup {
 }
 
 impl Sim {
-    /// Creates what the workers of one server under this policy share, with a slot for each of
-    /// them.
+    /// Creates the group of one server's workers under this policy, with a slot for each worker.
     ///
     /// # Panics
     ///

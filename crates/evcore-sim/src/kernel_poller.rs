@@ -111,7 +111,7 @@ impl KernelPoller {
         if self.watches.len() <= id {
             self.watches.resize_with(id + 1, || None);
         }
-        // The front keeps modes that this kernel lacks, by masking levels.
+        // The poller above emulates modes that this kernel lacks, by masking levels.
         let mode = match new.mode {
             mode if mode.is_edge() && self.capabilities.edge => Mode::Edge,
             Mode::Oneshot if self.capabilities.oneshot => Mode::Oneshot,
@@ -180,7 +180,7 @@ impl KernelPoller {
         }
     }
 
-    /// Makes a registration report although nothing has changed: its readiness, or a spurious one.
+    /// Makes a registration report although nothing has changed: its readiness, or spurious readiness.
     pub(crate) fn inject(&mut self, id: usize, spurious: bool) -> bool {
         let Some(watch) = self.watch_mut(id) else {
             return false;

@@ -8,11 +8,12 @@
 //!    [`EventLoop::clock`](evcore::EventLoop::clock), and take random numbers and a
 //!    [`Pool`](evcore::pool::Pool) from the caller.
 //! 2. **Make it repeatable.** Use no [`Instant`](std::time::Instant), no thread, no order of a
-//!    `HashMap`, and nothing that depends on an address. They differ from run to run, so that a
-//!    seed cannot repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].
+//!    `HashMap`, and nothing that depends on an address. These differ from run to run, so a seed would
+//! not repeat a failure. Run one seed twice and compare [`Sim::trace_hash`].
 //! 3. **Run it in a [`Sim`].** [`Process::builder`] is a [`Builder`](evcore::Builder) with the
-//!    simulated clock and backend, and [`Process::listen`] is its listener. The [`Process`] itself is the
-//!    connector, and [`Process::thread_pool`] and [`Process::bind_udp`] are the rest. A server whose own loop
+//!    simulated clock and backend, and [`Process::listen`] is its listener. The [`Process`] itself is
+//! the connector, and [`Process::thread_pool`] and [`Process::bind_udp`] return thread pools and UDP
+//! sockets. A server whose own loop
 //!    calls [`EventLoop::wait`](evcore::EventLoop::wait) runs unchanged: its waits let simulated
 //!    time pass, and [`Sim::set_time_limit`] ends it. A server with several workers, or one that a
 //!    test stops and kills, implements [`App`] and runs under [`Workers`], with a [`SimGroup`] for
@@ -85,10 +86,9 @@
 //!
 //! A run can be made smaller only if the test lets clients go: start them by [`Sim::clients`]. The
 //! test is run again some dozens of times, so it must not fail because an earlier run has changed a
-//! counter. A run that is left with other clients or fewer faults must pass too, if the server is
-//! right.
+//! counter. If the server is correct, a run with other clients or fewer faults must pass, too.
 //!
-//! `tests/sim/planted_bugs.rs` shows both bugs, five more, and how soon they are found.
+//! `tests/sim/planted_bugs.rs` shows the two frequent bugs, five more, and how soon each is found.
 //! `tests/portable_server.rs` is a server that runs on sockets and here, and `tests/sim/proxy.rs` a
 //! proxy.
 #![forbid(unsafe_code)]

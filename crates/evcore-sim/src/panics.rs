@@ -32,7 +32,7 @@ pub(crate) fn place_of_panic(run: impl FnOnce()) -> Option<Place> {
 }
 
 /// Sets a hook that keeps the place of the panic if its thread is quiet, and otherwise calls the
-/// hook before it.
+/// previous hook.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -41,7 +41,7 @@ fn listen() {
             if !IS_QUIET.get() {
                 return before(info);
             }
-            // The first panic counts; that of a destructor comes later.
+            // The first panic counts; a panic in a destructor comes later.
             LAST.with_borrow_mut(|last| {
                 last.get_or_insert_with(|| {
                     info.location()

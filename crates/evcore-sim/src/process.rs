@@ -111,7 +111,7 @@ impl Process {
 
     /// A poller backend that watches the sockets of this process. The seed chooses its
     /// capabilities. With an even seed they are those of epoll (edges, one-shots, exclusive
-    /// registrations), with an odd one only levels, as those of `poll`.
+    /// registrations), with an odd seed those of `poll` (levels only).
     ///
     /// A wait lets simulated time pass until something is ready, a waker is used or the timeout is
     /// over. The wait takes at least the [time of a turn](crate::SimConfig::turn_time). It fails
@@ -149,8 +149,8 @@ impl Process {
         self.backend_with(capabilities)
     }
 
-    /// A [backend](Self::backend) with these capabilities, whatever the seed. The poller keeps the
-    /// modes that it lacks by masking.
+    /// A [backend](Self::backend) with these capabilities, whatever the seed. The poller emulates the
+    /// modes that the backend lacks, by masking.
     #[must_use]
     pub fn backend_with(&self, capabilities: Capabilities) -> impl Backend + use<> {
         SimBackend::new(self.sim.clone(), self.id, capabilities)
@@ -186,10 +186,10 @@ impl Process {
 
     /// A thread pool whose jobs run in simulated time, for the loop of this handle.
     ///
-    /// The program uses it like one from [`Pool::new`]. It has no threads: a job starts when one of
-    /// `threads` simulated threads is free, and runs in an instant after its
-    /// [time](crate::SimConfig::job_time). So results come in an order that the seed decides. A job
-    /// must not use the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
+    /// The program uses it like one from [`Pool::new`]. It has no threads: a job occupies one of
+    /// `threads` simulated threads for its [time](crate::SimConfig::job_time), at the end of which its
+    /// closure runs in an instant. So results come in an order that the seed decides. A job must not use
+    /// the simulation, and [`Pool::shutdown`] drops the jobs that have not ended.
     ///
     /// # Panics
     ///
@@ -261,8 +261,7 @@ impl Process {
         (descriptor(one), descriptor(two))
     }
 
-    /// Returns a descriptor in this process of an open file of another process, as a child gets it by a
-    /// fork.
+    /// Returns a descriptor of another process's open file, as a child inherits it by a fork.
     #[must_use]
     pub fn inherit(&self, descriptor: &SimDescriptor) -> SimDescriptor {
         let object = descriptor.object;
@@ -272,7 +271,7 @@ impl Process {
 
     /// Makes `store` the descriptor store of this process: if this one is killed, the store keeps the
     /// connections that these marks show as idle
-    /// ([`set_idle_marks`](evcore::ListenersMut::set_idle_marks)). It must live then.
+    /// ([`set_idle_marks`](evcore::ListenersMut::set_idle_marks)). The store must be alive at that time.
     pub fn set_store(&self, store: &Self, marks: &'static [AtomicU8]) {
         let process = store.id;
         let store = Store { process, marks };

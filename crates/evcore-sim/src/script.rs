@@ -111,7 +111,7 @@ impl Script {
         self.and(Op::Recv(count))
     }
 
-    /// Waits until these bytes have arrived, behind those that an earlier operation waited for.
+    /// Waits until these bytes have arrived, after the bytes that earlier operations waited for.
     pub fn recv_until(self, bytes: impl Into<Vec<u8>>) -> Self {
         self.and(Op::RecvUntil(bytes.into()))
     }
@@ -199,9 +199,9 @@ impl ScriptHandle {
         self.outcome().is_some()
     }
 
-    /// Returns whether a fault has taken the client's connection: a [`Reset`](crate::Fault::Reset),
-    /// an [`Abort`](crate::Fault::Abort), or the [`Kill`](crate::Fault::Kill) of the process that
-    /// held it. Any other client that does not complete was lost by the server.
+    /// Returns whether a fault has ended the client's connection: a [`Reset`](crate::Fault::Reset), an
+    /// [`Abort`](crate::Fault::Abort), or a kill, such as [`Kill`](crate::Fault::Kill), of the process
+    /// that held it. The server lost any other client that does not complete.
     #[must_use]
     pub fn is_lost_to_fault(&self) -> bool {
         lock(&self.progress).is_lost_to_fault

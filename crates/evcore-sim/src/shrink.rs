@@ -1,7 +1,7 @@
 //! Looks for a smaller run that fails in the same way.
 //!
-//! A candidate is a seed, and a restriction of its run. The search asks a function whether a
-//! candidate fails, and knows nothing else about runs.
+//! A candidate is a seed, and a restriction of its run. The search calls a function that reports whether
+//! a candidate fails, and does not depend on runs otherwise.
 
 use crate::{faults::Fault, restriction::Restriction};
 
@@ -131,8 +131,8 @@ impl<F: FnMut(&Candidate) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Names the faults that are left, in place of those that are left out. The run should be the
-    /// same.
+    /// Restricts the run to the faults that occurred, which makes a shorter list than the excluded ones.
+    /// The run should be the same.
     fn only_what_occurred(&mut self) {
         let occurred = &self.failure.faults;
         let restriction = self.best.restriction.only(occurred);

@@ -20,16 +20,16 @@ use crate::{
 
 /// A simulated machine and its network. A seed decides everything in it that is random.
 ///
-/// A clone is another handle to the same simulation. It starts without faults, at time 0, which the
-/// wall clock shows as 1970-01-01. Time passes only in the waits of a loop, while
+/// A clone is another handle to the same simulation. The simulation starts without faults, at time 0,
+/// which the wall clock shows as 1970-01-01. Time passes only in the waits of a loop, while
 /// [`Workers`](crate::Workers) run, and in [`run_for`](Self::run_for).
 ///
 /// The same seed and the same program give the same trace, on every machine and in every profile.
 /// The program must not use an `Instant`, a thread, or the order of a hash table.
 ///
-/// The seed also chooses the kind of kernel: if it is even, pollers work as over epoll. If it is
-/// odd, they work as over `poll`, so `Edge` and `Oneshot` are kept by masking. So any two
-/// consecutive seeds cover both.
+/// The seed also chooses the kind of kernel: if it is even, pollers work as over epoll. If it is odd,
+/// they work as over `poll`, and emulate `Edge` and `Oneshot` by masking. So any two consecutive seeds
+/// cover both.
 ///
 /// ```
 /// use evcore::{TokenMap, Interest, Mode, Step};
@@ -101,9 +101,9 @@ impl Sim {
         self.state().config = config;
     }
 
-    /// Sets the simulated time at which every wait fails with an
-    /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut).
-    /// This ends a server whose own loop never returns.
+    /// Sets the simulated time from which a wait that would sleep fails with an
+    /// [`Error::Os`](evcore::poller::Error::Os) of the kind [`TimedOut`](io::ErrorKind::TimedOut). Waits
+    /// under `Workers` have no limit. This ends a server whose own loop never returns.
     pub fn set_time_limit(&self, limit: Duration) {
         self.state().time_limit_ns = whole_ns(limit);
     }

@@ -199,7 +199,7 @@ impl<A: App> Workers<A> {
     }
 }
 
-/// Marks in the trace that the workers are dropped. They then close all that they have.
+/// Marks in the trace that the workers are dropped, so that later entries only close what they had.
 struct EndOfRun(Sim);
 
 impl Drop for EndOfRun {

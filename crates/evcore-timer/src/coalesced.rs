@@ -5,8 +5,8 @@
 
 use crate::queue::TimerQueue;
 
-/// Ignores a re-arm by less than a slack, so that a timer may fire that much early or late; wraps
-/// any queue.
+/// Wraps any queue, and ignores a re-arm by less than a slack, so that a timer may fire early or late by
+/// less than the slack.
 ///
 /// # Differences
 ///
@@ -26,12 +26,9 @@ use crate::queue::TimerQueue;
 /// ```
 /// use evcore_timer::{Coalesced, TimerQueue, TimerTree};
 ///
-/// let mut timers = Coalesced::new(TimerTree::new(), 300); // 300 ms with ticks of 1 ms, as nginx
-/// timers.arm(7, 60_000);
-/// timers.arm(7, 60_299);
-/// assert_eq!(timers.deadline(7), Some(60_000));
-/// timers.arm(7, 60_300);
-/// assert_eq!(timers.deadline(7), Some(60_300));
+/// let mut timers = Coalesced::new(TimerTree::new(), 300); // a slack of 300 ms with ticks of 1 ms, as
+/// in nginx timers.arm(7, 60_000); timers.arm(7, 60_299); assert_eq!(timers.deadline(7), Some(60_000));
+/// timers.arm(7, 60_300); assert_eq!(timers.deadline(7), Some(60_300));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Coalesced<Q> {

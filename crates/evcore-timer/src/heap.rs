@@ -9,8 +9,8 @@
 //!   [`next_deadline`](TimerQueue::next_deadline) is exact and costs a load.
 //! - `arm` takes at most log₄ n steps up or down, and none for a deadline later than all others, as
 //!   most are. `disarm` and a timer that fires take at most log₄ n steps.
-//! - A timer that is armed for a deadline that has passed goes on a heap of its own. If a phase was
-//!   left early, the calls that begin the next move such timers to the others, at most 8 a call.
+//! - A timer that is armed for a deadline that has passed goes on a separate heap. If a phase was left
+//!   early, the first calls of the next phase merge these timers into one heap, at most 8 a call.
 
 #[cfg(test)]
 mod tests;
@@ -39,15 +39,14 @@ use crate::sorted::{Entry, Heap, Place, Places};
 ///
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most log₄ n steps.
 ///
-/// If a phase is left early, the next one inserts again all timers that were armed for ticks at or
-/// before the `now` of the last. A call inserts at most 8 of them, and then
-/// [pauses](TimerQueue::has_more).
+/// If a phase is left early, the next phase inserts again all timers that were armed for ticks at or
+/// before the latest `now`. A call inserts at most 8 of them, and then [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///
-/// 24 bytes for each armed timer, 4 for each id, in runs of 128 ids, and 8 more for each periodic one,
-/// in blocks of 512. Ids are found as in [`TimerTree`](crate::TimerTree#memory).
-/// The tables grow by up to 4 KiB, copy no timer, and do not shrink.
+/// 24 bytes for each armed timer, 4 for each id, in runs of 128 ids, and 8 for each id of a periodic
+/// timer, in blocks of 512. Ids are found as in [`TimerTree`](crate::TimerTree#memory). The tables grow
+/// by up to 4 KiB, copy no timer, and do not shrink.
 ///
 /// # Example
 ///
@@ -72,13 +71,13 @@ pub struct TimerHeap {
     main: Heap,
     // Invariant: of timers with equal deadlines, those on `main` were armed before these.
     overdue: Overdue,
-    /// All tables and heaps have rows in place of ids.
+    /// All tables and heaps use rows in place of ids.
     rows: Rows,
     // Invariant: it holds all rows.
     places: PlaceTable,
     // Invariant: 0 for rows that are not armed or not periodic.
     periods: SparseBlocks<u64, PERIODS_BLOCK>,
-    /// A timer was periodic. If not, no arming looks for its period.
+    /// True once a timer was periodic. Until then, arming does not look up a period.
     has_periods: bool,
     /// The number of insertions, which orders equal deadlines. At one per nanosecond it lasts for
     /// 584 years.
@@ -108,7 +107,7 @@ const PLACES_BLOCK: usize = 1024;
 struct PlaceTable(Blocks<u32, PLACES_BLOCK>);
 
 impl PlaceTable {
-    /// The mark of a timer that is not armed, in place of its place.
+    /// The value of the place of a timer that is not armed.
     const NONE: u32 = u32::MAX;
 
     #[inline]
@@ -144,8 +143,8 @@ impl TimerHeap {
     /// Creates an empty heap with memory for the ids below `ids`, so that arming these allocates
     /// nothing. Higher ids make the tables grow.
     ///
-    /// Two things still allocate: the first periodic timers, and more timers that are armed for ticks
-    /// at or before the latest `now` than ever before.
+    /// Two things still allocate: the first periodic timers, and a new maximum of timers that are armed
+    /// for ticks at or before the latest `now`.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
         let mut places = Blocks::new();

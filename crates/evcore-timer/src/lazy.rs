@@ -5,12 +5,13 @@
 //! queued deadline expires, the timer is inserted again at the recorded one if that is later.
 //! Between two queued deadlines a timer moves once, however often it was re-armed.
 //!
-//! The table holds nothing else. The queued deadline is not after the recorded one, so a re-arm to
-//! a deadline after that needs no other number. For an earlier one the queue is asked.
+//! The table holds nothing else. The queued deadline is never after the recorded one, so a re-arm to a
+//! deadline after the recorded one needs no other number. For an earlier deadline, the queue's own
+//! deadline is looked up.
 //!
-//! A timer that is disarmed is mostly armed again, for the next request or the next connection. So a few
-//! disarmed timers are left in the queue. The table keeps the deadline that each had: to arm it again
-//! for a later one is a store, too. Those that are not armed again are dropped at their deadlines.
+//! Most disarmed timers are armed again, for the next request or the next connection. So a few disarmed
+//! timers are left in the queue. The table keeps the deadline of each, so arming it again for a later
+//! one is a store, too. A timer that is not armed again is dropped when its deadline is reached.
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,8 @@ use std::ops::Range;
 use crate::blocks::SparseBlocks;
 use crate::queue::TimerQueue;
 
-/// Makes re-arming to a later deadline one store, and disarming too; wraps any queue. No timer fires
-/// early.
+/// Wraps any queue, so that re-arming to a later deadline is one store, and so is disarming. No timer
+/// fires early.
 ///
 /// # Differences
 ///
@@ -29,7 +30,7 @@ use crate::queue::TimerQueue;
 ///   an earlier deadline, or to a tick that has passed, goes to the queue.
 /// - [`next_deadline`](TimerQueue::next_deadline) may be early, because the queue holds the older
 ///   deadlines. A re-armed timer costs at most one such wake for each deadline it was queued with.
-///   So does a disarmed timer that is left in the queue; at most 64 are at any time.
+///   So does a disarmed timer that is left in the queue; at most 64 are left there at any time.
 /// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they
 ///   are due. The place of a re-armed timer among equal deadlines is not defined.
 /// - A call of [`pop_expired`](TimerQueue::pop_expired) inserts at most 16 re-armed timers again
@@ -41,15 +42,15 @@ use crate::queue::TimerQueue;
 ///
 /// A timer moves once for each deadline with which it was queued. The wrapper therefore pays off for
 /// timers that are re-armed at least twice within their timeout, such as the timers of busy connections.
-/// An example has a million timers of a minute, half of which expire and are re-armed 1.2 times a
-/// minute. They take an eighth more instructions than with the wheel alone, and up to twice the time,
-/// because each look into the table is one more cache miss. If they are re-armed 2.4 times a minute,
-/// they take less time than with the wheel.
+/// Take a million timers of one minute, each re-armed 1.2 times a minute, half of which expire. They
+/// take an eighth more instructions than with the wheel alone, and up to twice the time, because each
+/// access to the table is one more cache miss. If they are re-armed 2.4 times a minute, they take less
+/// time than with the wheel.
 ///
 /// # Memory
 ///
 /// 8 bytes for each id, in blocks of 512 ids, in addition to the queue. The table grows by 4 KiB,
-/// copies nothing, and does not shrink. Ids far above the others are as in
+/// copies nothing, and does not shrink. Ids far above the others cost what they cost in
 /// [`TimerWheel`](crate::TimerWheel#memory).
 ///
 /// # Example
@@ -97,7 +98,7 @@ const UNARMED: u64 = 0;
 /// The deadlines that the table can have.
 const DEADLINES: Range<u64> = 1..LEFT;
 
-/// Added to the last deadline of a timer that is disarmed and left in the queue.
+/// The bit that is set in the last deadline of a timer that is disarmed and left in the queue.
 const LEFT: u64 = 1 << 63;
 
 /// The timer is armed for a deadline that only the queue has.
@@ -175,14 +176,14 @@ impl<Q: TimerQueue> Lazy<Q> {
         self.record(id, deadline);
     }
 
-    /// Returns whether a deadline is of the table, and after the latest `now`.
+    /// Returns whether the table can have this deadline, and it is after the latest `now`.
     #[inline]
     fn may_wait(&self, deadline: u64) -> bool {
         deadline > 0 && signed(deadline) > self.latest_now
     }
 
-    /// The first timer that fires, beginning with this one of the queue. Inserts timers again that
-    /// were re-armed. It is not inlined, so that a call that finds no timer is short.
+    /// Returns the first timer that fires, beginning with this one from the queue. Timers that were
+    /// re-armed are inserted again. It is not inlined, so that a call that finds no timer is short.
     #[inline(never)]
     fn pop_moved(&mut self, mut id: u32, mut queued: u64, now: u64) -> Option<(u32, u64)> {
         let mut moves_left = self.moves_max;
@@ -247,7 +248,8 @@ fn is_not_after(recorded: u64, deadline: u64) -> bool {
     recorded.wrapping_sub(1) < deadline
 }
 
-/// A tick as a signed number: one that the table cannot have is negative, and so not after any `now`.
+/// Converts a tick to a signed number. A tick of 2^63 or more becomes negative, so it is not after any
+/// `now`.
 #[inline]
 #[expect(clippy::cast_possible_wrap, reason = "that is what it is for")]
 fn signed(tick: u64) -> i64 {

@@ -90,19 +90,20 @@ pub trait TimerQueue: Debug + Send {
     /// with the same deadline that were armed before the phase, and ahead of those armed since.
     /// Outside a phase, and for a deadline after `now`, this is [`arm`](Self::arm).
     ///
-    /// It is for a wrapper that pops a timer too early and puts it back, such as
-    /// [`Lazy`](crate::Lazy). A handler that calls it again and again for deadlines at or before
-    /// `now` keeps the phase from ending.
+    /// A wrapper that pops a timer too early, such as [`Lazy`](crate::Lazy), uses this method to put it
+    /// back. A handler that calls it again and again for deadlines at or before `now` keeps the phase
+    /// from ending.
     ///
     /// # Panics
     ///
     /// If `id` is above the `ID_MAX` of the queue.
     fn reinsert_in_phase(&mut self, id: u32, deadline: u64);
 
-    /// Disarms all timers and keeps the memory. Costs O(ids that the tables have room for).
+    /// Disarms all timers and keeps the memory. Costs time proportional to the number of ids that the
+    /// tables have room for.
     ///
-    /// It does not end the current phase: a timer that is armed in it with a deadline at or before
-    /// its `now` still waits for the next phase.
+    /// The current phase does not end: a timer that is armed after this call for a tick at or before the
+    /// phase's `now` still waits for the next phase.
     fn clear(&mut self);
 
     /// The deadline of `id`; `None` if its timer is not armed.
@@ -195,7 +196,7 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 }
 
-/// Panics if `id` is above [`ID_MAX`]: places on heaps have no more bits.
+/// Panics if `id` is above [`ID_MAX`], because a place on a heap has no bits for more ids.
 pub(crate) fn assert_dense(id: u32) {
     assert!(
         id <= ID_MAX,

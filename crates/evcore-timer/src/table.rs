@@ -41,9 +41,9 @@ use crate::timer::Timer;
 pub struct TimerTable<Q> {
     /// The ids of the timers of one index are adjacent.
     queue: Q,
-    /// No timer expires before this time; [`NEVER`](Self::NEVER) if none is armed. Because of it, most
-    /// turns do not call the queue. If a timer was moved to a later deadline, the loop may wake up once
-    /// at the earlier deadline.
+    /// No timer expires before this time; [`NEVER`](Self::NEVER) if none is armed. Because of this
+    /// field, most turns do not call the queue. If a timer was moved to a later deadline, the loop may
+    /// wake up once at the earlier deadline.
     // Invariant: the beginning of a tick or `NEVER`, and at most the queue's next deadline.
     not_before_ns: u64,
     /// Timers that are due at this tick expire in this phase, even if the clock is read meanwhile. A
@@ -66,7 +66,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
 
     /// Creates a table over an empty queue, with this many timers for each index, at the current time.
     ///
-    /// With three timers, the queue's ids are those of four; with five or more, those of eight.
+    /// Three timers take as many ids of the queue as four; five or more take as many as eight.
     ///
     /// # Panics
     ///
@@ -78,8 +78,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
             per_index <= most,
             "{per_index} timers for each index; from 1 to {most} are possible"
         );
-        // Without this call a wheel would count from 0, and would have to be woken on its way to the
-        // current time.
+        // Without this call a wheel would begin at tick 0, and would cause extra wake-ups on its way to
+        // the current time.
         let phase_ms = now_ns / NS_PER_MS;
         let expired = queue.pop_expired(phase_ms);
         assert!(
@@ -109,7 +109,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
     ///
     /// # Panics
     ///
-    /// If an index has no such timer, or if the queue cannot have its id.
+    /// If an index has no such timer, or if the id in the queue, which is the index times the stride
+    /// plus the timer, is above the queue's limit.
     #[inline]
     pub fn arm(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let id = self.id(index, timer);
@@ -165,8 +166,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
     /// millisecond at which it was due.
     ///
     /// `left` is the rest of a turn's budget. A timer takes 1. A [pause](TimerQueue::has_more) of the
-    /// queue takes 16, because the queue has then moved some dozens of list nodes. A turn goes on after
-    /// a pause; otherwise a loop with long turns would fall behind with its sorting.
+    /// queue takes 16, because the queue has then moved some dozens of list nodes. The call continues
+    /// after a pause, because otherwise the sorting would fall behind in a loop with long turns.
     #[inline]
     pub fn pop_expired(&mut self, left: &mut usize) -> Option<(u32, Timer, u64)> {
         let now_ms = self.phase_ms;
@@ -218,7 +219,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
         ids.filter(|id| self.queue.is_armed(*id)).count()
     }
 
-    /// The time to wake up for the next timer; [`NEVER`](Self::NEVER) if none is armed.
+    /// Returns the time at which the loop must wake up for the next timer; [`NEVER`](Self::NEVER) if
+    /// none is armed.
     #[inline]
     #[must_use]
     pub fn due_at_ns(&mut self) -> u64 {
@@ -265,8 +267,8 @@ const PAUSE_COST: usize = 16;
 /// Nanoseconds that are added before rounding down, so that the result is rounded up.
 const ROUNDS_UP_NS: u64 = NS_PER_MS - 1;
 
-/// A time within the first millisecond at which `after` has passed. `added_ns` includes the summand
-/// that rounds it up.
+/// Returns a time within the first whole millisecond at which `after` has passed. `added_ns` includes
+/// [`ROUNDS_UP_NS`].
 #[inline]
 fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
     let after_ns = after.as_secs().saturating_mul(1_000_000_000);

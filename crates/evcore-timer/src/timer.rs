@@ -1,4 +1,4 @@
-//! The names of the timers of an index.
+//! The numbers by which the timers of an index are named.
 
 use std::fmt;
 

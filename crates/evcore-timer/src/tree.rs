@@ -4,9 +4,9 @@
 //! that order at every re-arm, mostly for timers that never fire. So the wheel is the better choice
 //! unless exact wake-ups matter.
 //!
-//! A node is an index. Each step looks up its block and checks the bounds, which takes a few times
-//! the instructions of a pointer in C. Timeouts that count from now avoid the steps, because the
-//! latest deadline is appended without a walk.
+//! A node is an index. Each step looks up the node's block and checks the bounds, which takes several
+//! instructions more than following a pointer in C. Timeouts that count from now avoid the steps,
+//! because the latest deadline is appended without a walk.
 //!
 //! # Guarantees
 //!
@@ -14,8 +14,8 @@
 //!   timer is cached.
 //! - `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1) steps down the tree and at
 //!   most three rotations.
-//! - A timer that is armed for a deadline that has passed goes on a heap of its own. If a phase was
-//!   left early, the calls that begin the next move such timers to the others, at most 8 a call.
+//! - A timer that is armed for a deadline that has passed goes on a separate heap. If a phase was left
+//!   early, the first calls of the next phase merge these timers into one heap, at most 8 a call.
 
 mod red_black;
 
@@ -44,9 +44,8 @@ use crate::queue::{self, TimerQueue};
 /// `next_deadline` is a load; `arm`, `disarm` and a timer that fires take at most 2 × log₂(n + 1)
 /// steps and three rotations. The latest deadline of all is appended without these steps.
 ///
-/// If a phase is left early, the next one inserts again all timers that were armed for ticks at or
-/// before the `now` of the last. A call inserts at most 8 of them, and then
-/// [pauses](TimerQueue::has_more).
+/// If a phase is left early, the next phase inserts again all timers that were armed for ticks at or
+/// before the latest `now`. A call inserts at most 8 of them, and then [pauses](TimerQueue::has_more).
 ///
 /// # Memory
 ///
@@ -75,7 +74,7 @@ use crate::queue::{self, TimerQueue};
 pub struct TimerTree {
     /// The timers that were not overdue when they were armed.
     tree: RedBlackTree,
-    /// The overdue timers, by node and not by id.
+    /// The overdue timers, whose heaps have nodes in place of ids.
     // Invariant: of timers with equal deadlines, those in the tree were armed before these.
     overdue: Overdue,
     /// The latest `now` so far. A timer that is armed for a tick at or before it is overdue.
@@ -125,8 +124,8 @@ impl TimerTree {
         node
     }
 
-    /// Takes a timer out of the tree or off its heap; returns whether it was armed. The node still
-    /// looks as before.
+    /// Takes a timer out of the tree or off its heap; returns whether it was armed. The node itself is
+    /// not changed.
     #[inline]
     fn remove(&mut self, node: u32) -> bool {
         match self.tree.spot(node) {

@@ -6,9 +6,9 @@
 //! After G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, 1987 (their scheme 7),
 //! with a bitmap of the slots, so that empty slots are skipped without a walk.
 //!
-//! The slots cover the ticks that have the high 32 bits of the wheel's position. Two kinds of timers
-//! are on heaps: those *far* ahead, with other high bits, and those that were *overdue* when they
-//! were armed. Both are few if ticks are milliseconds and deadlines are in the future.
+//! The slots cover the ticks whose high 32 bits equal those of the wheel's position. Two kinds of timers
+//! are on heaps: those *far* ahead, with other high bits, and those that were *overdue* when they were
+//! armed. Both are few if ticks are milliseconds and deadlines are in the future.
 //!
 //! # Guarantees
 //!
@@ -21,11 +21,10 @@
 //! - The wheel keeps one tick before which nothing is due, [`quiet_until`](TimerWheel::quiet_until).
 //!   A deadline before it lowers it. A phase in which a timer may be due ends with a search for the
 //!   next, as does the disarming of the earliest timer. So with few timers it is mostly the earliest
-//!   deadline itself. After a search it may be the start of a slot, which is early beyond the aligned
-//!   block of 256 ticks that contains the position: by at most one wake for each of the three coarser
-//!   levels between two timers that fire.
-//! - Before that tick a phase changes nothing: the position stays behind. That costs no order, because
-//!   the slot of a deadline depends on the position alone.
+//!   deadline itself. After a search it may be the start of a slot of a coarser level, which is early:
+//! this costs at most one wake for each of the three coarser levels between two timers that fire.
+//! - A phase before that tick changes nothing, and does not move the position. The order is still kept,
+//!   because the slot of a deadline depends on the position alone.
 //!
 //! # Cost
 //!
@@ -39,8 +38,8 @@
 //!   with ticks of a millisecond and deadlines within a minute, once or twice. One call moves at
 //!   most 64 timers. If a slot holds more, the call [pauses](TimerQueue::has_more), and the next
 //!   calls go on.
-//! - The call that begins a phase: O(1). If the previous phase was left early with overdue timers,
-//!   it and the next calls move the new ones to the others, at most 8 a call.
+//! - The call that begins a phase: O(1). If the previous phase was left early with overdue timers, it
+//!   and the next calls merge the two heaps of overdue timers, at most 8 timers a call.
 
 mod deadline_slot;
 mod lists;
@@ -66,17 +65,17 @@ const FAR: u8 = Overdue::HEAPS;
 
 /// A hierarchical timing wheel, for timeouts that are often re-armed and rarely fire.
 ///
-/// [`next_deadline`](TimerQueue::next_deadline) may be early by one wake for each of three levels, by
-/// one for each 64 slots that timers have left, and by one if the earliest timer was armed again to a
-/// later deadline. It is never late.
+/// [`next_deadline`](TimerQueue::next_deadline) may be early, which costs one wake for each of three
+/// levels, one for each 64 slots that timers have left, and one if the earliest timer was armed again to
+/// a later deadline. It is never late.
 ///
 /// # Cost
 ///
-/// Arming, re-arming and disarming are a removal from one list and an addition to another, with a
-/// thousand timers as with a million; only the cache misses grow. While nothing is due,
-/// `next_deadline` and [`pop_expired`](TimerQueue::pop_expired) are a load and a comparison. A call
-/// of `pop_expired` moves at most 64 timers, or drops at most 64 slots that timers have left, and
-/// then [pauses](TimerQueue::has_more). The call that ends a phase may drop 64 more.
+/// Arming, re-arming and disarming are at most a removal from one list and an addition to another,
+/// whether a thousand timers are armed or a million; only the cache misses grow. While nothing is due,
+/// `next_deadline` and [`pop_expired`](TimerQueue::pop_expired) are a load and a comparison. A call of
+/// `pop_expired` moves at most 64 timers, or drops at most 64 slots that timers have left, and then
+/// [pauses](TimerQueue::has_more). The call that ends a phase may drop 64 more.
 ///
 /// Two kinds of timers are on heaps, where these calls take log₄ n steps: those that are armed for a
 /// tick at or before the latest `now`, and those armed for a tick whose high 32 bits differ from
@@ -115,7 +114,7 @@ pub struct TimerWheel {
     // Invariant: a timer is in the slot that is being drained, in the slot of its deadline as seen
     // from `position`, or on a heap. One in a slot has the high half of `position`.
     lists: Lists,
-    /// Timers that had no slot when they were armed.
+    /// Timers that were too far ahead for a slot when they were armed.
     far: Heap,
     overdue: Overdue,
     // Invariant: no deadline in a slot is before it, and it is not after `horizon`.
@@ -144,7 +143,7 @@ pub struct TimerWheel {
     /// The most timers that one call moves. Tests lower it, so that short scripts pause.
     moves_max: usize,
     armed: usize,
-    /// The number of timers that ever were far, which orders them.
+    /// The number of far timers that were ever inserted, which orders equal deadlines.
     far_sequence: u64,
 }
 
@@ -218,8 +217,8 @@ impl TimerWheel {
         }
     }
 
-    /// Arms a timer in any case: it need not be in a slot, its deadline need not have one, and a
-    /// table may grow.
+    /// Arms a timer in the general case: the timer may be on a heap, its deadline may have no slot, and
+    /// a table may grow.
     #[inline(never)]
     fn arm_slow(&mut self, id: u32, deadline: u64) {
         self.set_quiet_until(deadline.min(self.quiet_until));
@@ -244,8 +243,8 @@ impl TimerWheel {
         true
     }
 
-    /// Takes a timer off its list or heap, or counts it as armed if it is detached. Its spot is
-    /// left as it was.
+    /// Takes a timer off its list or heap, or counts it as armed if it is detached. Does not change its
+    /// spot.
     fn detach(&mut self, id: u32) {
         let spot = self.nodes.at_mut(id).spot;
         if spot.is_armed() {

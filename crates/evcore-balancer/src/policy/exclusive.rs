@@ -1,7 +1,7 @@
-//! Every worker listens, and registers again so often that the kernel wakes each of them.
+//! Every worker listens, and registers again often enough that the kernel wakes each of them in turn.
 //!
 //! The kernel wakes the worker that registered first, so with one registration each, one worker gets
-//! nearly all connections. A worker that registers again is the last.
+//! nearly all connections. A worker that registers again becomes the last in this order.
 //!
 //! A worker in a group does not register again after the delay if the group has met no client: it
 //! rests ([`Quiet`]).
@@ -56,7 +56,7 @@ impl Exclusive {
     fn listen(&mut self, now: &Inputs, view: &GroupView, is_quiet: bool, now_ns: u64) -> Plan {
         if now.load.is_full() {
             self.registration = None;
-            // Another worker looks for the clients that this one was notified of.
+            // A full worker forwards its notification, so that another one looks for the clients.
             let leaves_clients = now.may_have_left_clients || now.notified || view.notified;
             return Plan {
                 notify: view.least_loaded_id().filter(|_| leaves_clients),

@@ -1,8 +1,8 @@
 //! A worker listens while its load is near the least. None stops before another one listens.
 //!
-//! The workers share which of them is the *leader*, the one that must not stop. A worker that starts
-//! to listen becomes leader, so the leader is the worker that has started last, and any other worker
-//! may stop at once. A leader above the limit notifies the least loaded worker, which starts to
+//! One worker is the *leader*, which must not stop; all workers see which one it is. A worker that
+//! starts to listen becomes leader, so the leader is the worker that has started last, and any other
+//! worker may stop at once. A leader above the limit notifies the least loaded worker, which starts to
 //! listen and becomes leader.
 //!
 //! Until then the old leader *yields*: it stays registered, and leaves clients that wait to the
@@ -11,8 +11,9 @@
 //! other, it accepts as many clients as the slack in each further interval, and all of them after
 //! [`ANSWER_NS`]. It also yields to a worker that another one has notified.
 //!
-//! A view is of the moment of a plan, and a worker may sleep long before a client comes. Therefore
-//! the first turn that accepts takes only as many clients as the slack, and the next plan looks again.
+//! A view shows the group at the time of the plan, and a worker may sleep for a long time before a
+//! client comes. Therefore the first turn that accepts takes only as many clients as the slack, and the
+//! next plan looks again.
 //!
 //! A full worker cannot listen. If it leads, it steps down and notifies the least loaded worker that
 //! has room. If all workers are full, none listens, and the first one that has room again starts by
@@ -20,8 +21,8 @@
 //!
 //! Three rules protect clients from workers that are stopped or blocked:
 //!
-//! - A worker waits once for a notification to be answered. Then that worker is not chosen as the
-//!   least loaded until it answers.
+//! - A leader waits once for the worker that it has notified. After that, it does not choose the
+//!   notified worker again until that one answers.
 //! - A registration lasts for the delay.
 //! - A worker that has not listened for the delay probes: it listens for one turn without waiting,
 //!   and keeps listening if it found a client.
@@ -83,8 +84,8 @@ enum State {
     Listening { since_ns: u64, yields: bool },
     /// It is alone in its group, and listens without exclusive wake-ups.
     Alone,
-    /// The group is quiet. It listens without exclusive wake-ups. Above the limit it accepts nothing,
-    /// but looks for the client after the delay.
+    /// The group is quiet. It listens without exclusive wake-ups. Above the limit it accepts nothing. A
+    /// client ends its rest, and it probes for that client after the delay.
     Resting,
 }
 
@@ -160,7 +161,8 @@ impl LeastLoaded {
         }
     }
 
-    /// Ends the wait for a notified worker that leads now, or that need not lead any more.
+    /// Ends the wait for a notified worker if this worker no longer leads or is no longer above the
+    /// limit, or if the wait has lasted too long.
     fn update_awaited(&mut self, now: Now<'_>) {
         let pending = now.view.pending.map(|peer| peer.id);
         self.ignored = self.ignored.filter(|id| pending == Some(*id));
@@ -188,7 +190,8 @@ impl LeastLoaded {
         let is_settled = match self.state {
             State::Out => inputs.load.is_full(),
             State::Away { .. } | State::Resting => true,
-            // A worker above the limit has just started. It plans again in the next turn.
+            // A worker that is above the limit here has just started to listen. It plans again in the
+            // next turn.
             State::Listening { .. } => !self.is_over_limit,
             // A worker that is alone syncs in each turn, because another worker may have joined.
             State::Alone | State::Probing { .. } => false,
@@ -205,8 +208,8 @@ impl LeastLoaded {
             State::Resting => self.rest_or_wake(now),
             State::Out => self.start_or_stay_away(now, now.ns),
             State::Away { since_ns } => self.start_or_stay_away(now, since_ns),
-            // The probe has found clients, so the worker that should listen does not. Two workers that
-            // listen are better than none.
+            // The probe has found clients, so the worker that should have accepted them does not listen.
+            // Two workers that listen are better than none.
             State::Probing { .. } if now.inputs.accepted > 0 => self.start(now),
             State::Probing { .. } if now.inputs.may_have_left_clients => self.start(now),
             State::Probing { .. } if now.view.leader == Leader::Other && self.can_rest(now) => {
@@ -303,8 +306,8 @@ impl LeastLoaded {
         if !Self::ends_rest(now) {
             return Plan::rest();
         }
-        // All others that live have met the client too, so none of them needs a notification. If it
-        // still waits after the delay, this worker finds it.
+        // All others that live have met the client too, so none of them needs a notification. If the
+        // client still waits after the delay, this worker's probe finds it.
         self.state = State::Away { since_ns: now.ns };
         Plan::away(wait(self.delay_ns))
     }
@@ -362,7 +365,7 @@ impl LeastLoaded {
         Plan {
             edge_triggered: is_yielding,
             register_again: plan.register_again || is_yielding != yields,
-            // A single client has woken this worker, which therefore accepts it.
+            // A worker that does not yield accepts at least the client that has woken it.
             accepts_at_most: Some(accepts_at_most.max(u32::from(!is_yielding))),
             wait_at_most: plan.wait_at_most.min(wait(left_ns)),
             ..plan

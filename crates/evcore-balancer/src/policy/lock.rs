@@ -102,7 +102,7 @@ impl LockPolicy {
         }
         Plan {
             accepts_at_most: room.filter(|_| plan.holds_lock),
-            // Above its limit a worker takes single turns, also if it was notified.
+            // Above its limit a worker plans each turn anew, even if it was notified.
             stands: plan.holds_lock && !is_over_limit,
             notify: view.least_loaded_id().filter(|_| must_notify),
             ..plan

@@ -7,15 +7,15 @@
 //! client. Therefore
 //!
 //! - a worker begins to rest when the group has met no client for [`DELAYS`] delays, so that clients
-//!   who come now and then wake no more workers than the looks would;
+//!   that come now and then wake no more workers than the probes and new registrations would;
 //! - a worker that meets a client ends its rest;
 //! - a worker that accepts another client after that rouses the members that still rest, because the
 //!   kernel let them sleep on if the first client was gone before they ran.
 
 use crate::inputs::{GroupView, Inputs};
 
-/// Number of delays without a client before a worker rests. With one, a client in every 501 ms wakes
-/// 1.6 times as many workers as looks do, and with four it wakes as many (`tests/rest.rs`).
+/// Number of delays without a client before a worker rests. With one, a client every 501 ms causes 1.6
+/// times as many wake-ups as workers that never rest have; with four, as many (`tests/rest.rs`).
 const DELAYS: u64 = 4;
 
 /// The clients that a group has met, as one member sees them.
@@ -24,7 +24,7 @@ pub(crate) struct Quiet {
     after_ns: u64,
     /// Number of clients that the group had accepted at the last plan.
     clients: u32,
-    /// Time at which the last plan noticed a client, or that of the first plan.
+    /// Time of the last plan that noticed a client, or else of the first plan.
     since_ns: Option<u64>,
     /// Number of clients that the group had accepted when this worker last began to rest.
     clients_at_rest: u32,
@@ -40,8 +40,8 @@ impl Quiet {
         }
     }
 
-    /// Takes in what a plan depends on. Returns whether the group has met no client for so
-    /// many delays that its members rest.
+    /// Updates the state from the inputs of a plan. Returns whether the group has met no client for
+    /// [`DELAYS`] delays.
     pub(crate) fn update(&mut self, inputs: &Inputs, view: &GroupView, now_ns: u64) -> bool {
         let is_new = inputs.has_met_clients() || self.clients != view.clients;
         self.clients = view.clients;

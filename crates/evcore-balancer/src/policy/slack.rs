@@ -2,8 +2,8 @@
 
 use crate::inputs::{Load, Peer};
 
-/// This many connections above the least loaded worker, and a sixteenth of that worker's
-/// connections.
+/// The number of connections that a worker may have above the least loaded one, in addition to a
+/// sixteenth of that one's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slack(u32);
 
@@ -19,8 +19,8 @@ impl Slack {
         least.is_none_or(|least| load.active <= self.limit(least))
     }
 
-    /// Number of further connections that bring this worker above the limit; `None` if no other
-    /// worker can accept the rest.
+    /// Number of further connections that bring this worker above the limit; `None` if no other worker
+    /// has room.
     pub(crate) fn room(self, load: Load, least: Option<Peer>) -> Option<u32> {
         let room = |least| {
             self.limit(least)
@@ -36,8 +36,8 @@ impl Slack {
     }
 
     /// Number of connections that a worker may accept before it looks at the others again, because
-    /// their loads change meanwhile. It is at most the least load or the slack, or four times the
-    /// slack if no other worker can accept the rest.
+    /// their loads change meanwhile. It is at most the difference to the least load, or the slack if
+    /// that is more, or four times the slack if no other worker has room.
     pub(crate) fn batch(self, load: Load, least: Option<Peer>) -> u32 {
         let Some(least) = least else {
             return self.times(4);

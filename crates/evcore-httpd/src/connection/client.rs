@@ -16,7 +16,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// `None` if nothing shows the client.
+    /// Returns `None` if neither the access log nor `/worker` shows the client.
     pub(super) fn new(address: Option<IpAddr>, shared: &Shared) -> Option<Box<Self>> {
         let request_line = Vec::new();
         shared.shows_clients().then(|| {

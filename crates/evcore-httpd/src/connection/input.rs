@@ -55,8 +55,8 @@ impl Input {
 
 /// Returns whether a head whose first `known` bytes were scanned before is incomplete for sure.
 ///
-/// A head ends with the end of a line, so a parse without a new end of a line would find nothing
-/// new. A client that sends a byte at a time does not cause a parse for each byte.
+/// A head ends with a line end, so parsing again is useless until a new line end arrives. A client that
+/// sends a byte at a time does not cause a parse for each byte.
 #[inline]
 pub(super) fn is_surely_partial(head: &[u8], known: usize) -> bool {
     let has_no_news = !has_line_end(&head[known..]) && head.len() < MAX_HEAD_BYTES;

@@ -1,8 +1,8 @@
 //! A connection as bytes, which moves to another worker.
 //!
-//! Between two requests the state is only the client's address, which only the access log needs,
-//! and the bytes that have arrived of the next request. A connection in the middle of a body or of
-//! a response does not move.
+//! Between two requests the state is only the client's address, which the access log and `/worker` show,
+//! and the bytes of the next request that have arrived. A connection in the middle of a body or of a
+//! response does not move.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,8 +36,8 @@ impl Connection {
         Some(state)
     }
 
-    /// Creates a connection from this state. It counts as open and idle. `peer` returns the address that the
-    /// kernel knows, for a state without one.
+    /// Creates a connection from this state. It counts as open and idle. `peer` returns the kernel's
+    /// address of the peer, for a state without an address.
     pub fn arrived(
         state: &[u8],
         peer: impl FnOnce() -> Option<IpAddr>,

@@ -9,13 +9,13 @@ use crate::{
 
 /// The longest part of a file that shares its first packet with the head.
 ///
-/// A longer file needs several packets anyway. Behind the head each packet would begin in the
-/// middle of a page of the file, which costs the kernel a fifth more than whole pages do.
+/// A longer file needs several packets anyway. If it shared the head's packet, each packet would begin
+/// inside a page of the file, which costs the kernel a fifth more than whole pages.
 const MAX_JOINED_BYTES: u64 = 32 * 1024;
 
 static PAYLOAD: [u8; 64 * 1024] = [PAYLOAD_BYTE; 64 * 1024];
 
-/// Bytes of `/bytes` or of a file to send after the output.
+/// The bytes of `/bytes` or of a file that are sent after the output.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     left: u64,

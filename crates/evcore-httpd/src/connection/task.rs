@@ -18,8 +18,8 @@ pub enum Task<'a> {
         file: &'a Arc<OpenFile>,
         offset: u64,
         count: u64,
-        /// True if a thread has just read the bytes. A second look could repeat that for ever if
-        /// memory is short.
+        /// True if a thread has just read the bytes. A second check could start reads for ever if memory
+        /// is short.
         was_read: bool,
     },
     /// Receive, and then call `handle_input`. At the client's end, close the stream.

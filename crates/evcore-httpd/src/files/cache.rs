@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_none_keeps_none() {
+    fn a_limit_of_0_keeps_no_file() {
         let mut cache = OpenFiles::new(0);
         cache.insert(b"a", &open_file(), 0);
         assert!(cache.get(b"a", 0).is_none());

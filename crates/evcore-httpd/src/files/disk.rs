@@ -2,18 +2,18 @@
 //!
 //! Before a chunk of a file is sent, the first and the last byte of the chunk are read without
 //! waiting (`preadv2` with `RWF_NOWAIT`). If the kernel would have to wait for the disk, a thread
-//! of a pool reads the chunk first, so that the kernel keeps it in memory. The chunks that were
-//! found in memory are remembered while the file is open, so the look costs little. For a file that
-//! is kept for later requests, that is at most a second. A look at a part of a chunk, as a range
-//! needs it, is not remembered, because it shows nothing about the rest.
+//! of a pool reads the chunk first, so that the kernel keeps it in memory. The chunks that were found in
+//! memory are remembered while the file is open, so the check costs little. A file that is kept for
+//! later requests is opened again after at most a second. A check of a part of a chunk, as for a range,
+//! is not remembered, because it shows nothing about the rest of the chunk.
 //!
-//! If as many chunks as the queue holds wait for a thread, further connections wait for a place in it. A
-//! chunk whose connection is gone is not read.
+//! If the queue of chunks is full, further connections wait for a place in it. A chunk whose connection
+//! is gone is not read.
 //!
-//! The loop may still wait for the disk in some cases. Memory may be short, and the kernel drop a
-//! chunk, or only its middle, between the look and the sending. The directories of a name that is
-//! opened are read by the loop, but they are small and stay in memory. Some file systems cannot
-//! read without waiting, and systems other than Linux have no such call.
+//! The loop may still wait for the disk in some cases. If memory is short, the kernel may drop a chunk,
+//! or only its middle, between the check and the sending. The directories of a name that is opened are
+//! read by the loop, but they are small and stay in memory. Some file systems cannot read without
+//! waiting, and systems other than Linux have no such call.
 
 use std::{
     collections::VecDeque,

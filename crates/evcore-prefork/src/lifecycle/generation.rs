@@ -33,9 +33,9 @@ pub(crate) struct Generation {
 pub(crate) enum Takeover {
     /// Each of its workers serves, has served, or has refused; and not all have refused.
     Now,
-    /// At this time, unless an event comes before.
+    /// It can take over at this time, unless an event comes before.
     At(Instant),
-    /// Not before an event comes.
+    /// It cannot take over before an event comes.
     NotYet,
 }
 
@@ -180,8 +180,8 @@ impl Vacancy {
     /// The time at which to start its worker.
     ///
     /// If no other worker serves the same clients, the pause is shorter, and begins at the last
-    /// start. So a worker that has lived for a moment is replaced at once, and workers that crash at
-    /// once are not started in a busy loop.
+    /// start. So a worker that has lived longer than the pause is replaced at once, and workers that
+    /// crash immediately are not started in a busy loop.
     pub(crate) fn start_at(self, coverage: Coverage) -> Instant {
         match coverage.last_start {
             Some(last) if !coverage.is_served => {

@@ -129,8 +129,8 @@ impl Endpoint {
         self.recv_buffer.len()
     }
 
-    /// Returns whether the peer's send queue is empty. A TCP queue has the bytes that have not
-    /// arrived here; that of a Unix socket also has the unread ones.
+    /// Returns whether the peer's send queue is empty. The queue of a TCP socket has the bytes that have
+    /// not arrived here; the queue of a Unix socket also has the unread bytes.
     pub(crate) fn has_taken_all(&self) -> bool {
         let is_read = self.family == Family::Tcp || self.recv_buffer.is_empty();
         self.in_flight.is_empty() && is_read
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_taken_when_it_is_read_or_over_tcp_when_it_has_arrived() {
+    fn all_is_taken_once_read_or_on_tcp_once_arrived() {
         for (family, takes_unread) in [(Family::Tcp, true), (Family::Unix, false)] {
             let mut end = Endpoint::new(family, 100);
             assert!(end.has_taken_all());

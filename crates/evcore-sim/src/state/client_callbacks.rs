@@ -138,7 +138,7 @@ impl State {
         slot.lost_to_fault = false;
     }
 
-    /// Records that a fault takes the connection of this endpoint. Its client can ask for that.
+    /// Records that a fault ends the connection of this endpoint, for `is_lost_to_fault` of the client.
     pub(crate) fn blame_fault(&mut self, id: EndpointId) {
         for end in [id, id.other()] {
             if let Owner::Client(client) = self.net.endpoint(end).owner {

@@ -14,10 +14,11 @@ use crate::{
     trace::{Detail, Event, Subject},
 };
 
-/// Number of times that a client tries to connect to a full backlog (Linux: `tcp_syn_retries`, 6).
+/// Number of attempts of a client to connect to a full backlog (Linux: one more than `tcp_syn_retries`,
+/// which is 6).
 const MAX_ATTEMPTS: u8 = 6;
 
-/// The time after which connecting fails without an answer: that of the last attempt.
+/// The time after which connecting fails without an answer: the time of the last attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(31);
 
 /// The pause before the second attempt. It doubles for each further one.

@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) faults: Faults,
     /// The restriction of this run.
     pub(crate) restriction: Restriction,
-    /// Number of clients that the test wanted, with those that the restriction leaves out.
+    /// Number of clients that the test wanted, including those that the restriction leaves out.
     pub(crate) clients_wanted: usize,
     /// Number of occurrences of each fault, by its index.
     counts: [u64; Fault::ALL.len()],
@@ -69,8 +69,8 @@ pub(crate) struct State {
     pub(crate) thread_pools: ThreadPools,
     /// The roles of killed processes, whose destructors must not run.
     dead_roles: Vec<Role>,
-    /// True while the descriptors of a killed process are closed. Clients that lose their connections by
-    /// that are excused.
+    /// True while the descriptors of a killed process are closed. Clients that lose their connections to
+    /// this are excused.
     is_killing: bool,
     /// True if the last event has woken a poller that slept.
     woke_sleeper: bool,

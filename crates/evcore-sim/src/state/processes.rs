@@ -134,8 +134,8 @@ impl State {
         }
     }
 
-    /// Kills a process. The kernel closes its descriptors, except those that its store keeps. It keeps the lock and its membership
-    /// until the parent notices.
+    /// Kills a process. The kernel closes its descriptors, except those that its store keeps. The dead
+    /// process keeps the lock and its membership until the parent notices.
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(Event::Killed(process));
         self.keep_idle(process);
@@ -147,10 +147,11 @@ impl State {
         self.schedule_after(after_ns, SimEvent::Reap(process));
     }
 
-    /// Records that a kill takes the connections that a process watches, and those that wait at its own
+    /// Records that a kill ends the connections that a process watches, and those that wait at its own
     /// listeners. A connection that the process does not watch, and that has another descriptor, is
-    /// being handed over: it has to live on. One that has no other descriptor is blamed when it is
-    /// closed. A store owns what it keeps, although it does not watch it, until another process has it.
+    /// being handed over: it has to live on. A connection without another descriptor counts as lost to
+    /// the fault when it is closed. A store owns the connections that it keeps, although it does not
+    /// watch them, until another process has them.
     fn blame_kill(&mut self, process: u32) {
         let descriptors = &self.processes[process as usize].descriptors;
         let mut taken = Vec::new();

@@ -36,7 +36,7 @@ impl State {
         self.schedule_after(job_ns, SimEvent::JobEnds(job));
     }
 
-    /// Ends a job. It runs only now, because no other event comes while it runs.
+    /// Ends a job. Its closure runs only now, because no simulated time passes while it runs.
     pub(crate) fn end_job(&mut self, id: JobId) {
         let (job, next) = self.thread_pools.remove(id);
         next.into_iter().for_each(|next| self.run_job(next));

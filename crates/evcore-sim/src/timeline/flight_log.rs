@@ -1,4 +1,4 @@
-//! The picture of the flight records of `httpd`, as its log has them.
+//! The picture of the flight records in a log of `httpd`.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ fn token(text: &str) -> Option<&str> {
 #[derive(Debug, Default)]
 struct Drawing {
     timeline: Timeline,
-    /// The bar on a lane that goes on, by its first moment.
+    /// The first moment of the unfinished bar on each lane.
     open: BTreeMap<usize, usize>,
     /// The row of a process or a token, and the facts about it.
     rows: BTreeMap<String, (usize, Facts)>,

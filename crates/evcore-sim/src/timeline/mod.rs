@@ -1,8 +1,8 @@
 //! The events of a run over time, as data for a picture.
 //!
 //! Spans and arrows refer to moments: a lane has spans between two moments, and an arrow leads from
-//! one moment to another. So the picture can show the moments at equal distances. By their times, a
-//! microsecond with all events would stand next to 5 empty minutes.
+//! one moment to another. So the picture can show the moments at equal distances. Drawn to scale, a
+//! microsecond with all events would be next to five empty minutes.
 
 mod flight_log;
 mod json;
@@ -134,7 +134,7 @@ impl Timeline {
         self
     }
 
-    /// The index of a lane, which begins with its first use.
+    /// The index of a lane, which is created on first use.
     fn lane(&mut self, group: Group, name: &str) -> usize {
         let is_it = |lane: &Lane| lane.group == group && lane.name == name;
         self.lanes.iter().position(is_it).unwrap_or_else(|| {

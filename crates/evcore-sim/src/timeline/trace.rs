@@ -32,11 +32,11 @@ impl Timeline {
 struct Drawing<'a> {
     timeline: Timeline,
     situation: Situation<'a>,
-    /// The moments at which the segments began that are under way to an endpoint.
+    /// The moments at which the segments in flight to each endpoint were sent.
     under_way: BTreeMap<EndpointId, VecDeque<usize>>,
     /// The moment at which each connection was requested, or arrived in the backlog.
     requests: BTreeMap<u32, usize>,
-    /// The first moments of the bars that go on, by their subjects.
+    /// The first moments of the unfinished bars, by their subjects.
     open: BTreeMap<Open, (usize, usize)>,
     /// The row of each connection that is open now, and of each process.
     connection_rows: BTreeMap<u32, usize>,
@@ -45,7 +45,7 @@ struct Drawing<'a> {
     connections: BTreeMap<u32, EndpointId>,
 }
 
-/// A bar that goes on.
+/// A bar that is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Open {
     Turn(u32),
@@ -82,7 +82,7 @@ impl<'a> Drawing<'a> {
         self.update_rows(entry);
     }
 
-    /// The last moment, at which all bars end that go on.
+    /// Adds the last moment, which ends all unfinished bars.
     fn end(&mut self, now_ns: u64) {
         let lane = self.timeline.lane(Group::Machine, "the machine");
         let text = format!("the run ends at {} s", seconds(now_ns));

@@ -13,8 +13,8 @@ use crate::{
 
 /// An event of the run that is part of the hash.
 ///
-/// A field that [`words`](Self::words) leaves out is there for people, and can be changed without
-/// another hash.
+/// A field that [`words`](Self::words) leaves out is for people; a change of it does not change the
+/// hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     Listened {

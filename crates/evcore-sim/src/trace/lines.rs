@@ -31,7 +31,8 @@ pub(crate) fn with_time(now_ns: u64, text: &str) -> String {
 }
 
 impl Situation<'_> {
-    /// Describes the entry that was applied last. Returns `None` if another entry says the same.
+    /// Describes the entry that was applied last. Returns `None` if another entry has the same
+    /// information.
     pub(crate) fn describe(&self, entry: Entry) -> Option<String> {
         match entry {
             Entry::Event(event) => self.describe_event(event),

@@ -11,7 +11,7 @@ pub(crate) struct Recording {
     texts: Vec<String>,
     routes: Vec<Route>,
     addresses: Vec<SocketAddr>,
-    /// The number of entries before the workers were dropped, and the time of that.
+    /// The number of entries before the workers were dropped, and the time of the drop.
     end: Option<(usize, u64)>,
 }
 
@@ -64,7 +64,7 @@ impl Recording {
     /// The entries without those that only tidy up after a run.
     pub(crate) fn entries_of_run(&self) -> &[(u64, Entry)] {
         match (self.end, self.entries.last()) {
-            // Without this condition, the test went on.
+            // If the times differ, the test went on after the end.
             (Some((end, end_ns)), Some((last_ns, _))) if end_ns == *last_ns => &self.entries[..end],
             _ => &self.entries,
         }

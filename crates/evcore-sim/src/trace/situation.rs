@@ -1,7 +1,7 @@
 //! The state at a time of a recording, which follows from the entries up to then.
 //!
-//! This code does not ask the simulation. So it describes any moment of a run, and also a recording
-//! of another program.
+//! This code depends only on the recording, not on the simulation. So it describes any moment of a run,
+//! and also a recording of another program.
 
 use std::net::SocketAddr;
 
