@@ -43,10 +43,10 @@ async fn serve(stream: TcpStream, router: Router) {
         }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(LoopTimer); // a head has 30 seconds
+    builder.timer(LoopTimer); // the head of a request must arrive within 30 seconds
     let connection = builder.serve_connection(stream, service);
     if let Err(error) = run_until_stopped!(connection) {
-        eprintln!("{error}"); // of this client alone
+        eprintln!("{error}"); // the error concerns only this client
     }
 }
 

@@ -47,7 +47,7 @@ async fn serve(stream: TcpStream, room: Rc<Room>, number: u64) -> Result<(), Box
     let (queue, waiting) = async_channel::bounded(WAITING_MAX);
     room.clients.borrow_mut().insert(number, queue);
     let member = Member { room, number };
-    // A second task, which ends with the queue.
+    // A second task sends the messages of the queue, and ends when the queue is closed and empty.
     let writer = spawn_local(async move {
         while let Ok(message) = waiting.recv().await {
             sender.send(message).await?;
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let room = Rc::clone(&room);
             drop(spawn_local(async move {
                 if let Err(error) = serve(stream, room, number).await {
-                    eprintln!("{peer}: {error}"); // of this client alone
+                    eprintln!("{peer}: {error}"); // the error concerns only this client
                 }
             }));
         }

@@ -40,11 +40,11 @@ async fn serve(stream: TcpStream, is_http2: bool) {
         run_until_stopped!(builder.serve_connection(stream, service))
     } else {
         let mut builder = http1::Builder::new();
-        builder.timer(LoopTimer); // a head has 30 seconds
+        builder.timer(LoopTimer); // the head of a request must arrive within 30 seconds
         run_until_stopped!(builder.serve_connection(stream, service))
     };
     if let Err(error) = result {
-        eprintln!("{error}"); // of this client alone
+        eprintln!("{error}"); // the error concerns only this client
     }
 }
 

@@ -4,9 +4,9 @@
 //!         127.0.0.1:8081 127.0.0.1:8080 4
 //!
 //! The last argument is the number of worker processes, 1 if it is left out. A request gets 502 if the
-//! server cannot be reached, and 504 if that takes 5 seconds or its answer 60. Each worker keeps at most
-//! 64 idle connections, each for as long as the server keeps it. `kill -HUP` replaces the workers without
-//! losing a request, as in `hyper_hello`.
+//! server cannot be reached, and 504 if connecting takes longer than 5 seconds or the answer longer than
+//! 60. Each worker keeps at most 64 idle connections, each for as long as the server keeps it. `kill
+//! -HUP` replaces the workers without losing a request, as in `hyper_hello`.
 use std::{
     cell::{Cell, RefCell},
     env,
@@ -124,10 +124,10 @@ async fn answer(
 async fn serve(stream: TcpStream, upstream: Rc<Upstream>) {
     let service = service_fn(move |request| answer(Rc::clone(&upstream), request));
     let mut builder = http1::Builder::new();
-    builder.timer(LoopTimer); // a head has 30 seconds
+    builder.timer(LoopTimer); // the head of a request must arrive within 30 seconds
     let connection = builder.serve_connection(stream, service);
     if let Err(error) = run_until_stopped!(connection) {
-        eprintln!("{error}"); // of this client alone
+        eprintln!("{error}"); // the error concerns only this client
     }
 }
 

@@ -19,11 +19,10 @@ use crate::registration::Registration;
 use crate::shared::{Announced, Shared};
 use crate::slot::Slot;
 
-/// Threads for work that blocks or computes for long: names, files, compression.
+/// Threads for work that blocks or computes for long, such as name resolution, files and compression.
 ///
-/// A job that comes while the pool is full waits for room. A job whose future is dropped runs to its end
-/// all the same, if it has begun to wait for a thread. A pool belongs to the executor in which it was
-/// made.
+/// A job that comes while the pool is full waits for room. If a future is dropped, its job still runs to
+/// the end once the pool has taken it. A pool belongs to the executor in which it was made.
 ///
 /// ```
 /// use evcore_async::{BlockingPool, Runtime};
@@ -46,13 +45,13 @@ pub struct BlockingPool {
 /// The pool, and the tasks that wait until it has room.
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
-    /// The wakers of these tasks, by the tokens of their jobs.
+    /// The wakers of the tasks that wait for room, by the tokens of their jobs.
     awaiting_room: RefCell<SecondaryMap<Waker>>,
     /// The number of the executor that takes the results.
     executor: u64,
 }
 
-/// Ends the wait of a job for room, also if its future is dropped.
+/// Ends a job's wait for room, even if its future is dropped.
 struct AwaitsRoom<'a> {
     jobs: &'a Jobs,
     token: Token,
@@ -81,7 +80,7 @@ impl BlockingPool {
     ///
     /// # Errors
     ///
-    /// If the system starts no further thread.
+    /// If the system cannot start one of the threads.
     ///
     /// # Panics
     ///
@@ -92,7 +91,7 @@ impl BlockingPool {
         Ok(Self::from_pool(pool))
     }
 
-    /// Takes a pool that [wakes](evcore::Handle::wake) the loop of this runtime, such as that of a
+    /// Takes a pool that [wakes](evcore::Handle::wake) the loop of this runtime, such as the pool of a
     /// simulator.
     ///
     /// # Panics
@@ -119,7 +118,8 @@ impl BlockingPool {
     ///
     /// # Panics
     ///
-    /// In a task of another executor than that of the pool, because nobody there takes the result.
+    /// If the calling task belongs to another executor than the pool, because only the pool's executor
+    /// takes the result.
     pub async fn run<T, F>(&self, job: F) -> Result<T, JoinError>
     where
         T: Send + 'static,

@@ -9,8 +9,8 @@ use crate::signals::Signals;
 
 /// A child process. It keeps running when its value is dropped, as with the standard library.
 ///
-/// Its pipes are those of [`std::process::Child`]. [`Watched`](crate::Watched) waits for a non-blocking
-/// pipe. A [`BlockingPool`](crate::BlockingPool) reads a blocking pipe.
+/// `get_mut` returns the [`std::process::Child`], which has the pipes. [`Watched`](crate::Watched) waits
+/// for a non-blocking pipe. A [`BlockingPool`](crate::BlockingPool) reads a blocking pipe.
 ///
 /// ```
 /// use evcore_async::{Child, Runtime};
@@ -61,7 +61,7 @@ impl Child {
         }
     }
 
-    /// The child, to kill it or for its pipes.
+    /// Returns the standard library's child, which has the call that kills it and its pipes.
     pub fn get_mut(&mut self) -> &mut process::Child {
         &mut self.child
     }

@@ -22,7 +22,7 @@ std::thread_local! {
     static ENTERED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The calls of a loop that futures make, whatever its listeners are.
+/// The calls that futures make to a loop, whatever the type of its listeners.
 pub(crate) trait Lent {
     /// The executor that lends the loop, as the module `shared` keeps it.
     fn executor(&self) -> &dyn Any;

@@ -7,18 +7,18 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
-/// Maximum number of pieces that one poll copies between streams that are always ready. Then other tasks
-/// run.
+/// Maximum number of pieces that one poll copies in each direction, if the streams are always ready.
+/// Then other tasks run.
 const PIECES: usize = 64;
 
 /// The bytes that are kept for each direction.
 const BUFFER: usize = 16 * 1024;
 
-/// Copies in both directions until both have ended, and returns the number of bytes in each
-/// direction, that from `a` first.
+/// Copies in both directions until both streams have ended, and returns the number of bytes copied from
+/// `a` to `b`, and from `b` to `a`.
 ///
-/// When one stream ends, the other one is closed for writing, and the other direction goes on. A
-/// direction takes nothing from its stream while the other stream takes nothing.
+/// When one stream ends, the other one is closed for writing, and the other direction goes on. Nothing
+/// is read from a stream while the bytes read before cannot be written to the other stream.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ where
     .await
 }
 
-/// The copying from one stream to the other.
+/// The state of copying from one stream to the other.
 struct Direction {
     buffer: Box<[u8]>,
     /// The part of the buffer that is not written yet.

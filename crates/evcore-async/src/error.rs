@@ -12,7 +12,7 @@ pub enum Error {
          or call block_on on another thread"
     )]
     Nested,
-    /// The loop has shut down before the future has ended.
+    /// The loop shut down before the future ended.
     #[error("the loop has shut down, and the future has not ended by then")]
     ShutDown,
     /// The loop could not be built, or cannot go on.

@@ -19,11 +19,12 @@ use crate::stuck::Watch;
 /// Polls the tasks of a loop, which a program drives by steps.
 ///
 /// Pass every step of the loop to [`on_step`](Self::on_step). The steps of tokens that are not the
-/// executor's come back. So a program of steps may use a library of futures, and a server of futures may
-/// run in the workers of `evcore-serve` or in a simulator. [`Runtime`](crate::Runtime) is an executor
-/// with its loop.
+/// executor's come back. So a program that handles steps may use an asynchronous library, and an
+/// asynchronous server may run in the workers of `evcore-serve` or in a simulator.
+/// [`Runtime`](crate::Runtime) is an executor with its loop.
 ///
-/// A loop may have several executors. Each takes the steps that the one before has handed back.
+/// A loop may have several executors. Pass each executor the steps that the previous one has handed
+/// back.
 ///
 /// ```
 /// use evcore::{EventLoop, Ready, Step};
@@ -186,8 +187,8 @@ impl Executor {
         self.shared.tasks()
     }
 
-    /// The place where the task of a token was spawned, also after its end. `None` if the token
-    /// does not belong to a task of this executor, or has a later task.
+    /// Returns the place where the task of a token was spawned, even after the task has ended. `None` if
+    /// the token never belonged to a task of this executor, or if a later task uses its index.
     ///
     /// The [watchdog](evcore::InstrumentOptions::watchdog) reports a slow step by its token.
     #[must_use]
@@ -205,7 +206,7 @@ impl Executor {
         });
     }
 
-    /// A task that is dropped may spawn another one.
+    /// Drops the tasks while the limit is 0, because a task may spawn another one when it is dropped.
     fn drop_tasks(&self) {
         let limit = self.shared.tasks_max.replace(0);
         self.shared.abort_all();
@@ -223,7 +224,7 @@ fn next_id() -> u64 {
     IDS.fetch_add(1, Relaxed)
 }
 
-/// Drops the tasks, because tasks have streams, and streams have the executor's state.
+/// Drops the tasks, because they own streams that own the executor's state, which is a reference cycle.
 impl Drop for Executor {
     fn drop(&mut self) {
         self.drop_tasks();

@@ -68,7 +68,7 @@ impl<S: Transport + Source> Write for Stream<S> {
     }
 }
 
-/// hyper's timer: the loop's clock and its timers.
+/// A timer for hyper that uses the loop's clock and timers.
 ///
 /// ```
 /// use evcore_async::hyper::LoopTimer;
@@ -101,8 +101,8 @@ impl Timer for LoopTimer {
     }
 }
 
-/// hyper's sleeps are `Send`. Nothing of hyper moves them to another thread if its connections stay on
-/// theirs; otherwise the wrapper panics.
+/// hyper's sleeps are `Send`. hyper does not move them to another thread as long as its connections stay
+/// on their thread; if one is moved, the wrapper panics.
 struct LoopSleep(SendWrapper<Sleep>);
 
 impl Future for LoopSleep {
@@ -115,8 +115,9 @@ impl Future for LoopSleep {
 
 impl hyper::rt::Sleep for LoopSleep {}
 
-/// hyper's executor: each future is a task. At the [limit](crate::Executor::set_tasks_max) of tasks a
-/// future is dropped, which resets its stream of HTTP/2.
+/// An executor for hyper that spawns each future as a task. At the
+/// [limit](crate::Executor::set_tasks_max) of tasks a future is dropped, which resets its stream of
+/// HTTP/2.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalExecutor;
 

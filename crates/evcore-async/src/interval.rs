@@ -45,8 +45,8 @@ pub struct Interval {
 impl Interval {
     /// Waits for the next tick, and returns its due time.
     ///
-    /// A tick that comes while no task waits is kept. If more than one has come by then, the others
-    /// are left out, and the rate is kept.
+    /// A tick that comes while no task waits is kept. If several ticks are due by then, only the first
+    /// is returned, the others are skipped, and the rate is kept.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }

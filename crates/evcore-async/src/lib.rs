@@ -5,7 +5,8 @@
 //! - [`Runtime`] is a loop with its tasks; [`Executor`] has the tasks of a loop that you drive.
 //! - [`spawn_local`] spawns a task, and a [`JoinHandle`] waits for it.
 //! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors, [`sleep`],
-//!   [`timeout`] and [`interval`] for the time, [`shutting_down`] for the end.
+//!   [`timeout`] and [`interval`] wait for a point in time, and [`shutting_down`] waits for a shutdown
+//!   of the loop.
 //! - [`BlockingPool`] runs work that blocks. [`Child`] runs another process. [`Signals`] receives
 //!   signals of this process.
 //!
@@ -112,7 +113,7 @@ mod timeout;
 mod udp_socket;
 mod watched;
 
-// Streams of others.
+// The stream traits of other crates.
 mod copy;
 #[cfg(feature = "hyper")]
 pub mod hyper;

@@ -15,13 +15,14 @@ use crate::stream::Stream;
 use crate::timeout::timeout;
 use crate::watched::Watched;
 
-/// A TCP or Unix listener, or that of a simulator, which accepts a client when a task awaits one.
+/// A TCP or Unix listener, or a listener of a simulator, which accepts a client when a task awaits one.
 ///
 /// A client is accepted only if a task awaits one, so clients that come too fast wait in the
 /// backlog: a server acquires a permit, and then accepts.
 ///
-/// Workers that share a listener share it without a balance. For that, give the listener to the loop, as
-/// the workers of `evcore-serve` have it, and make a [`Stream`] of each [`evcore::Step::Accepted`].
+/// If several workers share such a listener, their load is not balanced. To balance it, give the
+/// listener to the loop, as the workers of `evcore-serve` do, and make a [`Stream`] of each
+/// [`evcore::Step::Accepted`].
 ///
 /// ```no_run
 /// use evcore_async::{Runtime, TcpListener, spawn_local};
@@ -41,10 +42,10 @@ pub struct Listener<L: 'static = evcore::Listener> {
     watched: Watched<L>,
 }
 
-/// A TCP listener. The type is the same as that of a Unix listener.
+/// A TCP listener. A Unix listener has the same type.
 pub type TcpListener = Listener;
 
-/// A Unix listener. The address is `unix:` and a path, and the type is the same as that of a TCP listener.
+/// A Unix listener. Its address is `unix:` and a path, and a TCP listener has the same type.
 pub type UnixListener = Listener;
 
 impl Listener {
@@ -81,8 +82,8 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
 
     /// Waits for a client.
     ///
-    /// It waits on while the loop has as many [connections](evcore::Builder::connections) as its limit,
-    /// until one of them ends, and half a second if descriptors or memory run out.
+    /// If the loop is at its limit of [connections](evcore::Builder::connections), the call waits until
+    /// one of them ends; if descriptors or memory run out, it tries again after half a second.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
             match self.watched.read_with(accept).await? {
                 Accept::Connection(stream, peer) => return Ok((Stream::new(stream)?, peer)),
                 Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
-                // The client has left before.
+                // The client left before it was accepted.
                 _ => {}
             }
         }
@@ -116,7 +117,7 @@ fn poll_room(cx: &mut Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// Accepts a client, or would block.
+/// Accepts a client, or returns the error `WouldBlock`.
 fn accept<L: Acceptor>(listener: &L) -> io::Result<Accept<L::Stream>> {
     match listener.accept()? {
         Accept::WouldBlock => Err(io::ErrorKind::WouldBlock.into()),

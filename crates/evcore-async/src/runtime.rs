@@ -28,7 +28,7 @@ use crate::spawn::Refused;
 /// # Ok::<(), evcore_async::Error>(())
 /// ```
 ///
-/// The loop may have any settings, and be that of a simulator:
+/// The loop may have any settings, and may be the loop of a simulator:
 ///
 /// ```
 /// use evcore::EventLoop;
@@ -57,9 +57,10 @@ impl Runtime {
 
 impl<L: Acceptor> Runtime<L> {
     /// Runs a future to its end, and the tasks that it spawns meanwhile. A later call goes on with the
-    /// tasks that are left.
+    /// tasks that have not ended.
     ///
-    /// Clients that listeners of the loop itself accept are closed. [`Executor`] is for these.
+    /// Clients that listeners of the loop itself accept are closed. To serve such clients, use an
+    /// [`Executor`].
     ///
     /// # Errors
     ///

@@ -14,9 +14,9 @@ impl Executor {
     /// accepted client. A client whose stream the poller refuses is closed.
     ///
     /// A worker that stops accepts no further client, and ends when all tasks have ended, or when the
-    /// [timeout](evcore_serve::Server::stop_timeout) has passed. So a task ends after its present
-    /// request: it awaits [`shutting_down`](crate::shutting_down), or asks
-    /// [`is_shutting_down`](crate::is_shutting_down) after each.
+    /// [timeout](evcore_serve::Server::stop_timeout) has passed. So a task should end after its present
+    /// request: it awaits [`shutting_down`](crate::shutting_down), or calls
+    /// [`is_shutting_down`](crate::is_shutting_down) after each request.
     ///
     /// ```no_run
     /// use evcore_async::{Executor, TcpStream};

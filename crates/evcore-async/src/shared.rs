@@ -1,5 +1,4 @@
-//! The state that an executor shares with the futures that it polls: a slot for each token of
-//! theirs.
+//! The state that an executor shares with the futures that it polls: a slot for each of their tokens.
 //!
 //! No slot is borrowed while a future, a waker or a destructor of the application runs.
 
@@ -41,7 +40,7 @@ pub(crate) struct Shared {
     /// The tokens that have ended while the loop was not lent, with the descriptors that they
     /// watch.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
-    /// The place where the task of each token was spawned, also after its end.
+    /// The place where the task of each token was spawned, kept after the task has ended.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
@@ -50,7 +49,7 @@ pub(crate) struct Shared {
     /// The number of tasks that have not ended, and its limit.
     tasks: Cell<usize>,
     pub(crate) tasks_max: Cell<usize>,
-    /// The rest of the calls of the task that is polled.
+    /// Number of stream calls that the task being polled may still make.
     calls_left: Cell<u32>,
     /// The pools of threads, which wake the loop when they have results.
     announced: RefCell<Vec<Weak<dyn Announced>>>,
@@ -102,7 +101,7 @@ impl Shared {
         self.slots.borrow_mut().insert(token, slot);
     }
 
-    /// Uses the slot of a token; Returns `None` if the token has no slot here.
+    /// Passes the slot of a token to `call`; returns `None` if the token has no slot here.
     #[inline]
     pub(crate) fn with_slot<R>(
         &self,
@@ -119,7 +118,7 @@ impl Shared {
             with(|lent| lent.remove(token));
             drop((slot, owner));
         } else {
-            // The descriptor stays open until the poller has lost it.
+            // The descriptor stays open until it is removed from the poller.
             let owner = Box::new((slot, owner));
             self.orphans.borrow_mut().push((token, owner));
         }
@@ -279,8 +278,8 @@ impl Shared {
         self.watch.get().map(|watch| watch.begin(at()))
     }
 
-    /// Counts a call of a stream. Returns false if the task has made enough of them in this poll: it is
-    /// woken, and its other calls wait.
+    /// Counts a call of a stream, and returns false if the task has used up the calls of this poll: it
+    /// is then woken, and makes its other calls in the next poll.
     #[inline]
     pub(crate) fn may_call(&self, waker: &Waker) -> bool {
         match self.calls_left.get() {
@@ -372,7 +371,7 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes results from here when the loop is woken, until it is dropped.
+    /// Registers `announced`, whose results are taken each time the loop is woken, until it is dropped.
     pub(crate) fn keep_announced(&self, announced: &Rc<dyn Announced>) {
         let mut all = self.announced.borrow_mut();
         all.retain(|announced| announced.strong_count() > 0);

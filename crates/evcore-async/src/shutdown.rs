@@ -15,8 +15,8 @@ use crate::slot::{Event, Slot};
 /// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server then finishes
 /// its present work.
 ///
-/// The shutdown is complete when no descriptor is watched and no task is due or sleeps, or when its timeout
-/// has passed. So a task that accepts clients drops its listener.
+/// The shutdown is complete when no descriptor except those of `Signals` is watched and no task is due
+/// or sleeps, or when its timeout has passed. So a task that accepts clients drops its listener.
 ///
 /// ```
 /// use evcore_async::{Runtime, handle, shutting_down, spawn_local};

@@ -10,7 +10,8 @@ use crate::context;
 use crate::registration::Registration;
 use crate::slot::{Event, Slot};
 
-/// Waits for a time. The sleep ends in the next turn of the loop at the earliest, and never early.
+/// Waits for the given time. The sleep ends in the next turn of the loop at the earliest, and never
+/// early.
 ///
 /// The time counts from this call. It is rounded up to a millisecond.
 ///
@@ -35,7 +36,7 @@ pub fn sleep(time: Duration) -> Sleep {
     sleep_until(deadline_after(now(), time))
 }
 
-/// Waits until a point in time, of the loop's clock. In a simulation, count from [`now`].
+/// Waits until a point in time on the loop's clock. In a simulation, count from [`now`].
 #[must_use = "a future does nothing unless it is polled"]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
@@ -56,8 +57,8 @@ pub fn now() -> Instant {
 
 /// A future that ends at a point in time. [`sleep`] and [`sleep_until`] return it.
 ///
-/// Once polled, a sleep is a token with a timer. To [move](Self::reset) it to later costs one
-/// store.
+/// Once polled, a sleep is a token with a timer. [Moving](Self::reset) it to a later time costs one
+/// store in the timer queue.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {
     deadline: Instant,
@@ -72,7 +73,8 @@ impl Sleep {
         self.deadline
     }
 
-    /// Moves it to another point in time, also if it has ended. A task that waits for it keeps waiting.
+    /// Moves the sleep to another point in time, even if it has ended. A task that waits for it keeps
+    /// waiting.
     ///
     /// # Panics
     ///
@@ -115,7 +117,8 @@ fn arm(registration: &Registration, deadline: Instant) {
 /// The longest time that an `Instant` can be moved by on every system: some 30 years.
 const FAR: Duration = Duration::from_secs(1 << 30);
 
-/// A point in time, which may be far.
+/// Returns the point in time that is `time` after `from`, or some 30 years after it if the system cannot
+/// represent that point.
 pub(crate) fn deadline_after(from: Instant, time: Duration) -> Instant {
     from.checked_add(time).unwrap_or_else(|| from + FAR)
 }

@@ -102,7 +102,7 @@ impl Slot {
 }
 
 impl Source {
-    /// A report of nothing means that the stream has used its calls of the turn before.
+    /// A report without readiness means that the stream used up its calls in the previous turn.
     fn on_ready(&mut self, ready: Ready) -> [Option<Waker>; 2] {
         self.ready |= ready;
         let both = ready == Ready::NONE || ready.is_error();

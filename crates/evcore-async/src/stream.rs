@@ -15,7 +15,7 @@ use crate::watched::Watched;
 
 /// A TCP or Unix connection, or the connection of a simulator.
 ///
-/// It is a reader and a writer, also behind a shared reference: one task may read while another writes.
+/// A shared reference to it is a reader and a writer, too, so one task may read while another writes.
 /// Dropping it closes the connection, and nothing of it is left in the loop.
 ///
 /// ```
@@ -41,18 +41,18 @@ pub struct Stream<S: 'static = evcore::Stream> {
     watched: Watched<S>,
 }
 
-/// A TCP connection. The type is the same as that of a Unix connection.
+/// A TCP connection. A Unix connection has the same type.
 pub type TcpStream = Stream;
 
-/// A Unix connection. The address is `unix:` and a path, and the type is the same as that of a TCP connection.
+/// A Unix connection. Its address is `unix:` and a path, and a TCP connection has the same type.
 pub type UnixStream = Stream;
 
 impl Stream {
     /// Connects to an address: `127.0.0.1:80`, `[::1]:80` or `unix:/run/socket`. A name is not resolved;
     /// a [`BlockingPool`](crate::BlockingPool) does that.
     ///
-    /// The call waits as long as the system does, over TCP some minutes, unless the future is
-    /// dropped, as [`timeout`](crate::timeout) does.
+    /// The call waits until the system gives up, which takes some minutes over TCP; to limit the time,
+    /// drop the future, as [`timeout`](crate::timeout) does.
     ///
     /// # Errors
     ///
@@ -106,7 +106,8 @@ impl<S: Transport + Source> Stream<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`evcore::Stream::recv`], and one in a task of another runtime.
+    /// The errors of [`evcore::Stream::recv`], and an error if the calling task belongs to another
+    /// runtime.
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         poll_fn(|cx| self.poll_read(cx, buffer)).await
     }
@@ -116,9 +117,9 @@ impl<S: Transport + Source> Stream<S> {
     /// accepts itself, and closes it in a graceful shutdown. Use it between two requests.
     ///
     /// A connection that moves to another worker leaves its task first. The task returns the result of
-    /// [`into_inner`](Self::into_inner) with the bytes of its state, and the worker adds both to its
-    /// [`Connections`](evcore::Connections). `evcore-serve` then hands them over. The successor makes a
-    /// stream from the arrived connection.
+    /// [`into_inner`](Self::into_inner) and the state of the connection as bytes, and the worker adds
+    /// both to its [`Connections`](evcore::Connections). `evcore-serve` then hands them over. The
+    /// successor makes a stream from the arrived connection.
     ///
     /// # Errors
     ///
@@ -138,11 +139,12 @@ impl<S: Transport + Source> Stream<S> {
 
     /// Sends all bytes.
     ///
-    /// If the future is dropped before its end, some of them are sent.
+    /// If the future is dropped before it is ready, some of the bytes may have been sent.
     ///
     /// # Errors
     ///
-    /// The errors of [`evcore::Stream::send`], and one in a task of another runtime.
+    /// The errors of [`evcore::Stream::send`], and an error if the calling task belongs to another
+    /// runtime.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let sent = poll_fn(|cx| self.poll_write(cx, bytes)).await?;
@@ -151,7 +153,7 @@ impl<S: Transport + Source> Stream<S> {
         Ok(())
     }
 
-    /// Ends the sending side. The peer reads the end.
+    /// Ends the sending side. The peer then reads the end of the stream.
     ///
     /// # Errors
     ///
@@ -169,13 +171,13 @@ impl<S: Transport + Source> Stream<S> {
         self.watched.with(S::peer_addr)
     }
 
-    /// The descriptor with its watching, for calls of your own.
+    /// Returns the watched descriptor, for calls that this type does not offer.
     #[must_use]
     pub fn watched(&self) -> &Watched<S> {
         &self.watched
     }
 
-    /// Ends the watching, and returns the connection, which stays open.
+    /// Stops watching the connection and returns it; it stays open.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.watched.into_inner()

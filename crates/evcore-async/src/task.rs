@@ -136,8 +136,8 @@ impl Task {
 
 /// A future of any type, with the place of its output.
 pub(crate) trait TaskFuture {
-    /// Polls the future, unless it has ended. Returns whether it has ended. A panic, also that of a
-    /// destructor, ends it, and is its output unless `resumes_panics`.
+    /// Polls the future, unless it has ended. Returns whether it has ended. A panic of the future or of
+    /// its destructor ends the future and becomes its output, unless `resumes_panics` is true.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, resumes_panics: bool) -> bool;
 
     /// Drops the future. A panic of its destructor counts as a panic of a poll.

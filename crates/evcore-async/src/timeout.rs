@@ -1,4 +1,4 @@
-//! A limit to the time of a future.
+//! A time limit for a future.
 
 use std::future::Future;
 use std::io;
@@ -10,11 +10,12 @@ use pin_project_lite::pin_project;
 
 use crate::sleep::{Sleep, sleep};
 
-/// Waits for a future, for a time at most. Then the future is dropped with the `Timeout`.
+/// Waits for a future, but not longer than the given time. The future is dropped when the `Timeout` is
+/// dropped.
 ///
 /// # Errors
 ///
-/// [`TimedOut`], if the time is over first.
+/// [`TimedOut`], if the timeout has passed first.
 ///
 /// # Panics
 ///
@@ -39,7 +40,7 @@ pub fn timeout<F: Future>(time: Duration, future: F) -> Timeout<F> {
 }
 
 pin_project! {
-    /// A future with a limit to its time. [`timeout`] returns it.
+    /// A future with a time limit. [`timeout`] returns it.
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is polled"]
     pub struct Timeout<F> {

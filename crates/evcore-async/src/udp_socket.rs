@@ -85,7 +85,7 @@ impl UdpSocket {
         self.watched.with(|socket| socket.connect(peer))
     }
 
-    /// Receives a datagram of the [peer](Self::connect), and returns its length.
+    /// Receives a datagram from the [peer](Self::connect), and returns its length.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl UdpSocket {
         self.watched.with(std::net::UdpSocket::local_addr)
     }
 
-    /// The socket as the loop watches it, for calls of your own.
+    /// Returns the watched socket, for calls that this type does not offer.
     #[must_use]
     pub fn watched(&self) -> &Watched<std::net::UdpSocket> {
         &self.watched

@@ -21,9 +21,9 @@ use crate::slot::{self, Slot};
 /// end of a pipe, a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
 /// [`UdpSocket`](crate::UdpSocket) are made of it.
 ///
-/// One task at a time may wait to read, and one to write. If two wait for the same side, the last
-/// one is woken. A task makes at most 128 calls in one poll, and at most 32 on one descriptor in one
-/// turn; then the other tasks have their turn. Dropping the value closes the descriptor.
+/// One task at a time may wait to read, and one to write. If two tasks wait for the same side, only the
+/// later one is woken. A task makes at most 128 calls in one poll, and at most 32 on one descriptor in
+/// one turn; then the other tasks have their turn. Dropping the value closes the descriptor.
 ///
 /// ```
 /// use evcore_async::{Runtime, Watched};
@@ -126,7 +126,7 @@ impl<S> Watched<S> {
         self.poll_side(cx, Side::Write, |edge, ev| edge.write_with(ev, write))
     }
 
-    /// Makes a call for a side, and waits for it if it would block.
+    /// Makes a call for one side, and waits until this side is ready if the call would block.
     #[inline]
     pub(crate) fn poll_side<R>(
         &self,
@@ -171,7 +171,7 @@ impl<S> Watched<S> {
         call(self.edge().borrow().get_ref())
     }
 
-    /// Ends the watching, and returns the descriptor, which stays open.
+    /// Stops watching the descriptor and returns it; it stays open.
     #[must_use]
     pub fn into_inner(mut self) -> S {
         let edge = self.edge.take().expect("it is taken once");

@@ -38,9 +38,9 @@ pub enum Accept<S = Stream> {
     /// One client cannot be accepted: it has left, or a firewall forbids it. Call `accept` again,
     /// because other clients may be waiting.
     ///
-    /// The error numbers are ECONNABORTED, and EPERM, the error of a firewall. There are also those
-    /// that accept(2) of Linux lists as errors of the new connection: ENETDOWN, EPROTO,
-    /// ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT,
+    /// The error numbers are ECONNABORTED, and EPERM, the error of a firewall. Others are the errors
+    /// that the Linux manual page accept(2) lists as network errors of the new connection: ENETDOWN,
+    /// EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT,
     /// EPROTONOSUPPORT and ESOCKTNOSUPPORT.
     ///
     /// A sandbox that forbids accept(2) returns EPERM for every call. If thousands of calls in a row
@@ -63,7 +63,7 @@ impl Accept {
             // No client waits.
             Errno::AGAIN => Some(Self::WouldBlock),
             // Linux passes on the network errors that the client's connection has already, and the
-            // refusal of a firewall (PERM). The next client has others.
+            // refusal of a firewall (PERM). They do not concern the next client.
             Errno::CONNABORTED
             | Errno::NETDOWN
             | Errno::PROTO

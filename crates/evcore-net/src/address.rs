@@ -214,8 +214,8 @@ pub struct AddressError {
     reason: Reason,
 }
 
-/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
-/// a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
+/// ends with a line that names the remedy.
 impl fmt::Debug for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -345,7 +345,7 @@ mod tests {
                 let is_scoped_flow = matches!(
                     address.tcp(), Some(SocketAddr::V6(v6)) if v6.flowinfo() != 0
                 );
-                // The text form leaves the flow out, as that of the standard library does.
+                // The text form leaves the flow out, as the standard library's text form does.
                 if !is_scoped_flow {
                     prop_assert_eq!(address.to_string().parse(), Ok(address));
                 }

@@ -66,8 +66,8 @@ impl ConnectOptions {
     /// Sets the address to connect from, for a machine that has several. By default the kernel chooses
     /// it. Not for Unix sockets.
     ///
-    /// With port 0 the kernel chooses a free port. On Linux it does so when it connects, so several
-    /// connections share a local port if they lead to different addresses
+    /// With port 0 the kernel chooses a free port. On Linux it chooses the port when it connects, so
+    /// several connections may share a local port if they lead to different addresses
     /// (`IP_BIND_ADDRESS_NO_PORT`, as in nginx). On other systems each takes a port of its own.
     pub fn local_address(mut self, address: impl Into<SocketAddr>) -> Self {
         self.local_address = Some(address.into());
@@ -79,8 +79,8 @@ impl ConnectOptions {
     ///
     /// If this machine has a cookie of the server, the stream counts as connected at once, and the
     /// kernel connects with the first [`send`](Stream::send). A request may then arrive twice, so use
-    /// this only if requests may be repeated. Linux only. The kernel silently ignores it unless bit 1
-    /// of `net.ipv4.tcp_fastopen` is set, which it is by default.
+    /// this only if requests may be repeated. Linux only. The kernel silently ignores it unless the flag
+    /// 0x1 of `net.ipv4.tcp_fastopen` is set, which it is by default.
     pub const fn fast_open(mut self, on: bool) -> Self {
         self.fast_open = on;
         self
@@ -102,12 +102,12 @@ impl ConnectOptions {
     ///
     /// Let the poller watch the stream for writing. The first event comes when the connection is
     /// made, or has failed. If that has already happened, as is usual for a Unix socket, it comes
-    /// in the next wait. Then [`take_error`](Stream::take_error) returns the reason of a failure,
-    /// or `None` if the stream is connected.
+    /// in the next wait. Then [`take_error`](Stream::take_error) returns the reason for a failure, or
+    /// `None` if the stream is connected.
     ///
     /// Before that, calls fail with `WouldBlock` or [`NotConnected`](io::ErrorKind::NotConnected).
-    /// The kernel gives up on an address that does not answer after minutes (Linux: some two
-    /// minutes). Close the stream earlier by a timer of your loop.
+    /// If an address does not answer, the kernel gives up only after minutes (Linux: some two minutes).
+    /// To give up earlier, close the stream when a timer of your loop expires.
     ///
     /// # Errors
     ///
@@ -118,8 +118,8 @@ impl ConnectOptions {
     ///   descriptors or of local ports. The reason is its `source`.
     /// - [`Error::InvalidAddress`] and [`Error::Unsupported`].
     ///
-    /// If an address cannot be reached, this call may fail, or the stream later. The kinds of the
-    /// errors are the same. After an error there is no socket.
+    /// If an address cannot be reached, either this call fails, or the stream reports the error later.
+    /// The kinds of the errors are the same. After an error there is no socket.
     ///
     /// # Examples
     ///
@@ -213,8 +213,8 @@ fn connect_unix(address: &Address, path: &Path) -> Result<OwnedFd, Error> {
     Ok(fd)
 }
 
-/// Treats a connect as begun if it is in progress, or was interrupted by a signal, because then it
-/// goes on.
+/// Treats a connect as begun if it is in progress or was interrupted by a signal, because the kernel
+/// goes on to connect in both cases.
 fn begin(connected: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match connected {
         Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),

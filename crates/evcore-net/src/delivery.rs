@@ -1,9 +1,9 @@
-//! The check whether the peer of a connection has all that was sent.
+//! Checks whether the peer of a connection has received all bytes that were sent.
 //!
 //! A `send` that has returned means only that the kernel has the bytes. A slow peer gets them much
 //! later, and before that it cannot send its next request.
 //!
-//! Only this file depends on whether a system can report it.
+//! Only this file depends on whether the system can report delivery.
 
 #![allow(unsafe_code, reason = "the ioctl is made through libc")]
 

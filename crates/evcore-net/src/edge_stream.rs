@@ -9,7 +9,8 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// The most calls that reach a stream in one turn. The other streams wait for them.
+/// Maximum number of calls that reach a stream in one turn, because the other streams wait for these
+/// calls.
 const CALLS_MAX: u8 = 32;
 
 /// The most buffers that a vectored call uses.
@@ -17,7 +18,7 @@ const BUFFERS_MAX: usize = 1024;
 
 /// An edge-triggered loop, as an [`EdgeStream`] needs it.
 pub trait EdgeLoop {
-    /// The name under which the loop watches a stream.
+    /// The identifier under which the loop watches a stream.
     type Token: Copy;
 
     /// The number of the current turn, one iteration of the loop. A stream gets 32 calls in each.
@@ -60,8 +61,8 @@ pub struct Edges {
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](ErrorKind::WouldBlock) or
 ///    nothing is left to do. Another report comes only after `WouldBlock`.
 ///
-/// If you did not receive because sending blocked, do both after the next report. Data that arrived
-/// meanwhile has no report of its own.
+/// If you did not receive because sending blocked, do both after the next report. Data that arrived in
+/// the meantime causes no further report.
 ///
 /// A stream cannot starve the others. After 32 calls in one turn a call fails with `WouldBlock`,
 /// too, and the loop [resumes](EdgeLoop::resume) the stream in the next turn.
@@ -111,16 +112,17 @@ pub struct EdgeStream<S, T> {
     /// The end, a hang-up or an error was reported. It is not reported again, so it may follow the
     /// data directly.
     ending: bool,
-    /// The calls in `turn`, the latest one that had any.
+    /// Number of calls in `turn`, which is the latest turn with a call.
     calls: u8,
     turn: u64,
 }
 
 impl<S: Transport, T: Copy> EdgeStream<S, T> {
-    /// Receives as [`Stream::recv`](crate::Stream::recv) does. 0 is the end, and remains readable.
+    /// Receives as [`Stream::recv`](crate::Stream::recv) does. 0 means the end of the stream, after
+    /// which the stream remains readable.
     ///
-    /// A short read drains the stream, unless the end was reported. Data that urgent data or passed
-    /// descriptors have cut short counts as drained, too: receive those by
+    /// A short read drains the stream, unless the end was reported. A read that urgent data or passed
+    /// descriptors end early counts as a short read, too: if the peer may send these, receive by
     /// [`read_with`](Self::read_with).
     ///
     /// # Errors
@@ -200,7 +202,8 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
         Ok(sent)
     }
 
-    /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 is the end, and remains readable.
+    /// Fills a pipe as [`SplicePipe::fill_from`] does. 0 means the end of the stream, after which the
+    /// stream remains readable.
     ///
     /// A short read drains the stream, as in [`recv`](Self::recv).
     ///
@@ -229,7 +232,7 @@ impl<S: Transport, T: Copy> EdgeStream<S, T> {
 }
 
 impl<S, T: Copy> EdgeStream<S, T> {
-    /// A stream that a loop watches under `token`, edge-triggered and for both sides.
+    /// Wraps a stream that a loop watches under `token`, edge-triggered and for both sides.
     #[must_use]
     pub const fn new(stream: S, token: T) -> Self {
         Self {
@@ -309,9 +312,8 @@ impl<S, T: Copy> EdgeStream<S, T> {
 
     /// Takes note of the readiness that the poller reports.
     ///
-    /// False readiness does no harm, because a call that fails with `WouldBlock` corrects it. So
-    /// you can report the stream as readable to receive in any case, for example before an
-    /// eviction.
+    /// False readiness does no harm, because a call that fails with `WouldBlock` corrects it. So you can
+    /// report the stream as readable to make the next receive call try, for example before an eviction.
     #[inline]
     pub fn on_edges(&mut self, edges: Edges) {
         self.ending |= edges.ending;

@@ -38,7 +38,8 @@ pub enum Error {
 
     /// Another socket listens at the address.
     ///
-    /// If that passes, let the listener [try again](crate::ListenerOptions::retry_in_use).
+    /// If the address will be free soon, let the listener [try
+    /// again](crate::ListenerOptions::retry_in_use).
     #[error(
         "cannot listen on {address}: address in use; \
          stop the program that listens there, or choose another {}",
@@ -124,7 +125,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The descriptor is not a listener's.
+    /// The descriptor does not belong to a listening socket.
     #[error(
         "cannot take over descriptor {fd}: it is not a TCP or Unix socket that listens; \
          check the number that the parent process passed on"
@@ -162,7 +163,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The listener at the path has no room for another client. No event reports room.
+    /// The listener at the path has no room for another client. No event reports when it has room again.
     #[error("cannot connect to {address}: its backlog is full; try again after a pause")]
     BacklogFull {
         /// The requested address.
@@ -189,8 +190,8 @@ pub enum Error {
     },
 }
 
-/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
-/// a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
+/// ends with a line that names the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -235,7 +236,7 @@ impl Error {
         }
     }
 
-    /// The kind of this error in the standard library.
+    /// Returns the standard library's kind for this error.
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::AddressInUse { .. } => io::ErrorKind::AddrInUse,
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_use_advises_three_ways_out() {
+    fn an_address_in_use_advises_two_ways_out() {
         assert_eq!(
             listening_failed_with(Errno::ADDRINUSE).to_string(),
             "cannot listen on 127.0.0.1:8080: address in use; \

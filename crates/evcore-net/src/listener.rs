@@ -1,8 +1,8 @@
 //! A socket that clients connect to.
 //!
 //! A listener is bound by this process, or inherited from the process that bound it. Both work
-//! alike. A listener does not wait. When its descriptor is readable, accept until the backlog is
-//! empty, or as many connections as the turn has time for.
+//! alike. A listener does not wait. When its descriptor is readable, accept until the backlog is empty,
+//! or until the turn has no time for more connections.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -49,9 +49,9 @@ pub struct Listener {
 impl Listener {
     /// Takes over a listener that another process, or other code, has bound.
     ///
-    /// The descriptor becomes close-on-exec, and the listener non-blocking, also for other processes
-    /// that share it. Its options stay as they are, and connections get `TCP_NODELAY` if the
-    /// listener has it.
+    /// The descriptor becomes close-on-exec, and the listener becomes non-blocking for every process
+    /// that shares it. Its options stay as they are, and connections get `TCP_NODELAY` if the listener
+    /// has it.
     ///
     /// The [file](Self::file) of a Unix listener is the socket that is at its path now. If the path
     /// is relative, this process has to be in the directory in which the listener was bound.
@@ -141,8 +141,8 @@ impl Listener {
 
     /// Accepts one connection if one is waiting. One system call, which never blocks.
     ///
-    /// On other systems than Linux, a listener with `TCP_NODELAY` takes one call more; on Apple's
-    /// systems, three more.
+    /// On systems other than Linux, a listener with `TCP_NODELAY` takes one more call; on Apple's
+    /// systems, every accept takes three more.
     ///
     /// # Errors
     ///

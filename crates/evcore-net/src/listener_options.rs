@@ -117,12 +117,12 @@ impl ListenerOptions {
         self
     }
 
-    /// Sets how many connections may be pending whose first segment carried data (TCP Fast Open,
+    /// Sets the maximum number of pending connections whose first segment carried data (TCP Fast Open,
     /// RFC 7413). The default is 0: none.
     ///
     /// A request may then arrive twice, so use this only if requests may be repeated. Linux and
-    /// FreeBSD only. The kernel silently ignores it unless the administrator allows it: on Linux by
-    /// bit 2 of `net.ipv4.tcp_fastopen`, on FreeBSD by `net.inet.tcp.fastopen.server_enable`.
+    /// FreeBSD only. The kernel silently ignores it unless the administrator allows it: on Linux by the
+    /// flag 0x2 of `net.ipv4.tcp_fastopen`, on FreeBSD by `net.inet.tcp.fastopen.server_enable`.
     pub const fn fast_open(mut self, pending_max: u32) -> Self {
         self.fast_open = pending_max;
         self

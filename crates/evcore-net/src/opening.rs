@@ -1,6 +1,6 @@
 //! Makes the socket of a listener, in the order that the kernel requires.
 //!
-//! Options that are not available are refused before a socket is made. A failure in between leaves
+//! Options that are not available are refused before a socket is made. A failure after that leaves
 //! neither a socket nor a file behind.
 
 use std::fs;
@@ -53,9 +53,10 @@ impl ListenerOptions {
     /// `([127, 0, 0, 1], 80)`. With port 0, the kernel chooses a free port. Host names are not
     /// looked up.
     ///
-    /// A Unix socket at the path that no server listens on any more is replaced. To find that out,
-    /// this function connects to it. Two servers that start at the same path at the same instant
-    /// may each mistake the socket of the other for a stale one. Their master has to prevent that.
+    /// If there is a Unix socket at the path on which no server listens any more, it is replaced. To
+    /// find that out, this function connects to it. Two servers that start at the same path at the same
+    /// instant may each mistake the socket of the other for a stale one. The process that starts them
+    /// has to prevent that.
     ///
     /// # Errors
     ///

@@ -36,7 +36,8 @@ pub struct SendBuffer {
     waiting: VecDeque<u8>,
     limit: usize,
     low_mark: usize,
-    /// Bytes were refused, and those that wait have not fallen to the low mark since.
+    /// True if bytes were refused or the bound was reached, and the waiting bytes have not fallen to the
+    /// low mark since.
     is_full: bool,
 }
 
@@ -87,7 +88,8 @@ impl SendBuffer {
         Ok(sent + self.push(&bytes[sent..]))
     }
 
-    /// Keeps `bytes` for the next [`flush`](Self::flush). Returns how many of them there was room for.
+    /// Keeps `bytes` for the next [`flush`](Self::flush). Returns the number of bytes kept, which is
+    /// less than their length if the buffer is full.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         let kept = bytes.len().min(self.room());
         self.waiting.extend(&bytes[..kept]);
@@ -95,7 +97,7 @@ impl SendBuffer {
         kept
     }
 
-    /// Sends the bytes that wait. If it succeeds, none is left.
+    /// Sends the bytes that wait. If it succeeds, no byte waits any more.
     ///
     /// # Errors
     ///

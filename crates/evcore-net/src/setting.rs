@@ -1,4 +1,4 @@
-//! Options of a socket that is being made: checks whether it can have them, and sets them.
+//! Checks whether a socket that is being made supports its options, and sets them.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ pub(crate) fn refuse_unsupported(
     Ok(())
 }
 
-/// A TCP socket with these options. `failed` makes the error if there is no socket.
+/// A TCP socket with these options. `failed` makes the error if the socket cannot be created.
 pub(crate) fn tcp_socket(
     settings: [&[Setting<'_>]; 2],
     address: &Address,

@@ -92,8 +92,8 @@ pub(crate) fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     Ok(sockopt::socket_error(fd)?.err().map(io::Error::from))
 }
 
-/// Returns whether the kernel has no such call, or none for this kind of file, or a sandbox denies
-/// it. Then the process moves the bytes itself.
+/// Returns whether the kernel lacks the call, does not support it for this kind of file, or a sandbox
+/// denies it. Then the process moves the bytes itself.
 pub(crate) fn is_refusal(errno: Errno) -> bool {
     matches!(
         errno,

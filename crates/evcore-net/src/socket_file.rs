@@ -13,8 +13,8 @@ use rustix::net::{SocketAddrUnix, connect};
 
 use crate::sys;
 
-/// The file of a Unix [`Listener`](crate::Listener). It removes that file only, and never one that
-/// has replaced it.
+/// The file of a Unix [`Listener`](crate::Listener). Its `remove` removes only this file, and never a
+/// file that has replaced it.
 ///
 /// Closing a listener leaves its file, because other processes may share the listener. The last
 /// process that serves it removes the file, such as a master that outlives its workers and has not
@@ -68,7 +68,7 @@ impl SocketFile {
     ///
     /// So an old server that ends late does not remove the socket of its successor at the same path.
     /// A successor that binds between the check and the removal loses its file, because no system
-    /// call does both. Listeners stay open, but no client can find them any more.
+    /// call does both. The successor's listener stays open, but no client can find it any more.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::address::Address;
 
-/// The constants of libc, with those that have another name on some systems.
+/// The constants of libc; those that have another name on some systems are renamed.
 mod c {
     #[cfg(target_os = "freebsd")]
     // The plain option lets several sockets listen too, but does not spread the connections.
@@ -106,7 +106,7 @@ rows! { if any(target_os = "linux", target_os = "android", target_os = "freebsd"
     /// The first segment of a connection may carry data (RFC 7413). The value is the limit of pending
     /// connections of that kind.
     ///
-    /// Apple's systems require it to be set after `listen`, which is not implemented.
+    /// Apple's systems require the option to be set after `listen`, and this crate does not do that.
     FAST_OPEN = "fast_open", Tcp, IPPROTO_TCP, TCP_FASTOPEN;
     CONGESTION_CONTROL = "congestion_control", Tcp, IPPROTO_TCP, TCP_CONGESTION;
 }
@@ -213,8 +213,8 @@ fn set_bytes(
     value: &[u8],
 ) -> rustix::io::Result<()> {
     let size = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the kernel reads at most `size` bytes at the pointer, which `value` has, and keeps no
-    // pointer. The descriptor is borrowed, so it is open.
+    // SAFETY: the kernel reads at most `size` bytes at the pointer, which is the length of `value`, and
+    // keeps no pointer. The descriptor is borrowed, so it is open.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -230,8 +230,8 @@ fn set_bytes(
 /// The credentials of the peer of a Unix socket: process, user and group, as the kernel stores them.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> rustix::io::Result<[u32; 3]> {
-    // rustix's function cannot be used: its process id is never 0, and the kernel's is 0 if the
-    // peer is a process of another namespace.
+    // rustix's function cannot be used: its type for process ids excludes 0, which the kernel returns if
+    // the peer is a process of another namespace.
     let three = value(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(three.map(|number| u32::from_ne_bytes(number.to_ne_bytes())))
 }

@@ -35,7 +35,7 @@ use crate::socket_option::{
 /// | [`transparent`](Self::transparent) | off | Linux, with `CAP_NET_ADMIN` |
 ///
 /// None of them is for Unix sockets, which always send at once. An option that this system or this kind
-/// of address does not have is an error before a socket is made, and never ignored.
+/// of address does not have is an error before a socket is made; it is never ignored.
 ///
 /// # Examples
 ///
@@ -173,9 +173,9 @@ impl SocketOptions {
     /// Sets how many bytes may wait in the kernel without having been sent for the first time before
     /// the socket stops being writable (`TCP_NOTSENT_LOWAT`). By default there is no such limit.
     ///
-    /// With a low number, the program can replace or reorder more, such as frames of HTTP/2, before
-    /// the kernel takes it. Unlike [`send_buffer`](Self::send_buffer), it does not limit the bytes
-    /// on their way. Linux only.
+    /// With a low number, more data, such as frames of HTTP/2, stays in the program, which can still
+    /// replace or reorder it. Unlike [`send_buffer`](Self::send_buffer), it does not limit the bytes on
+    /// their way. Linux only.
     pub const fn notsent_lowat(mut self, bytes: u32) -> Self {
         self.notsent_lowat = Some(bytes);
         self
@@ -202,8 +202,8 @@ impl SocketOptions {
     /// Sets whether connections may use several paths at once (Multipath TCP, RFC 8684): off by
     /// default. With a peer that does not support it, a connection is plain TCP.
     ///
-    /// The kernel refuses it if `net.mptcp.enabled` is 0, and such sockets do not have every other
-    /// option. Linux only.
+    /// The kernel refuses it if `net.mptcp.enabled` is 0, and sockets of Multipath TCP do not support
+    /// all other options. Linux only.
     pub const fn multipath(mut self, on: bool) -> Self {
         self.multipath = on;
         self
@@ -226,9 +226,9 @@ impl SocketOptions {
         self
     }
 
-    /// Sets the network device, such as `eth0`, that alone sends and receives the packets
-    /// (`SO_BINDTODEVICE`). Opening a socket fails if there is no such device. Linux only; before 5.7
-    /// it needed `CAP_NET_RAW`.
+    /// Sets the only network device, such as `eth0`, through which packets are sent and received
+    /// (`SO_BINDTODEVICE`). Opening a socket fails if there is no such device. Linux only; before 5.7 it
+    /// needed `CAP_NET_RAW`.
     pub fn device(mut self, name: impl Into<String>) -> Self {
         self.device = Some(name.into());
         self

@@ -21,19 +21,19 @@ thread_local! {
 /// A buffer between two streams. On Linux it is kept in the kernel when there is much to move (a
 /// pipe and splice(2)).
 ///
-/// It begins as a buffer in the process. Once a call has filled that, the kernel moves the bytes.
-/// Use one for each direction of a session, for as long as the session lasts.
+/// It begins as a buffer in the process. Once a call has filled this buffer, later bytes go through a
+/// pipe in the kernel. Use one for each direction of a session, for as long as the session lasts.
 ///
 /// # Cost
 ///
-/// Each call that moves bytes is one system call. In the process it has 16 KiB of memory while it
-/// holds bytes, and none while it is empty. A thread keeps one buffer for its pipes. In the kernel
-/// it has two descriptors and at most 64 KiB, which the kernel allocates only for bytes that are
-/// there, and moves without copying. It stays in the process on systems without splice(2), if the
+/// Each call that moves bytes is one system call. While the buffer is in the process, it takes 16 KiB of
+/// memory if it holds bytes, and none if it is empty. A thread keeps one buffer for its pipes. While it
+/// is in the kernel, it takes two descriptors and at most 64 KiB, which the kernel allocates only for
+/// held bytes and moves without copying. It stays in the process on systems without splice(2), if the
 /// kernel refuses it, and while no descriptor is left.
 ///
 /// On Linux an unprivileged user may have some 1,000 pipes of this size (`pipe-user-pages-soft` of
-/// proc(5)). The kernel makes further ones smaller.
+/// proc(5)). The kernel makes further pipes smaller.
 ///
 /// # Examples
 ///
@@ -81,7 +81,7 @@ impl SplicePipe {
     /// bytes.
     ///
     /// 0 means that the peer sends no more. The socket is drained only if this fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A small number of bytes does not show that.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock). A short read does not show that the socket is drained.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl SplicePipe {
     ///
     /// # Panics
     ///
-    /// If it still holds bytes. `WouldBlock` could then mean that it is full.
+    /// If the pipe still holds bytes, because `WouldBlock` could then mean that the pipe is full.
     pub fn fill_from(&mut self, socket: impl AsFd) -> io::Result<usize> {
         assert!(
             self.is_empty(),
@@ -142,11 +142,11 @@ impl SplicePipe {
         self.pipe.is_none() && !self.is_bulk
     }
 
-    /// Sends as many of its bytes as fit into the buffer of a socket, and returns their number. 0
-    /// means that this buffer is empty.
+    /// Sends as many of its bytes as fit into the buffer of a socket, and returns their number. 0 means
+    /// that this pipe held no bytes.
     ///
-    /// The buffer of the socket is full only if this fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// A short result does not show that the socket's buffer is full: only the error
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) does.
     ///
     /// # Errors
     ///
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_64_kib_at_most_until_the_receiver_reads() {
+    fn a_pipe_holds_at_most_64_kib_until_the_receiver_reads() {
         for mut pipe in all_kinds() {
             let ((from, mut client), (to, mut upstream)) = (connected_pair(), connected_pair());
             let bytes = many_bytes();

@@ -64,8 +64,8 @@ impl Stream {
     ///
     /// A stream is drained after 0 or [`WouldBlock`](io::ErrorKind::WouldBlock). After a short read
     /// it may not be, because the end may follow the bytes directly. If the poller is
-    /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise you may wait for ever for an end
-    /// that has already arrived.
+    /// edge-triggered, receive until 0 or `WouldBlock`. Otherwise the program may wait forever for an
+    /// end of stream that has already arrived.
     ///
     /// You can omit the last call after a short read if no event of this stream has reported the
     /// end yet (`Ready::READ_CLOSED` of `evcore-poller`). An end that arrives later has an event of
@@ -83,8 +83,8 @@ impl Stream {
         socket::recv(&self.fd, buffer)
     }
 
-    /// Receives like [`recv`](Self::recv) into the spare capacity of `buffer`, behind what it holds.
-    /// The memory need not be initialised, and the buffer does not grow.
+    /// Receives like [`recv`](Self::recv) into the spare capacity of `buffer`, after its present
+    /// content. The memory need not be initialised, and the buffer does not grow.
     ///
     /// # Errors
     ///
@@ -111,8 +111,8 @@ impl Stream {
         socket::recv_buf(&self.fd, buffer)
     }
 
-    /// Receives like [`recv`](Self::recv) into memory that need not be initialised. The returned
-    /// number of bytes at its beginning are then initialised.
+    /// Receives like [`recv`](Self::recv) into memory that need not be initialised. As many bytes at its
+    /// beginning as the call returns are then initialised.
     ///
     /// # Errors
     ///
@@ -170,12 +170,13 @@ impl Stream {
         socket::send_vectored(&self.fd, buffers)
     }
 
-    /// Returns whether the peer has all that was sent, as far as the system knows. One system call.
+    /// Returns whether the peer has received all bytes that were sent, as far as the system knows. One
+    /// system call.
     ///
-    /// `send` returns when the kernel has the bytes; a slow peer gets them later. On Linux, this
-    /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them.
-    /// Bytes in the receive buffer of a TCP peer count as delivered. On other systems it returns
-    /// true in any case.
+    /// `send` returns when the kernel has the bytes; the peer receives them later. On Linux, this
+    /// returns false until a TCP peer has acknowledged all bytes, or a Unix peer has read them. Bytes in
+    /// the receive buffer of a TCP peer count as delivered. On other systems it returns true in any
+    /// case.
     ///
     /// Call it before you close an idle connection, for example at a graceful stop. A peer that has
     /// not received everything has had no chance to send its next request.
@@ -327,8 +328,8 @@ impl From<OwnedFd> for Stream {
     /// close-on-exec. Costs two system calls, and three on Apple's systems.
     ///
     /// `Stream::from(OwnedFd::from(stream))` converts a [`TcpStream`](std::net::TcpStream) or a
-    /// [`UnixStream`](std::os::unix::net::UnixStream) of the standard library. If the descriptor is not
-    /// that of a stream socket, the calls of the stream return the errors of the system.
+    /// [`UnixStream`](std::os::unix::net::UnixStream) of the standard library. If the descriptor does
+    /// not belong to a stream socket, the calls of the stream return the errors of the system.
     ///
     /// Let a poller watch a socket only when it is connected or connecting. Before that, Linux
     /// reports a hang-up.
@@ -444,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn sending_after_shutdown_write_is_an_error_and_no_signal() {
+    fn sending_after_shutdown_write_is_an_error_without_a_signal() {
         let (stream, _client) = connected_pair();
         stream.shutdown_write().unwrap();
         assert_eq!(stream.send(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
@@ -510,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_capacity_is_received_into_behind_what_is_there() {
+    fn recv_buf_appends_to_the_content_of_a_buffer() {
         let (stream, mut client) = connected_pair();
         client.write_all(b"headbody").unwrap();
         wait_readable(&stream);
@@ -529,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn uninitialised_memory_is_initialised_as_far_as_is_received() {
+    fn recv_uninit_initialises_the_received_bytes() {
         let (stream, mut client) = connected_pair();
         client.write_all(b"abc").unwrap();
         wait_readable(&stream);

@@ -96,7 +96,7 @@ mod imp {
 
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
-    /// The flags to send and announce more. Other systems have none for that.
+    /// The flags of a send that announces more bytes; only Linux has a flag for that.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) const SEND_MORE_FLAGS: SendFlags = SEND_FLAGS.union(SendFlags::MORE);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -125,7 +125,8 @@ mod imp {
     use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
     use rustix::net::{SendFlags, acceptfrom, socket};
 
-    /// The flags to send, without one against SIGPIPE: the option `SO_NOSIGPIPE` replaces it.
+    /// The flags of a send; these systems have no flag against SIGPIPE, so the option `SO_NOSIGPIPE` is
+    /// set instead.
     pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 
     /// The flags to send and announce more. These systems have none for that.

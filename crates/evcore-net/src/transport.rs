@@ -39,7 +39,7 @@ pub trait Transport: fmt::Debug {
 
     /// Receives into the spare capacity of `buffer`, behind what it holds.
     ///
-    /// The default fills that capacity with zeros, and calls [`recv`](Self::recv).
+    /// The default implementation fills the spare capacity with zeros, and calls [`recv`](Self::recv).
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ pub trait Transport: fmt::Debug {
         send_file::send_copy(|bytes| self.send(bytes), file, offset, count)
     }
 
-    /// Returns whether the peer has all that was sent, as far as the system knows.
+    /// Returns whether the peer has received all bytes that were sent, as far as the system knows.
     ///
     /// The default returns true.
     ///

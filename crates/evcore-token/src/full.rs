@@ -17,7 +17,8 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 
-// Both without `T: Debug`, so that the error of every table can be printed and unwrapped.
+// Neither implementation requires `T: Debug`, so that the error of every table can be printed and
+// unwrapped.
 impl<T> fmt::Debug for Full<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Full(..)")

@@ -1,8 +1,8 @@
-//! Idle connections, the longest idle first, with a grace for those that became idle last.
+//! Idle connections, the longest idle first, with a grace for the connections that became idle last.
 //!
 //! A time for each connection would take memory, so there are marks in the list, among the connections.
-//! The connections that follow a mark became idle when it was set or later, and before the next one was
-//! due.
+//! A connection that follows a mark, up to the next one, became idle after the first of the two was set
+//! and before the second was due.
 
 use crate::lru::LruList;
 
@@ -17,10 +17,10 @@ const MARKS: u32 = 9;
 
 /// A list of idle connections by their index, the longest idle first.
 ///
-/// A server that stops evicts its idle connections. Those that became idle within a *grace* get
-/// that time once more, because their next request may be on its way. Ages are known to an eighth
-/// of the grace. Times are in nanoseconds of the caller's clock. A connection takes 8 bytes, as in
-/// [`LruList`]. The calls for one connection are O(1).
+/// A server that stops evicts its idle connections. Connections that became idle within a *grace* before
+/// the stop get that time once more, because their next request may be on its way. The idle time of a
+/// connection is measured with a precision of an eighth of the grace. Times are in nanoseconds of the
+/// caller's clock. A connection takes 8 bytes, as in [`LruList`]. The calls for one connection are O(1).
 ///
 /// ```
 /// use evcore_token::IdleList;
@@ -33,9 +33,8 @@ const MARKS: u32 = 9;
 /// assert_eq!(idle.begin_shutdown(5_500), Some(1_000));
 /// assert_eq!(idle.next_of_shutdown(), Some(7));
 /// idle.remove(7);
-/// assert_eq!(idle.next_of_shutdown(), None); // 3 became idle just before
-/// idle.end_grace();
-/// assert_eq!(idle.next_of_shutdown(), Some(3));
+/// assert_eq!(idle.next_of_shutdown(), None); // connection 3 became idle just before the shutdown
+/// idle.end_grace(); assert_eq!(idle.next_of_shutdown(), Some(3));
 /// ```
 #[derive(Debug)]
 pub struct IdleList {

@@ -38,7 +38,7 @@ pub struct LruList {
     newest: u32,
     // Invariant: the number of ids between `oldest` and `newest`, both included.
     len: u32,
-    /// The number of ids that the table grows to exactly before it grows further.
+    /// The number of ids at which the growth of the table stops once, before it goes on for higher ids.
     expected: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Values by tokens that another table gives out.
 //!
-//! It does not use slab, which chooses the index of a value itself. A generation is kept apart from
-//! its value, because next to it padding would make it take 8 bytes (decision 0014).
+//! It does not use slab, which chooses the index of a value itself. Generations are stored in a vector
+//! of their own, because next to a value a generation would take 8 bytes with padding (decision 0014).
 
 use std::{fmt, iter, num::NonZeroU32};
 
@@ -50,8 +50,8 @@ impl<T> SecondaryMap<T> {
 
     /// Keeps `value` under a token, and returns the value that the token had before.
     ///
-    /// Do not pass a token that has ended: its index may have a later token by now, whose value it would
-    /// replace.
+    /// Do not pass a token that has ended, because its index may have a later token by now, whose value
+    /// the call would replace.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
         let index = token.index() as usize;
         let held = self.values.len();
@@ -82,7 +82,7 @@ impl<T> SecondaryMap<T> {
         self.values[index].take()
     }
 
-    /// The value of a token; `None` if it has none here or is stale.
+    /// The value of a token; `None` if the token has no value here or is stale.
     #[inline]
     #[must_use]
     pub fn get(&self, token: Token) -> Option<&T> {
@@ -102,7 +102,8 @@ impl<T> SecondaryMap<T> {
         self.values[token.index() as usize].as_mut()
     }
 
-    /// The values of two tokens, mutable; `None` if one of them has none here, or if they are the same.
+    /// The values of two tokens, mutable; `None` if one of the tokens has no value here, or if both are
+    /// the same token.
     #[inline]
     #[must_use]
     pub fn get_disjoint_mut(&mut self, [a, b]: [Token; 2]) -> Option<[&mut T; 2]> {

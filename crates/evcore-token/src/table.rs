@@ -23,8 +23,8 @@ pub use vacant_entry::VacantEntry;
 /// A bounded table of values, each named by a [`Token`].
 ///
 /// A slot takes 4 bytes for the generation in addition to its value. The slab may need memory to
-/// tell a free slot from a used one: none for most types that contain a `Vec`, a `Box` or a `bool`,
-/// and 8 bytes for a plain integer of 8 bytes.
+/// distinguish a free slot from a used one: no memory for most types that contain a `Vec`, a `Box` or a
+/// `bool`, and 8 bytes for a plain integer of 8 bytes.
 ///
 /// When the memory is used up, [`insert`](Self::insert) grows the table and moves all values:
 /// O(len) for that call, O(1) amortised. All other calls that take one token are O(1).
@@ -139,7 +139,7 @@ impl<T> Table<T> {
         self.slots.get(index)?.as_ref()
     }
 
-    /// The value that `token` names, mutably; `None` if the token is stale.
+    /// A mutable reference to the value that `token` names; `None` if the token is stale.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {

@@ -1,10 +1,10 @@
-//! The tokens that are in use, of a program that gives them out.
+//! The set of tokens in use, for a program that gives out tokens itself.
 //!
 //! This is a primary table: it decides which token begins. A [`SecondaryMap`](crate::SecondaryMap)
 //! keeps values under tokens that were given out here.
 //!
-//! The set is deliberately not over slab: an index takes one word, and an event is looked up by one
-//! comparison (decision 0014).
+//! The set deliberately does not use slab: an index takes one word, and the token of an event is looked
+//! up by one comparison (decision 0014).
 
 use std::num::NonZeroU32;
 
@@ -12,8 +12,9 @@ use crate::{growth, token::Token};
 
 /// The tokens that are in use. An index has at most one of them, and no token is used twice.
 ///
-/// Use it if values are spread over side tables by index, so that there is no one table to give out
-/// tokens. A token takes 8 bytes for each index that was ever used; free indices take no more.
+/// Use it if values are spread over side tables by index, so that no single table can give out the
+/// tokens. The set takes 8 bytes for each index up to the highest that was ever used, and no further
+/// memory for free indices.
 ///
 /// ```
 /// use evcore_token::TokenSet;
@@ -33,7 +34,7 @@ use crate::{growth, token::Token};
 pub struct TokenSet {
     occupants: Vec<Occupant>,
     /// The index that was freed last, which is used first; [`END`] if there is none. The word of each
-    /// free index has the next one.
+    /// free index contains the index that was freed before it.
     // Invariant: each index of this chain is vacant, and its generations are not used up.
     free: u32,
     /// The index of the first token. Lower indices are never occupied.
@@ -44,10 +45,11 @@ pub struct TokenSet {
     expected: u32,
 }
 
-/// The token that occupies an index. A vacant index has the generation of its last token, and as
-/// index [`VACANT`] with the next free index, which no token has.
+/// The token that occupies an index. For a vacant index, it holds the generation of the last token, and
+/// in place of an index [`VACANT`] combined with the next free index, which no token has.
 ///
-/// It has the form of a token in both cases, so that the bits of an event are compared with one word.
+/// The word has the form of a token in both cases, so that the bits of an event are compared with one
+/// word.
 #[derive(Clone, Copy, Debug)]
 struct Occupant(Token);
 
@@ -149,7 +151,7 @@ impl TokenSet {
     }
 
     /// The number of indices that there is memory for. A side table that reserves this many entries
-    /// grows as seldom.
+    /// grows no more often than this set.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.occupants.capacity()

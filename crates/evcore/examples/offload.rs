@@ -1,5 +1,6 @@
-//! Answers each line, which names a host or (with a slash) a file, with its addresses or its content:
-//! `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so do not run it in public.
+//! Answers a line that names a host with the host's addresses, and a line that names a file (it has a
+//! slash) with the file's content: `offload 127.0.0.1:7007 4 1000`. It sends any file to any client, so
+//! do not run it in public.
 //!
 //! Resolving and reading block, so 4 threads do it. The loop serves the other clients meanwhile. A
 //! client waits for one job at a time. If there are 1,000 jobs, the answer is `busy`.
@@ -22,9 +23,9 @@ fn find(line: &str) -> Result<Vec<u8>> {
 
 #[derive(Default)]
 struct Client {
-    lines: Vec<u8>,   // that have arrived
-    answers: Vec<u8>, // that are not sent
-    waits: bool,      // for its job
+    lines: Vec<u8>,   // bytes that have arrived and are not handled yet
+    answers: Vec<u8>, // answers that are not sent yet
+    waits: bool,      // true while a job of this client runs
 }
 
 impl Client {

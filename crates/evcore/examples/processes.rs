@@ -2,7 +2,8 @@
 //!
 //!     cargo run --example processes -- 10 'sleep 5' 'exit 3'
 //!
-//! HUP prints how many run. TERM and INT stop them by TERM, and 10 seconds later by KILL.
+//! HUP prints the number of commands that are running. TERM and INT stop them by TERM, and 10 seconds
+//! later by KILL.
 //!
 //! Each signal is a step of the loop. So is the end of a child process: on Linux by its pidfd, and
 //! elsewhere (or if `--sigchld` is the first argument) by SIGCHLD.

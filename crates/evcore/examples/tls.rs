@@ -1,7 +1,7 @@
 //! Sends back what it is sent, over TLS 1.3: `tls 127.0.0.1:7443 cert.pem key.pem 60`.
 //!
 //! A client may be idle for 60 seconds, and its handshake may take 60 seconds. QUIT stops the
-//! server when its clients have been quiet for a second. A certificate to try it:
+//! server when its clients have been quiet for a second. To make a certificate for a trial:
 //!
 //!     openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem
 use evcore::{Connections, EdgeStream, EventLoop, Listener, Step, Stream};
@@ -16,7 +16,8 @@ const IDLE: Timer = Timer::new(0);
 const HANDSHAKE: Timer = Timer::new(1);
 const QUIET: Timer = Timer::new(2);
 
-/// Sends back the bytes that arrive, until a call would block. The end is an error, too.
+/// Sends back the bytes that arrive, until a call would block. The end of the stream is returned as an
+/// error, too.
 fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -60,7 +61,7 @@ struct Server {
 impl Server {
     fn handle(&mut self, step: Step, ev: &mut EventLoop) {
         match step {
-            Step::Accepted(new) => _ = self.open(new.stream, ev), // if it fails, dropped and closed
+            Step::Accepted(new) => _ = self.open(new.stream, ev), // if this fails, the stream is dropped, which closes it
             Step::Ready(token, _) if token == self.quit => {
                 ev.remove(token); // the loop is not shut down while it watches a descriptor
                 ev.shutdown(Duration::from_secs(30));

@@ -3,8 +3,8 @@
 //!     cargo run --release --example udp_bursts -- 127.0.0.1:4433
 //!
 //! quinn-udp makes the calls. With GRO one call receives up to 64 datagrams of a client as one buffer, and
-//! with GSO one call sends such a buffer. With `--one` each datagram has a call of its own, by the
-//! standard library. `cargo xtask bench datagrams` compares both.
+//! with GSO one call sends such a buffer. With `--one` the standard library receives and sends each
+//! datagram by a call of its own. `cargo xtask bench datagrams` compares both.
 use evcore::{EventLoop, Interest, Mode, Step};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use std::{env, error::Error, io, io::ErrorKind, io::IoSliceMut, net::UdpSocket};
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind(args.next().ok_or("listen where?")?)?;
     socket.set_nonblocking(true)?;
     let is_one_by_one = args.next().is_some_and(|option| option == "--one");
-    // It switches GRO on.
+    // `UdpSocketState::new` switches GRO on, so it is called only in the mode that uses it.
     let state = (!is_one_by_one).then(|| UdpSocketState::new((&socket).into()));
     let state = state.transpose()?;
     let mut ev = EventLoop::builder().build()?;

@@ -8,7 +8,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let directory = std::env::args_os().nth(1).ok_or("watch which directory?")?;
     let mut changes = Inotify::init()?;
-    // A file that is written to its end, or replaced by another one, as editors and deployments do.
+    // A file was closed after writing, replaced by another one, as editors and deployments do, or
+    // deleted.
     let of_interest = WatchMask::CLOSE_WRITE | WatchMask::MOVED_TO | WatchMask::DELETE;
     changes.watches().add(&directory, of_interest)?;
     let mut ev = EventLoop::builder().build()?;

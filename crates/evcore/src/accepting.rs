@@ -31,7 +31,7 @@ pub(crate) struct Accepting<L> {
     /// Listeners that may have clients in their backlogs, in the order in which they are tried.
     // Invariant: empty while not listening.
     queue: PostedQueue,
-    /// Set while no slot is free, so that this is counted once.
+    /// Set while no slot is free, so that each shortage is counted once.
     is_full: bool,
     /// Number of clients that the plan of this turn admits.
     allowed: usize,
@@ -55,8 +55,8 @@ impl<L: Acceptor> Accepting<L> {
         poller: &mut Poller,
     ) -> Result<Self> {
         let can = poller.backend().capabilities();
-        // A leader that yields needs both. Edges by masking report one client only: the kernel would
-        // wake this worker for the next one too, and no other.
+        // A leader that yields needs both. A backend that emulates edges by masking reports only one
+        // client: the kernel would wake this worker, and no other, for the next client, too.
         let exclusive = can.exclusive && can.edge;
         let coordinator = Coordinator::new(policy, member)
             .map_err(|policy| Error::NoGroup { policy })?
@@ -98,7 +98,7 @@ impl<L: Acceptor> Accepting<L> {
             if is_followed {
                 return plan;
             }
-            // The poller refused every listener. They are suspended now, so the next plan is not to
+            // The poller refused every listener. They are suspended now, so the next plan does not
             // listen.
         }
     }
@@ -130,9 +130,9 @@ impl<L: Acceptor> Accepting<L> {
         plan
     }
 
-    /// Registers the listeners, or takes them out, if the plan differs from the registrations, and
-    /// notifies the other workers in the order that the plan asks for. A listener that the poller
-    /// refuses is suspended.
+    /// Registers or deregisters the listeners if the plan differs from the registrations, and notifies
+    /// the other workers in the order that the plan gives. A listener that the poller refuses is
+    /// suspended.
     ///
     /// Returns false if the plan was to listen, and every listener was refused. This worker then has
     /// no lock and does not lead, and the next plan notifies another in its place.
@@ -218,8 +218,8 @@ impl<L: Acceptor> Accepting<L> {
 
     /// The next client, from the listeners by turns, so that none starves another.
     ///
-    /// Returns `None` if no client waits or `left` is used up. The listeners that are still queued
-    /// come first next time.
+    /// Returns `None` if no client waits or `left` is used up. The next call begins with the listeners
+    /// that are still queued.
     pub(crate) fn next(
         &mut self,
         left: &mut usize,
@@ -284,7 +284,7 @@ impl<L: Acceptor> Accepting<L> {
         self.queue.len()
     }
 
-    /// Returns whether this turn's accepts need evictions to go on, once.
+    /// Returns whether accepting needs evictions before it can go on in this turn, and clears that flag.
     #[inline]
     pub(crate) fn take_need_of_evictions(&mut self) -> bool {
         mem::take(&mut self.needs_evictions)
@@ -343,7 +343,7 @@ impl<L: Acceptor> Accepting<L> {
         self.coordinator.on_listeners_changed();
     }
 
-    /// Counts that no slot is free, once until one is.
+    /// Counts a shortage of slots once, until a slot is free again.
     fn count_full(&mut self, stats: &mut Stats) {
         if !mem::replace(&mut self.is_full, true) {
             stats.full += 1;

@@ -22,9 +22,9 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn with_capacity(events: usize) -> Self {
         Self {
-            // A signal makes a turn without events: no clock is read to resume the wait, and the
-            // program reacts to the signal at once. A generation is not used twice, so the loop
-            // itself recognises stale events.
+            // These events are raw: a signal ends the wait without events, so no clock is read to resume
+            // the wait, and the program reacts to the signal at once. A generation is not used twice, so
+            // the loop itself recognises stale events.
             events: Events::raw(events),
             next: 0,
             withheld: None,

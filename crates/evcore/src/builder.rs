@@ -91,8 +91,8 @@ impl<L: Acceptor> Builder<L> {
         self
     }
 
-    /// The connection limit: the number of descriptors that may be watched at once, without the
-    /// listeners. Default 1,024.
+    /// The connection limit: the number of descriptors that may be watched at once, not counting the
+    /// listeners and background descriptors (`EventLoop::add_background`). Default 1,024.
     ///
     /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
     /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because an
@@ -155,9 +155,9 @@ impl<L: Acceptor> Builder<L> {
     /// The timer queue. Default: a `Lazy` over a `TimerWheel`, where moving a timer to later is one
     /// store.
     ///
-    /// It must be empty, and must take an id for each [timer](Self::timers_per_token) of each index.
+    /// It must be empty, and must accept an id for each [timer](Self::timers_per_token) of each index.
     /// Its ticks are milliseconds of the clock. With a [`Coalesced`](evcore_timer::Coalesced) queue,
-    /// timers may be early by the slack.
+    /// timers may be early or late by less than the slack.
     pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
         self.timer_queue = Box::new(queue);
         self
@@ -187,13 +187,15 @@ impl<L: Acceptor> Builder<L> {
     /// It saves reading a clock per turn. Each update costs a wake-up and a read of a
     /// descriptor, even when the loop has nothing to do. So it is for loops with many short turns.
     ///
-    /// Between two updates the clock and its strings stand still. A timer is never early, counted from
-    /// the time that they show: it expires at the first update after it is due, late by at most two
-    /// resolutions. A [shutdown](EventLoop::shutdown) also ends at an update, late by at most one.
+    /// Between two updates the clock's time and its formatted dates do not change. A timer is never
+    /// early, counted from the time that they show: it expires at the first update after it is due, late
+    /// by at most two resolutions. A [shutdown](EventLoop::shutdown) also ends at an update, late by at
+    /// most one.
     ///
-    /// A [`Ticker`](evcore_clock::Ticker) causes the updates. With a [`backend`](Self::backend) of
-    /// your own, and on systems without a ticker, the loop reads the clock's source after every wait
-    /// instead, and no wait goes beyond an update. So a simulator only has to advance its time.
+    /// A [`Ticker`](evcore_clock::Ticker) causes the updates. With a [`backend`](Self::backend) of your
+    /// own, and on systems without a ticker, the loop reads the clock's source after every wait instead,
+    /// and every wait ends at the next update at the latest. So a simulator only has to advance its
+    /// time.
     ///
     /// ```
     /// use evcore::EventLoop;
@@ -240,15 +242,15 @@ impl<L: Acceptor> Builder<L> {
 
     /// The grace of connections that become idle just before a shutdown. Default 1 second.
     ///
-    /// A [shutdown](EventLoop::shutdown) does not evict a connection at once that was marked by
-    /// [`set_idle`](EventLoop::set_idle) within this time before. The connection gets the same grace
-    /// once more, in which a request that was on its way still arrives. Precision: an eighth of the
-    /// grace.
+    /// A [shutdown](EventLoop::shutdown) does not at once evict a connection that
+    /// [`set_idle`](EventLoop::set_idle) marked less than this time before the shutdown began. The
+    /// connection gets the same grace once more, in which a request that was on its way still arrives.
+    /// Precision: an eighth of the grace.
     ///
     /// Connections that were marked within this time are not evicted either when descriptors run out.
     ///
     /// A grace does not extend the timeout of the shutdown. With zero, every idle connection is evicted
-    /// at once, for example if only the server begins a conversation.
+    /// at once, which suits a protocol in which only the server begins a conversation.
     ///
     /// ```
     /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};

@@ -14,15 +14,16 @@ use crate::token_map::TokenMap;
 
 /// The connections of one [`EventLoop`], each an [`EdgeStream`] and a value of the application.
 ///
-/// One call watches a stream and keeps both, and one call ends both. So no token is without a value, no
-/// stream without its readiness, and a stale token finds nothing.
+/// One call watches a stream and stores it with its value, and one call ends the watch and drops both.
+/// So no token is without a value, no stream without its readiness, and a stale token finds nothing.
 ///
 /// A loop may have several of these maps, for values of different types. A token is only in the map
 /// that it was added to. A connection takes 4 bytes in addition to its stream and its value. All calls
 /// that take a token are O(1).
 ///
-/// [`TokenMap`] is the map underneath, whose calls it has, too: `get`, `close`, `retain`, `iter` and
-/// others. Its values are pairs of a stream and a value. It is also for descriptors that are not streams.
+/// It dereferences to the [`TokenMap`] underneath, so it also has the calls of that map: `get`, `close`,
+/// `retain`, `iter` and others. The values of that map are pairs of a stream and a value of the
+/// application. A `TokenMap` alone is for descriptors that are not streams.
 ///
 /// ```
 /// use evcore::{Connections, EventLoop, Step, Stream};
@@ -79,7 +80,8 @@ impl<T, S> Connections<T, S> {
     }
 
     /// Takes note of the readiness that a [`Step::Ready`](crate::Step::Ready) reports, as
-    /// [`EdgeStream::on_ready`] does, and lends the connection. `None` if the token has none here.
+    /// [`EdgeStream::on_ready`] does, and lends the connection. `None` if the token has no connection
+    /// here.
     #[inline]
     pub fn ready(&mut self, token: Token, ready: Ready) -> Option<(&mut EdgeStream<S>, &mut T)> {
         let (stream, value) = self.map.get_mut(token)?;
@@ -95,7 +97,8 @@ impl<T, S> Connections<T, S> {
     }
 }
 
-/// Each connection as a pair of its stream and its value: [`get`](evcore_token::SecondaryMap::get),
+/// Gives access to each connection as a pair of its stream and its value:
+/// [`get`](evcore_token::SecondaryMap::get),
 /// [`get_disjoint_mut`](evcore_token::SecondaryMap::get_disjoint_mut), [`close`](TokenMap::close),
 /// [`retain`](TokenMap::retain), `len`, `iter` and others.
 impl<T, S> Deref for Connections<T, S> {

@@ -34,8 +34,8 @@ pub trait Connector: fmt::Debug {
 
     /// Begins to connect to `address`, and does not wait for the result.
     ///
-    /// The result is the first event of the stream as a writable one. Then
-    /// [`take_error`](Transport::take_error) returns the reason of a failure, or `None` if the stream
+    /// The result is known when the stream is first reported as writable. Then
+    /// [`take_error`](Transport::take_error) returns the reason for a failure, or `None` if the stream
     /// is connected.
     ///
     /// # Errors

@@ -19,8 +19,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// 2. Then receive and send, until a call fails with [`WouldBlock`](std::io::ErrorKind::WouldBlock) or nothing is
 ///    left to do. Another step comes only after `WouldBlock`.
 ///
-/// If you did not receive because sending blocked, do both in the next step. Data that arrived
-/// meanwhile has no step of its own.
+/// If you did not receive because sending blocked, do both in the next step. Data that arrived in the
+/// meantime causes no further step.
 ///
 /// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too,
 /// and the next turn has a step for it.
@@ -30,8 +30,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// turn, because a new stream is writable. A [connecting](Stream::connect) stream gets it when
 /// connecting ends.
 ///
-/// Its other methods are those of [`net::EdgeStream`](evcore_net::EdgeStream), which works with any
-/// loop.
+/// It dereferences to [`net::EdgeStream`](evcore_net::EdgeStream), which has the other methods and works
+/// with any loop.
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};
@@ -55,8 +55,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The stream as [`Read`](std::io::Read) and [`Write`](std::io::Write), for a library that calls
-/// these ([`io`](evcore_net::EdgeStream::io)):
+/// A library that takes [`Read`](std::io::Read) and [`Write`](std::io::Write) uses the stream through
+/// [`io`](evcore_net::EdgeStream::io):
 ///
 /// ```
 /// use evcore::{EdgeStream, EventLoop, Step, Stream};
@@ -96,8 +96,8 @@ impl<S: Transport + Source> EdgeStream<S> {
 }
 
 impl<S> EdgeStream<S> {
-    /// A stream that the loop watches already under this token, in [`Mode::Edge`] and for
-    /// [both sides](Interest::BOTH). No step of the token may have been taken yet.
+    /// Wraps a stream that the loop already watches under this token, in [`Mode::Edge`] and for [both
+    /// sides](Interest::BOTH). No step of the token may have been taken yet.
     #[must_use]
     pub fn new(stream: S, token: Token) -> Self {
         Self(evcore_net::EdgeStream::new(stream, token))
@@ -105,8 +105,9 @@ impl<S> EdgeStream<S> {
 
     /// Takes note of the readiness that a [`Step::Ready`](crate::Step::Ready) reports.
     ///
-    /// Readiness that is not true does no harm: a call that fails with `WouldBlock` corrects it. So
-    /// `on_ready(Ready::READABLE)` makes the next `recv` try, for example before an eviction.
+    /// Reporting a stream as ready when it is not does no harm: a call that fails with `WouldBlock`
+    /// corrects it. So `on_ready(Ready::READABLE)` makes the next `recv` try, for example before an
+    /// eviction.
     #[inline]
     pub fn on_ready(&mut self, ready: Ready) {
         self.0.on_edges(Edges {
@@ -116,7 +117,7 @@ impl<S> EdgeStream<S> {
         });
     }
 
-    /// The stream. The loop watches it until its token is [removed](EventLoop::remove).
+    /// Returns the stream, which the loop watches until its token is [removed](EventLoop::remove).
     #[must_use]
     pub fn into_inner(self) -> S {
         self.0.into_inner()

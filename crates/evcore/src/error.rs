@@ -23,7 +23,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The limit of watched descriptors is reached, or every token is in use.
+    /// The limit of connections is reached, or every token is in use.
     #[error(
         "the loop is full: its limit is {limit}; \
          close a connection, or give Builder::connections a higher limit"
@@ -71,8 +71,8 @@ pub enum Error {
     },
 }
 
-/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
-/// a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps it,
+/// ends with a line that names the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -94,8 +94,8 @@ pub struct ListenerError {
     pub source: Error,
 }
 
-/// Keeps the kind and the message. Of a system call that the poller made, it keeps the error number
-/// instead, and the name of the call is lost: log the [`Error`] itself.
+/// Keeps the kind and the message. If a system call of the poller failed, only the error number is kept,
+/// and the name of the call is lost: log the [`Error`] itself.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {

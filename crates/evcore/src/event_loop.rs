@@ -93,12 +93,12 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # The order of a turn
     ///
-    /// [`wait`](Self::wait) registers or takes out the listeners as the balancer plans, waits, and
+    /// [`wait`](Self::wait) registers or deregisters the listeners as the balancer plans, waits, and
     /// updates the clock. Then the steps come in this order:
     ///
     /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases it before
-    ///    handlers run: at once, or if a listener has an event, after accepting. Then it posts the
-    ///    other events instead.
+    /// handlers run: at once if no listener has an event, and otherwise after it has accepted. In the
+    /// second case it posts the events of this phase instead of yielding them.
     /// 2. [`Step::Accepted`], from the listeners by turns. First the loop chooses the idle
     ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
     ///    of one accepted in the same turn. Afterwards it releases the accept lock.
@@ -151,7 +151,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// No token is used twice. An index is reused with another generation. Keep the descriptor open
     /// until [`remove`](Self::remove), or let [`Connections`](crate::Connections) or a [`TokenMap`](crate::TokenMap) do both.
-    /// [`Mode::Edge`] with [`Interest::BOTH`] costs one system call in the life of a connection.
+    /// On epoll, [`Mode::Edge`] with [`Interest::BOTH`] costs one system call for the registration, and
+    /// none for a later change of interest.
     ///
     /// # Errors
     ///
@@ -359,7 +360,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 }
 
-/// Its state and its counters, without its tables, which may be long.
+/// Prints the loop's state and counters, without its tables, which may be long.
 impl<L: Acceptor> fmt::Debug for EventLoop<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventLoop")

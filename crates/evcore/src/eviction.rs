@@ -19,7 +19,7 @@ use crate::{slots::Slots, time::whole_ns};
 /// The idle connections of one loop, and those that it evicts in this turn.
 #[derive(Debug)]
 pub(crate) struct Evictions {
-    // Invariant: each index is that of a current token whose descriptor is watched.
+    // Invariant: each index belongs to a current token whose descriptor is watched.
     pub(crate) idle: IdleList,
     /// The connections whose slots this turn needs, the oldest last. Since they were chosen they may
     /// have become busy, or may have been closed.
@@ -31,7 +31,7 @@ impl Evictions {
     pub(crate) fn new(connections: u32, grace: Duration, lag_ns: u64) -> Self {
         let grace_ns = match whole_ns(grace) {
             0 => 0,
-            // The clock may be behind, as for timers.
+            // The clock may lag behind the time, so the grace is longer by the lag, as timers are.
             grace_ns => grace_ns.saturating_add(lag_ns),
         };
         Self {
@@ -52,7 +52,8 @@ impl Evictions {
         }
     }
 
-    /// Returns the grace of the connections that became idle just before; `None` if there are none.
+    /// Returns the grace of the connections that became idle just before the shutdown; `None` if there
+    /// are none.
     pub(crate) fn begin_shutdown(&mut self, now_ns: u64) -> Option<u64> {
         self.idle.begin_shutdown(now_ns)
     }

@@ -67,12 +67,12 @@ impl Handle {
         self.requester.wake();
     }
 
-    /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn,
-    /// when the timeout begins, too. The call ends the loop's wait.
+    /// Makes the loop [shut down](crate::EventLoop::shutdown) at the beginning of its next turn; the
+    /// timeout counts from then. The call ends the loop's wait.
     ///
-    /// If it is called several times, the earliest deadline counts. The earlier writes of this thread are
-    /// visible to the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows. It makes no
-    /// [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
+    /// If it is called several times, the earliest deadline counts. Earlier writes of the calling thread
+    /// are visible to the handler of the [`Step::ShuttingDown`](crate::Step::ShuttingDown) that follows.
+    /// It makes no [`Step::Woken`](crate::Step::Woken) (but see [`post`](Self::post)).
     ///
     /// The timeout is rounded up to a millisecond. Takes no lock and allocates nothing, so a signal
     /// handler may call it (outside Linux it may set `errno`). If the loop has been dropped it does
@@ -100,11 +100,12 @@ impl Handle {
     ///
     /// As with [`EventLoop::post`](crate::EventLoop::post), readiness merges: several posts for one
     /// token before its step make one step with all of it, and at most one post waits for each token.
-    /// With [`Ready::NONE`] it wakes a task that the program keeps for the token. If the token is not
-    /// in the loop when its post arrives, the post is dropped and [counted](crate::Stats::stale).
+    /// With [`Ready::NONE`] the step carries no readiness, and can wake a task that the program keeps
+    /// for the token. If the token is not in the loop when its post arrives, the post is dropped and
+    /// [counted](crate::Stats::stale).
     ///
-    /// The earlier writes of this thread are visible to the step, so both sides can share a result. A
-    /// turn takes in at most its [budget](crate::Budgets::posted) of posts.
+    /// Earlier writes of the calling thread are visible to the handler of the step, so both sides can
+    /// share a result. A turn takes in at most its [budget](crate::Budgets::posted) of posts.
     ///
     /// A post makes no [`Step::Woken`](crate::Step::Woken). (It may, if something also writes to
     /// the descriptor of a handle, because the kernel does not report the writer.)

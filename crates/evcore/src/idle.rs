@@ -13,8 +13,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// has no descriptor, because closing it would free no slot.
     ///
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
-    /// Then an eighth of the idle connections is evicted in a turn, the oldest first: at least 1 and
-    /// at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
+    /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at least 1
+    /// and at most 32 (nginx's numbers). A full loop goes on listening while a connection is idle.
     ///
     /// If the process has no descriptor left, the same part of the idle connections is evicted each
     /// time that accepting fails, but only those that have been idle for the
@@ -133,7 +133,7 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// A phase without steps: chooses the connections whose slots are needed, before clients are
-    /// accepted. If the grace of a shutdown is over, all are needed.
+    /// accepted. If the grace of a shutdown is over, the connections that it protected become evictable.
     pub(crate) fn choose_evictions(&mut self) -> Option<Step<L::Stream>> {
         self.evictions.forget_choice();
         if self.grace_is_over() {
@@ -147,9 +147,9 @@ impl<L: Acceptor> EventLoop<L> {
         None
     }
 
-    /// Chooses connections whose descriptors are needed. Those that became idle within the grace stay,
-    /// because their next request may be on the way. Otherwise the clients of a burst would evict each
-    /// other before they are served.
+    /// Chooses connections whose descriptors are needed. Connections that became idle within the grace
+    /// stay, because their next request may be on the way. Otherwise the clients of a burst would evict
+    /// each other before they are served.
     #[cold]
     pub(crate) fn choose_evictions_by_age(&mut self) {
         let now_ns = self.clock.monotonic_ns();
@@ -161,7 +161,7 @@ impl<L: Acceptor> EventLoop<L> {
             self.left.evictions -= 1;
             let token = self.next_to_evict()?;
             if self.slots.is_posted(token.index()) {
-                // Its next event was over this turn's budget of posted steps.
+                // Its next event did not fit into this turn's budget of posted steps.
                 let now_ns = self.clock.monotonic_ns();
                 self.evictions.idle.touch(token.index(), now_ns);
                 continue;

@@ -6,10 +6,11 @@
 //! - [`Step`] lists the cases that the application handles.
 //! - [`Connections`] keeps the application's streams and values by token.
 //! - [`Builder`] has the settings.
-//! - [`InstrumentOptions::flight_recorder`] keeps the last records, to be read after something went
-//!   wrong.
+//! - [`InstrumentOptions::flight_recorder`] keeps the last records, which the program can read after a
+//!   failure.
 //!
-//! Each part of the loop is a crate of its own, re-exported here under its last name.
+//! Each part of the loop is a crate of its own, re-exported here under its name without the prefix
+//! `evcore-`.
 //!
 //! # TLS
 //!
@@ -21,11 +22,11 @@
 //! use rustls::ServerConnection;
 //! use std::io::{self, ErrorKind, Read, Write};
 //!
-//! /// Sends back what arrives, until that would block. The end is an error, too.
-//! fn echo(stream: &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
+//! /// Sends back what arrives, until that would block. End of stream is an error, too. fn echo(stream:
+//! &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
 //!     let mut buffer = [0; 16 * 1024];
 //!     loop {
-//!         while tls.wants_write() { // while the client does not read, it is not read from
+//!         while tls.wants_write() { // while the client reads nothing, nothing is read from it
 //!             tls.write_tls(&mut stream.io(ev))?;
 //!         }
 //!         match rustls::Stream::new(tls, &mut stream.io(ev)).read(&mut buffer)? {
@@ -43,7 +44,7 @@
 //!
 //! With the feature `tracing`, which is off by default, each [`Record`] is an event of the crate
 //! [`tracing`](https://docs.rs/tracing). Without the feature nothing of this is built. With it, a step
-//! takes some 200 instructions more, also without a subscriber for the event.
+//! takes some 200 instructions more, even if no subscriber takes the event.
 //!
 //! | target | at `DEBUG` | at `TRACE` | nginx's debug log |
 //! |---|---|---|---|

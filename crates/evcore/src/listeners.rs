@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// After this many lost connections in a row the listener counts as failed, because a sandbox that
-/// forbids accepting would make the loop spin. A backlog holds fewer (Linux: 4,096), so clients
-/// cannot cause this.
+/// forbids accepting would make the loop spin. By default a backlog holds fewer connections (Linux: at
+/// most 4,096), so clients cannot cause this.
 const ABORTED_MAX: u32 = 8_192;
 
 /// All listeners of one worker, by their numbers.
@@ -74,7 +74,7 @@ impl<L: Acceptor> Listeners<L> {
         }
     }
 
-    /// Registers the listeners that are not suspended, and takes out the others. A listener that the
+    /// Registers the listeners that are not suspended, and deregisters the others. A listener that the
     /// poller refuses is suspended.
     pub(crate) fn register(
         &mut self,
@@ -91,8 +91,8 @@ impl<L: Acceptor> Listeners<L> {
         self.changed = false;
     }
 
-    /// Takes all listeners out. If the poller refuses, the listener is suspended, and counts as taken
-    /// out.
+    /// Takes all listeners out. If the poller refuses, the listener is suspended, and counts as
+    /// deregistered.
     pub(crate) fn deregister(&mut self, poller: &mut Poller, clock: &Clock, stats: &mut Stats) {
         self.registered = false;
         for id in self.ids() {
@@ -156,8 +156,8 @@ impl<L: Acceptor> Listeners<L> {
         self.resumes_at
     }
 
-    /// Records that the kernel may have dropped the registration of this listener, so that it is
-    /// made again.
+    /// Records that the kernel may have dropped this listener's registration, so that the next
+    /// `register` renews it.
     pub(crate) fn doubt(&mut self, id: u32) {
         self.entry(id).doubted = true;
         self.changed = true;

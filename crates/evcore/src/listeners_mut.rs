@@ -24,8 +24,8 @@ pub struct ListenersMut<'a, L: Acceptor> {
 }
 
 impl<L: Acceptor> EventLoop<L> {
-    /// Lends the listeners: their errors, calls to pause and to close them, and the connections that
-    /// move.
+    /// Lends the listeners: their errors, calls that pause and close them, and the connections that move
+    /// between workers.
     #[must_use]
     pub fn listeners(&mut self) -> ListenersMut<'_, L> {
         ListenersMut { ev: self }
@@ -83,17 +83,17 @@ impl<L: Acceptor> ListenersMut<'_, L> {
         self.ev.accepting.pause(&self.ev.clock);
     }
 
-    /// Begins or ends that this worker gives open connections to others of its
-    /// [group](crate::Builder::group), and gets some, when they have been unevenly spread for a time. At
-    /// the beginning it does neither, and closing the listeners ends it.
+    /// Sets whether this worker exchanges open connections with others of its
+    /// [group](crate::Builder::group) when these have been unevenly spread for a time. Rebalancing is
+    /// off at first, and closing the listeners turns it off.
     ///
     /// `evcore-serve` calls this, and moves the connections.
     pub fn set_rebalancing(&mut self, rebalances: bool) {
         self.ev.accepting.coordinator.set_rebalancing(rebalances);
     }
 
-    /// Takes the connections that this worker should give away now: how many, and to which worker. Only
-    /// idle ones count. Call it after the steps of each turn, and report what has left by
+    /// Takes the number of connections that this worker should give away now, and the worker that should
+    /// get them. Only idle ones count. Call it after the steps of each turn, and report what has left by
     /// [`report_moved`](Self::report_moved).
     #[inline]
     pub fn take_give(&mut self) -> Option<Give> {
@@ -105,16 +105,16 @@ impl<L: Acceptor> ListenersMut<'_, L> {
         self.ev.accepting.coordinator.on_moved(moved);
     }
 
-    /// Keeps a mark for each connection in this memory, at the number of its descriptor: 1 while the
+    /// Keeps a mark for each connection in `marks`, indexed by the number of its descriptor: 1 while the
     /// connection is [idle](EventLoop::set_idle), and 2 while it is busy. Call this before the first
     /// connection begins; earlier connections have no mark. `evcore-serve` calls it for a worker with a
     /// store.
     ///
     /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the idle connections
-    /// to another worker if this worker dies. The worker may die at any instruction. So a mark is 2
-    /// before the program gets a step of the connection, and 0 before its token ends. It is 1 after
-    /// [`EventLoop::set_idle`], and at the end of a turn, if the connection had a step and is still
-    /// idle.
+    /// to another worker if this worker dies. The worker may die at any instruction. So a mark is set to
+    /// 2 before the program gets a step of the connection, and to 0 before the call that ends its token
+    /// returns or closes the descriptor. It is 1 after [`EventLoop::set_idle`], and at the end of a
+    /// turn, if the connection had a step and is still idle.
     ///
     /// A program with marks calls `set_idle` after it has sent the last byte of an answer. It calls
     /// [`set_busy`](EventLoop::set_busy) *before* it sends to an idle connection, or reads from it,

@@ -1,6 +1,6 @@
 //! Feeds the instruments of `evcore-instrument`.
 //!
-//! They take one reading of a clock before the wait, and with a watchdog one for each step. A loop
+//! The instruments read a clock once before the wait, and with a watchdog once for each step. A loop
 //! without instruments reads no clock for them, and `next_step` has no branch for them. If steps are
 //! watched, or if there are [idle marks](crate::idle_marks), the batch looks empty between two steps, so
 //! that each step takes the path through [`EventLoop::next_watched`].
@@ -22,7 +22,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// The instruments that [`Builder::instruments`](crate::Builder::instruments) turned on:
     /// histograms, the slowest turn, and the last records.
     ///
-    /// A handler panicked, and the program logs the last records:
+    /// After a panic of a handler, this program logs the last records:
     ///
     /// ```
     /// use evcore::{EventLoop, InstrumentOptions, Ready, Record};
@@ -52,7 +52,8 @@ impl<L: Acceptor> EventLoop<L> {
         &mut self.instruments
     }
 
-    /// Begins to measure a turn. `clock_is_updated` is true if the clock shows its beginning.
+    /// Begins to measure a turn. `clock_is_updated` is true if the clock shows the beginning of the
+    /// turn.
     pub(crate) fn begin_measuring(&mut self, clock_is_updated: bool) {
         let clock = &self.clock;
         let lengths = (self.batch.len(), self.slots.posted() as usize);
@@ -83,7 +84,8 @@ impl<L: Acceptor> EventLoop<L> {
         let clock = &self.clock;
         let (now_ns, took_ns) = self.instruments.end_turn(|| clock.monotonic_ns_now())?;
         self.record(Record::TurnEnded { took_ns });
-        // A plan that is made with a fresh time may differ, and records change nothing.
+        // Records must not change a plan, so a time that was read only for a record is not used for the
+        // plan.
         self.instruments.measures().then_some(now_ns)
     }
 

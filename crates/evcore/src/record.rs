@@ -63,8 +63,8 @@ pub enum Record {
     ShuttingDown,
     /// [`Step::Evict`](crate::Step::Evict) was yielded.
     Evict(Token),
-    /// An event, a post or a result was dropped because its token is closed; `None` if its listener
-    /// is closed or suspended.
+    /// An event or a post was dropped because its token is closed; `None` for an event whose listener is
+    /// closed or suspended.
     Stale(Option<Token>),
 
     /// A token began.
@@ -90,7 +90,7 @@ pub enum Record {
     },
     /// A timer was disarmed.
     Disarmed(Token, Timer),
-    /// A token was posted, by the application, by another thread, or in place of an event.
+    /// Readiness was posted for a token, by the application, by another thread, or in place of an event.
     Posted(Token, Ready),
 }
 

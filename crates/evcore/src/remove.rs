@@ -11,8 +11,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// Removes a token: disarms its timers, cancels its posts, removes its descriptor from
     /// the poller, and ends its generation.
     ///
-    /// After this no step carries the token, in this turn or a later one, also if the kernel has
-    /// already reported an event for it. Returns false if the token is stale.
+    /// After this no step carries the token, in this turn or a later one, even if the kernel has already
+    /// reported an event for it. Returns false if the token is stale.
     ///
     /// The descriptor stays open. [`TokenMap::close`](crate::TokenMap::close), which `Connections` has too, also closes it,
     /// with one system call in all. Either call ends a pause for lack of descriptors, because one is
@@ -24,8 +24,8 @@ impl<L: Acceptor> EventLoop<L> {
         })
     }
 
-    /// Removes a token as [`remove`](Self::remove) does, and closes its descriptor by dropping its `owner`. On
-    /// epoll the only system call is that of the drop.
+    /// Removes a token as [`remove`](Self::remove) does, and closes its descriptor by dropping its
+    /// `owner`. On epoll the only system call is the `close` that the drop makes.
     pub(crate) fn remove_and_drop<T>(&mut self, token: Token, owner: T) {
         self.end(token, |poller, key| {
             let _ = poller.remove_before_close(key);

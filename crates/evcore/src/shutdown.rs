@@ -1,5 +1,5 @@
 //! Graceful shutdown: no new clients, idle connections are evicted, busy ones finish, all within a
-//! timeout. A connection that became idle just before it has a grace.
+//! timeout. A connection that became idle just before the shutdown gets a grace.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::{
 impl<L: Acceptor> EventLoop<L> {
     /// Starts a graceful shutdown bounded by `timeout`, which counts from this call.
     ///
-    /// The listeners are closed; clients in the backlog wait for the other workers that share it.
-    /// Every connection that is or becomes [idle](Self::set_idle) is [evicted](crate::Step::Evict),
-    /// a [budget](crate::Budgets::evictions) of them in each turn. A connection that became idle within
-    /// the [grace](crate::Builder::idle_grace) before this call, by default a second, gets the
-    /// same grace once more, because its next request may be on the way. With a shorter timeout the
-    /// shutdown is complete before such a connection is evicted. Busy connections go on as before.
-    /// When the shutdown is complete, [`wait`](Self::wait) returns false.
+    /// The listeners are closed; clients in a backlog wait for the other workers that share the
+    /// listening socket. Every connection that is or becomes [idle](Self::set_idle) is
+    /// [evicted](crate::Step::Evict), a [budget](crate::Budgets::evictions) of them in each turn. A
+    /// connection that became idle within the [grace](crate::Builder::idle_grace) before this call, by
+    /// default a second, gets the same grace once more, because its next request may be on the way. With
+    /// a shorter timeout the shutdown is complete before such a connection is evicted. Busy connections
+    /// go on as before. When the shutdown is complete, [`wait`](Self::wait) returns false.
     /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes once, before the first eviction.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the

@@ -10,10 +10,10 @@ use crate::time::NEVER;
 pub(crate) struct ShutdownTimes {
     /// The end of the timeout.
     over_ns: u64,
-    /// The end of the grace of the connections that became idle just before; [`NEVER`] if there are
-    /// none.
+    /// The end of the grace of the connections that became idle just before the shutdown; [`NEVER`] if
+    /// there are none.
     grace_ends_ns: u64,
-    // Invariant: the earlier of both.
+    // Invariant: the earlier of `over_ns` and `grace_ends_ns`.
     next_ns: u64,
     /// The step that announces the shutdown was taken.
     is_announced: bool,

@@ -13,13 +13,13 @@ use evcore_token::{Token, TokenSet};
 #[derive(Debug)]
 pub(crate) struct Slots {
     tokens: TokenSet,
-    // Invariant: as many as the indices of `tokens`.
+    // Invariant: one state for each index of `tokens`.
     states: Vec<State>,
     // Invariant: the indices with a post, for this turn or the next. Each index is occupied.
     posted: TurnQueue,
     // Invariant: the number of tokens that are connections.
     connections: u32,
-    // Invariant: the indices whose state is that of a background token.
+    // Invariant: the indices of all background tokens.
     background: BTreeSet<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Slots {
         true
     }
 
-    /// Makes the posts that were put off due, behind those that are due already.
+    /// Makes the deferred posts due, behind the posts that are due already.
     #[inline(never)]
     pub(crate) fn begin_turn(&mut self) {
         self.posted.begin_turn();
@@ -130,8 +130,8 @@ impl Slots {
         Some((token, ready))
     }
 
-    /// Lets a shutdown not wait for the timers of this token. Returns `false` if the token is
-    /// stale.
+    /// Excludes the timers of this token from those that a shutdown waits for. Returns `false` if the
+    /// token is stale.
     pub(crate) fn set_background(&mut self, token: Token) -> bool {
         let Some(state) = self.state_mut(token) else {
             return false;
@@ -168,7 +168,8 @@ impl Slots {
     ///
     /// # Panics
     ///
-    /// If the index is vacant. Queues by index hold none, because ending a generation clears them.
+    /// If the index is vacant. The queues hold no vacant index, because ending a generation removes its
+    /// index from them.
     #[inline]
     pub(crate) fn occupant(&self, index: u32) -> Token {
         let token = self.tokens.at(index);

@@ -33,11 +33,12 @@ pub struct Stats {
     pub empty_waits: u64,
     /// Events that the kernel reported, including those of listeners, ticks and stale ones.
     pub events: u64,
-    /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Those
-    /// that merged count as one.
+    /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Posts
+    /// that were merged count as one.
     pub received: u64,
-    /// Events and posts from other threads that were dropped because their token or listener was
-    /// closed. Closing also cancels queued posts, which are not counted here.
+    /// Events and posts from other threads that were dropped because their token was closed, or because
+    /// their listener was closed or suspended. Closing also cancels queued posts, which are not counted
+    /// here.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,
@@ -65,9 +66,10 @@ pub struct Stats {
     /// one. [`take_slow_turn`](evcore_instrument::Instruments::take_slow_turn) returns the slowest.
     pub slow_turns: u64,
 
-    /// Watched descriptors, without the listeners.
+    /// Watched connections, without the listeners and without background descriptors
+    /// (`EventLoop::add_background`).
     pub active: u32,
-    /// Number of descriptors that may be watched: the limit of
+    /// Number of connections that may be watched: the limit of
     /// [`connections`](crate::Builder::connections).
     pub limit: u32,
     /// Connections that are marked as [idle](crate::EventLoop::set_idle).
@@ -76,20 +78,21 @@ pub struct Stats {
     pub timers_armed: usize,
     /// True while this worker's listeners are registered with its poller.
     pub listening: bool,
-    /// The resource that accepting has last run out of, for the log. `None` if it has not run out of
-    /// any since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often it has.
+    /// The resource that accepting has last run out of, for the log. `None` if accepting has lacked no
+    /// resource since the loop was built. [`accept_pauses`](Self::accept_pauses) counts how often it
+    /// has.
     ///
-    /// The clients wait in the backlog. If the limit is that of the process, the loop
-    /// [evicts](crate::Step::Evict) connections that have been idle for the
-    /// [grace](crate::Builder::idle_grace), unless another worker of the
-    /// [group](crate::Builder::group) has a free slot. It accepts again when a connection is closed, or
-    /// after 500 ms.
+    /// The clients wait in the backlog. If the process has reached its own limit of descriptors, the
+    /// loop [evicts](crate::Step::Evict) connections that have been idle for the
+    /// [grace](crate::Builder::idle_grace), unless another worker of the [group](crate::Builder::group)
+    /// has a free slot. It accepts again when a connection is closed, or after 500 ms.
     pub last_exhausted: Option<Resource>,
     /// True from the beginning of a [shutdown](crate::EventLoop::shutdown) on, whether it was begun here
     /// or by a [handle](crate::Handle::shutdown).
     pub shutting_down: bool,
-    /// A [shutdown](crate::EventLoop::shutdown) is complete: its timeout has passed, or nothing is left
-    /// to do. Look at it between turns. [`wait`](crate::EventLoop::wait) returns the opposite.
+    /// True when a [shutdown](crate::EventLoop::shutdown) is complete: its timeout has passed, or
+    /// nothing is left to do. Look at it between turns. [`wait`](crate::EventLoop::wait) returns the
+    /// opposite.
     ///
     /// Nothing is left if no connection is watched, nothing is posted or otherwise carried over, and no
     /// timer is armed except [background](crate::TimersMut::set_background) ones. Connections that are

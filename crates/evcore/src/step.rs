@@ -41,9 +41,9 @@ pub enum Step<S = Stream> {
     Expired(Token, Timer),
     /// A [handle](crate::Handle::wake) woke the loop, once or several times.
     Woken,
-    /// The loop [shuts down](crate::EventLoop::shutdown) from now on, by whichever call. It comes once,
-    /// so that the program can say good-bye to its peers. A shutdown that is complete at once makes no
-    /// step.
+    /// The loop [shuts down](crate::EventLoop::shutdown) from now on, whichever call began it. It comes
+    /// once, so that the program can say good-bye to its peers. A shutdown that is complete at once
+    /// makes no step.
     ShuttingDown,
     /// Close this [idle](crate::EventLoop::set_idle) connection: a client waits and slots or
     /// descriptors are short, or the loop [shuts down](crate::EventLoop::shutdown). It no longer
@@ -56,9 +56,9 @@ pub enum Step<S = Stream> {
     ///
     /// In a shutdown, a connection that became idle just before it comes here only after a
     /// [grace](crate::Builder::idle_grace), because its next request may be on the way. The grace counts
-    /// from [`set_idle`](crate::EventLoop::set_idle), and a slow peer gets its last answer later. If
-    /// [`Stream::is_delivered`](crate::Stream::is_delivered) returns false, arm a timer and look again,
-    /// as `httpd` does.
+    /// from [`set_idle`](crate::EventLoop::set_idle), but a slow peer may receive its last answer only
+    /// after that. If [`Stream::is_delivered`](crate::Stream::is_delivered) returns false, arm a timer
+    /// and look again, as `httpd` does.
     ///
     /// If you keep the connection open its slot stays taken, and it is not offered again until you
     /// mark it idle. The waiting client then gets the slot of another connection in the next turn.
@@ -101,8 +101,8 @@ impl<S> Step<S> {
 }
 
 impl<S> Accepted<S> {
-    /// A client as a layer between the loop and the program reports it, such as one that has read the
-    /// client's address from the connection.
+    /// Creates the report of a client for a layer between the loop and the program, such as a layer that
+    /// reads the client's address from the connection.
     #[must_use]
     pub fn new(stream: S, peer: Address, listener: usize) -> Self {
         Self {

@@ -12,9 +12,9 @@ use crate::event_loop::EventLoop;
 ///
 /// # Timers of your own
 ///
-/// Deadlines that belong to no connection, or more of them than a token has timers, are a
-/// [`TimerQueue`](evcore_timer::TimerQueue) of yours under one token: the loop keeps one timer for the
-/// earliest of them.
+/// For deadlines that belong to no connection, or for more deadlines than a token has timers, keep a
+/// [`TimerQueue`](evcore_timer::TimerQueue) of your own, and arm one timer of one token for the earliest
+/// deadline.
 ///
 /// ```
 /// use evcore::{EventLoop, Step, Timer, timer::{TimerHeap, TimerQueue}};
@@ -70,8 +70,8 @@ impl<L: Acceptor> TimersMut<'_, L> {
     /// Arms a timer, or moves it, for a point in time. Returns false if the token is stale.
     ///
     /// It expires once, never before `deadline`, however long the handler has taken already. A deadline
-    /// that has passed is due at once. Otherwise the call does what [`arm`](EventLoop::arm) does. The first call reads the
-    /// clocks.
+    /// that has passed is due at once. Otherwise the call does what [`arm`](EventLoop::arm) does. The
+    /// first call reads the system's `Instant` and the source of the loop's clock.
     ///
     /// # Panics
     ///
@@ -97,10 +97,10 @@ impl<L: Acceptor> TimersMut<'_, L> {
         self.ev.arm(token, timer, after)
     }
 
-    /// Makes the present the time of this turn, from which [`arm`](EventLoop::arm) counts.
+    /// Updates the time of this turn, from which [`arm`](EventLoop::arm) counts, to the present.
     ///
-    /// A handler that has taken long calls it before it arms a timer. It reads the clock once, and
-    /// changes nothing else: the same timers expire in this turn, in the same order. (libuv:
+    /// A handler that has run for a long time calls this before it arms a timer. It reads the clock
+    /// once, and changes nothing else: the same timers expire in this turn, in the same order. (libuv:
     /// `uv_update_time`; nginx: `ngx_time_update`.)
     ///
     /// ```
@@ -154,12 +154,13 @@ impl<L: Acceptor> TimersMut<'_, L> {
         self.ev.timers.deadline(token.index(), timer)
     }
 
-    /// Makes all timers of a token background timers, also when they are armed again later. A
-    /// [shutdown](EventLoop::shutdown) does not wait for background timers (nginx:
-    /// `cancelable`; libuv: `unref`). Returns false if the token is stale.
+    /// Makes all timers of a token background timers; they remain so when they are armed again. A
+    /// [shutdown](EventLoop::shutdown) does not wait for background timers (nginx: `cancelable`; libuv:
+    /// `unref`). Returns false if the token is stale.
     ///
-    /// This is for periodic work, such as health checks of the servers behind a proxy, with a token [without a descriptor](EventLoop::add_unwatched). (A watched
-    /// descriptor keeps the loop alive anyway.) It does not change whether and when the timers expire.
+    /// This is for periodic work, such as health checks of the servers behind a proxy, with a token
+    /// [without a descriptor](EventLoop::add_unwatched). (A watched connection keeps the loop alive
+    /// anyway.) It does not change whether and when the timers expire.
     ///
     /// ```
     /// use evcore::{EventLoop, Timer};

@@ -1,4 +1,5 @@
-//! Values by the tokens of a loop, with the calls that begin and end both.
+//! A map from the tokens of a loop to values, with calls that add and remove a token together with its
+//! value.
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,7 +16,7 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 ///
 /// A token from [`EventLoop::add`], [`EventLoop::add_unwatched`] or
 /// [`EdgeStream::add`](crate::EdgeStream::add) has no value before [`insert`](SecondaryMap::insert).
-/// Such a token keeps its slot until it is closed by [`EventLoop::remove`], also if its value is dropped.
+/// Such a token keeps its slot until [`EventLoop::remove`] ends it, even if its value is dropped.
 ///
 /// A loop may have several of these maps, for values of different types. A token is only in the map
 /// that it was added to. A value takes 4 bytes in addition to its size, and memory is reserved for
@@ -54,8 +55,8 @@ impl<T> TokenMap<T> {
 
     /// Makes the loop watch the descriptor of `value`, and keeps `value` under the new token.
     ///
-    /// `T` has a descriptor: a stream, or a type of your own that implements
-    /// [`AsFd`](std::os::fd::AsFd) by that of its stream.
+    /// `T` has a descriptor: it is a stream, or a type of your own whose [`AsFd`](std::os::fd::AsFd)
+    /// returns the descriptor of its stream.
     ///
     /// # Errors
     ///
@@ -116,7 +117,8 @@ impl<T> TokenMap<T> {
     }
 }
 
-/// The values: [`get`](SecondaryMap::get), [`insert`](SecondaryMap::insert), `len`, `iter` and others.
+/// Gives access to the values: [`get`](SecondaryMap::get), [`insert`](SecondaryMap::insert), `len`,
+/// `iter` and others.
 impl<T> Deref for TokenMap<T> {
     type Target = SecondaryMap<T>;
 

@@ -1,9 +1,8 @@
 //! The order of a turn, which is nginx's.
 //!
 //! Before the wait comes [`plan_turn`](EventLoop::plan_turn), after it
-//! [`begin_turn`](EventLoop::begin_turn). Then the table in
-//! [`next_in_order`](EventLoop::next_in_order) names the phases. `phases.rs` has the work of each
-//! phase.
+//! [`begin_turn`](EventLoop::begin_turn). The table in [`next_in_order`](EventLoop::next_in_order) has
+//! the phases that follow. `phases.rs` has the work of each phase.
 
 use std::time::Duration;
 
@@ -45,7 +44,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// Does the work before the wait: finishes the turn before, makes the listeners follow the
     /// balancer's plan, and returns the timeout of the wait (`None`: without limit).
     ///
-    /// `now_ns` is the time, if it was read since the turn before. `is_plain` is a constant.
+    /// `now_ns` is the present time if it has been read since the previous turn ended. `is_plain` is a
+    /// constant.
     #[expect(clippy::inline_always, reason = "the wait is one function")]
     #[inline(always)]
     pub(crate) fn plan_turn(&mut self, now_ns: Option<u64>, is_plain: bool) -> Option<Duration> {
@@ -55,7 +55,7 @@ impl<L: Acceptor> EventLoop<L> {
         } else {
             self.due_at_ns()
         };
-        // Or earlier: the end of a pause of the listeners, the end of the plan.
+        // The wait also ends with a pause of the listeners or with the plan, if that is earlier.
         let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         let ends = ends_ns != NEVER;
         let rough = if ends && is_plain {
@@ -114,8 +114,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// time from the beginning of the turn. `None` if the deadline is near, and after a turn without
     /// events: the next wait is exact.
     ///
-    /// After events there will mostly be other events before it. A timer is late because of it only
-    /// if this turn takes longer than the other half, and then by less than this turn.
+    /// After a turn with events, other events mostly come before the deadline. The rough timeout makes a
+    /// timer late only if this turn takes longer than the other half, and then by less than the length
+    /// of this turn.
     #[inline]
     fn rough_time_to(&self, ends_ns: u64) -> Option<Duration> {
         if self.batch.len() == 0 {
@@ -130,8 +131,8 @@ impl<L: Acceptor> EventLoop<L> {
         self.updates.wait_ends_at_ns(due_ns, &self.clock)
     }
 
-    /// Reports a long turn, unless it ended before this plan: `prepare` has reported it, and then
-    /// another loop slept.
+    /// Reports a long turn, except after `prepare`, which has already reported it, because the time
+    /// since then is the sleep of another loop.
     #[cold]
     #[inline(never)]
     fn end_long_turn(&mut self, lasted_ns: u64, now_ns: u64) {

@@ -31,17 +31,18 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// If you left the previous turn early, it is finished first: the accept lock is released, and
     /// steps that were not delivered are kept for this turn, which then does not wait. A signal
-    /// ends the wait, and may make a turn without steps. So does a wait for a timer that is more than
-    /// two seconds away, once: after a turn with events it lasts half of that time, because that takes
-    /// no reading of the clock.
+    /// ends the wait, and may make a turn without steps. A wait for a timer more than two seconds away
+    /// may also end without a step: after a turn with events it lasts only about half of that time,
+    /// because the loop then need not read the clock.
     ///
     /// # Errors
     ///
-    /// Only if the loop cannot go on, so a server may end with it: the system call that waits
-    /// failed, or the loop is used in a forked child ([`Error::Poller`](crate::Error::Poller)), or
-    /// the ticker of the [`timer_resolution`](crate::Builder::timer_resolution) failed
-    /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that
-    /// were not delivered are kept, in case you wait again.
+    /// `wait` fails only if the loop cannot go on, so a server may exit with the error: the system call
+    /// that waits failed, or the loop is used in a forked child
+    /// ([`Error::Poller`](crate::Error::Poller)), or the ticker of the
+    /// [`timer_resolution`](crate::Builder::timer_resolution) failed
+    /// ([`Error::Ticker`](crate::Error::Ticker)). The accept lock is then released, and steps that were
+    /// not delivered are kept, in case you wait again.
     ///
     /// A failure of a single descriptor does not fail the wait. A listener that fails is suspended,
     /// and [`take_error`](crate::ListenersMut::take_error) returns its error. If the kernel
@@ -50,9 +51,9 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// # Stopping a worker
     ///
-    /// A supervisor's stop, `worker.stop_within(timeout)` in `evcore-prefork`, comes before each wait.
-    /// It must also wake the loop, by a [`Handle`](crate::Handle). (A `Worker` of `evcore-serve` does
-    /// both.)
+    /// Under a supervisor, check before each wait whether it has requested a stop
+    /// (`worker.stop_within(timeout)` in `evcore-prefork`). The stop request must also wake the loop,
+    /// through a [`Handle`](crate::Handle). (A `Worker` of `evcore-serve` does both.)
     ///
     /// ```
     /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
@@ -94,15 +95,15 @@ impl<L: Acceptor> EventLoop<L> {
         Ok(true)
     }
 
-    /// Begins a turn as [`wait`](Self::wait) does, but waits for no longer than `limit`, also if there
-    /// is nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for
-    /// events that are ready now. `None` means no limit.
+    /// Begins a turn as [`wait`](Self::wait) does, but waits for at most `limit`, even if there is
+    /// nothing to do: for a program with a deadline of its own, or with [`Duration::ZERO`] for events
+    /// that are ready now. `None` means no limit.
     ///
-    /// A turn without steps need not have lasted that long, because a signal ends a wait too. So
-    /// compute the rest of the time for each wait, as the example does.
+    /// A wait that ends without a step may have been shorter than `limit`, because a signal ends a wait,
+    /// too. So compute the rest of the time for each wait, as the example does.
     ///
-    /// After [`prepare`](Self::prepare), it is the second half of that wait. Posts and timers since then
-    /// end it, too.
+    /// After [`prepare`](Self::prepare), it is the second half of that wait. Posts made and timers armed
+    /// since `prepare` end it, too.
     ///
     /// # Errors
     ///
@@ -166,8 +167,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// half.
     ///
     /// With it a program drives several loops from one thread, for example in a simulator, or runs this
-    /// loop inside another one. The accept lock may be held from here until the accepts are done, as in
-    /// [`wait`](Self::wait).
+    /// loop inside another one. The worker may hold the accept lock from this call until it has
+    /// accepted, as with [`wait`](Self::wait).
     ///
     /// # Inside another loop
     ///

@@ -109,7 +109,7 @@ fn a_short_read_drains_a_stream_and_a_full_one_does_not() {
 }
 
 #[test]
-fn with_its_end_reported_a_short_read_drains_nothing() {
+fn a_short_read_after_a_reported_end_drains_nothing() {
     let (mut stream, mut ev) = ready(3, 0);
     stream.on_edges(Edges {
         ending: true,

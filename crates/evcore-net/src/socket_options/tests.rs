@@ -96,7 +96,7 @@ fn assert_values(option: &SocketOption, streams: [Stream; 2], expected: i32) {
 fn options_reach_accepted_and_connected_sockets() {
     for (options, option, expected) in cases() {
         if option.name == MULTIPATH.name {
-            continue; // congestion control has a test of its own
+            continue; // Multipath TCP has a test of its own
         }
         match both_ends(&options, LOCALHOST) {
             Ok(streams) => assert_values(option, streams, expected),

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, collections::VecDeque, error::Error, io, io::ErrorKind};
 
 const TIMEOUT: Timer = Timer::new(0);
-const AWAKE: Duration = Duration::from_millis(1); // before a request: a sleep may end late
+const AWAKE: Duration = Duration::from_millis(1); // time before a request in which the loop does not sleep, because a sleep may end late
 
 pub(crate) struct Load {
     pub(crate) timeout: Duration, // for connecting, and for each response
-    pub(crate) closes: bool,      // after each response
+    pub(crate) closes: bool,      // true if each connection is closed after its response
     pub(crate) latencies: Histogram<u64>, // in nanoseconds
     pub(crate) errors: BTreeMap<String, usize>,
     to: Address,
@@ -50,7 +50,7 @@ impl Load {
         while self.idle.len() < all {
             match self.ev.next_step() {
                 Some(step) => self.handle(step),
-                None => _ = self.ev.wait()?, // the loop cannot go on
+                None => _ = self.ev.wait()?, // fails only if the loop cannot go on
             }
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Load {
     /// rate is infinite, a connection sends its next request when it has a response.
     pub(crate) fn run(&mut self, rate: f64, time: Duration) -> evcore::Result<Duration> {
         let (began, all, is_paced) = (Instant::now(), self.idle.len(), rate.is_finite());
-        let mut failed = false; // opens a connection after the others had their turn
+        let mut failed = false; // set if a connection could not be opened; the next attempt follows a turn of the loop
         let due = |n| Duration::try_from_secs_f64(f64::from(n) / rate).ok();
         let due = |n| due(n).filter(|due| *due < time);
         let mut due = (0_u32..).map_while(due).peekable();
