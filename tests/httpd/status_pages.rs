@@ -161,6 +161,8 @@ fn status_json_has_its_fields_in_a_stable_order() {
         "reading",
         "writing",
         "waiting",
+        "received_bytes",
+        "sent_bytes",
     ];
     let times = ["mean", "p50", "p99", "max"];
     let expected = [
@@ -171,9 +173,12 @@ fn status_json_has_its_fields_in_a_stable_order() {
             "restarts",
             "kept",
             "lost",
+            "listen_queue",
+            "listen_overflows",
+            "listen_drops",
         ][..],
         &sums,
-        &["jain", "workers", "worker", "pid", "uptime_ms"],
+        &["jain", "workers", "worker", "pid", "uptime_ms", "memory_bytes"],
         &sums,
         &["turns", "events", "stale_events", "timers_armed"],
         &["timers_fired", "timer_lateness_us"],

@@ -61,7 +61,12 @@ const RULES: &[Rule] = &[
 ];
 
 /// Directories that are workspaces of their own.
-const OTHERS: &[&str] = &["crates/evcore-bench/peers/", "tests/compat/", "tests/fuzz/"];
+const OTHERS: &[&str] = &[
+    "crates/evcore-bench/peers/",
+    "crates/evcore-bench/user/",
+    "tests/compat/",
+    "tests/fuzz/",
+];
 
 /// The places where `unsafe` is allowed: the crates that call the OS, and tests.
 pub(crate) const UNSAFE_PLACES: &[&str] = &[
@@ -80,6 +85,7 @@ pub(crate) const UNSAFE_PLACES: &[&str] = &[
     "crates/evcore-bench/src/memory.rs",
     "crates/evcore-bench/src/pollers/",
     "crates/evcore-bench/src/foreign.rs",
+    "crates/evcore-bench/user/",
 ];
 
 fn may_be_unsafe(path: &str) -> bool {

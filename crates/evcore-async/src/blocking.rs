@@ -127,7 +127,7 @@ impl BlockingPool {
     {
         assert!(
             context::has_entered(self.jobs.executor),
-            "this BlockingPool belongs to another runtime or executor: make one in this"
+            "this BlockingPool belongs to another runtime or executor: create a pool in this one"
         );
         let registration = Registration::new(Slot::Job(Job::default()));
         let awaits_room = AwaitsRoom {

@@ -13,7 +13,7 @@ pub enum Error {
     )]
     Nested,
     /// The loop shut down before the future ended.
-    #[error("the loop has shut down, and the future has not ended by then")]
+    #[error("the loop shut down before the future ended")]
     ShutDown,
     /// The loop could not be built, or cannot go on.
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub(crate) struct Foreign;
 
 /// Error of an idle connection that the loop closes to make room, or because it shuts down.
 #[derive(Debug, thiserror::Error)]
-#[error("this connection was idle, and its loop makes room or shuts down")]
+#[error("this connection was idle, and the loop closed it to make room or because it shuts down")]
 pub(crate) struct Evicted;
 
 impl From<Evicted> for io::Error {

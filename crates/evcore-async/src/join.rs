@@ -29,7 +29,7 @@ use crate::task::Task;
 /// })?;
 /// # Ok::<(), evcore_async::Error>(())
 /// ```
-#[must_use = "dropping it lets the task run on: `drop(spawn_local(..))` says that this is meant"]
+#[must_use = "dropping it lets the task run on: write `drop(spawn_local(..))` if this is intended"]
 pub struct JoinHandle<T> {
     shared: Rc<Shared>,
     /// `None` once the handle is dropped.

@@ -64,7 +64,7 @@ impl<F: Future> Future for Timeout<F> {
 
 /// The time of a [`timeout`] is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the time is over")]
+#[error("the timeout has passed")]
 pub struct TimedOut;
 
 impl From<TimedOut> for io::Error {

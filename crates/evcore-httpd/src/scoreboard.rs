@@ -374,7 +374,9 @@ mod tests {
         let scoreboard = WorkerStats::scoreboard(2).expect("a page");
         let group = WorkerGroup::new(Policy::Off, 2).expect("a page");
         let group = scoreboard.add_to(group);
-        let stats = WorkerStats::from_array(std::array::from_fn(|at| at as u64 + 1));
+        let mut stats = WorkerStats::from_array(std::array::from_fn(|at| at as u64 + 1));
+        // The master measures it.
+        stats.metrics.memory_bytes = 0;
         let [one, two] = [0, 1].map(WorkerId::from_slot);
         scoreboard.publish(one, &stats);
         scoreboard.publish(two, &stats);

@@ -75,7 +75,7 @@ impl App for Node {
 /// The server, on any loop.
 async fn serve<L>(listener: L, version: Version, bug: Option<Bug>)
 where
-    L: Acceptor<Stream: Transport + Source> + Source + 'static,
+    L: Acceptor<Stream: Transport + Source + Unpin> + Source + 'static,
 {
     let listener = Listener::new(listener).unwrap();
     loop {
@@ -86,7 +86,7 @@ where
 
 async fn serve_client<S>(stream: Stream<S>, version: Version, bug: Option<Bug>)
 where
-    S: Transport + Source + 'static,
+    S: Transport + Source + Unpin + 'static,
 {
     let stream = Middleware::new(stream, bug);
     let service = service_fn(move |request| answer(request, bug));
@@ -161,7 +161,7 @@ async fn run_session<S>(
     progress: &Progress,
 ) -> Result<(), Box<dyn Error>>
 where
-    S: Transport + Source + 'static,
+    S: Transport + Source + Unpin + 'static,
 {
     match version {
         Version::One => {

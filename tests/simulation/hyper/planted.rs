@@ -51,7 +51,7 @@ impl<S> Middleware<S> {
     }
 }
 
-impl<S: Transport + Source> Read for Middleware<S> {
+impl<S: Transport + Source + Unpin> Read for Middleware<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -71,7 +71,7 @@ impl<S: Transport + Source> Read for Middleware<S> {
     }
 }
 
-impl<S: Transport + Source> Write for Middleware<S> {
+impl<S: Transport + Source + Unpin> Write for Middleware<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::thread;
 
 use evcore::EventLoop;
