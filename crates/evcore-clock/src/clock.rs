@@ -150,8 +150,8 @@ impl Clock {
         (instant + ahead).checked_sub(behind).unwrap_or(instant)
     }
 
-    /// The time from now until [`monotonic_ms`](Self::monotonic_ms) reaches `deadline_ms`; zero if that
-    /// has happened.
+    /// The time from now until `deadline_ms`, a time in the milliseconds of
+    /// [`monotonic_ms`](Self::monotonic_ms); zero if that time has passed.
     ///
     /// A wait for exactly this long ends when `monotonic_ms` reaches the deadline. A difference of
     /// two readings of `monotonic_ms` is up to 1 ms too long, because both are rounded down.

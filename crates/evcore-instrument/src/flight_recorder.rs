@@ -16,7 +16,7 @@
 /// ```
 #[derive(Clone, Debug)]
 pub struct FlightRecorder<R> {
-    // Invariant: never longer than the capacity with which it was allocated.
+    // Invariant: it has its full length, at least 1, from the beginning.
     ring: Box<[Option<R>]>,
     /// The place of the next record. Once the ring is full, it is the place of the oldest.
     // Invariant: below the length of the ring.

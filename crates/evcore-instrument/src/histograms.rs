@@ -89,8 +89,8 @@ impl Histograms {
     ///
     /// In `evcore`, a turn lasts from the end of a wait to the beginning of the next, and is recorded
     /// then. It includes what you do after the last step. With a `timer_resolution`, only turns that
-    /// begin with a tick are measured, because the others do not read the clock. A watchdog measures all
-    /// turns.
+    /// begin with a tick are measured, because the others do not read the clock. With a watchdog, all
+    /// turns are measured.
     #[must_use]
     pub fn turn_ns(&self) -> &Histogram {
         &self.turn_ns

@@ -63,8 +63,7 @@ impl<R> Instruments<R> {
         self.0.is_some()
     }
 
-    /// Returns whether any option other than the flight recorder is on, for which the loop reads a
-    /// clock.
+    /// Returns whether histograms or a watchdog are on, for which the loop reads a clock.
     #[must_use]
     pub fn measures(&self) -> bool {
         self.0.as_ref().is_some_and(|set| set.measures())
@@ -84,9 +83,9 @@ impl<R> Instruments<R> {
 
     /// Begins a turn with these numbers of events and of posted steps.
     ///
-    /// `began_ns` is the time if the loop has read it for the turn. Otherwise only a watchdog measures
-    /// the turn, by `read_ns`. `unix_ms` returns the time of day, and is called only if there is a
-    /// watchdog.
+    /// `began_ns` is the time if the loop has read it for the turn. Otherwise the turn is measured only
+    /// if there is a watchdog, for which `read_ns` is called. `unix_ms` returns the time of day, and is
+    /// called only if there is a watchdog.
     #[inline]
     pub fn begin_turn(
         &mut self,

@@ -47,8 +47,8 @@ use std::fmt;
 /// 2. If an `Edge` was reported on one side and not rearmed, that report may be repeated when the other
 /// side becomes ready.
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
-/// 4. A change from an empty interest costs one call, as `add` does, which checks that the descriptor is
-/// open.
+/// 4. A change from an empty interest costs one call, as `add` does (except on `io_uring`), which checks
+/// that the descriptor is open.
 /// 5. A report that is not answered costs one further call (on `/dev/poll`, an entry of the next write).
 /// Errors are reported before `rearm`, too, but illumos' sockets report an error as readiness.
 /// 6. Reported are hang-up, error and, on Linux, half-close; on macOS nothing is. A descriptor whose

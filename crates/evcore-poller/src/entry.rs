@@ -6,7 +6,7 @@ use crate::ready::Ready;
 
 /// One event, in the layout of Linux's `struct epoll_event`.
 ///
-/// On x86-64 it has no padding, as for 32-bit programs.
+/// On x86-64 the layout has no padding, so that it is the same for 32-bit programs.
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "x86_64", repr(C, packed(4)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(C))]
@@ -29,7 +29,7 @@ impl Entry {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn union(entries: &[Self]) -> Self {
-        // The first entry is taken apart, so that a batch of one does not begin the loop.
+        // The first entry is handled separately, so that a batch of one does not enter the loop.
         let Some((first, rest)) = entries.split_first() else {
             return Self { flags: 0, key: 0 };
         };

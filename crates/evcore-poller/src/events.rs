@@ -161,7 +161,7 @@ impl Events {
         Refill::FullOrWoken
     }
 
-    /// Returns whether the buffer is [raw](Self::raw).
+    /// Returns whether the buffer is raw: a wait returns what the kernel returns.
     #[inline]
     pub(crate) fn is_raw(&self) -> bool {
         self.raw

@@ -22,7 +22,8 @@ pub(crate) struct FdSet {
 }
 
 impl FdSet {
-    /// Returns whether the table has a bit for this descriptor. The `others` never have one.
+    /// Returns whether the table has a bit for this descriptor. A descriptor among the `others` never
+    /// has one.
     #[inline]
     pub(crate) fn has_room(&self, fd: RawFd) -> bool {
         place(fd).is_some_and(|(word, _)| word < self.dense.len())

@@ -15,7 +15,7 @@ pub(crate) enum Refill {
     One { key: u64, flags: u32 },
     /// There are this many events, and room for another one. None of them is the waker's.
     Some(usize),
-    /// The buffer has no room for another event, or one event is the waker's.
+    /// The buffer has no room for another event, or one of several events is the waker's.
     FullOrWoken,
     /// The call has failed, so there is no event.
     #[cfg(any(target_os = "linux", target_os = "android"))]

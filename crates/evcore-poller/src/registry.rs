@@ -2,7 +2,7 @@
 //!
 //! Changes are only recorded here. [`Registry::next_change`] returns those that are left when a
 //! wait begins. If the kernel has no `Edge` or `Oneshot`, the table masks reported sides, and the
-//! backend watches the rest. For a masked `Edge` that is its ends. This file makes no system call.
+//! backend watches the rest. The rest of a masked `Edge` is its ends. This file makes no system call.
 
 use std::{mem, os::fd::RawFd};
 
@@ -42,25 +42,26 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct Registry {
     capabilities: Capabilities,
-    /// The key of each live row. Apart from the rows, because each event is compared with one of these.
+    /// The key of each live row. The keys are kept apart from the rows, because each event is compared
+    /// with one of them.
     // Invariant: `NO_KEY` if the row is vacant; as many as `rows`.
     keys: Vec<u64>,
     rows: Vec<Row>,
     // Invariant: the descriptors of the live rows, each of which has its own.
     descriptors: FdSet,
-    /// Registrations were removed without a call, so the kernel may still report them. Only a
-    /// [rebuilt set](Self::begin_rebuild) ends this, because no call shows whether a duplicate of a
+    /// True if the kernel may still report registrations that were removed without a call. Only a
+    /// [rebuilt set](Self::begin_rebuild) clears it, because no call shows whether a duplicate of a
     /// closed descriptor is open.
     may_report_stale: bool,
-    /// Readiness that a wait must complete before it returns. These are errors and hang-ups. It is
-    /// all readiness if this table emulates a mode, has one-shots to mark as fired, or has
-    /// registrations that may report more than their interest.
+    /// Flags of the events that a wait must complete before it returns: errors and hang-ups, or all
+    /// flags if this table emulates a mode, has one-shots to mark as fired, or has registrations that
+    /// may report more than their interest.
     // The field is as wide as epoll's flags, with which it is compared.
     to_complete: u32,
     /// Ids whose row may differ from the backend's registration.
     // Invariant: an id is here exactly if its row is `dirty`, so each is here at most once.
     dirty: Vec<u32>,
-    /// Work may be needed before the next wait.
+    /// True if work may be needed before the next wait.
     // Invariant: set if a row is dirty, or was refused and not reported.
     needs_attention: bool,
 }
@@ -86,7 +87,7 @@ pub(crate) struct Row {
     renewal: Renewal,
 }
 
-/// The reason to pass a row to the backend even if the interest is the same.
+/// The reason to pass a row to the backend even if its interest has not changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Renewal {
     #[default]
@@ -156,7 +157,7 @@ impl Registry {
         self.may_report_stale = self.capabilities.watches_files;
     }
 
-    /// Records that the kernel may report registrations whose interest is empty by now.
+    /// Records that the kernel may report registrations whose interest has become empty.
     ///
     /// This is not undone, because a program with one-shots goes on using them, and a refusal is a
     /// rare mistake.
@@ -233,7 +234,7 @@ impl Registry {
         let id = id_of(key);
         self.keys[id] = NO_KEY;
         let row = self.rows.get_mut(id)?;
-        // This comes first, so that no part of the row is kept across a call.
+        // The descriptor is removed first, so that no part of the row is kept across a call.
         self.descriptors.remove(row.fd);
         let ended = row.clone();
         row.in_backend = WatchSet::EMPTY;
@@ -437,7 +438,7 @@ impl Row {
         self.fd != VACANT
     }
 
-    /// Records that the backend may not watch it any more.
+    /// Records that the backend has possibly stopped watching it.
     fn disarm(&mut self) {
         if self.renewal == Renewal::Unneeded {
             self.renewal = Renewal::Disarmed;
@@ -448,8 +449,8 @@ impl Row {
     fn sync(&mut self, key: u64, capabilities: Capabilities) -> Option<Change> {
         let renewal = mem::take(&mut self.renewal);
         if self.wanted != self.synced || renewal == Renewal::Requested {
-            // As in a kernel that has the mode, a change of interest makes everything ready be
-            // reported again.
+            // As in a kernel that has the mode, everything that is ready is reported again after a
+            // change of interest.
             self.masked = WatchSet::EMPTY;
         }
         let arm_again = match renewal {

@@ -1,7 +1,7 @@
 //! The flag in front of a waker's descriptor: any number of wakes cost one write.
 //!
-//! The order is what makes it correct. The waker sets the flag and then notifies the doorbell. The
-//! poller clears the doorbell and then the flag. So if a waker finds the flag set, a wait that has
+//! The order of the steps makes this correct. The waker sets the flag and then notifies the doorbell.
+//! The poller clears the doorbell and then the flag. So if a waker finds the flag set, a wait that has
 //! not yet returned will return, and it returns after that wake.
 //!
 //! A poller finds a wake in one of two ways. Usually its kernel reports the doorbell. But a kernel
@@ -44,15 +44,15 @@ pub(crate) trait Doorbell {
     /// Ends the present wait, or the next one.
     fn notify(&self);
 
-    /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications
-    /// since the last time. If none is ever left unread, the number may be any above 0.
+    /// Clears the doorbell, so that no wait sees it again. Returns the number of notifications since the
+    /// last call. A doorbell that is never left unread may return any number above 0 in its place.
     fn clear(&self) -> u64;
 }
 
 /// A doorbell that is notified at most once between two acknowledgements.
 #[derive(Debug)]
 pub(crate) struct WakeFlag<F, D> {
-    /// Set from a wake until the wait that it ended is acknowledged.
+    /// Set by a wake, and cleared when the wait that it ended is acknowledged.
     pending: F,
     doorbell: D,
     /// Number of reported wakes whose notifications were left unread. Only the poller uses it.
@@ -84,8 +84,8 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
         }
     }
 
-    /// Lets others notify the doorbell without the flag. Several notifications may then be reported
-    /// as one wake, so the reports no longer count them, and none is left unread.
+    /// Lets others notify the doorbell without the flag. Several notifications may then be reported as
+    /// one wake, so the number of reports is not the number of notifications, and none is left unread.
     pub(crate) fn expose(&self) {
         // Relaxed is enough, because a later notification is a call to the kernel, which orders it.
         self.is_exposed.store(true, Relaxed);
@@ -140,9 +140,9 @@ impl<F: AtomicFlag, D: Doorbell> WakeFlag<F, D> {
         count > unread
     }
 
-    /// Clears the flag, and returns whether it was set. If the doorbell is cleared too, that comes
-    /// first: otherwise a notification in between would be cleared with its flag still set, and no
-    /// later wake would notify.
+    /// Clears the flag, and returns whether it was set. If the doorbell is cleared too, it must be
+    /// cleared first. Otherwise a notification in between would be cleared while its flag stays set, and
+    /// no later wake would notify.
     pub(crate) fn clear_flag(&self) -> bool {
         // This must be a read-modify-write. A store would not read the last `swap` of `wake`, and
         // so would not see the work before a wake that notified nothing.

@@ -16,8 +16,8 @@ use crate::{
     wake_flag::{Doorbell, WakeFlag},
 };
 
-/// Ends a wait of the [`Poller`](crate::Poller) that made it. It is cheap to clone, and any thread may
-/// use it.
+/// Ends a wait of the [`Poller`](crate::Poller) that it belongs to. It is cheap to clone, and any thread
+/// may use it.
 ///
 /// A wake between two waits ends the next wait, which reports it whatever else is ready. Several
 /// wakes may be reported as one, and no wake is reported twice. Everything that a thread did before

@@ -1,8 +1,8 @@
 //! The parts of one registration that a backend watches: the sides of its interest, and the ends
 //! behind them.
 //!
-//! If the kernel has no `Edge`, each side and each end is masked separately when it was reported.
-//! So a hang-up is still reported after unread data.
+//! If the kernel has no `Edge`, each side and each end is masked separately once it was reported. So a
+//! hang-up is still reported after unread data.
 
 use std::ops::{BitOrAssign, Sub};
 
@@ -21,7 +21,7 @@ impl WatchSet {
     /// watches, so they cannot be masked.
     const HANG_UP: Self = Self(0b1_0000);
 
-    /// All conditions that can be reported to `interest`.
+    /// Returns all conditions that can be reported for `interest`.
     #[inline]
     pub(crate) const fn of(interest: Interest) -> Self {
         let ends = match (interest.is_empty(), interest.contains(Interest::READ)) {

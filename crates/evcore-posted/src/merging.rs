@@ -13,8 +13,8 @@ use crate::sync::Mutex;
 
 /// Posts that wait for a loop, in the order in which their ids were first posted.
 ///
-/// A post has the generation of its id: a post of a later generation takes the place of an earlier
-/// one's, which has ended. Values of one generation merge.
+/// A post belongs to a generation of its id. A post of a later generation replaces a post of an earlier
+/// one, which has ended. Values of one generation merge.
 #[derive(Debug)]
 pub(crate) struct Merging<V> {
     waiting: Mutex<Waiting<V>>,

@@ -191,7 +191,8 @@ impl<'a> Supervisor<'a> {
     /// each slot, and two for the successors of each index.
     ///
     /// A new binary that USR2 starts inherits one of these two. For each worker of a generation, the
-    /// mailboxes take twelve descriptors in the master, and six in every worker process.
+    /// mailboxes take twelve descriptors in the master and six in every worker process, which also has
+    /// three more to read.
     ///
     /// Mailboxes exist only on Linux: on other systems `run` and `run_threads` return
     /// [`Error::NoMailboxes`].
@@ -211,10 +212,11 @@ impl<'a> Supervisor<'a> {
     /// descriptors that `hand_on` has captured are closed. `hand_on` should give up after some time,
     /// because a worker that crashes again and again has no successor.
     ///
-    /// A store is a child of the master, and is killed if the master dies, or if the server stops. It
-    /// ignores other signals. While it waits, it uses no CPU time and some 50 KiB of memory, and its
-    /// worker has one more descriptor. If it is killed, its worker goes on without a store. If a store
-    /// cannot be made, [`Worker::descriptor_store_error`] returns the reason.
+    /// A store is a child of the master, and is killed if the master dies, or if the server stops and no
+    /// other binary serves. It ignores other signals. While it waits, it uses no CPU time and some 50
+    /// KiB of memory, and its worker has one more descriptor. If it is killed, its worker goes on
+    /// without a store. If a store cannot be made, [`Worker::descriptor_store_error`] returns the
+    /// reason.
     ///
     /// A worker that panics closes its connections while it unwinds, so they are kept only if
     /// panics abort. A worker must not replace its program (`exec`): the store would hold the connections as

@@ -204,9 +204,9 @@ impl Server {
     /// With a [handover](Self::handover), sets whether idle connections move from workers that have more
     /// than the mean to those that have fewer, after the numbers have been uneven for 50 ms. Default: true.
     ///
-    /// Idle connections are those that the program has marked by
-    /// [`set_idle`](evcore::EventLoop::set_idle). The policy must be one that
-    /// [uses the group](Policy::uses_group). No connection moves twice within a second.
+    /// The number that moves is limited by the connections that the program has marked by
+    /// [`set_idle`](evcore::EventLoop::set_idle). The policy must be one that [uses the
+    /// group](Policy::uses_group). No connection moves twice within a second.
     pub fn rebalance(mut self, rebalances: bool) -> Self {
         self.rebalance = rebalances;
         self

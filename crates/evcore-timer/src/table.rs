@@ -109,8 +109,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
     ///
     /// # Panics
     ///
-    /// If an index has no such timer, or if the id in the queue, which is the index times the stride
-    /// plus the timer, is above the queue's limit.
+    /// If an index has no such timer, or if the queue cannot have its id. Without overflow checks, an
+    /// index of 2^29 or more may arm the timer of another index instead.
     #[inline]
     pub fn arm(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let id = self.id(index, timer);

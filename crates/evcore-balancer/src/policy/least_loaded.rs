@@ -161,8 +161,8 @@ impl LeastLoaded {
         }
     }
 
-    /// Ends the wait for a notified worker if this worker no longer leads or is no longer above the
-    /// limit, or if the wait has lasted too long.
+    /// Ends the wait for a notified worker if this worker no longer leads, is notified itself, or is no
+    /// longer above the limit, or if the wait has lasted too long.
     fn update_awaited(&mut self, now: Now<'_>) {
         let pending = now.view.pending.map(|peer| peer.id);
         self.ignored = self.ignored.filter(|id| pending == Some(*id));

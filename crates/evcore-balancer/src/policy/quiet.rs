@@ -15,7 +15,7 @@
 use crate::inputs::{GroupView, Inputs};
 
 /// Number of delays without a client before a worker rests. With one, a client every 501 ms causes 1.6
-/// times as many wake-ups as workers that never rest have; with four, as many (`tests/rest.rs`).
+/// times as many wake-ups as without rest; with four, about as many (`tests/rest.rs`).
 const DELAYS: u64 = 4;
 
 /// The clients that a group has met, as one member sees them.

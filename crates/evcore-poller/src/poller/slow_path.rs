@@ -22,7 +22,7 @@ impl Poller {
         }
     }
 
-    /// Makes a wait that has refusals to report, and therefore returns at once.
+    /// Makes a wait that has refusals to report, and so returns at once.
     ///
     /// Refusals and ready descriptors take turns in coming first. Otherwise, if each wait had as many
     /// refusals as `events` has room, nothing else would ever be reported.
@@ -81,8 +81,8 @@ impl Poller {
 
     /// Ends a wait on epoll whose events cannot be returned as they are.
     ///
-    /// It has no timeout, because a wait with one that may be continued begins in
-    /// [`prepare_and_wait`](Self::prepare_and_wait).
+    /// No timeout is needed to continue it, because a wait that has a timeout and may be continued
+    /// begins in [`prepare_and_wait`](Self::prepare_and_wait).
     #[inline(never)] // so that the usual wait saves no registers for it
     pub(super) fn finish_refill(&mut self, events: &mut Events) -> Result<usize> {
         let waited = self.backend.take_wake(events);
@@ -158,8 +158,8 @@ impl Poller {
     }
 }
 
-/// The time at which a wait with this timeout ends. `None` if it returns at once, or if the time is
-/// beyond the clock's range.
+/// Returns the time at which a wait with this timeout ends; `None` if the wait returns at once, or if
+/// the time is beyond the clock's range.
 fn deadline_in(timeout: Duration) -> Option<Instant> {
     if timeout.is_zero() {
         return None;

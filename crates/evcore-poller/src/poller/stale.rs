@@ -1,7 +1,7 @@
 //! Completes the events of a wait, and drops stale ones, whose registration is gone.
 //!
-//! A stale event that comes with others is dropped. If it came alone, it would end every later
-//! wait. Then the backend gets a new set with only the present registrations.
+//! A stale event that comes with others is dropped. If it came alone, it would end every later wait,
+//! too, so the backend gets a new set with only the present registrations.
 
 use super::Poller;
 use crate::{
@@ -33,8 +33,9 @@ impl Poller {
         before - events.len()
     }
 
-    /// Gives the backend a new set with only the present registrations. Returns false if no
-    /// descriptor is left for it. Then the wait ends early, and the next one tries again.
+    /// Gives the backend a new set with only the present registrations. Returns false if the backend
+    /// makes none, most likely because no descriptor is left. Then the wait ends early, and the next one
+    /// tries again.
     fn rebuild_set(&mut self) -> bool {
         if !self.backend.reset().unwrap_or(false) {
             return false;

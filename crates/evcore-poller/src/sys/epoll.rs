@@ -1,9 +1,9 @@
 //! epoll: Linux.
 //!
-//! Calls go through rustix, which makes them in place: the wait saves no registers. The exception
-//! is `epoll_pwait2`, because rustix does not remember that it has to fall back. (Its feature
-//! `linux_5_11` would do without a fallback, but features unify, so a library must not enable it.
-//! If another crate does, every wait is an `epoll_pwait2`.)
+//! Calls go through rustix, which inlines the system call, so that the wait saves no registers. The
+//! exception is `epoll_pwait2`, because rustix does not remember that it has to fall back. (Its feature
+//! `linux_5_11` would do without a fallback, but features unify, so a library must not enable it. If
+//! another crate does, every wait is an `epoll_pwait2`.)
 
 #![allow(
     unsafe_code,
@@ -47,7 +47,7 @@ const WAKE_KEY: u64 = u64::MAX;
 /// The bits of a key that are its id.
 const ID_BITS: u64 = u32::MAX as u64;
 
-// The union of some ids is never above `MAX_ID`.
+// The union of the bits of any ids is never above `MAX_ID`.
 const _: () = assert!(MAX_ID.count_zeros() == MAX_ID.leading_zeros());
 
 pub(crate) struct Epoll {
@@ -96,7 +96,7 @@ impl Epoll {
         )
     }
 
-    /// Adds a descriptor that is already in the set.
+    /// Replaces the entry of a descriptor that is already in the set.
     ///
     /// The poller never gives a descriptor two keys. So the old entry is left over from a
     /// registration that was removed before a close, and its file is still open under the same
@@ -132,12 +132,11 @@ impl Epoll {
         })
     }
 
-    /// Returns whether a wait with this timeout is made in milliseconds. That call is quicker, by a
-    /// tenth of a microsecond if it does not wait, because it has no structure to copy and to
-    /// check.
+    /// Returns whether a wait with this timeout is made in milliseconds. That call takes a tenth of a
+    /// microsecond less if it does not wait, because the kernel has no structure to copy and check.
     ///
-    /// For that, a timeout of a second or more is rounded up. The kernel ends such a wait later by
-    /// up to a thousandth of its length anyway, to join it with other timers.
+    /// To use that call, a timeout of a second or more is rounded up. The kernel ends such a wait later
+    /// by up to a thousandth of its length anyway, to join it with other timers.
     #[inline]
     fn is_in_ms(&self, timeout: Duration) -> bool {
         let seconds = timeout.as_secs();
@@ -231,7 +230,7 @@ impl Epoll {
     }
 
     /// Waits, and replaces all events. If the only event is the waker's, it is left there.
-    #[inline(always)] // into the poller's wait, of which it is the greater part
+    #[inline(always)] // inlined into the poller's wait, most of which it is
     pub(super) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
         // The number of events is dropped, because the buffer has it. Without the number, the result
         // fits into a register.
@@ -331,7 +330,8 @@ impl Backend for Epoll {
     }
 
     /// Opens a new set. A registration belongs to a file, and can be removed only by the number of
-    /// its descriptor. If that was closed and a duplicate is open, only a new set helps.
+    /// its descriptor. If that descriptor was closed and a duplicate is open, only a new set removes the
+    /// registration.
     fn reset(&mut self) -> Result<bool> {
         // The new set would report the eventfd's counter even if that was reported before.
         self.wake.renew();

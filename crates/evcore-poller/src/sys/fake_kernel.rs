@@ -7,8 +7,8 @@
 //! - Errors and hang-ups are reported without being requested.
 //! - A wait ends at once: with what is ready, or as if its timeout had passed. Only what becomes ready
 //!   [in a wait](Machine::set_in_wait) takes time, which is real, because the poller measures by it.
-//! - Numbers from [`FIRST`] on are files of the model. Those below are real ones, which a real poll
-//!   looks at in every call: so a real waker works.
+//! - Numbers from [`FIRST`] on are files of the model. Lower numbers are real descriptors, which every
+//!   call polls for real, so that a real waker works.
 //!
 //! The model has no other processes, no threads, and no limit on the kernel's memory.
 
@@ -68,14 +68,14 @@ pub(super) struct Machine {
     pub(super) refuses: Vec<RawFd>,
     /// The errors of the next waits, which then do nothing.
     pub(super) ends: VecDeque<Option<Errno>>,
-    /// The time that calls have waited in vain. (It is only counted.)
+    /// The time that calls would have waited until their timeouts. (It is added up, and does not pass.)
     pub(super) waited: Duration,
     /// The file that becomes ready in the next call that waits, and the time after which it does.
     change: Option<(Duration, RawFd, c_short)>,
     calls: Vec<Call>,
 }
 
-/// The files, as the test moves them.
+/// The files, as a test changes them.
 impl Machine {
     /// Opens a file, with nothing ready.
     pub(super) fn open(&mut self, fd: RawFd) {
@@ -122,7 +122,7 @@ impl Machine {
         self.change(fd, ready, all);
     }
 
-    /// Makes `ready` false. No kernel looks at a file for that.
+    /// Makes `ready` false. No kernel evaluates a file because of that.
     pub(super) fn lower(&mut self, fd: RawFd, ready: c_short) {
         let file = self.files.get_mut(&self.numbers[&fd]);
         *file.expect("it is open") &= !ready;

@@ -1,68 +1,72 @@
 //! `io_uring`: Linux 6.1 and later, as an interface for readiness.
 //!
-//! A registration is a poll request. Changes, removals and the wait are submitted by one call, and
-//! events are read from memory. The backend relies on these facts, from the kernel's sources
-//! (`io_uring/poll.c` and `io_uring/io_uring.c`) and from tests:
+//! A registration is a poll request. One call submits the changes and waits, and events are read from
+//! memory. The backend relies on these facts, from the kernel's sources (`io_uring/poll.c` and
+//! `io_uring/io_uring.c`) and from tests:
 //!
 //! - A request without `IORING_POLL_ADD_MULTI` completes once: with the readiness when it is
 //!   submitted, or with the first wake-up. `Level` and `Oneshot` are such requests. The wait after
 //!   its report makes the request of a `Level` again, which completes at once if the descriptor is
 //!   still ready. (`IORING_POLL_ADD_LEVEL` is only in the kernel's header: a request with it is
 //!   refused.)
-//! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), asked for or not. A
-//!   `Level` or a `Oneshot` to which that is nothing to report goes on with a multishot request: a
-//!   second one of the other kind would complete at once, for ever.
+//! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), whether or not it asks
+//!   for that. A `Level` or a `Oneshot` that does not report this continues with a multishot request,
+//! because another one-shot request would complete at once, again and again.
 //! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
-//!   wake-up for priority data has `EPOLLIN` too. So a request for priority data asks for data, and
-//!   data that is not watched for is nothing to report, as the end of the peer's side.
+//!   wake-up for priority data has `EPOLLIN` too. So a request for priority data asks for data, too.
+//! Data that is not watched for is not reported, like the end of the peer's side.
 //! - A multishot request is `Edge`: it completes with the present readiness, and then with each
 //!   wake-up, without another call. It ends when the completion queue is full, or when the wake-up
 //!   comes from another ring, and is then made again. It also ends if nothing can wake the file,
 //!   because its `poll` names no wait queue: each such request completes while it is submitted. All
-//!   others complete by deferred work. So if the request that is made again has completed by a call
-//!   that does no such work, the file is reported no more.
+//!   others complete by deferred work. So if a renewed request completes in a call that does no deferred
+//! work, nothing can wake the file, and no further request is made.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
-//!   evaluated again. By the time of the wait others may have read the data; and the wake-up for
-//!   data claims priority data too. One `poll` checks all completions that may be stale, except those
+//!   evaluated again. By the time of the wait, others may have read the data; and a wake-up for data
+//! also claims priority data. One `poll` checks all completions that may be stale, except those
 //!   of an `Edge`: an `Edge` is a hint, and its reader meets `WouldBlock`.
-//! - A completion may be stale if its wake-up came before this wait began: nothing else of this thread
-//!   can have come in between. A flag that the kernel shares shows that there was such a wake-up.
+//! - A completion may be stale if its wake-up came before this wait began, because this thread can do
+//!   nothing else during the wait. A flag in the shared memory shows whether there was such a wake-up.
 //! - A request holds its file. Closing the descriptor does not close the file before the request is
 //!   cancelled. So a removal cancels it at once, by a call, unless it has no request.
-//! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. It does so also
+//! - `IORING_OP_ASYNC_CANCEL` marks a request, whose next deferred work then ends it. This works even
 //!   while a wake-up is pending. (`IORING_OP_POLL_REMOVE` and its `IORING_POLL_UPDATE_EVENTS` are
 //!   refused with `EALREADY` then, and a call submits before it does deferred work: the usual case
-//!   under load.) So a removal goes on calling while deferred work is left.
-//! - A request lets go of its file when its work is done, even if the completion queue is full: what
-//!   then waits outside of the queue is a copy of the completion. It moves into the queue after others
-//!   were taken, in a later call. So a removal does not call for it.
-//! - Completions keep the order in which they were made, also through the overflow. A call makes
-//!   those of new requests first, and then does deferred work. So a wait with a full batch does the
+//!   under load.) So a removal repeats its call while deferred work is left.
+//! - A request releases its file when its work is done, even if the completion queue is full, because
+//!   then only a copy of the completion waits outside of the queue. A later call moves it into the
+//! queue, after others were taken. So a removal makes no call for it.
+//! - Completions keep the order in which they were made, also through the overflow. A call first makes
+//!   the completions of new requests, and then does deferred work. So a wait with a full batch does the
 //!   work that is left: otherwise the next wait's requests for sources that are still ready would
 //!   come before wake-ups that nothing has reported, and the next removal would do all of that
 //!   work.
-//! - A cancellation by `IORING_ASYNC_CANCEL_ALL` looks from the start for each request. So a poller that
-//!   is dropped cancels each by its name.
-//! - A cancelled request makes one completion, which must not end a wait: the wait is for one more.
-//!   A cancellation that finds no request completes itself, and the request has completed before.
+//! - A cancellation by `IORING_ASYNC_CANCEL_ALL` searches from the start for each request. So a poller
+//!   that is dropped cancels each request by its name.
+//! - A cancelled request makes one completion, which must not end a wait, so the wait asks for one more
+//!   completion.
+//!   A cancellation that finds no request makes a completion itself; in that case the request has
+//! already completed.
 //! - A change is a cancellation and a new request, which go with the wait.
-//! - A call with requests that ends by its timeout or by a signal does not report which. It has fewer
-//!   completions then than it was to wait for, and the clock tells the two apart.
+//! - A call with requests that ends by its timeout or by a signal does not report which of the two it
+//!   was. There are then fewer completions than requested, and the clock shows whether the timeout has
+//!   passed.
 //! - Completions that report nothing may end a call. Then the wait goes on for the time that is left.
 //!   So it reads the clock before a call that may block for a limited time.
 //! - A call may be refused for now: with `EAGAIN` if there is no memory for a request, with `EBUSY`
 //!   (by no kernel that has been tried) if completions have to be taken first. It is made again, for
 //!   about a second.
 //! - A call does the deferred work of some twenty wake-ups; the wait goes on while there is more.
-//! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their worker
-//!   is busy, where an epoll set passes it to one that waits. So there is no
+//! - Exclusive requests (`EPOLLEXCLUSIVE`) are accepted, but they take a wake-up even if their worker is
+//!   busy, whereas an epoll set passes it on to a worker that waits. So there is no
 //!   [`exclusive`](Capabilities::exclusive).
 //! - Only the thread that opened the ring may enter it, and its requests end with that thread. If the
 //!   poller has moved to another thread, its next call opens a new ring and makes all requests
 //!   again.
-//! - A ring that is closed ends its requests a moment later, on a thread of the kernel. This lets go of
-//!   the files of a poller that is dropped in another thread than its ring's, of a ring that is left
-//!   behind by a move, and of a process that exits without a drop. It takes linear time, since it goes
+//! - A ring that is closed ends its requests a moment later, on a thread of the kernel. This releases
+//!   the files of a poller that is dropped in another thread than its ring's, of a ring whose poller has
+//!   moved to another thread, and of a process that exits without a drop. It takes linear time, since it
+//!   goes
 //!   through all requests once.
 //! - A child shares the memory of the queues. It must not touch them, so it does not cancel either.
 
@@ -126,7 +130,7 @@ pub(super) struct IoUring {
 /// The state of the queues when a wait began.
 #[derive(Clone, Copy, Debug)]
 struct Before {
-    /// There were wake-ups or completions, which may be out of date.
+    /// True if there already were wake-ups or completions, which may be stale.
     had_news: bool,
 }
 
@@ -185,14 +189,14 @@ impl IoUring {
         start.map_or(Ok(()), |start| self.rest_edges(start))
     }
 
-    /// Submits the requests, and finds edges that nothing can wake, because their requests have
-    /// ended by that. `start` is the number of the first completion since these requests were
-    /// queued.
+    /// Submits the requests, and finds edges that nothing can wake: their requests end while they are
+    /// submitted. `start` is the number of the first completion since these requests were queued.
     #[cold]
     fn rest_edges(&mut self, start: u32) -> Result<(), Errno> {
         self.ring.submit()?;
         for completion in self.ring.completions_since(start) {
-            // The file is not ready, or is ready. Other errors are reported.
+            // `EINVAL` is returned for a file that is not ready, and flags for one that is. Other errors
+            // are reported.
             let is_unwakeable = matches!(completion.result, Err(Errno::INVAL) | Ok(_));
             if is_unwakeable && !completion.more {
                 self.table.rest(completion.name);
@@ -214,7 +218,7 @@ impl IoUring {
         Ok(())
     }
 
-    /// Ends a registration, and lets go of its file.
+    /// Ends a registration, and releases its file.
     fn leave(&mut self, old: &Registration) -> Result<()> {
         self.table.leave(old);
         // A full batch may have ended the last wait before the work of its cancellations was done.
@@ -235,8 +239,8 @@ impl IoUring {
 
     /// Cancels the requests of all registrations, which lets go of their files.
     ///
-    /// The kernel looks for a request in one of some hundred lists, from the newest on, and still
-    /// passes cancelled ones until their work is done. So the newest are cancelled first, in groups
+    /// The kernel searches for a request in one of some hundred lists, from the newest on, and walks
+    /// over cancelled ones, too, until their work is done. So the newest are cancelled first, in groups
     /// whose work fits into one call. A forked child cancels nothing.
     fn cancel_all(&mut self) -> Result<(), Errno> {
         if self.fork_guard.is_in_child() {
@@ -286,8 +290,9 @@ impl IoUring {
     fn count_stale(&mut self, stale: &Completion) {
         // Each cancellation makes one of these two completions.
         if stale.name == CANCEL || stale.result == Err(Errno::CANCELED) {
-            // Saturating: the kernel may also cancel a request by itself, if its driver frees the wait
-            // queue (`POLLFREE`). The cancellation of that request then completes as well.
+            // The subtraction saturates, because the kernel may also cancel a request by itself, if the
+            // file's driver frees the wait queue (`POLLFREE`). The cancellation of that request then
+            // completes as well.
             self.cancellations_pending = self.cancellations_pending.saturating_sub(1);
         }
     }
@@ -321,8 +326,8 @@ impl IoUring {
             if entered == Entered::Interrupted {
                 return Err(Errno::INTR);
             }
-            // These completions report nothing. A peer may add more and more of them, so the time
-            // counts.
+            // These completions report nothing. A peer may cause more and more of them, so the timeout
+            // is checked.
             at_once = false;
         }
     }
@@ -336,8 +341,7 @@ impl IoUring {
         self.ring.enter(1 + self.cancellations_pending, timeout)
     }
 
-    /// Takes completions as far as there is room for their events. Returns whether a waker was
-    /// among them.
+    /// Takes completions while there is room for their events. Returns whether a waker was among them.
     fn gather(&mut self, events: &mut Events, before: Before) -> bool {
         let mut was_woken = false;
         // A peer that never pauses must not keep this going for ever.
@@ -389,8 +393,8 @@ impl IoUring {
         was_woken
     }
 
-    /// Takes the completion of a registration's request if it is just a hint, which is an edge
-    /// whose request goes on. Returns whether it is.
+    /// Takes the completion of a registration's request if it is just a hint (an edge whose request goes
+    /// on), and returns whether it is.
     #[inline]
     fn take_hint(&mut self, id: usize, completion: &Completion, events: &mut Events) -> bool {
         let row = self.table.row(id);
@@ -542,10 +546,11 @@ impl Backend for IoUring {
     }
 }
 
-/// Lets go of all files. Closing the ring would do that only after a while.
+/// Releases all files. Closing the ring alone would do that only after a while.
 impl Drop for IoUring {
     fn drop(&mut self) {
-        // In another thread than the ring's this fails. Then closing the ring does it.
+        // This fails in another thread than the ring's. In that case, closing the ring releases the
+        // files.
         let _ = self.cancel_all();
     }
 }

@@ -11,13 +11,14 @@ mod chunked_wait;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod epoll;
 mod errno;
-// It needs Linux: the BSDs lack one of the errors of event ports.
+// The model needs Linux, because the BSDs lack one of the error numbers of event ports.
 #[cfg(all(test, target_os = "linux"))]
 mod fake_kernel;
 mod fork_guard;
 #[cfg(target_os = "linux")]
 mod io_uring;
-// Linux runs its tests too, over a model of the kernel, and those of event ports and `/dev/poll`.
+// Linux, too, runs the tests of kqueue, and those of event ports and `/dev/poll`, over a model of the
+// kernels.
 #[cfg(any(
     target_vendor = "apple",
     target_os = "freebsd",

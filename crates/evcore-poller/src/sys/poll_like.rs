@@ -1,9 +1,10 @@
-//! The backend over kernels that speak in poll's flags: event ports, `/dev/poll`, and poll itself.
+//! The backend over kernels whose interface uses poll's flags: event ports, `/dev/poll`, and poll
+//! itself.
 //!
-//! They differ in the place of the watches, in whether a report or a close ends one, and in the
-//! time of a change. [`Kernel`](kernel::Kernel) has these differences, and one small file for each
-//! kernel has its facts. Everything else is here: a table by number ([`watches`]), which is changed
-//! at once, and brings the kernel up to date just before a wait. Nothing else can watch such a
+//! They differ in where the watches are kept, in whether a report or a close ends a watch, and in when a
+//! change is made. [`Kernel`](kernel::Kernel) has these differences, and one small file for each kernel
+//! has its facts. Everything else is here: a table by number ([`watches`]), which is changed at once,
+//! and from which the kernel is brought up to date just before a wait. Nothing else can watch such a
 //! kernel, so nothing could notice the changes earlier. The poller emulates `Edge` and `Oneshot` by
 //! masking.
 //!
@@ -12,7 +13,7 @@
 //! - A watch of a closed number that the kernel reports (`POLLNVAL`) is reported once, and ended.
 //! - The waker is the usual channel, watched as a row of the table: the kernel's own ways to end a
 //!   wait are not a plain `write`, which [`Waker`] promises.
-//! - A *stray* is a report of a file that is not watched. Such reports are passed over. A wait that
+//! - A *stray* is a report of a file that is not watched. Such reports are ignored. A wait that
 //!   only strays have ended is an interruption.
 
 use std::{
@@ -91,7 +92,7 @@ impl<K: Kernel> PollLike<K> {
     /// Watches a descriptor that is not watched yet.
     fn watch(&mut self, new: &Registration) -> Result<()> {
         if self.watches.holds(new.fd, WAKE) {
-            // This would end the watch of the waker.
+            // Watching this descriptor would end the watch of the waker.
             return Err(Error::AlreadyWatched { fd: new.fd });
         }
         let flags = flags::<K>(new);
@@ -160,8 +161,8 @@ impl<K: Kernel> PollLike<K> {
             if self.report(count, events) {
                 return Ok(());
             }
-            // The reports were only of strays, which may have used up the timeout. Now the waker is
-            // watched again, and present reports are taken.
+            // All reports were strays, which may have used up the timeout. Now the waker is watched
+            // again, and present reports are taken.
             left = left.map(|_| Duration::ZERO);
             self.flush()?;
             if !self.lost.is_empty() {
@@ -250,8 +251,8 @@ impl<K: Kernel> Backend for PollLike<K> {
         }
         self.unlist(new.key);
         if self.watch(new).is_err() {
-            // The refusal is not an error of this call, because the poller would then take turns of
-            // its own.
+            // The refusal is not returned as an error of this call, because the poller would then
+            // alternate it with ready descriptors once more.
             self.lost.push(new.key);
         }
         Ok(())

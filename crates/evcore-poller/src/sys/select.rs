@@ -116,7 +116,7 @@ impl Select {
         Ok(())
     }
 
-    /// Reports the found readiness, as far as there is room. The next wait finds the rest again.
+    /// Reports the readiness that was found, while there is room. The next wait finds the rest again.
     fn report(&mut self, events: &mut EventSink<'_>) {
         let count = self.rows.len();
         let start = self.report_from.min(count);
@@ -139,8 +139,8 @@ impl Select {
 
     /// Reports closed descriptors, and others that are ready now, without waiting.
     ///
-    /// The two take turns in coming first. Otherwise, if each wait found as many closed descriptors
-    /// as there is room, no ready descriptor would ever be reported.
+    /// Closed descriptors and ready ones come first in alternate waits. Otherwise, if each wait found as
+    /// many closed descriptors as there is room, no ready descriptor would ever be reported.
     fn report_beside_closed(&mut self, events: &mut EventSink<'_>) {
         let ready_first = self.ready_first;
         self.ready_first = !ready_first;
@@ -213,8 +213,8 @@ impl Backend for Select {
         self.enter(registration)
     }
 
-    /// Enters a descriptor again that was dropped as closed. If it still is, the next wait reports
-    /// that again.
+    /// Enters a descriptor again that was dropped because it was closed. If it is still closed, the next
+    /// wait reports that again.
     fn modify(&mut self, registration: &Registration) -> Result<()> {
         self.enter(registration)
     }

@@ -39,7 +39,8 @@ pub(super) const MODES: [Mode; 3] = [Mode::Level, Mode::Edge, Mode::Oneshot];
 pub(super) const A: RawFd = FIRST;
 pub(super) const B: RawFd = FIRST + 1;
 
-/// The readiness reported of a descriptor that was closed or refused, to an interest in reading.
+/// The readiness that is reported for a descriptor that was closed or refused, with an interest in
+/// reading.
 pub(super) const GONE: Ready =
     Ready::from_bits_truncate(Ready::ERROR.bits() | Ready::READABLE.bits());
 
@@ -223,8 +224,8 @@ impl Fixture {
         self.kernel().calls()
     }
 
-    /// The number of calls that change something since the last look (kqueue: of changes), and the
-    /// timeout of each call that waits.
+    /// The number of calls since the last look that change something (kqueue: the number of changes),
+    /// and the timeout of each call that waits.
     pub(super) fn costs(&self) -> (usize, Vec<Option<Duration>>) {
         let (mut changes, mut timeouts) = (0, Vec::new());
         for call in self.calls() {

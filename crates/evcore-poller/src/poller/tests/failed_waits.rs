@@ -55,7 +55,7 @@ fn an_error_of_the_wait_is_returned() {
 
 /// More descriptors are ready than fit, and the kernel reports the waker last.
 #[test]
-fn a_wake_comes_with_the_first_wait_even_if_events_fill_it() {
+fn the_first_wait_reports_a_wake_even_if_events_fill_the_buffer() {
     let mut fixture = Fixture::new(ALL);
     fixture.events = Events::bounded(1);
     fixture.add(3, Interest::READ, Mode::Level).expect("add");

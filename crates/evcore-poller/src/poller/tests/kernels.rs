@@ -1,4 +1,4 @@
-//! The backends of this system: they agree, and masked ones find a forgotten `rearm`.
+//! The backends of this system agree, and a masked backend shows a forgotten `rearm`.
 //!
 //! Safe code cannot register a number that has no file, but a closed descriptor has such a number.
 
@@ -27,7 +27,7 @@ fn a_number_without_a_file_is_refused() {
     }
 }
 
-/// Returns whether a wait reports key 1 as an error, once. Removes it.
+/// Returns whether a wait reports key 1 as an error, and the next wait does not. Removes the key.
 fn is_an_error(poller: &mut Poller) -> bool {
     let mut events = Events::bounded(4);
     let waits = [(); 2].map(|()| {

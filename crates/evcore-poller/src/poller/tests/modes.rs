@@ -105,7 +105,7 @@ fn an_edge_stays_masked_if_modify_is_taken_back() {
 
 /// The caller drains a side outside of its interest, and then takes that change back.
 #[test]
-fn a_rearm_outside_the_interest_survives_a_taken_back_modify() {
+fn a_rearm_outside_the_interest_survives_an_undone_modify() {
     let mut fixture = Fixture::new(NOTHING);
     fixture.add(3, Interest::BOTH, Mode::Edge).expect("add");
     fixture.wait(reports([(3, Ready::READABLE)]));

@@ -142,9 +142,9 @@ fn a_wake_comes_with_a_refusal() {
     assert!(fixture.events.was_woken());
 }
 
-/// In each turn, as many changes are refused as there is room for.
+/// In each turn, as many changes are refused as events fit into the buffer.
 #[test]
-fn refusals_and_what_is_ready_take_turns() {
+fn refusals_and_ready_descriptors_come_first_in_turn() {
     for capacity in [1, 2] {
         let mut fixture = Fixture::new(ALL);
         fixture.events = Events::bounded(capacity);

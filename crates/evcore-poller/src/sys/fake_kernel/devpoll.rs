@@ -15,7 +15,7 @@
 //! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
 //!   shortens the list). `EACCES` for another process than that of the first call.
 //!
-//! The model has no files that forget to mark.
+//! The model has no files that fail to mark their entries.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub(in crate::sys) struct Device {
     entries: BTreeMap<RawFd, Entry>,
     /// The number at which the next call begins to look.
     scan_from: RawFd,
-    /// The number of the next writes that fail, and apply nothing.
+    /// How many of the next writes fail and apply nothing.
     pub(in crate::sys) failing_writes: usize,
     /// True if the last close of an idle file does not mark its entries.
     pub(in crate::sys) closes_silently: bool,

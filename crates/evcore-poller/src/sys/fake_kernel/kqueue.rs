@@ -50,7 +50,8 @@ pub(in crate::sys) struct Refusal {
     pub(in crate::sys) fd: RawFd,
     pub(in crate::sys) filter: Filter,
     pub(in crate::sys) errno: Errno,
-    /// True if the knote is made all the same, as macOS was seen to do for a pipe without a reader.
+    /// True if the knote is made despite the refusal, which macOS was seen to do for a pipe without a
+    /// reader.
     pub(in crate::sys) made: bool,
 }
 
@@ -123,7 +124,8 @@ impl Machine {
         self.raise(fd, PIPE);
     }
 
-    /// Lets the peer go, with an error or with none, or the reader of a pipe, which has no errors.
+    /// Closes the peer of a socket, with an error or without, or the reader of a pipe, which has no
+    /// errors.
     pub(in crate::sys) fn hang_up(&mut self, fd: RawFd, has_error: bool) {
         let is_pipe = self.ready(fd).expect("it is open") & PIPE != 0;
         let error = if has_error && !is_pipe {

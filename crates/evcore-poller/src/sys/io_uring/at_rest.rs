@@ -1,4 +1,4 @@
-//! The usual wait: a ring at rest, and the hint of one edge.
+//! A short path for the usual wait: nothing is queued, and one edge is reported.
 
 use rustix::io::Errno;
 

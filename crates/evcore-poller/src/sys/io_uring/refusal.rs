@@ -53,7 +53,7 @@ pub(super) fn refused_call(errno: Errno) -> Error {
 }
 
 #[test]
-fn a_ring_without_locked_memory_is_passed_over() {
+fn a_shortage_of_locked_memory_is_not_a_passing_exhaustion() {
     let without_memory = refused(Errno::NOMEM);
     assert!(!without_memory.is_exhaustion());
     assert!(without_memory.to_string().contains("RLIMIT_MEMLOCK"));

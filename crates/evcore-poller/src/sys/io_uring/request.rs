@@ -38,7 +38,7 @@ pub(super) struct Completion {
     pub(super) more: bool,
 }
 
-// The distances of the entries in the queues.
+// The sizes of the entries of the queues.
 const _: () = {
     assert!(size_of::<io_uring_sqe>() == 64);
     assert!(size_of::<io_uring_cqe>() == 16);

@@ -38,7 +38,7 @@ use crate::{
     sys::epoll::KernelTimespec,
 };
 
-/// The end of a call that was not refused.
+/// The way in which a call ended that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     /// There are as many completions as were requested.
@@ -51,7 +51,8 @@ pub(super) enum Entered {
 /// Number of requests that fit into the submission queue. A full queue is submitted early.
 const REQUESTS: u32 = 256;
 
-/// Number of completions that fit into the completion queue. The kernel keeps those beyond it apart.
+/// Number of completions that fit into the completion queue. The kernel keeps further completions in a
+/// list of their own.
 const COMPLETIONS: u32 = 4096;
 
 /// The longest timeout of a call, some 68 years. The kernel adds it to the time since the boot, in
@@ -64,15 +65,15 @@ const PAUSES_MS: [u64; 11] = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 pub(super) struct Ring {
     fd: OwnedFd,
-    /// Both queues, in which `shared` points.
+    /// Both queues, into which `shared` points.
     _queues: Mapping,
     requests: Mapping,
-    /// The choices of the kernel: lengths, and offsets into the queues.
+    /// The values that the kernel chose: lengths, and offsets into the queues.
     params: io_uring_params,
     shared: Shared,
     /// A copy of the tail, which only this side writes.
     submission_tail: u32,
-    /// The first completion that was not taken. The next call publishes it.
+    /// The number of the first completion that was not taken. The next call publishes this number.
     completion_head: u32,
     /// The end of the completions when it was last read.
     completion_tail: u32,

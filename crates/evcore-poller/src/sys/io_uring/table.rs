@@ -1,5 +1,4 @@
-//! The interest of each id, and the poll request that watches for it. This file makes no
-//! call.
+//! The interest of each id, and the poll request that watches for it. This file makes no system call.
 //!
 //! Each request has a name of its own: the id, and a number that is used again only after 2^40
 //! requests. So a completion of a cancelled request is recognised as stale, whatever took its
@@ -30,7 +29,7 @@ pub(super) struct Table {
     /// ready descriptors and refused ones alternate.
     spent: Vec<u32>,
     // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
-    /// Some of these ids are edges that were reported, and whose request has ended.
+    /// True if some of these ids are edges that were reported, and whose request has ended.
     has_ended_edges: bool,
     /// Requests to cancel.
     cancelled: Vec<u64>,
@@ -188,11 +187,11 @@ impl Table {
         self.requests_since(request >> ID_BITS) < self.requests_since(self.last_before)
     }
 
-    /// Returns the number of names that came after this one.
+    /// Returns the number of requests that were made after this one.
     fn requests_since(&self, number: u64) -> u64 {
         match self.last.checked_sub(number) {
             Some(distance) => distance,
-            // The numbers have started again from the beginning.
+            // The numbers have wrapped around.
             None => self.last + (LAST_NUMBER - number),
         }
     }

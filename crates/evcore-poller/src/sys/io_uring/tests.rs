@@ -176,7 +176,7 @@ fn a_poller_goes_on_in_another_thread_and_comes_back() {
     }
 }
 
-/// A removal on another thread than the requests' one lets go of the file too.
+/// A removal on another thread than that of the requests releases the file, too.
 #[test]
 fn a_removal_in_another_thread_closes_the_file() {
     let Some(mut poller) = poller(64) else {
@@ -368,8 +368,8 @@ fn a_registration_for_nothing_holds_no_file_after_the_wait() {
     }
 }
 
-/// A wait is for one completion more than there are pending cancellations. Those of the old ring
-/// never complete.
+/// A wait asks for one completion more than there are pending cancellations. The cancellations of the
+/// old ring never complete.
 #[test]
 fn a_cancellation_of_the_old_ring_is_not_waited_for() {
     let Some(mut backend) = backend(64) else {
@@ -562,7 +562,7 @@ fn another_ring_wakes(is_read: bool) {
     if is_read {
         rustix::io::read(&eventfd, &mut [0; 8]).expect("read");
     }
-    // The new request completes with the present readiness, which is one hint too many.
+    // The new request completes with the present readiness, which is a spurious hint.
     for expected in [usize::from(!is_read), 0] {
         events.clear();
         backend.wait((&mut events).into(), NOW).expect("a wait");

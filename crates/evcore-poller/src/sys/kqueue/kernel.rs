@@ -19,9 +19,9 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     /// most `limit` and `c_int::MAX`. [`event`](Self::event) reads them.
     ///
     /// A change that is refused, or that asks for a receipt, becomes an event with [`flag::ERROR`].
-    /// If there is any such event, the call has not waited and not looked for events. If a refusal
-    /// finds no room, it is the error of the call, and the changes behind it were not applied.
-    /// After [`Errno::INTR`] all changes were applied.
+    /// If there is such an event, the call neither waits nor looks for other events. If there is no room
+    /// for a refusal, the call returns it as its error, and the changes after it are not applied. After
+    /// [`Errno::INTR`] all changes were applied.
     ///
     /// `timeout` is at most a few weeks; `None` waits without limit.
     fn kevent(
@@ -43,7 +43,8 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     fn is_connected(&self, fd: RawFd) -> bool;
 }
 
-/// A side of a descriptor. Together they identify a knote (the kernel's word for a registration).
+/// A side of a descriptor. The descriptor and the side identify a knote (the kernel's word for a
+/// registration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::sys) enum Filter {
     Read,

@@ -1,4 +1,4 @@
-//! The wanted and the present state of each id in the kernel, and the reports of the kernel.
+//! For each id, the wanted state and the kernel's present state; and the kernel's reports.
 //!
 //! The table has no queue of changes. A change is the difference between the wanted and the present
 //! state of the kernel, computed when a wait begins. So a change that was taken back makes no
@@ -44,7 +44,7 @@ struct Row {
     /// True if the knotes exist, and must be made again, because a `Oneshot` has fired or the
     /// caller wants another report.
     spent: bool,
-    /// The readiness that the kernel has reported, and no wait yet.
+    /// The readiness that the kernel has reported, and that no wait has returned yet.
     found: Ready,
 }
 
@@ -78,7 +78,8 @@ impl Table {
     }
 
     /// Begins the row of a registration. The row may still be that of one that ended with an empty
-    /// interest, which takes no call. (A knote that a failed call has left of it is a stray then.)
+    /// interest, which takes no call. (If a failed call has left a knote of that registration, the knote
+    /// is now a stray.)
     fn begin(&mut self, new: &Registration) -> &mut Row {
         let id = new.id();
         growth::lengthen(&mut self.rows, id + 1, Row::VACANT);
@@ -153,8 +154,8 @@ impl Table {
         self.mark_dirty(id);
     }
 
-    /// Drops what was not reported and is out of date: readiness of a side that nobody watches any
-    /// more, and the refusal of a change that is made again. It must not be reported, nor take the
+    /// Drops unreported news that is out of date: readiness of a side that nobody watches any more, and
+    /// the refusal of a change that is made again. Such news must not be reported, and must not take the
     /// place of other events. The kernel reports the other side afresh.
     fn drop_unwanted_news(&mut self, id: u32, interest: Interest) {
         let row = &mut self.rows[id as usize];
@@ -203,7 +204,7 @@ impl Table {
 
     fn collect_readiness(&mut self, event: &Event) {
         let side = event.filter.side();
-        // A knote may exist although the kernel has denied it.
+        // A knote may exist although the kernel has refused it.
         let Some(row) = self.row_of(event, |row| row.known | row.wanted) else {
             // The registration was removed before a close, and the descriptor was not closed.
             self.strays.push(Change {
@@ -247,7 +248,7 @@ impl Table {
     /// Ends the watch of a registration if a filter was refused: it reports the error, and then
     /// nothing.
     ///
-    /// A knote that could not be dropped does not exist, which was the purpose.
+    /// If dropping a knote was refused, the knote does not exist, as intended.
     fn collect_refusal(&mut self, event: &Event) {
         let side = event.filter.side();
         let Some(row) = self.row_of(event, |row| row.known) else {

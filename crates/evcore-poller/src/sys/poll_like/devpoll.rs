@@ -2,8 +2,8 @@
 //! was not run there, because no such kernel was at hand.
 //!
 //! The device is a poll whose array the kernel keeps: a `write` changes it, and `ioctl(DP_POLL)`
-//! returns the entries that are ready. All changes since the last wait go in one write (of at most 128
-//! entries).
+//! returns the entries that are ready. All changes since the last wait are made by one write (of at most
+//! 128 entries).
 //!
 //! The backend relies on these facts, from the manual page poll(4D) and from illumos' `devpoll.c`:
 //!
@@ -20,12 +20,12 @@
 //!   If it is closed between that check and the write, the device keeps the flags. No `POLLREMOVE`
 //!   drops them, and they are added to those of the number's next file. So the backend reports only
 //!   the flags of the registration. If it finds others, it writes the entry afresh.
-//! - A file that refuses to be watched ends the write, which fails. The entries before it are applied.
+//! - If a file refuses to be watched, the write fails there; the entries before it are applied.
 //! - A write or a list that is longer than the limit of descriptors is refused (`EINVAL`).
 //! - Each call looks for ready entries from the one behind the last reported one on, so nothing
 //!   starves with a small buffer.
 //! - A forked child gets `EACCES` for each call. The poller refuses to work there anyway.
-//! - The device itself cannot be polled (`POLLERR`), so it is not lent.
+//! - The device itself cannot be polled (`POLLERR`), so the backend does not return its descriptor.
 //!
 //! A half-close is not reported: a read returns 0 bytes.
 

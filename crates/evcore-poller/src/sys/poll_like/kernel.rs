@@ -9,7 +9,8 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 
-/// A kernel that has at most one watch for each number of a descriptor, and speaks in poll's flags.
+/// A kernel that has at most one watch for each descriptor number, and whose interface uses poll's
+/// flags.
 ///
 /// `POLLERR`, `POLLHUP` and `POLLNVAL` are reported without being requested.
 pub(in crate::sys) trait Kernel: fmt::Debug + Send {
@@ -24,8 +25,8 @@ pub(in crate::sys) trait Kernel: fmt::Debug + Send {
     const AT_ONCE: usize = 64;
     /// True if the report of a watch ends it.
     const REPORTS_ONCE: bool = false;
-    /// True if the close of a number ends its watch. An open one is added and removed at once, so
-    /// that the kernel's refusal is an error of that call.
+    /// True if the close of a number ends its watch. The watch of an open number is added and removed at
+    /// once, so that `add` or `remove` returns the kernel's refusal.
     const DROPS_CLOSED: bool = false;
 
     /// Begins a watch. Returns whether the kernel has it now; otherwise the number is open, and

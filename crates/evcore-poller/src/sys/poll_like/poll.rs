@@ -1,12 +1,13 @@
 //! poll: every Unix. A wait is O(registered), as poll itself is; a change makes no call.
 //!
-//! The watches are a dense array of our own, which each call gets. A table by number holds the places
-//! in it, so adding and removing (swap-remove) are O(1).
+//! The watches are a dense array of our own, which is passed to each call. A table by number holds the
+//! places in it, so adding and removing (swap-remove) are O(1).
 //!
-//! - Each call looks for what it reports from the entry behind the last reported one on, so nothing
-//!   starves with a small buffer.
-//! - A number that was closed is reported (`POLLNVAL`). One without a file would be too, so `begin`
-//!   checks that it is open: on every other backend that is an error of `add`.
+//! - Each wait looks for ready entries from the one after the last reported one on, so nothing starves
+//!   with a small buffer.
+//! - A number that was closed is reported (`POLLNVAL`). A number without a file would be reported in the
+//!   same way, so `begin` checks that the number is open, because on every other backend `add` fails for
+//!   it.
 //! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
 //!   none for an entry that asks for no readiness. There, an end behind an unanswered `Edge` is
 //!   silent. (The backend was not run there.)

@@ -18,7 +18,7 @@
 //! - An event has the readiness of the time when it was queued. It is reported even if others have
 //!   read the data since. The next event reports a hang-up that came later.
 //! - A `port_getn` that ends by its timeout or by a signal may still have taken events, and may or may
-//!   not have updated its count. The first entry of the list shows it.
+//!   not have updated its count. The first entry of the list shows whether events were taken.
 //!
 //! A half-close is not reported: a read returns 0 bytes. `port_send` does not wake: it fails when the
 //! port's queue is full, and a waker may outlive the port, whose number may then be another file's.
@@ -144,8 +144,8 @@ impl<S: Sys> Kernel for Port<S> {
             self.list.resize(limit, PortEvent::default());
         }
         let list = &mut self.list[..limit];
-        // A call that fails may leave the count at the 1 that it asks for. The count is true only if
-        // the call also wrote an entry.
+        // A call that fails may leave the count at 1, which is the number of events that it waits for.
+        // The count is true only if the call also wrote an entry.
         list[0].source = 0;
         let mut count = 1;
         let outcome = self.sys.getn(list, &mut count, timeout);

@@ -102,7 +102,8 @@ impl Watches {
         self.count
     }
 
-    /// An upper bound on the kernel's watches, with those that are not in this table any more.
+    /// An upper bound on the number of the kernel's watches, including watches that are not in this
+    /// table any more.
     pub(super) fn numbers(&self) -> usize {
         self.rows.len()
     }
@@ -143,7 +144,8 @@ impl Watches {
         if row.flags.is_none() || key == WAKE {
             return None;
         }
-        // The kernel may have kept it all the same. If it reports it, it is removed.
+        // The kernel may have kept the watch all the same. If the kernel reports it, the watch is
+        // removed.
         *row = Row {
             is_kept: true,
             ..Row::VACANT

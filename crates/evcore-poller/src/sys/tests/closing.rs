@@ -32,7 +32,7 @@ fn a_change_of_a_number_that_is_not_open_is_an_error_event() {
 }
 
 #[test]
-fn removal_before_a_close_is_a_call_if_a_close_is_no_removal() {
+fn remove_before_close_is_a_call_unless_a_close_removes() {
     for mut fixture in Fixture::each(KINDS) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.wait();
@@ -78,7 +78,7 @@ fn a_reused_number_reports_under_its_new_key() {
     }
 }
 
-/// A port drops an idle one in silence.
+/// A port drops an idle closed descriptor without a report.
 #[test]
 fn a_closed_descriptor_is_reported_once() {
     for (kind, ready) in [

@@ -108,7 +108,7 @@ fn refusals_do_not_starve_ready_descriptors() {
             let (refused, ready) = (0..capacity as u64, 2);
             let fds = fixture.add_more(3);
             fds.clone().take(2).for_each(|fd| fixture.set(fd, 0));
-            fixture.keys_of_waits(3); // what a port has queued
+            fixture.keys_of_waits(3); // they take the events that a port has queued
             fds.take(capacity).for_each(|fd| fixture.refuse(fd));
             for _ in 0..10 {
                 let waits = (0..2).flat_map(|_| {
@@ -167,7 +167,7 @@ fn a_refusal_is_reported_though_the_wait_fails() {
 }
 
 #[test]
-fn a_wake_is_reported_beside_a_refusal() {
+fn a_wake_is_reported_together_with_a_refusal() {
     for kind in REFUSING {
         let mut fixture = Fixture::new(kind);
         fixture.add(A, 1, Interest::READ, Mode::Level);

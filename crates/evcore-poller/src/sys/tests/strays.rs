@@ -67,7 +67,7 @@ fn a_stray_alone_interrupts_a_wait_that_returns_on_signals() {
 }
 
 #[test]
-fn a_stray_does_not_delay_what_is_ready() {
+fn a_stray_does_not_delay_ready_descriptors() {
     for kind in REFUSING {
         for timeout in [None, NOW, Some(SECOND)] {
             let mut fixture = with_a_stray_before(kind);
@@ -91,7 +91,7 @@ fn a_wait_without_a_timeout_goes_on_after_a_stray() {
 }
 
 #[test]
-fn a_wake_beside_a_stray_ends_the_wait() {
+fn a_wake_together_with_a_stray_ends_the_wait() {
     for kind in REFUSING {
         let mut fixture = with_a_stray_before(kind);
         fixture.poller.waker().wake();
@@ -100,7 +100,7 @@ fn a_wake_beside_a_stray_ends_the_wait() {
     }
 }
 
-/// The event of the waker is behind another. A port delivers it when its wake was reported.
+/// The event of the waker is queued behind another. A port delivers it after its wake was reported.
 #[test]
 fn the_event_of_a_reported_wake_ends_no_other_wait() {
     for kind in KINDS {

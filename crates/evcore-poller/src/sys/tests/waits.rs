@@ -45,7 +45,7 @@ fn the_longest_timeout_is_ended_by_an_event() {
 }
 
 #[test]
-fn what_a_call_before_has_found_is_not_reported_again() {
+fn readiness_found_by_an_earlier_call_is_not_reported_again() {
     for mut fixture in Fixture::each(KINDS) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.set(A, IN);

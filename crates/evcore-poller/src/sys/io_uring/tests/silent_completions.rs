@@ -1,4 +1,5 @@
-//! Completions that report nothing. They do not end a wait, in particular not like a signal.
+//! Completions that report nothing. They do not end a wait; in particular, they are not taken for a
+//! signal.
 
 use std::net::Shutdown;
 

@@ -81,8 +81,8 @@ fn an_edge_that_nothing_wakes_ends_no_later_wait() {
     );
 }
 
-/// The backend looks for such edges among the requests that are made again, to which a new one does
-/// not belong.
+/// The backend looks for such edges only among renewed requests, and not among the requests of new
+/// registrations.
 #[test]
 fn an_edge_that_nothing_wakes_hides_no_new_one() {
     let Some(mut poller) = poller(64) else {

@@ -120,7 +120,7 @@ fn a_broken_pipe_hides_no_other_event() {
 }
 
 #[test]
-fn several_broken_pipes_and_a_small_buffer() {
+fn several_broken_pipes_are_reported_with_a_small_buffer() {
     let mut fixture = fixture();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture.close(fd);

@@ -299,7 +299,7 @@ fn a_forked_child_has_no_access() {
 /// The poller does not detect this child (a bare `clone`). Each of its waits fails, and its changes
 /// are not taken for refused.
 #[test]
-fn in_an_undetected_child_each_wait_fails() {
+fn each_wait_fails_in_an_undetected_child() {
     let mut fixture = fixture();
     fixture.add(A, 1, Interest::READ, Mode::Level);
     fixture.kernel().device.is_in_child = true;

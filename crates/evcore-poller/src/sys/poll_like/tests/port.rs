@@ -31,7 +31,7 @@ fn removal_before_a_close_makes_no_call() {
 }
 
 #[test]
-fn a_timeout_is_no_event_whatever_the_count() {
+fn a_timeout_reports_no_event_whatever_the_count() {
     for counts_none in [false, true] {
         let mut fixture = fixture();
         fixture.kernel().port.counts_none = counts_none;
