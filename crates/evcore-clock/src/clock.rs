@@ -4,8 +4,8 @@
 //! time are separate: measure durations with monotonic time. Only the user updates the clock; there
 //! is no thread and no signal.
 //!
-//! An update reads monotonic time alone. Most turns need no wall time, so it is read when the first
-//! reader of a turn asks for it.
+//! An update reads monotonic time alone. Most turns need no wall time, so it is read only when it is
+//! first needed in a turn.
 
 use std::cell::Cell;
 use std::fmt;

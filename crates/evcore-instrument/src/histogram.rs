@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Some value up to the greatest.
+    /// The value that is this share of `most`.
     fn share_of(most: u64, share: f64) -> u64 {
         #[expect(
             clippy::cast_precision_loss,

@@ -6,8 +6,8 @@ use crate::histogram::Histogram;
 
 /// The distributions of a loop's figures since they were created or [cleared](Self::clear).
 ///
-/// A program over `evcore` reads them; its loop records them. If you write a loop, record the figures
-/// that it has; the distribution of a figure that is never recorded stays empty.
+/// A program that uses `evcore` only reads them, because its loop records them. If you write a loop,
+/// record the figures that it has; the distribution of a figure that is never recorded stays empty.
 ///
 /// ```
 /// use evcore_instrument::Histograms;

@@ -1,4 +1,4 @@
-//! All instruments of a loop behind one comparison.
+//! All instruments of a loop; if they are off, a call costs one comparison.
 
 use crate::{
     flight_recorder::FlightRecorder, histograms::Histograms, options::InstrumentOptions,

@@ -74,7 +74,7 @@ impl InstrumentOptions {
         self
     }
 
-    /// Times each turn whose beginning the loop knows, even if no instrument keeps the result.
+    /// Times each turn whose beginning the loop passes in, even if no instrument keeps the result.
     /// [`end_turn`](crate::Instruments::end_turn) returns how long the turn took, for example for a log.
     pub const fn timed(mut self, wanted: bool) -> Self {
         self.timed = wanted;

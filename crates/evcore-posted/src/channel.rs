@@ -38,7 +38,7 @@ pub(crate) struct Channel<T, W> {
     /// see a number that is too high, never one that is too low: relaxed is enough.
     pub(crate) in_hand: AtomicUsize,
 
-    // Invariant: the queue and the batch in hand hold no more values than this together.
+    // Invariant: the queue and the values in hand are together no more than this.
     pub(crate) limit: usize,
 
     /// Notifies senders that wait for a place, when places are freed or the inbox is closed.

@@ -152,7 +152,7 @@ impl<R> Jobs<R> {
         self.timers.next_deadline()
     }
 
-    /// Records that the thread goes to sleep, and returns until when it may.
+    /// Records that the thread goes to sleep, and returns the tick until which it may sleep.
     pub(crate) fn fall_asleep(&mut self) -> Option<u64> {
         let next = self.next_deadline();
         self.sleeps_until = Some(next.unwrap_or(u64::MAX));

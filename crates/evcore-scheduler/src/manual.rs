@@ -31,9 +31,9 @@ impl ManualTime {
 
     /// Moves the time forward, and runs the jobs that become due meanwhile, on this thread.
     ///
-    /// Time stops at the deadline of each job, so that a periodic job runs once for each of its
-    /// periods. A duration of zero runs what is due now. After the scheduler was dropped, only the
-    /// time moves.
+    /// Time advances from deadline to deadline, so that a periodic job runs once for each of its
+    /// periods. A duration of zero runs what is due now. After the scheduler was dropped, only the time
+    /// moves.
     ///
     /// A job that moves itself to the present time again and again never lets this method return.
     ///

@@ -10,7 +10,7 @@ use std::fmt;
 
 pub(crate) use self::sparse::SparseBlocks;
 
-/// Values in blocks of `N`, which must be a power of two. Each block begins with a cache line.
+/// Values in blocks of `N`, which must be a power of two. Each block is aligned to a cache line.
 #[derive(Clone)]
 pub(crate) struct Blocks<T, const N: usize> {
     blocks: Vec<Box<Block<T, N>>>,
@@ -146,7 +146,7 @@ impl<T: Copy, const N: usize> Blocks<T, N> {
         }
     }
 
-    /// All values, those beyond the highest index in use included.
+    /// All values, including those beyond the highest index in use.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.blocks.iter().flat_map(|block| block.0.iter())

@@ -1,9 +1,9 @@
 //! Timers that were overdue when they were armed.
 //!
-//! They need an order of their own, because a phase fires only what was armed before it began: a
-//! handler that arms a timer for a tick that has passed must not keep the phase from ending. So a
-//! timer armed now waits on one heap, and those that the phase may fire are on another. When a phase
-//! begins after one that was completed, the two heaps change roles, which moves no timer.
+//! They are kept separately, because a phase fires only timers that were armed before it began: a
+//! handler that arms a timer for a tick that has passed must not keep the phase from ending. So a timer
+//! armed now waits on one heap, and those that the phase may fire are on another. When a phase begins
+//! after one that was completed, the two heaps change roles, which moves no timer.
 //!
 //! If a phase was left early, timers of both heaps are due in the next. Then a third heap takes the
 //! timers that are armed meanwhile, and the timers of the second are moved to the first, some in
@@ -25,7 +25,7 @@ pub(crate) struct Overdue {
     /// to `waiting`.
     // Invariant: empty, unless a phase is paused.
     admitting: u8,
-    /// The heap of timers that are armed now.
+    /// The heap for timers that are armed from now on.
     waiting: u8,
     /// True if `waiting` may hold timers that were armed before the phase.
     // Invariant: if not set, timers on `waiting` have a sequence after `limit`.
@@ -118,7 +118,8 @@ impl Overdue {
         self.waiting_is_mixed || !self.heaps[usize::from(self.admitting)].is_empty()
     }
 
-    /// Moves at most `count` timers to where the phase finds them. Returns whether all are there.
+    /// Moves at most `count` timers of the `admitting` heap to the heap for their phase. Returns whether
+    /// all are moved.
     pub(crate) fn admit(&mut self, count: usize, places: &mut impl Places) -> bool {
         for _ in 0..count {
             if let Some(entry) = self.heap(self.admitting).pop(places) {

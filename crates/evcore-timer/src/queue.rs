@@ -1,8 +1,8 @@
 //! The contract of all timer queues.
 //!
-//! With any queue the same timers fire in the same order, so a caller may exchange one for another.
-//! There are no handles and no callbacks: the caller chooses the id of a timer, and pulls expired
-//! ids. There is no clock either: ticks are arguments, and only their order matters.
+//! Wheel, tree and heap fire the same timers in the same order, so a caller may exchange one for
+//! another. There are no handles and no callbacks: the caller chooses the id of a timer, and pulls
+//! expired ids. There is no clock either: ticks are arguments, and only their order matters.
 
 use std::fmt::Debug;
 

@@ -1,18 +1,18 @@
 //! Rows of tables, for ids that need not be dense.
 //!
 //! Tree and heap have a row of their tables for each id, and name timers by row. Runs of adjacent ids
-//! have adjacent rows. As long as ids come into use one after the other, each id is its own row. A
-//! run that is far ahead gets the next rows instead, so that it allocates no more than its own; from
-//! then on, new runs are looked up in a list.
+//! have adjacent rows. As long as ids come into use one after the other, each id is its own row. A run
+//! that is far ahead gets the next rows instead, so that rows are allocated for it alone; from then on,
+//! new runs are looked up in a list.
 
 use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;
 
-/// The ids of a run.
+/// The number of ids in a run.
 const RUN: u32 = 128;
 
-/// The most runs to which one call gives rows. With more than one, ids that come into use nearly in
-/// order are their own rows.
+/// The most runs to which one call gives rows. It is more than one, so that ids which come into use
+/// nearly in order are their own rows.
 const RUNS_MAX: u32 = 4;
 
 /// Number of entries in a block of `firsts`: 1 KiB, for 32,768 ids.

@@ -1,14 +1,13 @@
 //! A four-ary heap of timers, and the places of timers on it.
 //!
-//! Entry `i` is the parent of entries `4 i + 1` to `4 i + 4`. The table begins with three entries that
-//! are not used, so these four are in one of its blocks.
-//! An entry contains its whole key, so a comparison reads the heap alone; the table of places is only
-//! written.
+//! Entry `i` is the parent of entries `4 i + 1` to `4 i + 4`. The table begins with three unused
+//! entries, so that the four children of an entry are in one block. An entry contains its whole key, so
+//! a comparison reads the heap alone; the table of places is only written.
 
 use crate::blocks::Blocks;
 use crate::queue::ID_MAX;
 
-/// The children of an entry.
+/// The number of children of an entry.
 const BRANCHES: usize = 4;
 
 /// Number of entries of the table before the first one of the heap.

@@ -24,8 +24,8 @@ impl Poller {
 
     /// Makes a wait that has refusals to report, and so returns at once.
     ///
-    /// Refusals and ready descriptors take turns in coming first. Otherwise, if each wait had as many
-    /// refusals as `events` has room, nothing else would ever be reported.
+    /// Refusals and ready descriptors come first in alternate waits. Otherwise, if each wait had as many
+    /// refusals as fit into `events`, nothing else would ever be reported.
     #[cold]
     fn wait_with_refusals(&mut self, events: &mut Events) {
         let ready_first = self.ready_first;

@@ -229,7 +229,7 @@ impl Epoll {
         Ok(n)
     }
 
-    /// Waits, and replaces all events. If the only event is the waker's, it is left there.
+    /// Waits, and replaces all events. If the only event is the waker's, it is left in the buffer.
     #[inline(always)] // inlined into the poller's wait, most of which it is
     pub(super) fn refill(&mut self, events: &mut Events, timeout: Option<Duration>) -> Refill {
         // The number of events is dropped, because the buffer has it. Without the number, the result

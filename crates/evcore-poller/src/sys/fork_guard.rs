@@ -4,8 +4,8 @@
 //! inherit a kqueue, and has no access to an inherited `/dev/poll`. So a poller records the process
 //! that made it, and refuses to work in another one.
 //!
-//! The C library's `fork` calls the function that [`ForkGuard::new`] registers. A child that was
-//! made without it, by a bare `clone` or by `vfork`, is not detected.
+//! The C library's `fork` calls the function that [`ForkGuard::new`] registers. A child that was made
+//! without `fork`, by a bare `clone` or by `vfork`, is not detected.
 
 #![allow(unsafe_code, reason = "pthread_atfork is called")]
 

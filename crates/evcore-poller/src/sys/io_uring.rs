@@ -47,7 +47,7 @@
 //!   completion.
 //!   A cancellation that finds no request makes a completion itself; in that case the request has
 //! already completed.
-//! - A change is a cancellation and a new request, which go with the wait.
+//! - A change is a cancellation and a new request, which the call of the wait submits.
 //! - A call with requests that ends by its timeout or by a signal does not report which of the two it
 //!   was. There are then fewer completions than requested, and the clock shows whether the timeout has
 //!   passed.
@@ -237,7 +237,7 @@ impl IoUring {
         }
     }
 
-    /// Cancels the requests of all registrations, which lets go of their files.
+    /// Cancels the requests of all registrations, which releases their files.
     ///
     /// The kernel searches for a request in one of some hundred lists, from the newest on, and walks
     /// over cancelled ones, too, until their work is done. So the newest are cancelled first, in groups
@@ -483,8 +483,8 @@ impl Backend for IoUring {
         }
     }
 
-    /// Makes no call, because the request goes with the wait. The descriptor is open, because the
-    /// caller has lent it.
+    /// Makes no call, because the wait submits the request. The descriptor is open, because the caller
+    /// has lent it.
     fn add(&mut self, new: &Registration) -> Result<()> {
         let fd = new.fd;
         if fd == self.wake.as_fd().as_raw_fd() {

@@ -67,7 +67,7 @@ pub(super) struct PollLike<K> {
     /// The keys that the kernel refused, and that no wait has reported yet.
     // Invariant: none of these keys is in `watches`.
     lost: Vec<u64>,
-    /// True if the last wait had lost keys, and put them behind the ready descriptors.
+    /// True if the last wait had lost keys, and reported them after the ready descriptors.
     ready_was_first: bool,
     /// The list of changes, kept for its allocation.
     changes: Vec<Change>,
@@ -283,8 +283,8 @@ impl<K: Kernel> Backend for PollLike<K> {
             self.ready_was_first = false;
             return self.collect(&mut events, timeout);
         }
-        // Ready descriptors and lost keys take turns in coming first. Otherwise, if each wait had
-        // as many lost keys as there is room, no ready descriptor would ever be reported.
+        // Ready descriptors and lost keys come first in alternate waits. Otherwise, if each wait had as
+        // many lost keys as fit into the buffer, no ready descriptor would ever be reported.
         self.ready_was_first = !self.ready_was_first;
         if !self.ready_was_first {
             self.report_lost(&mut events);

@@ -47,7 +47,7 @@ pub(super) struct Select {
     rows: Vec<Row>,
     /// The place at which the next report begins, so that no row starves with a small event buffer.
     report_from: usize,
-    /// True if the next wait that finds closed descriptors puts them behind ready ones.
+    /// True if the next wait that finds closed descriptors reports them after the ready ones.
     ready_first: bool,
 }
 

@@ -40,7 +40,8 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         }
     }
 
-    /// The value of an id if its block is in the list. `None` does not mean that the table has none.
+    /// The value of an id if its block is in the list. If this is `None`, the value may still be in the
+    /// map.
     #[inline]
     pub(crate) fn near_mut(&mut self, id: u32) -> Option<&mut T> {
         self.near.get_mut(id)
@@ -94,8 +95,7 @@ impl<T: Copy, const N: usize> SparseBlocks<T, N> {
         }
     }
 
-    /// Appends a block to the list if the first block of the map is then near enough. Returns whether
-    /// it is.
+    /// Appends a block to the list if the first block of the map is near enough. Returns whether it was.
     fn append(&mut self, value: T) -> bool {
         let Some((&first, _)) = self.far.0.first_key_value() else {
             return false;

@@ -133,7 +133,7 @@ impl RedBlackTree {
         let [left, right] = self.at(node).children;
         let (lost_black, parent, side) = if left == NIL || right == NIL {
             let (parent, side) = (self.parent(node), self.side(node));
-            // At least one of both children is the leaf.
+            // At least one of the two children is the leaf.
             self.adopt(parent, side, left.max(right));
             (self.is_black(node), parent, side)
         } else {

@@ -124,7 +124,7 @@ impl Lists {
     }
 
     /// Adds a timer at the back of a list, and writes its node, if the last chunk has room. Returns
-    /// whether it has.
+    /// whether it had room.
     #[inline]
     pub(super) fn try_push_back(&mut self, list: u32, id: u32, node: &mut Node, low: u32) -> bool {
         let ends = &mut self.ends[list as usize];

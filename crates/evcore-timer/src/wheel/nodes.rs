@@ -1,8 +1,8 @@
 //! The wheel's entry for each id, in eight bytes: the place of its timer, and the low half of its
 //! deadline.
 //!
-//! The high half of the deadline of a timer in a slot is the wheel's own. Timers with another, and
-//! those that are overdue, are on heaps, which have the whole deadline.
+//! The high half of the deadline of a timer in a slot is the wheel's own. Timers with another high half,
+//! and timers that are overdue, are on heaps, which have the whole deadline.
 
 use crate::blocks::SparseBlocks;
 use crate::queue::assert_dense;

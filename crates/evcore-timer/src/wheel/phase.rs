@@ -104,8 +104,8 @@ impl TimerWheel {
         Some((id, deadline))
     }
 
-    /// Like [`pop_armed`](Self::pop_armed), for the case that timers are on heaps, or that the
-    /// first slot was left or has timers to move.
+    /// Like [`pop_armed`](Self::pop_armed), if timers are on heaps, or if the first slot has no timers
+    /// left or has timers to move.
     #[inline(never)]
     fn pop_searched(&mut self) -> Option<(u32, u64)> {
         let search = self.first_due();
@@ -125,7 +125,7 @@ impl TimerWheel {
         }
     }
 
-    /// Moves some overdue timers to where the phase finds them. Returns whether all are there.
+    /// Moves some overdue timers to the heap for their phase. Returns whether all are moved.
     #[cold]
     fn admit(&mut self) -> bool {
         let count = ADMIT_MAX.min(self.moves_max);

@@ -7,10 +7,10 @@
 //!   file gets an entry that has flags and no file. A number that is not a descriptor is ignored.
 //! - `POLLREMOVE` alone empties an entry that has a file. Any other entry is left as it is.
 //! - A file that refuses to be watched ends the write. What comes before it is applied.
-//! - A call looks at the marked entries, in a circle that begins behind the last reported one. An
-//!   entry without a file is passed over. One whose number is not open is reported as `POLLNVAL`,
-//!   and stays marked. One whose number has another file takes that file over. One that has nothing
-//!   to report loses its mark, until its file marks it again.
+//! - A call looks at the marked entries, in a circle that begins behind the last reported one. An entry
+//!   without a file is skipped. An entry whose number is not open is reported as `POLLNVAL`, and stays
+//!   marked. An entry whose number has another file takes over that file. An entry that has nothing to
+//!   report loses its mark, until its file marks it again.
 //! - The last close of a file marks its entries (sockets), or does not ([`Device::closes_silently`]).
 //! - `EINVAL` for more entries than the limit of descriptors (the manual page; illumos itself now
 //!   shortens the list). `EACCES` for another process than that of the first call.

@@ -6,8 +6,8 @@ use super::{Before, IoUring};
 use crate::{events::Events, interest::Mode};
 
 impl IoUring {
-    /// Waits without limit if no request has to be submitted and no completion taken. Returns
-    /// whether there is something to report. If not, the wait goes on.
+    /// Waits without limit if there is no request to submit and no completion to take. Returns whether
+    /// there is something to report. If not, the caller continues the wait.
     ///
     /// This is the usual wait of a server: one call, and the hint of one edge.
     pub(super) fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {

@@ -210,7 +210,7 @@ impl Ring {
             match self.call(queued, least, IoringEnterFlags::GETEVENTS, timeout) {
                 // The timeout has passed.
                 Err(Errno::TIME) => return Ok(Entered::TimedOut),
-                // The queue goes with the next call, after the completions were taken.
+                // The next call submits the queue, after the completions were taken.
                 Err(Errno::BUSY) if self.completed() > 0 => return Ok(Entered::Completed),
                 // Without memory, the kernel takes some of the requests, and does not wait.
                 Ok(submitted) if submitted < queued => {}

@@ -188,7 +188,7 @@ fn a_removal_in_another_thread_closes_the_file() {
     });
     drop(far);
     near.set_nonblocking(false).expect("blocking");
-    // The old ring lets go of the file after a while.
+    // The old ring releases the file after a while.
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
@@ -459,7 +459,7 @@ fn a_dropped_poller_holds_no_file() {
     assert_eq!(near.read(&mut [0]).expect("the end"), 0);
 }
 
-/// Closing the ring lets go of the file a moment later.
+/// Closing the ring releases the file a moment later.
 #[test]
 fn a_poller_dropped_in_another_thread_holds_no_file_for_long() {
     let Some(mut poller) = poller(64) else {

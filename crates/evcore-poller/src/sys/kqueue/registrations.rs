@@ -1,7 +1,7 @@
 //! For each id, the wanted state and the kernel's present state; and the kernel's reports.
 //!
-//! The table has no queue of changes. A change is the difference between the wanted and the present
-//! state of the kernel, computed when a wait begins. So a change that was taken back makes no
+//! The table has no queue of changes. A change is the difference between the wanted state and the
+//! kernel's present state, computed when a wait begins. So a change that was taken back makes no
 //! difference, and a change that a failed call did not apply still does. This file makes no call.
 
 use std::os::fd::RawFd;

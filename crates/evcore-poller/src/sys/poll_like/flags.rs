@@ -7,7 +7,7 @@ use crate::{interest::Interest, ready::Ready};
 /// The flags that are reported without a request.
 pub(in crate::sys) const UNREQUESTED: c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
-/// The flags that ask for `interest`.
+/// The flags that request `interest`.
 pub(in crate::sys) fn asking(interest: Interest) -> c_short {
     [
         (Interest::READ, libc::POLLIN),

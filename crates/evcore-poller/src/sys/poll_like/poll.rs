@@ -9,8 +9,8 @@
 //!   same way, so `begin` checks that the number is open, because on every other backend `add` fails for
 //!   it.
 //! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
-//!   none for an entry that asks for no readiness. There, an end behind an unanswered `Edge` is
-//!   silent. (The backend was not run there.)
+//!   none for an entry that asks for no readiness. There, the end of an `Edge` whose report is not
+//! answered is not reported. (The backend was not run there.)
 //! - Linux reports a half-close by a flag of its own. Elsewhere a read returns 0 bytes.
 
 use std::{ffi::c_short, fmt, os::fd::RawFd, time::Duration};

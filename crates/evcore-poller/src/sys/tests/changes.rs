@@ -130,7 +130,7 @@ fn an_edge_that_is_rearmed_in_time_is_not_changed() {
 }
 
 #[test]
-fn an_empty_interest_and_back() {
+fn an_interest_that_is_set_again_is_reported_again() {
     for mut fixture in Fixture::each(MASKING) {
         fixture.set(A, IN | HUP);
         fixture.add(A, 1, Interest::NONE, Mode::Level);

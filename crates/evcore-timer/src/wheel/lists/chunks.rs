@@ -1,7 +1,7 @@
 //! The chunks in memory: how the words of a cache line are used, and which chunks are free.
 //!
-//! This file knows no order of timers and no slots; the [lists](super) do. Every number that is packed
-//! into a word is packed and unpacked here.
+//! This file is independent of slots and of the order of timers; the [lists](super) keep both. Every
+//! number that is packed into a word is packed and unpacked here.
 
 use crate::blocks::Blocks;
 use crate::wheel::nodes::Spot;

@@ -174,7 +174,7 @@ fn an_interrupted_wait_has_applied_its_changes() {
 }
 
 #[test]
-fn more_changes_than_room_take_a_call_before() {
+fn more_changes_than_room_are_made_before_the_wait() {
     let mut fixture = fixture();
     for (fd, key) in [(A, 1), (B, 2), (C, 3)] {
         fixture.add(fd, key, Interest::READ, Mode::Edge);

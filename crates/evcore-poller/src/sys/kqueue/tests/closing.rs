@@ -48,8 +48,8 @@ fn a_stray_is_reported_under_no_key() {
 }
 
 #[test]
-fn a_stray_that_cannot_be_dropped_is_no_refusal() {
-    // Another thread may close the descriptor between its report and its drop.
+fn a_stray_that_cannot_be_dropped_is_not_a_refusal() {
+    // Another thread may close the descriptor after the stray was reported and before it is dropped.
     let mut table = Table::default();
     table.enter(&Registration {
         fd: B,

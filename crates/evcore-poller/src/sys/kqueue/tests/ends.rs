@@ -81,7 +81,7 @@ fn a_pipe_that_loses_its_reader_reports_as_its_mode_says() {
 
 #[test]
 fn a_pipe_with_a_new_reader_is_writable_again() {
-    // The end is like that of a FIFO.
+    // This writing end is a FIFO's, which may get a new reader.
     let mut fixture = with_a_pipe();
     fixture.kernel().hang_up(A, false);
     fixture.add(A, 7, Interest::WRITE, Mode::Level);

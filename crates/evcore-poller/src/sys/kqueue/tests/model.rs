@@ -98,7 +98,7 @@ impl Known {
         sides
     }
 
-    /// The sides that the kernel reported, without those that the poller reported of a hang-up.
+    /// The sides that the kernel reported, without those that the poller added because of a hang-up.
     fn reported_by_the_kernel(&self, ready: Ready) -> Interest {
         if !self.hung_up {
             return ready.answered();
@@ -161,8 +161,8 @@ fn common(one: Interest, other: Interest) -> Interest {
 struct Run {
     fixture: Fixture,
     files: [Known; FILES.len()],
-    /// True if changes may have been refused, those of a stale registration or of a pipe, which
-    /// takes another call.
+    /// True if changes of a stale registration or of a pipe may have been refused, which takes another
+    /// call.
     was_refused: bool,
 }
 

@@ -104,8 +104,8 @@ fn a_closed_descriptor_stays_until_pollremove() {
     assert_eq!(bare.found(), []);
 }
 
-/// The manual says that it "may" be reported. A file that is idle, and does not mark its entries
-/// when it is closed, is never looked at.
+/// The manual says that it "may" be reported. The device never looks at a file that is idle and does not
+/// mark its entries when it is closed.
 #[test]
 fn an_idle_closed_descriptor_may_be_silent() {
     let mut fixture = fixture();
