@@ -3,14 +3,16 @@
 mod load;
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     process::Command,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use async_tungstenite::{WebSocketStream, client_async, tungstenite::Message};
 use evcore_async::Runtime;
+use evcore_testing::in_time;
 use evcore_tests::{Client, PATIENCE, Server, eventually, example, not_run};
 use futures_lite::StreamExt;
 use rustix::process::Signal;
@@ -194,12 +196,13 @@ fn connect_by_tls(server: &Server) -> TlsClient {
 }
 
 /// Sends bytes, and reads them back.
-fn echo_by_tls(client: &mut TlsClient, length: usize) {
+fn echo_by_tls(client: &mut TlsClient, length: usize) -> io::Result<()> {
     let sent = vec![7; length];
-    client.write_all(&sent).unwrap();
+    client.write_all(&sent)?;
     let mut received = vec![0; length];
-    client.read_exact(&mut received).unwrap();
+    client.read_exact(&mut received)?;
     assert_eq!(received, sent);
+    Ok(())
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn tls_clients_get_their_bytes_back() {
     let server = start("async_tls", &[CERTIFICATE, KEY]);
     let mut client = connect_by_tls(&server);
     for length in [1, 1_000, 100_000] {
-        echo_by_tls(&mut client, length);
+        echo_by_tls(&mut client, length).unwrap();
     }
     client.conn.send_close_notify();
     client.flush().unwrap();
@@ -216,26 +219,30 @@ fn tls_clients_get_their_bytes_back() {
 
 #[test]
 fn tls_clients_keep_their_old_worker_at_a_reload_until_they_are_silent() {
-    let server = wait_for_workers(start("async_tls", &[CERTIFICATE, KEY, "2"]), 2);
-    let mut clients: Vec<_> = (0..8).map(|_| connect_by_tls(&server)).collect();
-    for client in &mut clients {
-        echo_by_tls(client, 100);
-    }
-    let old = server.worker_pids();
-    server.signal(Signal::HUP);
-    eventually("new workers serve", || {
-        server.log().matches(" serves").count() == 4
-    });
-    // A session stays with its process. What it sends within the grace comes back.
-    for client in &mut clients {
-        echo_by_tls(client, 10_000);
-    }
-    echo_by_tls(&mut connect_by_tls(&server), 100);
-    for client in &mut clients {
-        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "a close_notify");
-    }
-    eventually("the old workers end", || {
-        let now = server.worker_pids();
-        now.len() == 2 && !now.iter().any(|pid| old.contains(pid))
+    // The time for which the example waits for further bytes.
+    let grace = Duration::from_secs(1);
+    in_time(grace, || {
+        let server = wait_for_workers(start("async_tls", &[CERTIFICATE, KEY, "2"]), 2);
+        let mut clients: Vec<_> = (0..8).map(|_| connect_by_tls(&server)).collect();
+        let mut echo_all = |length| {
+            let mut clients = clients.iter_mut();
+            clients.try_for_each(|client| echo_by_tls(client, length))
+        };
+        echo_all(100).unwrap();
+        let old = server.worker_pids();
+        server.signal(Signal::HUP);
+        let begun = Instant::now();
+        // A session stays with its process. What it sends within the grace comes back.
+        let echoed = echo_all(10_000).map_err(|error| error.to_string());
+        let took = begun.elapsed();
+        if echoed.is_ok() {
+            let is_closed = |client: &mut TlsClient| client.read(&mut [0; 1]).unwrap() == 0;
+            assert!(clients.iter_mut().all(is_closed), "a close_notify");
+            eventually("the old workers end", || {
+                let now = server.worker_pids();
+                now.len() == 2 && !now.iter().any(|pid| old.contains(pid))
+            });
+        }
+        (took, echoed)
     });
 }

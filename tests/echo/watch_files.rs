@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
 };
@@ -17,8 +17,8 @@ fn changes_of_files_are_steps() {
     fs::write(file("old"), "1").expect("it is writable");
     let mut command = Command::new(example("evcore", "watch_files"));
     command.arg(directory.path()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut child = Killed(command.spawn().expect("it starts"));
+    let output = BufReader::new(child.0.stdout.take().expect("a pipe"));
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in output.lines() {
@@ -33,6 +33,14 @@ fn changes_of_files_are_steps() {
     assert_eq!(line(), "EventMask(MOVED_TO) old");
     fs::remove_file(file("old")).expect("it is writable");
     assert_eq!(line(), "EventMask(DELETE) old");
-    child.kill().expect("it runs");
-    child.wait().expect("it is a child");
+}
+
+/// A process that is killed when this value is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -20,7 +20,7 @@ impl Drop for SetOnDrop<'_> {
 
 #[test]
 fn a_worker_that_blocks_gets_few_of_the_new_clients() {
-    let server = Server::start(&["--workers", "4"]);
+    let server = Server::start(&["--workers", "4", "--poller", "epoll"]);
     let _ = server.wait_for_workers(4, &[]);
     let mut blocker = server.connect();
     let late = blocker.worker();

@@ -1,6 +1,6 @@
 //! `docs/httpd.md` has every option, page, field and metric, and no other.
 
-use std::{collections::BTreeSet, ffi::OsString};
+use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
 use evcore_httpd::options;
 use evcore_tests::Server;
@@ -56,7 +56,7 @@ fn the_table_of_options_is_the_programs() {
             .map(|names| format!(" {}", names[0]));
         let value = value.filter(|_| option.get_action().takes_values());
         let defaults = option.get_default_values().iter();
-        let default = defaults.map(|default| format!("`{}` ", default.display()));
+        let default = defaults.map(|default| format!("`{}` ", Path::new(default).display()));
         let choices = option.get_possible_values().into_iter();
         let choices = choices.map(|choice| format!("`{}`", choice.get_name()));
         let choices = Some(choices.collect::<Vec<_>>().join(", "));

@@ -15,7 +15,6 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let stores = "STORE_SOAK_SECONDS=600 cargo test --release -p evcore-tests --test store soak";
     let reloads =
         "SOAK_RELOADS=1000 cargo test --release -p evcore-tests --test async_examples reloads";
-    // The recordings of a release build are replayed by it, and by a debug build.
     let recordings = "EVCORE_RECORD_SECONDS=60 cargo test --release -p evcore-tests \
                       --test hostile four_workers -- --nocapture";
     let packages = workspace.packages.iter();

@@ -6,12 +6,13 @@ use evcore::{Address, Step};
 use evcore_serve::Worker;
 
 use crate::executor::Executor;
-use crate::spawn::spawn_local;
+use crate::spawn::try_spawn_local;
 use crate::stream::TcpStream;
 
 impl Executor {
     /// Serves as a worker of `evcore-serve` until it has to stop. `client` returns the task of each
-    /// accepted client. A client whose stream the poller refuses is closed.
+    /// accepted client. A client is closed if the poller refuses its stream, or if the executor has as many
+    /// tasks as its [limit](Self::set_tasks_max).
     ///
     /// A worker that stops accepts no further client, and ends when all tasks have ended, or when the
     /// [timeout](evcore_serve::Server::stop_timeout) has passed. So a task should end after its present
@@ -53,7 +54,7 @@ impl Executor {
                 };
                 self.enter(&mut worker.ev, || {
                     if let Ok(stream) = TcpStream::new(new.stream) {
-                        drop(spawn_local(client(stream, new.peer)));
+                        drop(try_spawn_local(client(stream, new.peer)));
                     }
                 });
             }

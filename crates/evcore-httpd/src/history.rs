@@ -64,7 +64,7 @@ pub struct Sampler {
 }
 
 impl History {
-    /// Creates a ring for this many slots of workers. A slot that is in use takes some 40 KiB.
+    /// Creates a ring for this many slots of workers. A slot that is in use takes some 45 KiB.
     ///
     /// # Errors
     ///

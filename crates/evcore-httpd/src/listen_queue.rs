@@ -46,7 +46,9 @@ impl ListenQueue {
     pub fn publish(&self, scoreboard: &Scoreboard) {
         let waiting = system::waiting(&self.addresses).unwrap_or(0);
         scoreboard.set(Number::ListenQueue, waiting);
-        let losses = system::losses().unwrap_or(self.at_start);
+        let Some(losses) = system::losses() else {
+            return; // no counter goes back
+        };
         let since = |now: u64, start: u64| now.saturating_sub(start);
         let overflows = since(losses.overflows, self.at_start.overflows);
         scoreboard.set(Number::ListenOverflows, overflows);

@@ -96,8 +96,11 @@ fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
             read.and_then(|bytes| Recording::read(&bytes).map_err(|refused| refused.to_string()));
         match read {
             Ok(recording) => recordings.push(recording),
-            Err(error) => return refuse(&format!("{}: {error}", file.display())),
+            Err(error) => return refuse(&format!("{}: {error}", Path::new(&file).display())),
         }
+    }
+    if recordings.is_empty() {
+        return refuse("FILE is missing; --what-if needs the recordings of all workers of a server");
     }
     let recorded = Recorded::new(&recordings);
     let (Some(seen), Some(simulated)) = (recorded.seen(), recorded.under(policy)) else {

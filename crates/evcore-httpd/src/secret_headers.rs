@@ -23,6 +23,8 @@ impl SecretHeaders {
             match *byte {
                 b'\n' => *self = Self::default(),
                 b'\r' => {}
+                // A control character stays, so that the request is refused in the replay, too.
+                _ if self.is_in_value && byte.is_ascii_control() => {}
                 _ if self.is_in_value => *byte = b'x',
                 name if self.line.len() < LONGEST => {
                     self.line.push(name.to_ascii_lowercase());

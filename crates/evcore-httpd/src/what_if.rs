@@ -69,7 +69,7 @@ struct Mean {
 impl Mean {
     fn look(&mut self, open: &[u64]) {
         let (n, sum) = (open.len() as f64, open.iter().sum::<u64>());
-        if sum >= LEAST_OPEN * open.len() as u64 {
+        if sum > 0 && sum >= LEAST_OPEN * open.len() as u64 {
             let squares: f64 = open.iter().map(|open| (*open as f64).powi(2)).sum();
             self.sum += (sum as f64).powi(2) / (n * squares);
             self.looks += 1;

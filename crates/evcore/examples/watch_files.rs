@@ -7,6 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use inotify::{Inotify, WatchMask};
 
     let directory = std::env::args_os().nth(1).ok_or("watch which directory?")?;
+    let directory = std::path::PathBuf::from(directory);
     let mut changes = Inotify::init()?;
     // A file was closed after writing, replaced by another one, as editors and deployments do, or
     // deleted.
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             // The buffer has room for some changes. Others are reported in the next turn.
             for change in changes.read_events(&mut buffer)? {
                 let name = change.name.unwrap_or_default(); // none: the queue was too short
-                println!("{:?} {}", change.mask, name.display());
+                println!("{:?} {}", change.mask, std::path::Path::new(name).display());
             }
         }
     }

@@ -45,7 +45,9 @@ pub(super) fn waiting(addresses: &[SocketAddr]) -> Option<u64> {
     let mut sum = 0;
     for family in [AddressFamily::INET, AddressFamily::INET6] {
         ask(&socket, family, |address, waiting| {
-            if addresses.contains(&address) {
+            // An answer has no scope, which a local address of IPv6 has.
+            let same = |own: &SocketAddr| (own.ip(), own.port()) == (address.ip(), address.port());
+            if addresses.iter().any(same) {
                 sum += u64::from(waiting);
             }
         })?;

@@ -42,7 +42,7 @@ pub(in crate::sys) struct Device {
     entries: BTreeMap<RawFd, Entry>,
     /// The number at which the next call begins to look.
     scan_from: RawFd,
-    /// How many of the next writes fail and apply nothing.
+    /// Number of the next writes that fail and apply nothing.
     pub(in crate::sys) failing_writes: usize,
     /// True if the last close of an idle file does not mark its entries.
     pub(in crate::sys) closes_silently: bool,
