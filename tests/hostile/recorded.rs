@@ -14,9 +14,7 @@ use std::{
 };
 
 use evcore_sim::Sim;
-use evcore_tests::{
-    Client, PATIENCE, Scratch, Server, evcore_replay, eventually, signal_to,
-};
+use evcore_tests::{Client, PATIENCE, Scratch, Server, evcore_replay, eventually, signal_to};
 use rustix::process::Signal;
 
 use crate::corpus::CASES;
@@ -285,7 +283,13 @@ fn secrets_are_blanked_and_the_replay_is_identical() {
     let scratch = Scratch::new("blanked");
     let file = scratch.file("worker");
     let name = file.to_str().expect("it is text");
-    let options = ["--workers", "0", "--record-blank", "--record-size", "1048576"];
+    let options = [
+        "--workers",
+        "0",
+        "--record-blank",
+        "--record-size",
+        "1048576",
+    ];
     let mut server = Server::start(&[&options[..], &["--record", name]].concat());
     let mut client = server.connect();
     for _ in 0..3 {

@@ -141,7 +141,7 @@ fn in_memory() -> f64 {
         let (sender, connection) = handshake(end(0)).await.expect("memory is open");
         let others = future::zip(async { drop(connection.await) }, serve(end(1)));
         beside(allocations_of_a_request(sender), async {
-            drop(others.await)
+            others.await;
         })
         .await
     })

@@ -17,9 +17,9 @@ use crate::{spread::Give, worker_id::WorkerId};
 ///    [`GroupMember::lead`](crate::GroupMember::lead). The listeners of the leader must be registered.
 /// 4. If [`notify`](Plan::notify) is `Some(peer)`, call
 ///    [`GroupMember::notify`](crate::GroupMember::notify) with it. If [`rests`](Plan::rests) has changed
-/// since the last plan, call [`GroupMember::set_resting`](crate::GroupMember::set_resting). If
+///    since the last plan, call [`GroupMember::set_resting`](crate::GroupMember::set_resting). If
 ///    [`rouses`](Plan::rouses) is set, call [`GroupMember::rouse`](crate::GroupMember::rouse), and if
-/// [`calls`](Plan::calls) is set, call [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
+///    [`calls`](Plan::calls) is set, call [`GroupMember::rouse_loaded`](crate::GroupMember::rouse_loaded).
 ///    [`Coordinator::publish`](crate::Coordinator::publish) does steps 3 and 4.
 /// 5. Wait, for [`wait_at_most`](Plan::wait_at_most) at most, and accept at most
 ///    [`accepts_at_most`](Plan::accepts_at_most) clients.

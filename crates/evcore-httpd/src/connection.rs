@@ -53,7 +53,7 @@ const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// 2. [`poll_task`](Self::poll_task) returns the next task for the stream. The result goes to
 ///    [`handle_input`](Self::handle_input), [`handle_sent`](Self::handle_sent),
 ///    [`handle_blocked`](Self::handle_blocked) or [`handle_shut_down`](Self::handle_shut_down). The
-/// calls alternate until the task is `Task::Wait`, or the stream would block.
+///    calls alternate until the task is `Task::Wait`, or the stream would block.
 /// 3. [`poll_changes`](Self::poll_changes) returns the changes for the loop: those of the timers,
 ///    and of whether the connection is idle. Until then a response may be in the buffer that all
 ///    connections share.

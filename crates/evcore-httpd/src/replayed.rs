@@ -100,7 +100,9 @@ fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         }
     }
     if recordings.is_empty() {
-        return refuse("FILE is missing; --what-if needs the recordings of all workers of a server");
+        return refuse(
+            "FILE is missing; --what-if needs the recordings of all workers of a server",
+        );
     }
     let recorded = Recorded::new(&recordings);
     let (Some(seen), Some(simulated)) = (recorded.seen(), recorded.under(policy)) else {

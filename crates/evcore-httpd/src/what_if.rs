@@ -8,7 +8,7 @@
 use std::{collections::HashMap, fmt, net::SocketAddr, time::Duration};
 
 use evcore::{
-    EventLoop, Interest, Mode, Step, Token, TokenMap, Transport,
+    EventLoop, Interest, Mode, Step, Token, TokenMap,
     balancer::{Policy, WorkerId},
 };
 use evcore_recording::{Recording, What};

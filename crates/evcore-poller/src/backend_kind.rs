@@ -45,20 +45,20 @@ use std::fmt;
 /// 1. Not run on such a system: no such kernel was at hand. Compiled, and tested over a model of the
 ///    kernel's calls. poll and select were run on Linux only.
 /// 2. If an `Edge` was reported on one side and not rearmed, that report may be repeated when the other
-/// side becomes ready.
+///    side becomes ready.
 /// 3. An exclusive registration reports no `READ_CLOSED`: a read returns 0 bytes.
 /// 4. A change from an empty interest costs one call, as `add` does (except on `io_uring`), which checks
-/// that the descriptor is open.
+///    that the descriptor is open.
 /// 5. A report that is not answered costs one further call (on `/dev/poll`, an entry of the next write).
-/// Errors are reported before `rearm`, too, but illumos' sockets report an error as readiness.
+///    Errors are reported before `rearm`, too, but illumos' sockets report an error as readiness.
 /// 6. Reported are hang-up, error and, on Linux, half-close; on macOS nothing is. A descriptor whose
-/// report is not answered keeps its entry in poll's array, so that its ends are reported.
+///    report is not answered keeps its entry in poll's array, so that its ends are reported.
 /// 7. Used only if the program names it: [`IoUring`](Self::IoUring). The system may refuse it (a
-/// sandbox, the sysctl
+///    sandbox, the sysctl
 ///    `kernel.io_uring_disabled`): see [`usable`](Self::usable). Use it with `Edge`, which costs no
 ///    call: a `Level` that has reported is registered again by the next wait. `add` goes with the
 ///    wait too. The kernel accepts calls from one thread only, so if the poller has moved to another
-/// thread, its next call registers everything anew.
+///    thread, its next call registers everything anew.
 /// 8. An `Edge` is a hint: it may report data that was read, or room that was used, before the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

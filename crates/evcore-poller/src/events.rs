@@ -49,11 +49,11 @@ impl Events {
     /// - A signal ends the wait with [`Error::Interrupted`](crate::Error::Interrupted), and no
     ///   clock is read to continue it. (On `io_uring` a clock is read before a wait that may block
     ///   until a timeout. A signal does not always end the wait if it comes together with a wake-up that
-    /// reports nothing; a [`Waker`](crate::Waker) that the handler uses always does.)
+    ///   reports nothing; a [`Waker`](crate::Waker) that the handler uses always does.)
     /// - Stale events of a key that was
     ///   [removed before a close](crate::Poller::remove_before_close) may follow other events in the
-    /// buffer. If a wait has only stale events, they are dropped, and it fails with
-    /// `Error::Interrupted`.
+    ///   buffer. If a wait has only stale events, they are dropped, and it fails with
+    ///   `Error::Interrupted`.
     ///
     /// ```
     /// use evcore_poller::{Error, Events, Poller};

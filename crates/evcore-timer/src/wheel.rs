@@ -22,7 +22,7 @@
 //!   A deadline before it lowers it. A phase in which a timer may be due ends with a search for the
 //!   next, as does the disarming of the earliest timer. So with few timers it is mostly the earliest
 //!   deadline itself. After a search it may be the start of a slot of a coarser level, which is early:
-//! this costs at most one wake for each of the three coarser levels between two timers that fire.
+//!   this costs at most one wake for each of the three coarser levels between two timers that fire.
 //! - A phase before that tick changes nothing, and does not move the position. The order is still kept,
 //!   because the slot of a deadline depends on the position alone.
 //!

@@ -97,8 +97,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// updates the clock. Then the steps come in this order:
     ///
     /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases it before
-    /// handlers run: at once if no listener has an event, and otherwise after it has accepted. In the
-    /// second case it posts the events of this phase instead of yielding them.
+    ///    handlers run: at once if no listener has an event, and otherwise after it has accepted. In the
+    ///    second case it posts the events of this phase instead of yielding them.
     /// 2. [`Step::Accepted`], from the listeners by turns. First the loop chooses the idle
     ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
     ///    of one accepted in the same turn. Afterwards it releases the accept lock.

@@ -13,13 +13,13 @@ use hyper::{
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Waits until a stop has begun, and its grace is over.
-pub async fn stops() {
+pub(crate) async fn stops() {
     shutting_down().await;
     sleep(GRACE).await;
 }
 
 /// Announces the end of the connection to a request of this version, if the worker stops.
-pub fn announce_stop<B>(version: Version, response: &mut Response<B>) {
+pub(crate) fn announce_stop<B>(version: Version, response: &mut Response<B>) {
     if is_shutting_down() && version == Version::HTTP_11 {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);

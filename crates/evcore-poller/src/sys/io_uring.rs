@@ -11,19 +11,19 @@
 //!   refused.)
 //! - Each request also completes when the peer has ended its side (`EPOLLRDHUP`), whether or not it asks
 //!   for that. A `Level` or a `Oneshot` that does not report this continues with a multishot request,
-//! because another one-shot request would complete at once, again and again.
+//!   because another one-shot request would complete at once, again and again.
 //! - A wake-up completes a request only if the two have a flag in common other than `EPOLLPRI`. The
 //!   wake-up for priority data has `EPOLLIN` too. So a request for priority data asks for data, too.
-//! Data that is not watched for is not reported, like the end of the peer's side.
+//!   Data that is not watched for is not reported, like the end of the peer's side.
 //! - A multishot request is `Edge`: it completes with the present readiness, and then with each
 //!   wake-up, without another call. It ends when the completion queue is full, or when the wake-up
 //!   comes from another ring, and is then made again. It also ends if nothing can wake the file,
 //!   because its `poll` names no wait queue: each such request completes while it is submitted. All
 //!   others complete by deferred work. So if a renewed request completes in a call that does no deferred
-//! work, nothing can wake the file, and no further request is made.
+//!   work, nothing can wake the file, and no further request is made.
 //! - The completion of a wake-up has the flags that the waker gave, and the descriptor is not
 //!   evaluated again. By the time of the wait, others may have read the data; and a wake-up for data
-//! also claims priority data. One `poll` checks all completions that may be stale, except those
+//!   also claims priority data. One `poll` checks all completions that may be stale, except those
 //!   of an `Edge`: an `Edge` is a hint, and its reader meets `WouldBlock`.
 //! - A completion may be stale if its wake-up came before this wait began, because this thread can do
 //!   nothing else during the wait. A flag in the shared memory shows whether there was such a wake-up.
@@ -35,7 +35,7 @@
 //!   under load.) So a removal repeats its call while deferred work is left.
 //! - A request releases its file when its work is done, even if the completion queue is full, because
 //!   then only a copy of the completion waits outside of the queue. A later call moves it into the
-//! queue, after others were taken. So a removal makes no call for it.
+//!   queue, after others were taken. So a removal makes no call for it.
 //! - Completions keep the order in which they were made, also through the overflow. A call first makes
 //!   the completions of new requests, and then does deferred work. So a wait with a full batch does the
 //!   work that is left: otherwise the next wait's requests for sources that are still ready would
@@ -46,7 +46,7 @@
 //! - A cancelled request makes one completion, which must not end a wait, so the wait asks for one more
 //!   completion.
 //!   A cancellation that finds no request makes a completion itself; in that case the request has
-//! already completed.
+//!   already completed.
 //! - A change is a cancellation and a new request, which the call of the wait submits.
 //! - A call with requests that ends by its timeout or by a signal does not report which of the two it
 //!   was. There are then fewer completions than requested, and the clock shows whether the timeout has

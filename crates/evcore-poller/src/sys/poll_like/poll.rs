@@ -10,7 +10,7 @@
 //!   it.
 //! - `POLLHUP` and `POLLERR` cannot be masked. macOS' poll is made of kqueue's filters, and has
 //!   none for an entry that asks for no readiness. There, the end of an `Edge` whose report is not
-//! answered is not reported. (The backend was not run there.)
+//!   answered is not reported. (The backend was not run there.)
 //! - Linux reports a half-close by a flag of its own. Elsewhere a read returns 0 bytes.
 
 use std::{ffi::c_short, fmt, os::fd::RawFd, time::Duration};
