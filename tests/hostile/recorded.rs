@@ -486,7 +486,7 @@ fn a_policy_is_predicted_from_recordings_of_another_one() {
         String::from_utf8(output.stdout).expect("it is text")
     };
     let predicted = what_if("least-loaded", &record_schedule(&scratch, "off"));
-    let predicted = balance(&predicted, "LeastLoaded");
+    let predicted = balance(&predicted, "least-loaded");
     // Other processes may keep a worker from its clients for a while, which nobody can predict.
     let is_close = (0..5).any(|_| {
         let measured = what_if("least-loaded", &record_schedule(&scratch, "least-loaded"));

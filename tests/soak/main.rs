@@ -8,6 +8,7 @@
 //!     SOAK_SECONDS=60 cargo test --release -p evcore-tests --test soak -- --nocapture --test-threads 1
 
 #[cfg(target_os = "linux")]
+mod descriptors;
 mod mixed;
 #[cfg(target_os = "linux")]
 mod moves;

@@ -186,5 +186,6 @@ fn an_idle_connection_of_hyper_takes_few_bytes() {
     });
     let bytes = bytes.expect("it ends");
     println!("an idle connection of hyper, both ends: {bytes} bytes");
-    assert!(bytes <= 40_000, "{bytes}");
+    // hyper has buffers of its own for each connection.
+    assert!(bytes <= 48_000, "{bytes}");
 }

@@ -81,8 +81,8 @@ pub fn run() -> ExitCode {
 
 /// Prints the balance of some recordings, and that of another policy.
 fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let policy = arguments.next().unwrap_or_default();
-    let policy = match policy.to_str() {
+    let name = arguments.next().unwrap_or_default();
+    let policy = match name.to_str() {
         Some("off") => Policy::Off,
         Some("mutex") => Policy::mutex(),
         Some("exclusive") => Policy::exclusive(),
@@ -109,9 +109,10 @@ fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return refuse("the workers had never four open connections each: there is no balance");
     };
     let text = format!(
-        "{} workers, {} connections\nrecorded: {seen}\n{policy:?}, simulated: {simulated}\n",
+        "{} workers, {} connections\nrecorded: {seen}\n{}, simulated: {simulated}\n",
         recordings.len(),
-        recorded.connections()
+        recorded.connections(),
+        Path::new(&name).display()
     );
     print(&text, ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@
 //! workers, which follow the other policy. The simulator has the kernel's order of wake-ups, and the
 //! group protocol and the balancers that ship.
 
-use std::{collections::HashMap, fmt, net::SocketAddr, time::Duration};
+use std::{collections::HashMap, fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use evcore::{
     EventLoop, Interest, Mode, Step, Token, TokenMap,
@@ -13,11 +13,15 @@ use evcore::{
 };
 use evcore_recording::{Recording, What};
 use evcore_sim::{
-    App, Client, ClientCx, ClientEvent, Process, Sim, SimGroup, SimListener, SimStream, Workers,
+    App, Client, ClientCx, ClientEvent, Process, Sim, SimConfig, SimGroup, SimListener, SimStream,
+    Workers,
 };
 
 /// The interval between two samples of the open connections.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Time that bytes take between a client and a server on one machine.
+const NEAR: RangeInclusive<Duration> = Duration::from_micros(5)..=Duration::from_micros(30);
 
 /// Fewer open connections than this for each worker have no meaningful balance.
 const LEAST_OPEN: u64 = 4;
@@ -140,6 +144,10 @@ impl Recorded {
     pub fn under(&self, policy: Policy) -> Option<Balance> {
         // An even seed has a kernel with exclusive wake-ups.
         let sim = Sim::new(0);
+        sim.set_config(SimConfig {
+            latency: NEAR,
+            ..SimConfig::default()
+        });
         let group = sim.group(policy, self.workers.len());
         let most = u32::try_from(self.connections()).unwrap_or(u32::MAX);
         let start = move |process: &Process, index: usize| {

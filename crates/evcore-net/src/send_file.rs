@@ -36,8 +36,8 @@ impl Stream {
     /// use evcore_net::Stream;
     /// use std::{fs::File, io};
     ///
-    /// /// Sends until a call would block. Returns whether the whole file is sent. fn send_rest(stream:
-    /// &Stream, file: &File, sent: &mut u64, length: u64) -> io::Result<bool> {
+    /// /// Sends until a call would block. Returns whether the whole file is sent.
+    /// fn send_rest(stream: &Stream, file: &File, sent: &mut u64, length: u64) -> io::Result<bool> {
     ///     while *sent < length {
     ///         let rest = usize::try_from(length - *sent).unwrap_or(usize::MAX);
     ///         match stream.send_file(file, *sent, rest) {

@@ -26,9 +26,13 @@ use crate::queue::TimerQueue;
 /// ```
 /// use evcore_timer::{Coalesced, TimerQueue, TimerTree};
 ///
-/// let mut timers = Coalesced::new(TimerTree::new(), 300); // a slack of 300 ms with ticks of 1 ms, as
-/// in nginx timers.arm(7, 60_000); timers.arm(7, 60_299); assert_eq!(timers.deadline(7), Some(60_000));
-/// timers.arm(7, 60_300); assert_eq!(timers.deadline(7), Some(60_300));
+/// // A slack of 300 ms with ticks of 1 ms, as in nginx.
+/// let mut timers = Coalesced::new(TimerTree::new(), 300);
+/// timers.arm(7, 60_000);
+/// timers.arm(7, 60_299);
+/// assert_eq!(timers.deadline(7), Some(60_000));
+/// timers.arm(7, 60_300);
+/// assert_eq!(timers.deadline(7), Some(60_300));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Coalesced<Q> {

@@ -109,8 +109,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
     ///
     /// # Panics
     ///
-    /// If an index has no such timer, or if the queue cannot have its id. Without overflow checks, an
-    /// index of 2^29 or more may arm the timer of another index instead.
+    /// If an index has no such timer, or if the queue cannot have its id.
     #[inline]
     pub fn arm(&mut self, index: u32, timer: Timer, now_ns: u64, after: Duration) {
         let id = self.id(index, timer);
@@ -243,7 +242,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
         if timer.number() >= self.per_index.get() {
             no_such_timer(timer, self.per_index.get());
         }
-        index * self.stride + u32::from(timer.number())
+        // An index that is too high becomes an id that no queue has, and not that of another index.
+        index.saturating_mul(self.stride) | u32::from(timer.number())
     }
 
     /// The index and the timer of an id of the queue.
@@ -381,6 +381,13 @@ mod tests {
     #[should_panic(expected = "Timer(2): a token or index has 2 timers")]
     fn a_timer_that_an_index_does_not_have_is_refused() {
         timers(2, 0).arm(0, Timer::new(2), 0, Duration::ZERO);
+    }
+
+    #[test]
+    #[should_panic(expected = "id 4294967295")]
+    fn an_index_that_is_too_high_is_refused() {
+        // Its product with the stride is 2^32.
+        timers(8, 0).arm(1 << 29, Timer::READ, 0, Duration::ZERO);
     }
 
     #[test]

@@ -34,7 +34,8 @@ const MARKS: u32 = 9;
 /// assert_eq!(idle.next_of_shutdown(), Some(7));
 /// idle.remove(7);
 /// assert_eq!(idle.next_of_shutdown(), None); // connection 3 became idle just before the shutdown
-/// idle.end_grace(); assert_eq!(idle.next_of_shutdown(), Some(3));
+/// idle.end_grace();
+/// assert_eq!(idle.next_of_shutdown(), Some(3));
 /// ```
 #[derive(Debug)]
 pub struct IdleList {

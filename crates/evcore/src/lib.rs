@@ -22,16 +22,23 @@
 //! use rustls::ServerConnection;
 //! use std::io::{self, ErrorKind, Read, Write};
 //!
-//! /// Sends back what arrives, until that would block. End of stream is an error, too. fn echo(stream:
-//! &mut EdgeStream, tls: &mut ServerConnection, ev: &mut EventLoop) -> io::Result<()> {
+//! /// Sends back what arrives, until that would block. The end of the stream is
+//! /// an error, too.
+//! fn echo(
+//!     stream: &mut EdgeStream,
+//!     tls: &mut ServerConnection,
+//!     ev: &mut EventLoop,
+//! ) -> io::Result<()> {
 //!     let mut buffer = [0; 16 * 1024];
 //!     loop {
-//!         while tls.wants_write() { // while the client reads nothing, nothing is read from it
+//!         // While the client reads nothing, nothing is read from it.
+//!         while tls.wants_write() {
 //!             tls.write_tls(&mut stream.io(ev))?;
 //!         }
 //!         match rustls::Stream::new(tls, &mut stream.io(ev)).read(&mut buffer)? {
 //!             0 => return Err(ErrorKind::UnexpectedEof.into()),
-//!             n => tls.writer().write_all(&buffer[..n])?, // rustls has room for 64 KiB
+//!             // rustls has room for 64 KiB.
+//!             n => tls.writer().write_all(&buffer[..n])?,
 //!         }
 //!     }
 //! }

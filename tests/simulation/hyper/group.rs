@@ -1,7 +1,7 @@
 //! Several server processes that share a listener and a group, under faults and kills. Their loops
 //! accept, and each client is a task.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{cell::Cell, rc::Rc};
 
 use evcore::{
     EventLoop, Step,
@@ -102,10 +102,14 @@ fn clients_of_several_servers_are_served_under_all_faults() {
 }
 
 #[test]
-fn the_group_spreads_clients_over_the_servers() {
-    // Without pauses of workers each of them accepts two of six clients.
-    let sim = Sim::new(2);
-    let (wrong, accepted) = run(&sim);
-    assert_eq!((wrong, accepted), (0, vec![2; SERVERS]));
-    assert!(sim.now() > Duration::from_secs(1));
+fn each_server_of_a_group_gets_clients() {
+    let mut sums = vec![0; SERVERS];
+    for seed in 0..20 {
+        let (wrong, accepted) = run(&Sim::new(seed));
+        assert_eq!(wrong, 0);
+        for (sum, accepted) in sums.iter_mut().zip(accepted) {
+            *sum += accepted;
+        }
+    }
+    assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
 }

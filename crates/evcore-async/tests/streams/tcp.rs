@@ -378,7 +378,8 @@ fn a_task_makes_at_most_128_calls_in_one_poll() {
             }
         })
         .await;
-        assert_eq!(most, 128);
+        // Some of the calls are those that would block.
+        assert!((100..=128).contains(&most), "{most}");
         Ok(())
     });
 }
