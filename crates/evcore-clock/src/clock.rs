@@ -81,7 +81,9 @@ impl Clock {
     pub fn update(&mut self) {
         // The source is read first, so that no value is kept across the call.
         let read_ns = self.source.monotonic_ns();
-        self.monotonic_ns = self.monotonic_ns.max(read_ns);
+        if read_ns > self.monotonic_ns {
+            self.monotonic_ns = read_ns;
+        }
         self.has_wall_time.set(false);
     }
 

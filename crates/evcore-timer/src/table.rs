@@ -58,6 +58,8 @@ pub struct TimerTable<Q> {
     per_index: NonZero<u8>,
     /// The distance between the ids of two indices, a power of two.
     stride: u32,
+    /// The last index whose ids are numbers of 32 bits.
+    last_index: u32,
 }
 
 impl<Q: TimerQueue> TimerTable<Q> {
@@ -86,6 +88,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
             expired.is_none() && queue.is_empty(),
             "the queue already has timers"
         );
+        let stride = u32::from(per_index.next_power_of_two());
         Self {
             queue,
             not_before_ns: Self::NEVER,
@@ -93,7 +96,8 @@ impl<Q: TimerQueue> TimerTable<Q> {
             is_outdated: false,
             added_ns: ROUNDS_UP_NS,
             per_index: NonZero::new(per_index).expect("an index has a timer"),
-            stride: u32::from(per_index.next_power_of_two()),
+            stride,
+            last_index: u32::MAX / stride,
         }
     }
 
@@ -242,8 +246,10 @@ impl<Q: TimerQueue> TimerTable<Q> {
         if timer.number() >= self.per_index.get() {
             no_such_timer(timer, self.per_index.get());
         }
-        // An index that is too high becomes an id that no queue has, and not that of another index.
-        index.saturating_mul(self.stride) | u32::from(timer.number())
+        if index > self.last_index {
+            no_such_index(index);
+        }
+        index * self.stride + u32::from(timer.number())
     }
 
     /// The index and the timer of an id of the queue.
@@ -281,6 +287,12 @@ fn ready_at_ns(now_ns: u64, after: Duration, added_ns: u64) -> u64 {
 #[inline(never)]
 fn no_such_timer(timer: Timer, per_index: u8) -> ! {
     panic!("{timer:?}: a token or index has {per_index} timers, as many as were asked for")
+}
+
+#[cold]
+#[inline(never)]
+fn no_such_index(index: u32) -> ! {
+    panic!("index {index} is too high for the ids of a queue")
 }
 
 #[cfg(test)]
@@ -384,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "id 4294967295")]
+    #[should_panic(expected = "index 536870912")]
     fn an_index_that_is_too_high_is_refused() {
         // Its product with the stride is 2^32.
         timers(8, 0).arm(1 << 29, Timer::READ, 0, Duration::ZERO);
