@@ -10,6 +10,7 @@
 mod clients;
 mod config;
 mod invariants;
+mod late;
 mod line_server;
 mod liveness;
 
