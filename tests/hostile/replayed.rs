@@ -26,7 +26,7 @@ use crate::corpus::CASES;
 /// Requests of the polite client.
 const REQUESTS: usize = 11_000;
 
-/// More than a run has.
+/// Capacity of the flight recorder in records: more than a run makes.
 const RECORDS: usize = 1 << 18;
 
 /// Serves all clients. Returns the loop's records. `at_step` is called after each step, with the number
@@ -39,7 +39,8 @@ where
     let counts = Counts::new(scoreboard.clone(), WorkerId::from_slot(0));
     let requests = Counts::new(scoreboard, WorkerId::from_slot(0));
     let mut server = Server::new(ev.clock(), 0, counts, Options::default());
-    // A wake by the clients' thread would not be recorded.
+    // The loop ends by this count, because a replay cannot repeat a wake through the loop's own
+    // handle.
     let all = 1 + 2 * CASES.iter().copied().flatten().count() as u64;
     let are_all_served = |ev: &EventLoop<L>| ev.stats().accepted == all && ev.stats().active == 0;
     while !are_all_served(&ev) && ev.wait().is_ok() {

@@ -1,4 +1,4 @@
-//! The connection limit: the longest idle connection is evicted, otherwise a new client waits.
+//! The connection limit: a new client evicts the longest idle connection, or waits if none is idle.
 
 use evcore_tests::{Client, Server, Status};
 

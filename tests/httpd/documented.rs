@@ -25,8 +25,8 @@ fn rows(heading: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// The rows of the tables under `Numbers` that have this many cells: fields of `/status.json` alone
-/// have two, metrics have five.
+/// The rows with this many cells under `Numbers`: two in the table of fields, five in that of
+/// metrics.
 fn numbers(cells: usize) -> Vec<Vec<&'static str>> {
     let rows = section("Numbers")
         .lines()
@@ -47,7 +47,7 @@ fn set<'a>(all: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
 /// Linux only, where the default of `--handover` is `on`.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_table_of_options_is_the_programs() {
+fn the_documented_options_are_those_of_the_program() {
     let mut table = "| option | default | meaning |\n|---|---|---|\n".to_owned();
     for option in options::table().get_arguments() {
         let name = option.get_long().expect("a name");

@@ -72,8 +72,8 @@ fn quit_closes_at_once_clients_idle_for_over_a_second() {
             server.signal(Signal::QUIT);
             assert!(long_idle.iter_mut().all(Client::is_closed));
             assert!(silent.iter_mut().all(Client::is_closed));
-            // So the connections share one second. Without this, the second of `recent` would be
-            // over.
+            // All grace periods end at about the same time. If the long idle connections had one,
+            // the grace of `recent` would be over by now, too.
             stops_listening(&server);
             let last = last_answer(&mut recent);
             let took = answered.elapsed();

@@ -131,7 +131,7 @@ fn no_descriptor_and_no_process_is_left_after_kills() {
     eventually("the server is quiet", || {
         std::mem::replace(&mut before, idle_of(&server)) == before
     });
-    for _ in 0..8 {
+    for _ in 0..5 {
         let mut clients = connect(&server, 60);
         let victim = clients[0].worker();
         let stores: BTreeSet<u32> = server.store_pids().into_iter().collect();

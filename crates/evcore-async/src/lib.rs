@@ -32,7 +32,8 @@
 //! use futures_lite::{AsyncReadExt, io};
 //! use std::time::Duration;
 //!
-//! struct Node { executor: Executor, ev: EventLoop<SimListener> } // the tasks end first
+//! // Fields drop in this order: the tasks end before the loop.
+//! struct Node { executor: Executor, ev: EventLoop<SimListener> }
 //!
 //! impl App for Node {
 //!     fn event_loop(&mut self) -> &mut EventLoop<SimListener> { &mut self.ev }

@@ -102,7 +102,8 @@ impl Slot {
 }
 
 impl Source {
-    /// A report without readiness means that the stream used up its calls in the previous turn.
+    /// A stream that has used up its calls of a turn posts `Ready::NONE` for the next turn, so that
+    /// both tasks go on.
     fn on_ready(&mut self, ready: Ready) -> [Option<Waker>; 2] {
         self.ready |= ready;
         let both = ready == Ready::NONE || ready.is_error();

@@ -92,8 +92,8 @@ impl<F> fmt::Debug for Refused<F> {
 }
 
 impl Shared {
-    /// Begins a task, which is polled in this turn or the next. Returns the future if there are as many
-    /// tasks as the limit. The loop is lent.
+    /// Begins a task, which is polled in this turn or the next. Returns the future if there are as
+    /// many tasks as the limit. Call it only while the loop is lent.
     pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
         self: &Rc<Self>,
         future: F,

@@ -48,8 +48,9 @@ fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
 }
 
 /// Makes the future again and again, and drops it after its first poll, its second and so on, until
-/// a run reaches its end. Each is dropped once within its runtime and once outside. Returns the number
-/// of polls of the last run: one more than the points at which it has waited. The futures use `held`.
+/// a run reaches its end. For each number of polls, one future is dropped within its runtime and
+/// another one outside. Returns the number of polls of the last run: one more than the points at
+/// which it has waited. The futures use the value that `hold` returns.
 fn cancel_after_each_poll<H: 'static, F: Future<Output: 'static> + 'static>(
     hold: impl AsyncFnOnce() -> H,
     make: impl Fn(&'static H) -> F,
@@ -115,7 +116,8 @@ fn timeouts_leave_nothing() {
 #[test]
 fn yields_and_joins_leave_nothing() {
     cancel_after_each_poll(nothing, |()| yield_now());
-    // A handle that is dropped lets its task run on, so the task ends first.
+    // Dropping a handle does not cancel its task, so `left` runs the task to its end before it
+    // counts.
     let polls = cancel_after_each_poll(nothing, |()| async {
         spawn_local(async { 1 }).await.unwrap();
     });
@@ -208,7 +210,7 @@ fn accepts_that_wait_for_room_leave_nothing() {
     assert!(polls >= 3, "{polls}");
 }
 
-/// A listener whose next call has no descriptor for the client, if the flag is set.
+/// A listener whose next `accept` reports that descriptors have run out, if the flag is set.
 #[derive(Debug)]
 struct Exhausting(evcore::Listener, Cell<bool>);
 
@@ -354,8 +356,8 @@ fn blocking_jobs_leave_nothing() {
     assert!(polls >= 3, "{polls}");
 }
 
-/// Polls a future that waits for room a hundred times, and drops it. Returns how many wakers were kept
-/// meanwhile and afterwards.
+/// Polls a future a hundred times while it waits for room, and drops it. Returns how many wakers
+/// were kept meanwhile and afterwards.
 async fn kept_wakers(future: impl Future) -> [usize; 2] {
     struct Nothing;
     impl Wake for Nothing {
@@ -390,7 +392,8 @@ fn waits_for_room_keep_a_waker_for_each_task() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         kept_wakers(listener.accept()).await
     });
-    // The sleep keeps one waker until the future is dropped. The executor keeps the other.
+    // A sleep within `accept` keeps one waker until the future is dropped. The executor keeps the
+    // other among the wakers of the tasks that wait for room.
     assert_eq!(kept.unwrap(), [2, 1]);
 }
 

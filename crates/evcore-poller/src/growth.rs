@@ -1,8 +1,8 @@
 //! The growth of the side tables: by a quarter, so that no table has much more room than it needs.
 //!
 //! A `Vec` doubles, so just beyond a power of two half of it is empty. With growth by a quarter,
-//! each element is copied about four times instead of once. Other leaves repeat this rule, because
-//! a leaf does not depend on another (decision 0018).
+//! each element is copied about four times instead of once. Other leaf crates repeat this rule,
+//! because leaf crates do not depend on each other (decision 0018).
 
 /// The least capacity.
 const LEAST: usize = 16;

@@ -73,8 +73,8 @@ impl Job {
         self.shared.move_to(self.key, self.shared.tick_after(delay))
     }
 
-    /// Gives the job a period: it runs next one `period` from now, and then once per `period`. Returns
-    /// false if the job has ended.
+    /// Gives the job a period: its next run comes one `period` from now, and then one in each
+    /// `period`. Returns false if the job has ended.
     ///
     /// It replaces the period of a periodic job, and makes a job periodic that was added to run once.
     /// A job may set its own period while it runs.

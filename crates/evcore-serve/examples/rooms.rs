@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release --example rooms -- 127.0.0.1:7007
 //!
-//! A client of `ws://127.0.0.1:7007/tea` gets each text that another client of the room `/tea` sends.
-//! `kill -HUP` replaces the worker, and `kill -USR2` then `kill -QUIT` the program. The name of a
-//! client's room, the received part of its next message, and the bytes that are not sent to it yet move
-//! with the client.
+//! A client of `ws://127.0.0.1:7007/tea` gets each text that another client of the room `/tea`
+//! sends. `kill -HUP` replaces the worker. `kill -USR2` and then `kill -QUIT` replace the program.
+//! A client moves with the name of its room, the received part of its next message, and its unsent
+//! bytes.
 //!
 //! There is only one worker, because the rooms are in its memory. While more than 253 clients move, some
 //! are in the new worker before others: for some milliseconds, a message reaches only the clients of the
@@ -21,8 +21,8 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket, accept_hdr};
 
 const STATE_VERSION: u32 = 1;
-/// The most bytes of a client's unfinished message, and of those that wait for it. A client that exceeds
-/// a limit is closed, so that its state is never too long to move.
+/// The most received bytes of a client's unfinished message, and the most bytes not yet sent to the
+/// client. A client that exceeds a limit is closed, so that its state is never too long to move.
 const RECEIVED_MAX: usize = 8 * 1024;
 const UNSENT_MAX: usize = 32 * 1024;
 

@@ -122,7 +122,8 @@ impl AwaitedHeaders {
     }
 
     fn report(&self, peer: &Address, header: &Header, why: &io::Error) {
-        // A load balancer that connects and closes checks whether the server runs.
+        // An end without a byte is not reported: a load balancer connects and closes at once to
+        // check whether the server runs.
         if why.kind() != ErrorKind::UnexpectedEof || !header.is_empty() {
             (self.report)(peer, why);
         }

@@ -38,7 +38,7 @@ fn a_timer_armed_after_an_update_of_the_clock_is_never_early() {
 }
 
 #[test]
-fn the_time_of_a_turn_as_an_instant_does_not_move_within_it() {
+fn within_a_turn_the_clock_changes_only_by_update_clock() {
     let mut ev = EventLoop::builder().build().unwrap();
     ev.wait_at_most(Duration::ZERO).unwrap();
     let turn = ev.clock().instant();

@@ -26,9 +26,10 @@ const LISTEN: u32 = 1 << 10;
 
 /// The header of a message: its length, kind, flags, number and sender.
 const HEADER: usize = 16;
-/// A request: the family, the protocol, the states, and the addresses of a socket, which are left out.
+/// Length of a request: family, protocol, states, and the id of a socket, which stays zero.
 const QUESTION: usize = 56;
-/// A listener in an answer: its family and state, its addresses, a time, and the two lengths.
+/// Length of a listener in an answer: family, state, addresses, a time, two queue lengths, user,
+/// inode.
 const ANSWER: usize = 72;
 
 // Places in an answer.
@@ -45,7 +46,8 @@ pub(super) fn waiting(addresses: &[SocketAddr]) -> Option<u64> {
     let mut sum = 0;
     for family in [AddressFamily::INET, AddressFamily::INET6] {
         ask(&socket, family, |address, waiting| {
-            // An answer has no scope, which a local address of IPv6 has.
+            // `own` may have an IPv6 scope, and `address` has none. So only the IP and the port are
+            // compared.
             let same = |own: &SocketAddr| (own.ip(), own.port()) == (address.ip(), address.port());
             if addresses.iter().any(same) {
                 sum += u64::from(waiting);

@@ -71,7 +71,7 @@ fn same_edges(simulated: &mut Fixture, real: &mut Fixture, at: &str) {
                 assert_eq!(
                     earlier | found,
                     earlier,
-                    "{at}: an edge of side {side} is missing"
+                    "{at}: the simulation lacks an edge of side {side}"
                 );
             }
             (None, None) => {}

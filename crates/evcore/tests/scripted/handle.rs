@@ -207,7 +207,10 @@ fn a_flood_of_posts_starves_no_other_phase() {
             }
             missing.retain(|other| *other != recorded);
         }
-        assert!(turn > 0 || missing.len() == 1, "the batch does not notice");
+        assert!(
+            turn > 0 || missing.len() == 1,
+            "the flood does not delay the batch"
+        );
     }
     assert_eq!(missing, []);
 }

@@ -89,7 +89,11 @@ fn posting_for_both_turns_merges_into_one_step() {
     fixture.ev.post_next(token, Ready::READABLE);
     fixture.ev.post_next(token, Ready::WRITABLE);
     assert_eq!(fixture.rest(), []);
-    assert_eq!(fixture.turn(), [Recorded::Ready(token, both)], "next twice");
+    assert_eq!(
+        fixture.turn(),
+        [Recorded::Ready(token, both)],
+        "two calls of post_next"
+    );
 
     for next_first in [true, false] {
         let (mut fixture, token) = in_a_turn();
@@ -114,7 +118,7 @@ fn posting_for_both_turns_merges_into_one_step() {
 }
 
 #[test]
-fn an_event_that_the_locks_hurry_posts_merges_with_what_waited() {
+fn an_event_posted_under_the_lock_merges_with_put_off_work() {
     let mut fixture = Fixture::locking(1);
     let token = fixture.join();
     fixture.ev.post_next(token, Ready::WRITABLE);
@@ -176,7 +180,7 @@ fn a_wait_that_fails_loses_nothing_and_the_next_does_not_wait() {
 }
 
 #[test]
-fn putting_itself_off_gives_one_step_a_turn() {
+fn a_token_that_puts_itself_off_gets_one_step_a_turn() {
     const SELFISH: usize = 10;
     const OTHERS: usize = 4;
     const POSTED: usize = 3;
@@ -213,7 +217,7 @@ fn putting_itself_off_gives_one_step_a_turn() {
             missing.retain(|other| *other != recorded);
         }
         if turns == 1 {
-            assert!(missing.len() <= 1, "other phases do not even notice");
+            assert!(missing.len() <= 1, "put-off work delays no other phase");
         }
         let bound = (SELFISH + 2).div_ceil(POSTED);
         assert!(turns <= bound, "{missing:?} after {turns} turns");

@@ -144,7 +144,7 @@ fn a_wake_comes_with_a_refusal() {
 
 /// In each turn, as many changes are refused as events fit into the buffer.
 #[test]
-fn refusals_and_ready_descriptors_come_first_in_turn() {
+fn refusals_and_ready_descriptors_alternate_as_the_first() {
     for capacity in [1, 2] {
         let mut fixture = Fixture::new(ALL);
         fixture.events = Events::bounded(capacity);

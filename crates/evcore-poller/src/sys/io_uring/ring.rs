@@ -38,13 +38,14 @@ use crate::{
     sys::epoll::KernelTimespec,
 };
 
-/// The way in which a call ended that was not refused.
+/// The way in which [`Ring::enter`] ended, unless it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     /// There are as many completions as were requested.
     Completed,
     TimedOut,
-    /// A call with requests ended by its timeout or by a signal: the kernel does not report which.
+    /// A timeout or a signal ended a call that had requests: the kernel does not report which of
+    /// the two.
     Interrupted,
 }
 
@@ -222,8 +223,8 @@ impl Ring {
         }
     }
 
-    /// Does the deferred work and waits until there is a completion, without limit, while nothing is
-    /// queued. It may return without one.
+    /// Does the deferred work and waits without limit for a completion. The submission queue must
+    /// be empty. The call may return without a completion.
     ///
     /// # Errors
     ///
@@ -237,8 +238,9 @@ impl Ring {
         }
     }
 
-    /// Makes the call for all requests, `queued` of them, and gives back the places of the completions
-    /// that were taken. Returns the number of requests that the kernel has taken.
+    /// Submits all `queued` requests by one call, which also frees the places of the completions
+    /// taken so far. Repeats a call that is refused for now. Returns the number of requests that
+    /// the kernel has taken.
     #[inline]
     fn call(
         &mut self,
@@ -311,7 +313,7 @@ impl Ring {
         tail.load(Ordering::Acquire)
     }
 
-    /// The completions from the one with the number `start` on, which was not taken.
+    /// The completions from the number `start` on. The completion `start` must not have been taken.
     pub(super) fn completions_since(&self, start: u32) -> impl Iterator<Item = Completion> + '_ {
         let count = self.completions_end().wrapping_sub(start);
         assert!(count <= self.completed(), "they were not taken");
@@ -348,7 +350,7 @@ impl Ring {
         unsafe { entry.as_ref() }
     }
 
-    /// The name and the flags of the first completion if its request goes on.
+    /// The request's name and the poll flags of the first completion, if that request goes on.
     #[inline]
     pub(super) fn first_going_on(&mut self) -> Option<(u64, u32)> {
         self.completion_tail = self.completions_end();
@@ -384,14 +386,14 @@ impl Ring {
         result.map(drop)
     }
 
-    /// Returns whether no completion is left that a call would find.
+    /// Returns whether all completions are taken and a call would find no more.
     #[inline]
     pub(super) fn is_drained(&self) -> bool {
         self.completion_head == self.completion_tail && !self.has_more()
     }
 
-    /// Returns whether a call would find more completions: of wake-ups that have made none yet, or
-    /// outside of the queue.
+    /// Returns whether a call would find more completions: there is deferred work, or the queue has
+    /// overflowed.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
         self.has_flag(IoringSqFlags::TASKRUN | IoringSqFlags::CQ_OVERFLOW)
@@ -431,7 +433,8 @@ impl Shared {
     fn of(queues: &Mapping, params: &io_uring_params) -> Self {
         // The kernel has chosen these places, and aligned them.
         let word = |offset| queues.entry(offset, 0);
-        // This is the last entry that is ever read.
+        // Checks that the last place for a completion is in the mapping: `entry` panics if it is
+        // not.
         let _ = queues.entry::<io_uring_cqe>(params.cq_off.cqes, params.cq_entries - 1);
         Self {
             submission_head: word(params.sq_off.head),

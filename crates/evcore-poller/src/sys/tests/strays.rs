@@ -16,7 +16,7 @@ fn with_a_stray(kind: Kind) -> Fixture {
             fixture.remove_before_close(1);
             IN
         }
-        // The device has kept the flags of a file that was closed before the first write.
+        // The device keeps the flags of a file that was closed before its entry was first written.
         _ => {
             fixture.add(A, 1, Interest::WRITE, Mode::Level);
             fixture.close(A);
@@ -100,7 +100,8 @@ fn a_wake_together_with_a_stray_ends_the_wait() {
     }
 }
 
-/// The event of the waker is queued behind another. A port delivers it after its wake was reported.
+/// The event of the waker is queued behind another. An event port delivers the waker's event after
+/// the poller has reported the wake.
 #[test]
 fn the_event_of_a_reported_wake_ends_no_other_wait() {
     for kind in KINDS {

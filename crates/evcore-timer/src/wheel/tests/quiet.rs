@@ -1,4 +1,4 @@
-//! Ticks at which nothing is due, and the tick until which that holds.
+//! Ticks at which nothing is due, and the next tick at which a timer may be due.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn the_next_deadline_is_exact_until_its_timer_leaves() {
 }
 
 #[test]
-fn timers_armed_behind_quiet_ticks_fire_in_order() {
+fn timers_armed_after_a_quiet_tick_fire_in_order() {
     // Nothing is due at 300, so the wheel stays at 0, and 400 is in a slot that begins before 300.
     let mut wheel = wheel_with(&[(0, 1_000)]);
     assert_eq!(fired(&mut wheel, 300), []);
@@ -35,7 +35,7 @@ fn timers_armed_behind_quiet_ticks_fire_in_order() {
 }
 
 #[test]
-fn a_quiet_tick_ends_a_phase_that_was_left() {
+fn a_quiet_tick_ends_a_phase_that_was_left_early() {
     let mut wheel = wheel_with(&[(0, 100), (1, 100)]);
     assert_eq!(wheel.pop_expired(100), Some((0, 100)));
     wheel.arm(2, 90); // waits for the next phase

@@ -57,7 +57,7 @@ fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
         // The end of the peer's side does not concern a writer.
         let (near, far) = watch(&mut backend, Interest::WRITE, mode);
         near.shutdown(Shutdown::Write).expect("shutdown");
-        // The multishot request that replaces the first one reports it too, once.
+        // The multishot request that replaces the first request also reports the shutdown, once.
         let calls = if mode == Mode::Edge { 2 } else { 3 };
         assert_eq!(calls_of_wait(&mut backend), calls, "{mode:?}");
         assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
@@ -65,7 +65,8 @@ fn a_wake_up_for_nothing_before_a_wait_does_not_end_it() {
     }
 }
 
-/// A wake-up for data claims priority data too, and a request for priority data includes data.
+/// A wake-up for data also has the flag of priority data, and a request for priority data asks for
+/// both.
 #[test]
 fn data_ends_no_wait_for_priority_data() {
     let Some(mut backend) = backend(64) else {
@@ -85,7 +86,7 @@ fn data_ends_no_wait_for_priority_data() {
     }
 }
 
-/// A file that nothing wakes is always readable, so each request completes at once.
+/// `/dev/null` has no wait queue and is always readable, so each request completes at once.
 #[test]
 fn a_file_that_nothing_wakes_ends_no_wait_for_priority_data() {
     let Some(mut backend) = backend(64) else {
@@ -99,8 +100,8 @@ fn a_file_that_nothing_wakes_ends_no_wait_for_priority_data() {
         };
         backend.add(&new).expect("add");
         let calls = calls_of_wait(&mut backend);
-        // The calls are for a request that completes once, two multishot ones, of which the second
-        // is submitted alone, and the wait.
+        // At most four calls: for the one-shot request, for the first multishot request, for the
+        // second one (submitted alone), and for the wait.
         assert!(calls <= 4, "{mode:?}: {calls}");
         assert_eq!(calls_of_wait(&mut backend), 1, "{mode:?}");
         backend.remove(&new).expect("remove");
@@ -126,7 +127,7 @@ fn a_wake_up_for_nothing_during_a_wait_does_not_end_it() {
     }
 }
 
-/// Waits until the thread is in a call that blocks, at the latest when it waits for the caller.
+/// Waits until `thread` blocks: in its wait, or at the latest when it joins the calling thread.
 fn until_blocked(thread: rustix::thread::Pid) {
     let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
     let is_blocked = || {
