@@ -1,6 +1,7 @@
 //! The state that an executor keeps for a token.
 
 use std::io::Read;
+use std::mem;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::Waker;
@@ -26,6 +27,8 @@ pub(crate) struct Source {
     pub(crate) ready: Ready,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
+    /// True if a task waits for the next turn, because the stream has used up its calls of this one.
+    pub(crate) is_put_off: bool,
     /// True if the loop wants to close the connection, which is idle.
     pub(crate) is_evicted: bool,
 }
@@ -102,11 +105,11 @@ impl Slot {
 }
 
 impl Source {
-    /// A stream that has used up its calls of a turn posts `Ready::NONE` for the next turn, so that
-    /// both tasks go on.
+    /// Takes note of a report, and returns the wakers of the tasks that go on. A report of either side
+    /// is also the next turn of a task that was put off, because the loop merges the two.
     fn on_ready(&mut self, ready: Ready) -> [Option<Waker>; 2] {
         self.ready |= ready;
-        let both = ready == Ready::NONE || ready.is_error();
+        let both = mem::take(&mut self.is_put_off) || ready.is_error();
         let reads = both || ready.is_readable() || ready.is_read_closed();
         let writes = both || ready.is_writable() || ready.is_write_closed();
         let reader = if reads { self.reader.take() } else { None };

@@ -153,11 +153,18 @@ impl<S> Watched<S> {
         if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             return Poll::Ready(result);
         }
+        let is_put_off = match side {
+            Side::Read => edge.is_readable(),
+            Side::Write => edge.is_writable(),
+        };
         drop(edge);
         let waker = cx.waker().clone();
-        let _replaced = self.with_slot(|slot| match side {
-            Side::Read => slot.reader.replace(waker),
-            Side::Write => slot.writer.replace(waker),
+        let _replaced = self.with_slot(|slot| {
+            slot.is_put_off |= is_put_off;
+            match side {
+                Side::Read => slot.reader.replace(waker),
+                Side::Write => slot.writer.replace(waker),
+            }
         });
         Poll::Pending
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use evcore::EventLoop;
 use evcore_async::{
@@ -9,7 +10,7 @@ use evcore_async::{
 };
 use futures_lite::AsyncReadExt;
 
-use crate::block_on;
+use crate::{block_on, unix_pair};
 
 #[test]
 fn blocking_jobs_run_beside_the_tasks() {
@@ -112,4 +113,35 @@ fn a_server_of_steps_uses_a_client_of_futures() {
     assert_eq!(accepted.len(), 1);
     let greeting = Runtime::new().unwrap().block_on(client).unwrap().unwrap();
     assert_eq!(&greeting.unwrap(), b"hello");
+}
+
+#[test]
+fn a_writer_that_was_put_off_goes_on_with_any_report() {
+    use evcore::{Ready, Step};
+    const BYTES: usize = 100;
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let writing = executor.spawn(&mut ev, async {
+        let (near, far) = unix_pair()?;
+        // After 32 calls in a turn, a call is put off.
+        for _ in 0..BYTES {
+            near.write_all(&[0]).await?;
+        }
+        Ok::<_, io::Error>(far)
+    });
+    let writing = writing.unwrap();
+    for _ in 0..20 {
+        ev.wait_at_most(Duration::ZERO).unwrap();
+        while let Some(step) = ev.next_step() {
+            let of = match step {
+                Step::Ready(token, _) => Some(token),
+                _ => None,
+            };
+            executor.on_step(&mut ev, step);
+            // It merges with the post for which the writer waits.
+            of.into_iter()
+                .for_each(|token| _ = ev.post_next(token, Ready::READABLE));
+        }
+    }
+    assert!(writing.is_finished());
 }
