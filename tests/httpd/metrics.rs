@@ -354,3 +354,27 @@ fn an_exporter_for_nginx_scrapes_the_status() {
     assert!(number("nginx_connections_active") >= 2.0);
     assert!(number("nginx_connections_accepted") >= 2.0);
 }
+
+/// Clients that come while their only worker is blocked wait in the backlog.
+#[test]
+#[cfg(target_os = "linux")]
+fn connections_that_were_accepted_late_are_counted() {
+    let server = Server::start(&["--workers", "1"]);
+    let [samples, late] = ["accept_samples", "late_accepts"];
+    let counts = || {
+        let page = server.try_status_json().expect("the page");
+        [samples, late].map(|name| page[name].as_u64().expect("a number"))
+    };
+    let mut blocking = server.connect();
+    // On a busy machine the clients may come too late to wait.
+    eventually("connections are accepted late", || {
+        blocking.send("GET /block/300 HTTP/1.1\r\nHost: a\r\n\r\n");
+        let waiting: Vec<_> = (0..32).map(|_| server.connect()).collect();
+        assert_eq!(blocking.response().status, 200);
+        let has_late = counts()[1] > 0;
+        drop(waiting);
+        has_late
+    });
+    let [samples, late] = counts();
+    assert!(late <= samples && samples >= 2, "{late} of {samples}");
+}

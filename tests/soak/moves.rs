@@ -421,9 +421,7 @@ fn stay_connected_under(load: Load, site: &mut Site, times: usize, turn_over: fn
             before = site.client_ports();
             before.as_ref().is_none_or(|ports| ports.len() >= CLIENTS)
         };
-        while !are_connected() && started.elapsed() < duration {
-            thread::yield_now();
-        }
+        while !are_connected() && started.elapsed() < duration {}
         if started.elapsed() >= duration {
             assert!(seconds < 300, "the clients do not connect");
             // The machine is busy.
@@ -575,10 +573,6 @@ fn moves_during_kills_of_masters_lose_only_what_their_workers_serve() {
     });
 }
 
-/// Without the coarse steps of a sleep.
 fn pause_up_to_ms(ms: usize) {
-    let end = Instant::now() + Duration::from_micros(random(1000 * ms) as u64);
-    while Instant::now() < end {
-        thread::yield_now();
-    }
+    thread::sleep(Duration::from_micros(random(1000 * ms) as u64));
 }

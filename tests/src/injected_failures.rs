@@ -4,7 +4,7 @@ use std::{
     io::{BufRead, BufReader},
     process::{Child, ChildStderr, Command, Stdio},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use evcore_testing::SLICES_MAX;
@@ -75,7 +75,7 @@ impl Strace {
             if Instant::now() > deadline {
                 return;
             }
-            thread::yield_now();
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The connection counters of a worker, which `/status` sums over all workers.
 
-use std::sync::atomic::{Ordering, fence};
+use std::{
+    sync::atomic::{Ordering, fence},
+    time::Duration,
+};
 
-use evcore::{balancer::WorkerId, clock::Clock};
+use evcore::{Transport, balancer::WorkerId, clock::Clock};
 
 use crate::{
     counters::{Counter, Counters},
@@ -12,6 +15,9 @@ use crate::{
     scoreboard::{Scoreboard, Snapshot, WorkerStats},
     status_json::StatusJson,
 };
+
+/// A connection that has waited for this long in the backlog was accepted late.
+const LATE_ACCEPT: Duration = Duration::from_millis(100);
 
 /// The phase of a connection, as nginx's `stub_status` counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,18 @@ impl Counts {
         self.own.active += 1;
         self.own.waiting += 1;
         self.publish_connections();
+    }
+
+    /// Measures how long one of sixteen accepted connections has waited in the backlog. The measurement
+    /// takes a system call, and only a TCP socket of Linux has one.
+    pub fn sample_accept(&mut self, stream: &impl Transport) {
+        if self.own.counters[Counter::Accepted] % 16 != 0 {
+            return;
+        }
+        if let Ok(waited) = stream.since_last_packet() {
+            self.own.counters[Counter::AcceptSamples] += 1;
+            self.own.counters[Counter::LateAccepts] += u64::from(waited >= LATE_ACCEPT);
+        }
     }
 
     /// Counts a connection that another worker has handed over.

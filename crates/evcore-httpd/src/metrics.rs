@@ -368,9 +368,9 @@ mod tests {
         let stats = ev.stats();
         assert_eq!((stats.events, stats.stale, stats.expired), (2, 1, 1));
         assert!(stats.turns > 0);
-        // The counts of the connections are 0.
-        let of_loop = [8_000 + stats.turns, 9_002, 10_001, 11_001];
-        let others = [0, 1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000];
+        // The counts of connections and bytes are as before.
+        let of_loop = [10_000 + stats.turns, 11_002, 12_001, 13_001];
+        let others: [u64; 10] = std::array::from_fn(|at| 1_000 * at as u64);
         let expected = [&others[..], &of_loop].concat();
         assert_eq!(counters.to_array(), *expected);
         for (at, value) in counters

@@ -288,6 +288,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             return self.shared.counts.connection_refused();
         }
         let peer = new.peer.tcp().map(|peer| peer.ip());
+        self.shared.counts.sample_accept(&new.stream);
         let connection = Connection::new(peer, &self.shared);
         match self.connections.add(ev, new.stream, connection) {
             Ok(token) => self.dispatch(ev, token, Ready::NONE, |session| {

@@ -222,7 +222,9 @@ mod tests {
             };
             let stats = WorkerStats {
                 active: if slot == 1 { 0 } else { 3 },
-                counters: Counters::from_array([5, 15, 35, 45, 55, 25, 65, 75, 9, 19, 29, 39]),
+                counters: Counters::from_array([
+                    5, 15, 35, 45, 55, 25, 65, 75, 85, 95, 9, 19, 29, 39,
+                ]),
                 metrics: Metrics {
                     pid,
                     started_ms: 120,
@@ -234,7 +236,7 @@ mod tests {
                     ..Totals::default()
                 },
                 // An earlier worker of the slot has made these counts.
-                at_start: Counters::from_array([1, 2, 8, 9, 10, 3, 11, 12, 4, 5, 6, 7]),
+                at_start: Counters::from_array([1, 2, 8, 9, 10, 3, 11, 12, 13, 14, 4, 5, 6, 7]),
                 ..WorkerStats::default()
             };
             scoreboard.publish(WorkerId::from_slot(slot), &stats);
@@ -242,7 +244,7 @@ mod tests {
         time.advance(Duration::from_millis(50));
         clock.update();
         let page = StatusJson::new(&Snapshot::of(&scoreboard, &clock)).to_text();
-        let counts = |active, counts: [u64; 8]| {
+        let counts = |active, counts: [u64; 10]| {
             let [
                 accepted,
                 handled,
@@ -252,13 +254,16 @@ mod tests {
                 requests,
                 received,
                 sent,
+                samples,
+                late,
             ] = counts;
             format!(
                 "\"active\":{active},\"accepted\":{accepted},\"handled\":{handled},\
                  \"arrived\":{arrived},\"handed_over\":{handed_over},\
                  \"taken_back\":{taken_back},\"requests\":{requests},\
                  \"reading\":0,\"writing\":0,\"waiting\":0,\
-                 \"received_bytes\":{received},\"sent_bytes\":{sent}"
+                 \"received_bytes\":{received},\"sent_bytes\":{sent},\
+                 \"accept_samples\":{samples},\"late_accepts\":{late}"
             )
         };
         let worker = |index: u64| {
@@ -268,14 +273,14 @@ mod tests {
                  \"timer_lateness_us\":{{\"mean\":1.002,\"p50\":0.000,\"p99\":30.040,\"max\":0.999}},\
                  \"turn_us\":{{\"mean\":0.000,\"p50\":0.000,\"p99\":0.000,\"max\":0.000}}}}",
                 100 + index,
-                counts(3, [4, 13, 27, 36, 45, 22, 54, 63])
+                counts(3, [4, 13, 27, 36, 45, 22, 54, 63, 72, 81])
             )
         };
         let expected = format!(
             "{{\"time_ms\":1764000000150,\"uptime_ms\":50,\"reloads\":1,\"restarts\":0,\"kept\":0,\"lost\":0,\
              \"listen_queue\":0,\"listen_overflows\":0,\"listen_drops\":0,{},\
              \"jain\":1.0000,\"workers\":[{},{}]}}\n",
-            counts(6, [15, 45, 105, 135, 165, 75, 195, 225]),
+            counts(6, [15, 45, 105, 135, 165, 75, 195, 225, 255, 285]),
             worker(1),
             worker(0)
         );

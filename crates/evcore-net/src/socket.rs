@@ -5,12 +5,13 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, readv, retry_on_intr};
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, getpeername, getsockname, sockopt};
 
-use crate::{address::Address, sys};
+use crate::{address::Address, socket_option, sys};
 
 /// The most buffers that one system call takes on all systems.
 const BUFFERS_MAX: usize = 1024;
@@ -90,6 +91,12 @@ pub(crate) fn peer_addr(fd: impl AsFd) -> io::Result<Address> {
 
 pub(crate) fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     Ok(sockopt::socket_error(fd)?.err().map(io::Error::from))
+}
+
+pub(crate) fn since_last_packet(fd: impl AsFd) -> io::Result<Duration> {
+    Ok(Duration::from_millis(
+        socket_option::last_packet_ms(fd)?.into(),
+    ))
 }
 
 /// Returns whether the kernel lacks the call, does not support it for this kind of file, or a sandbox

@@ -241,6 +241,19 @@ pub(crate) fn peer_credentials(_socket: impl AsFd) -> rustix::io::Result<[u32; 3
     Err(Errno::OPNOTSUPP)
 }
 
+/// Milliseconds since the last packet of the peer: the handshake's, until the peer sends more.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn last_packet_ms(socket: impl AsFd) -> rustix::io::Result<u32> {
+    const AT: usize = std::mem::offset_of!(libc::tcp_info, tcpi_last_ack_recv) / size_of::<c_int>();
+    let info: [c_int; AT + 1] = value(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    Ok(info[AT].cast_unsigned())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn last_packet_ms(_socket: impl AsFd) -> rustix::io::Result<u32> {
+    Err(Errno::OPNOTSUPP)
+}
+
 /// Reads an option of a socket that consists of `N` integers.
 #[cfg(any(test, target_os = "linux", target_os = "android"))]
 fn value<const N: usize>(

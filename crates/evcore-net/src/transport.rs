@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::net::Shutdown;
 
@@ -125,6 +126,17 @@ pub trait Transport: fmt::Debug {
         Ok(true)
     }
 
+    /// Returns the time since the last packet of the peer.
+    ///
+    /// The default returns an error of the kind [`Unsupported`](io::ErrorKind::Unsupported).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Stream::since_last_packet`].
+    fn since_last_packet(&self) -> io::Result<Duration> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Ends the sending side, so the peer reads the end. Receiving still works.
     ///
     /// # Errors
@@ -204,6 +216,10 @@ macro_rules! impl_transport {
 
             fn is_delivered(&self) -> io::Result<bool> {
                 delivery::is_delivered(self)
+            }
+
+            fn since_last_packet(&self) -> io::Result<Duration> {
+                socket::since_last_packet(self)
             }
 
             fn shutdown_write(&self) -> io::Result<()> {

@@ -8,15 +8,25 @@ use std::{
 /// Time that a test waits for a condition before it fails; long, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The time for which a waiting test does not sleep, and for which it then sleeps between two tries. A
+/// thread that only yields takes a whole CPU, and on Linux 6.18 other processes wait for tens of seconds
+/// beside several of them.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// Waits until `condition` returns true. `what` describes it in the panic message.
 ///
 /// # Panics
 ///
 /// After [`PATIENCE`].
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let began = Instant::now();
     while !condition() {
-        assert!(Instant::now() < deadline, "gave up waiting: {what}");
-        thread::yield_now();
+        let waited = began.elapsed();
+        assert!(waited < PATIENCE, "gave up waiting: {what}");
+        if waited < PAUSE {
+            thread::yield_now();
+        } else {
+            thread::sleep(PAUSE);
+        }
     }
 }
