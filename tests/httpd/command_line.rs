@@ -167,6 +167,12 @@ fn a_bad_option_is_named_with_the_allowed_values() {
         (&["--root"], &["--root"]),
         (&["--root", ""], &["--root", "DIR"]),
         (&["--index", "a"], &["--index", "--root DIR"]),
+        (
+            &["--access-log-format", "json"],
+            &["--access-log-format", "--access-log PATH"],
+        ),
+        (&["--demo", "--threads", "2"], &["--demo", "--workers"]),
+        (&["--demo", "--workers", "0"], &["--demo", "--workers"]),
         (&["--open-files", "9"], &["--open-files", "--root DIR"]),
         (
             &["--root", "/", "--index", "a/b"],

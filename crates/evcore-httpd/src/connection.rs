@@ -434,6 +434,7 @@ impl Connection {
         match parse(bytes) {
             Parsed::Partial => 0,
             Parsed::Complete(mut request, length) => {
+                cx.shared.counts.request();
                 self.record_request_line(bytes);
                 cx.shared.resolve(&mut request);
                 self.begin(&request, bytes.split_at(length), cx);

@@ -356,19 +356,26 @@ impl Options {
             let message = "--hang-timeout does not watch recorded workers: leave out --record";
             return Err(message.to_owned());
         }
+        if self.demo && (self.threads() || self.workers() == 0) {
+            let message = "--demo kills workers: it needs --workers, and not 0 of them";
+            return Err(message.to_owned());
+        }
         if let Some(unix) = self.listen.iter().find(|address| address.is_unix()) {
             self.allow_send_buffer(unix)?;
         }
-        if self.record.is_none()
-            && matches.value_source("record_size") == Some(ValueSource::CommandLine)
-        {
+        let is_given = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if self.record.is_none() && is_given("record_size") {
             let message =
                 "--record-size is for a recording, and there is none without --record FILE";
             return Err(message.to_owned());
         }
+        if self.access_log.is_none() && is_given("access_log_format") {
+            let message =
+                "--access-log-format is for a log, and there is none without --access-log PATH";
+            return Err(message.to_owned());
+        }
         for (id, name) in [("index", "--index"), ("open_files", "--open-files")] {
-            let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
-            if is_given && self.root.is_none() {
+            if is_given(id) && self.root.is_none() {
                 return Err(format!(
                     "{name} is for files, and there are none without --root DIR"
                 ));

@@ -98,8 +98,9 @@ fn target_is_too_long(head: &httparse::Request<'_, '_>, bytes: &[u8]) -> bool {
 fn parse_version(bytes: &[u8]) -> Parsed {
     match minor_version_at(bytes) {
         Some(at) if bytes[at - 2] == b'1' => {
-            // The rest of a longer head is not read anyway.
-            let mut head = bytes[..bytes.len().min(MAX_HEAD_BYTES + 1)].to_vec();
+            // The rest of a longer head is not read anyway, except for the version itself.
+            let end = (MAX_HEAD_BYTES + 1).max(at + 1);
+            let mut head = bytes[..bytes.len().min(end)].to_vec();
             head[at] = b'1';
             parse(&head)
         }
@@ -265,4 +266,47 @@ fn length(value: &[u8]) -> Result<u64, Status> {
     }
     let digits = std::str::from_utf8(value).map_err(|_| Status::BadRequest)?;
     digits.parse().map_err(|_| Status::BodyTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(bytes: &[u8]) -> Option<Status> {
+        match parse(bytes) {
+            Parsed::Refused(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The version may be behind the longest head, because a read brings more than that.
+    #[test]
+    fn a_line_beyond_the_limit_is_refused_whatever_its_version() {
+        for version in ["1.0", "1.1", "1.2", "1.9", "2.0"] {
+            let end = format!(" HTTP/{version}\r\nHost: t\r\n\r\n");
+            let expected = |status| match version {
+                "2.0" => Some(Status::VersionNotSupported),
+                _ => Some(status),
+            };
+            for length in [
+                MAX_TARGET_BYTES,
+                MAX_HEAD_BYTES - 10,
+                MAX_HEAD_BYTES,
+                3 * MAX_HEAD_BYTES,
+            ] {
+                let line = [b"GET /", &vec![b'a'; length][..], end.as_bytes()].concat();
+                assert_eq!(
+                    refusal(&line),
+                    expected(Status::TargetTooLong),
+                    "{length}, {version}"
+                );
+                let empty = [&b"\r\n".repeat(length)[..], b"GET /", end.as_bytes()].concat();
+                assert_eq!(
+                    refusal(&empty),
+                    expected(Status::HeadTooLarge),
+                    "{length}, {version}"
+                );
+            }
+        }
+    }
 }

@@ -8,12 +8,17 @@ const LONGEST: usize = 20;
 
 /// Blanks secrets on one connection, whose bytes come in any pieces.
 ///
-/// A line of a body that looks like such a header is blanked, too.
+/// A line of a body that looks like such a header is blanked, too. So is a malformed header with white
+/// space before its colon, and a value that continues on the next line: the server refuses these requests,
+/// but their bytes are recorded.
 #[derive(Debug, Default)]
 pub struct SecretHeaders {
-    /// The beginning of the present line, in lower case.
+    /// The beginning of the present line, in lower case and without white space.
     line: Vec<u8>,
     is_in_value: bool,
+    /// True if the line before was in a value. If this line begins with white space, it continues the
+    /// value.
+    may_continue: bool,
 }
 
 impl SecretHeaders {
@@ -21,16 +26,24 @@ impl SecretHeaders {
     pub fn blank(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             match *byte {
-                b'\n' => *self = Self::default(),
+                b'\n' => {
+                    *self = Self {
+                        may_continue: self.is_in_value,
+                        ..Self::default()
+                    }
+                }
                 b'\r' => {}
                 // A control character stays, so that the request is refused in the replay, too.
                 _ if self.is_in_value && byte.is_ascii_control() => {}
                 _ if self.is_in_value => *byte = b'x',
-                name if self.line.len() < LONGEST => {
-                    self.line.push(name.to_ascii_lowercase());
-                    self.is_in_value = SECRET.contains(&&self.line[..]);
+                b' ' | b'\t' => self.is_in_value = self.may_continue,
+                name => {
+                    self.may_continue = false;
+                    if self.line.len() < LONGEST {
+                        self.line.push(name.to_ascii_lowercase());
+                        self.is_in_value = SECRET.contains(&&self.line[..]);
+                    }
                 }
-                _ => {}
             }
         }
     }
@@ -43,9 +56,11 @@ mod tests {
     use super::*;
 
     const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic c2VjcmV0\r\n\
-        X-Cookie: kept\r\nCOOKIE:a=b\nProxy-Authorization: y\r\n\r\nGET /cookie: HTTP/1.1\r\n\r\n";
+        X-Cookie: kept\r\nCOOKIE:a=b\nProxy-Authorization: y\r\n z\r\n  zz\r\nAccept: a\r\n cookie: s\r\n\
+        Authorization\t : s\r\n\r\nGET /cookie: HTTP/1.1\r\n\r\n";
     const BLANKED: &str = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization:xxxxxxxxxxxxxxx\r\n\
-        X-Cookie: kept\r\nCOOKIE:xxx\nProxy-Authorization:xx\r\n\r\nGET /cookie: HTTP/1.1\r\n\r\n";
+        X-Cookie: kept\r\nCOOKIE:xxx\nProxy-Authorization:xx\r\n x\r\n xxx\r\nAccept: a\r\n cookie:xx\r\n\
+        Authorization\t :xx\r\n\r\nGET /cookie: HTTP/1.1\r\n\r\n";
 
     #[test]
     fn the_longest_name_fits() {

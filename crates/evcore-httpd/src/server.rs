@@ -45,8 +45,8 @@ pub struct Server<L: Acceptor<Stream: Transport> = Listener> {
 struct Overload {
     /// The loop's count of this overload at the last check.
     count: u64,
-    /// The time at which it was last logged, in Unix seconds.
-    logged_at: i64,
+    /// The monotonic time from which it may be logged again, in milliseconds.
+    log_from_ms: u64,
 }
 
 /// A timer of the server itself: it flushes the access log when there are few lines, or closes files
@@ -411,7 +411,7 @@ impl Background {
 impl Overload {
     const NONE: Self = Self {
         count: 0,
-        logged_at: i64::MIN,
+        log_from_ms: 0,
     };
 
     /// Returns whether the count has grown and the last log line is at least a second old.
@@ -420,10 +420,10 @@ impl Overload {
             return false;
         }
         self.count = count;
-        let now = clock.unix_seconds();
-        let is_news = now > self.logged_at;
+        let now_ms = clock.monotonic_ms();
+        let is_news = self.log_from_ms <= now_ms;
         if is_news {
-            self.logged_at = now;
+            self.log_from_ms = now_ms + 1_000;
         }
         is_news
     }
@@ -431,7 +431,7 @@ impl Overload {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpStream;
+    use std::{net::TcpStream, time::Duration};
 
     use evcore::{Builder, InstrumentOptions, balancer::WorkerId, clock::ManualTimeSource};
 
@@ -537,5 +537,20 @@ mod tests {
         assert_eq!([1, 0, 499].map(&mut turn), [2; 3]);
         assert_eq!(server.shared.bodies.headroom.refused, 2);
         assert_eq!(ev.stats().active, 0);
+    }
+
+    #[test]
+    fn an_overload_is_logged_once_a_second_whatever_the_wall_clock_shows() {
+        let time = ManualTimeSource::at(1_764_000_000);
+        let mut clock = Clock::with_source(time.clone());
+        let mut overload = Overload::NONE;
+        assert!(!overload.is_news(0, &clock), "there was none");
+        assert!(overload.is_news(1, &clock));
+        assert!(!overload.is_news(2, &clock), "a second has not passed");
+        time.jump_wall(-3_600);
+        time.advance(Duration::from_secs(1));
+        clock.update();
+        assert!(overload.is_news(3, &clock));
+        assert!(!overload.is_news(3, &clock), "there was no further one");
     }
 }

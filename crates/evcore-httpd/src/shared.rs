@@ -189,7 +189,6 @@ impl Shared {
         phase: &mut Phase,
         clock: &Clock,
     ) -> Rest {
-        self.counts.request();
         match request.action {
             Action::Route(Route::Hello) => self.reply(request, clock, b"Hello, World!"),
             Action::Route(Route::Bytes(length)) => return self.bytes(request, clock, length),

@@ -41,11 +41,17 @@ impl Client {
     /// Returns the process id of the worker that serves this client.
     pub(super) fn worker(&mut self) -> io::Result<i32> {
         let text = self.get("/worker")?;
-        let mut pids = text.split(|c: char| !c.is_ascii_digit());
-        let pid = pids.rfind(|word| !word.is_empty());
-        pid.and_then(|pid| pid.parse().ok())
-            .ok_or(ErrorKind::InvalidData.into())
+        process_id(&text).ok_or(ErrorKind::InvalidData.into())
     }
+}
+
+/// Finds the process id in a response of `/worker`, which may have other numbers behind it.
+fn process_id(text: &str) -> Option<i32> {
+    let (_, rest) = text.split_once("\"pid\":")?;
+    rest.split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// Returns the body once it is complete.
@@ -69,4 +75,17 @@ fn body(bytes: &[u8]) -> io::Result<Option<&[u8]>> {
     });
     let length = length.ok_or(ErrorKind::InvalidData)?;
     Ok(bytes.get(head..head + length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_id_is_found_whatever_follows() {
+        let with_client = "{\"worker\":0,\"pid\":4711,\"client\":\"192.168.1.77\"}\n";
+        assert_eq!(process_id(with_client), Some(4711));
+        assert_eq!(process_id("{\"worker\":0,\"pid\":4711}\n"), Some(4711));
+        assert_eq!(process_id("{\"worker\":0}\n"), None);
+    }
 }
