@@ -405,7 +405,10 @@ impl Connection {
         while used < bytes.len() && self.may_serve(cx) {
             let rest = &bytes[used..];
             let taken = match &self.state {
-                None => self.serve_head(rest, known.saturating_sub(used), cx),
+                None => match input::empty_line(rest) {
+                    0 => self.serve_head(rest, known.saturating_sub(used), cx),
+                    empty => empty,
+                },
                 Some(_) => self.serve_body(rest, cx),
             };
             self.input.is_partial = taken == 0;

@@ -53,6 +53,17 @@ impl Input {
     }
 }
 
+/// Returns the length of an empty line at the front, or 0. Some clients send one behind a body, and it
+/// does not begin a request (RFC 9112, section 2.2).
+#[inline]
+pub(super) fn empty_line(bytes: &[u8]) -> usize {
+    match bytes {
+        [b'\r', b'\n', ..] => 2,
+        [b'\n', ..] => 1,
+        _ => 0,
+    }
+}
+
 /// Returns whether a head whose first `known` bytes were scanned before is incomplete for sure.
 ///
 /// A head ends with a line end, so parsing again is useless until a new line end arrives. A client that

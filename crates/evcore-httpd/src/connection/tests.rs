@@ -370,6 +370,21 @@ fn a_sleep_begins_when_earlier_responses_are_sent() {
 }
 
 #[test]
+fn an_empty_line_after_a_request_leaves_the_connection_idle() {
+    let mut fixture = Fixture::new();
+    fixture.receive(10_000);
+    fixture.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\nhi\r\n");
+    let answer = fixture.taken();
+    assert!(answer.ends_with("hi"), "{answer}");
+    assert!(fixture.connection.as_ref().is_some_and(Connection::is_idle));
+    fixture.send("\r\n\n");
+    assert!(fixture.connection.as_ref().is_some_and(Connection::is_idle));
+    fixture.advance(Duration::from_secs(66));
+    assert!(fixture.connection.is_none(), "the keep-alive timeout");
+    assert_eq!(fixture.taken(), answer, "no other answer");
+}
+
+#[test]
 fn eviction_serves_a_request_that_has_just_arrived() {
     let mut fixture = Fixture::new();
     fixture.receive(usize::MAX / 2);
