@@ -47,6 +47,13 @@ recording. A panic of the worker comes back as a panic (status 101).
 /// The most records of a page.
 const DRAWN: usize = 20_000;
 
+/// Options that depend on the machine or on the build, and that a replay does not need.
+const LEFT_OUT: [&str; 2] = ["--cpu-affinity", "--log-level"];
+
+/// The most listeners of a worker, and its highest index. They are far above those of any server.
+const LISTENERS_MAX: usize = 10_000;
+const INDEX_MAX: usize = 10_000;
+
 /// The task of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
@@ -104,7 +111,9 @@ fn what_if(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
             "FILE is missing; --what-if needs the recordings of all workers of a server",
         );
     }
-    let recorded = Recorded::new(&recordings);
+    let Some(recorded) = Recorded::new(&recordings) else {
+        return refuse("the recordings have no time in common, or more than a day");
+    };
     let (Some(seen), Some(simulated)) = (recorded.seen(), recorded.under(policy)) else {
         return refuse("the workers had never four open connections each: there is no balance");
     };
@@ -207,6 +216,7 @@ fn replay(
     let Some(start) = outside.value(START, || None::<Start>) else {
         return Err("this is a recording of another program than httpd".into());
     };
+    check(&start)?;
     let mut options = options_of(&start)?;
     let recorded = options.flight_recorder;
     if task == Task::Draw {
@@ -233,10 +243,20 @@ fn replay(
     Ok((replay, records))
 }
 
+/// Checks the numbers for which a replay allocates. A file with a right checksum may still be made up.
+fn check(start: &Start) -> Result<(), String> {
+    let (listeners, index) = (start.listeners, start.index);
+    if listeners > LISTENERS_MAX || index > INDEX_MAX {
+        return Err(format!(
+            "{listeners} listeners, and a worker with the index {index}: httpd has fewer"
+        ));
+    }
+    Ok(())
+}
+
 /// The options of the recorded worker, without its files.
 fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
-    let arguments = start.arguments.iter().map(Into::into);
-    let parsed = options::parse(arguments);
+    let parsed = options::parse(needed(&start.arguments).map(Into::into));
     let mut options = match parsed.map_err(|error| format!("the recorded command line: {error}"))? {
         Command::Serve(options) => options,
         Command::Help(_) => return Err("the recorded command line has no options".into()),
@@ -253,8 +273,56 @@ fn options_of(start: &Start) -> Result<Options, Box<dyn Error + Send + Sync>> {
     Ok(*options)
 }
 
+/// The arguments without [`LEFT_OUT`].
+fn needed(arguments: &[String]) -> impl Iterator<Item = &String> {
+    let mut is_value = false;
+    arguments.iter().filter(move |argument| {
+        let is_left_out = LEFT_OUT.iter().any(|name| {
+            let rest = argument.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        });
+        let is_kept = !is_value && !is_left_out;
+        is_value = is_left_out && !argument.contains('=') && !is_value;
+        is_kept
+    })
+}
+
 /// The records as lines of the log that a panic makes.
 fn flight_log(records: &str) -> String {
     let line = |record| format!("0000/00/00 00:00:00 [alert] 0: {record}\n");
     records.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needed_of(line: &str) -> String {
+        let arguments: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        let needed: Vec<_> = needed(&arguments).map(String::as_str).collect();
+        needed.join(" ")
+    }
+
+    #[test]
+    fn a_replay_needs_no_option_of_the_machine() {
+        let line = "--workers 2 --cpu-affinity 100 --log-level=debug --quiet --log-level error";
+        assert_eq!(needed_of(line), "--workers 2 --quiet");
+        assert_eq!(needed_of("--root --cpu-affinity=10"), "--root");
+        assert_eq!(needed_of("--cpu-affinity --log-level -x"), "-x");
+    }
+
+    #[test]
+    fn values_beyond_those_of_any_server_are_refused() {
+        let start = |listeners, index| Start {
+            arguments: Vec::new(),
+            workers: 1,
+            index,
+            listeners,
+        };
+        assert!(check(&start(1, 0)).is_ok());
+        for start in [start(usize::MAX, 0), start(1, usize::MAX)] {
+            let refused = check(&start).unwrap_err();
+            assert!(refused.contains("18446744073709551615"), "{refused}");
+        }
+    }
 }

@@ -23,6 +23,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Time that bytes take between a client and a server on one machine.
 const NEAR: RangeInclusive<Duration> = Duration::from_micros(5)..=Duration::from_micros(30);
 
+/// The longest time that recordings may have in common.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
 /// Fewer open connections than this for each worker have no meaningful balance.
 const LEAST_OPEN: u64 = 4;
 
@@ -45,6 +48,9 @@ struct Life {
 pub struct Recorded {
     workers: Vec<Vec<Life>>,
     turns: u64,
+    /// The time of which all workers have a recording. Each of them may have begun anew, and have ended
+    /// early.
+    common: RangeInclusive<Duration>,
 }
 
 /// The evenness of the spread of connections, and its cost in turns.
@@ -86,35 +92,38 @@ impl Mean {
 }
 
 impl Recorded {
-    /// Reads the recordings of all workers of one server.
-    pub fn new(recordings: &[Recording]) -> Self {
-        let workers: Vec<_> = recordings.iter().map(lives_of).collect();
+    /// Reads the recordings of all workers of one server. Returns `None` if they have no time in common,
+    /// or more than a day.
+    pub fn new(recordings: &[Recording]) -> Option<Self> {
+        let (mut workers, mut all_times) = (Vec::new(), Vec::new());
+        for recording in recordings {
+            let (lives, times) = lives_of(recording);
+            workers.push(lives);
+            all_times.extend(times);
+        }
         let begins = workers.iter().flatten().map(|life| life.begins);
         let start = begins.min().unwrap_or_default();
-        let shifted = |mut life: Life| {
-            life.begins -= start;
-            life.ends -= start;
-            life.bytes_at.iter_mut().for_each(|at| *at -= start);
-            life
-        };
-        let turns = recordings.iter().map(Recording::len).sum::<usize>() as u64;
-        Self {
-            workers: workers
-                .into_iter()
-                .map(|lives| lives.into_iter().map(shifted).collect())
-                .collect(),
-            turns,
+        for life in workers.iter_mut().flatten() {
+            life.begins = life.begins.saturating_sub(start);
+            life.ends = life.ends.saturating_sub(start);
+            for at in &mut life.bytes_at {
+                *at = at.saturating_sub(start);
+            }
         }
+        let from = all_times.iter().map(|times| times.start()).max()?;
+        let until = all_times.iter().map(|times| times.end()).min()?;
+        let common = from.saturating_sub(start)..=until.saturating_sub(start);
+        let is_usable = !common.is_empty() && *common.end() - *common.start() <= LONGEST;
+        is_usable.then_some(Self {
+            workers,
+            turns: recordings.iter().map(Recording::len).sum::<usize>() as u64,
+            common,
+        })
     }
 
     /// Number of connections.
     pub fn connections(&self) -> usize {
         self.workers.iter().map(Vec::len).sum()
-    }
-
-    fn end(&self) -> Duration {
-        let ends = self.workers.iter().flatten().map(|life| life.ends);
-        ends.max().unwrap_or_default()
     }
 
     fn balance(&self, mean: &Mean, turns: u64) -> Option<Balance> {
@@ -127,8 +136,8 @@ impl Recorded {
     /// The balance that was recorded; `None` if there were never enough connections.
     pub fn seen(&self) -> Option<Balance> {
         let mut mean = Mean::default();
-        let mut now = Duration::ZERO;
-        while now <= self.end() {
+        let mut now = *self.common.start();
+        while self.common.contains(&now) {
             let is_open = |life: &&Life| life.begins <= now && now < life.ends;
             let open = self.workers.iter();
             let open: Vec<_> = open
@@ -158,24 +167,29 @@ impl Recorded {
             sim.add_client(Visitor::new(life.clone()));
         }
         let mut mean = Mean::default();
-        while sim.now() <= self.end() {
-            workers.run_for(LOOK);
+        workers.run_for(*self.common.start());
+        while self.common.contains(&sim.now()) {
             let open = workers.apps().map(|(_, worker)| worker.open());
             mean.look(&open.collect::<Vec<_>>());
+            workers.run_for(LOOK);
         }
         let turns = workers.apps().map(|(_, worker)| worker.ev.stats().turns);
         self.balance(&mean, turns.sum())
     }
 }
 
-/// The connections of a recording. Those that are open at its end end there.
-fn lives_of(recording: &Recording) -> Vec<Life> {
-    let mut now = Duration::ZERO;
+/// The connections of a recording, and its first and last time. Connections that are open at its end end
+/// there. The time does not go back.
+fn lives_of(recording: &Recording) -> (Vec<Life>, Option<RangeInclusive<Duration>>) {
+    let (mut first, mut now) = (None, Duration::ZERO);
     let (mut open, mut lives) = (HashMap::new(), Vec::new());
     for call in recording.turns().flatten() {
         let at = now;
         match call.what {
-            What::Monotonic => now = Duration::from_nanos(call.result.unsigned_abs()),
+            What::Monotonic => {
+                now = now.max(Duration::from_nanos(call.result.unsigned_abs()));
+                first.get_or_insert(now);
+            }
             What::Accept if call.result >= 0 => {
                 open.insert(call.result, lives.len());
                 lives.push(Life {
@@ -200,7 +214,7 @@ fn lives_of(recording: &Recording) -> Vec<Life> {
     for life in open.into_values() {
         lives[life].ends = now;
     }
-    lives
+    (lives, first.map(|first| first..=now))
 }
 
 /// A simulated worker that accepts and reads.
@@ -317,6 +331,7 @@ mod tests {
         Recorded {
             workers: vec![lives.collect(), Vec::new()],
             turns: 300,
+            common: Duration::ZERO..=Duration::from_secs(5),
         }
     }
 
@@ -325,7 +340,7 @@ mod tests {
         let seen = uneven().seen().expect("enough connections");
         assert!((seen.jain - 0.5).abs() < 1e-9, "{seen}");
         assert!((seen.turns - 3.0).abs() < 1e-9, "{seen}");
-        assert_eq!(Recorded::new(&[]).seen(), None);
+        assert!(Recorded::new(&[]).is_none());
     }
 
     #[test]
@@ -334,5 +349,19 @@ mod tests {
         let balance = balance.expect("enough connections");
         assert!(balance.jain > 0.99, "{balance}");
         assert!((2.0..6.0).contains(&balance.turns), "{balance}");
+    }
+
+    #[test]
+    fn only_the_time_that_all_workers_have_recorded_counts() {
+        let workers = [vec![life(0, 4_000); 8], vec![life(1_000, 4_000); 8]];
+        let recorded = |common: [u64; 2]| Recorded {
+            workers: workers.to_vec(),
+            turns: 16,
+            common: Duration::from_millis(common[0])..=Duration::from_millis(common[1]),
+        };
+        let even = recorded([1_000, 3_000]).seen().expect("enough connections");
+        assert!(even.jain > 0.999, "{even}");
+        let uneven = recorded([0, 1_000]).seen().expect("enough connections");
+        assert!(uneven.jain < 0.6, "{uneven}");
     }
 }

@@ -136,7 +136,7 @@ impl Call {
 
     /// The error that came back.
     pub(crate) fn error(&self) -> Option<io::Error> {
-        let number = i32::try_from(-self.result)
+        let number = i32::try_from(self.result.checked_neg()?)
             .ok()
             .filter(|number| *number > 0)?;
         Some(io::Error::from_raw_os_error(number))
