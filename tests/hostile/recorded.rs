@@ -420,6 +420,19 @@ fn is_whole(file: &Path) -> bool {
     output.status.success() && text.contains("ends after a whole turn")
 }
 
+#[test]
+fn a_recorded_server_without_a_master_has_a_history() {
+    let scratch = Scratch::new("history");
+    let file = scratch.file("recording");
+    let name = file.to_str().expect("it is text");
+    let server = Server::start(&["--workers", "0", "--record", name]);
+    eventually("the history has the seconds that have passed", || {
+        let page = server.connect().get("/history.json").text().to_owned();
+        let page: serde_json::Value = serde_json::from_str(&page).expect("JSON");
+        page.as_array().is_some_and(|moments| moments.len() > 2)
+    });
+}
+
 /// A client of a schedule: the milliseconds at which it connects, and at which it leaves.
 type Stay = (u64, u64);
 

@@ -208,10 +208,18 @@ impl Counts {
 
     /// Returns the page `/history.json`: the last two minutes, and the present numbers.
     pub fn history_json(&self, clock: &Clock) -> String {
-        let history = self.history.as_ref();
-        let mut moments = history.map(History::snapshots).unwrap_or_default();
-        moments.push(Snapshot::of(&self.scoreboard, clock));
-        StatusJson::array(&moments)
+        let mut text = String::from("[");
+        let mut add = |moment: &Snapshot| {
+            text.push_str(StatusJson::new(moment).to_text().trim_end());
+            text.push(',');
+        };
+        if let Some(history) = &self.history {
+            history.for_each(&mut add);
+        }
+        add(&Snapshot::of(&self.scoreboard, clock));
+        text.pop();
+        text.push_str("]\n");
+        text
     }
 
     /// The page `/metrics`.

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Number of samples, one a second.
-const SAMPLES: u64 = 120;
+pub const SAMPLES: usize = 120;
 
 /// The least time between two samples, in milliseconds. It is a little less than the interval of the
 /// master, because rounding may make the master early.
@@ -75,14 +75,18 @@ impl History {
         Ok(Self { ring })
     }
 
-    /// Returns the samples, the oldest first, without the one that is being written.
-    pub fn snapshots(&self) -> Vec<Snapshot> {
-        let mut snapshots: Vec<_> = self.ring.iter().filter_map(read).collect();
-        snapshots.sort_unstable_by_key(|(number, _)| *number);
-        snapshots
-            .into_iter()
-            .map(|(_, snapshot)| snapshot)
-            .collect()
+    /// Passes the samples to `show`, the oldest first, without the one that is being written. Only one of
+    /// them is in memory at a time.
+    pub fn for_each(&self, mut show: impl FnMut(&Snapshot)) {
+        let number = |sample: &balancer::Scoreboard<LEN>| sample.read(head())[NUMBER];
+        let mut ring: Vec<_> = self.ring.iter().map(|at| (number(at), at)).collect();
+        ring.sort_unstable_by_key(|(number, _)| *number);
+        for (number, sample) in ring {
+            // A sample that was replaced meanwhile is not the oldest any more.
+            if let Some((_, snapshot)) = read(sample).filter(|(read, _)| *read == number) {
+                show(&snapshot);
+            }
+        }
     }
 }
 
@@ -121,7 +125,7 @@ impl Sampler {
             return;
         }
         self.due_ms = clock.monotonic_ms() + INTERVAL_MS;
-        let at = usize::try_from(self.number % SAMPLES).expect("below 120");
+        let at = usize::try_from(self.number % SAMPLES as u64).expect("below 120");
         let sample = &self.history.ring[at];
         self.snapshot.update(&self.scoreboard, clock);
         let snapshot = &self.snapshot;
@@ -188,6 +192,12 @@ mod tests {
 
     use super::*;
 
+    fn snapshots(history: &History) -> Vec<Snapshot> {
+        let mut snapshots = Vec::new();
+        history.for_each(|snapshot| snapshots.push(snapshot.clone()));
+        snapshots
+    }
+
     #[test]
     fn a_row_has_all_numbers_but_the_histograms() {
         let row = std::array::from_fn(|at| at as u64 + 1);
@@ -201,7 +211,7 @@ mod tests {
         let scoreboard = WorkerStats::scoreboard(2).expect("a page");
         let history = History::new(2).expect("pages");
         let mut sampler = Sampler::new(history.clone(), scoreboard.clone(), &clock);
-        assert!(history.snapshots().is_empty());
+        assert!(snapshots(&history).is_empty());
         for second in 1..=130 {
             time.advance(Duration::from_secs(1));
             clock.update();
@@ -214,7 +224,7 @@ mod tests {
             // Less than a second has passed since the last sample.
             sampler.sample(&clock);
         }
-        let snapshots = history.snapshots();
+        let snapshots = snapshots(&history);
         let active = snapshots.iter().map(|snapshot| snapshot.workers[1].active);
         assert!(active.eq(11..=130));
         let times = snapshots.iter().map(|snapshot| snapshot.unix_ms / 1000);
@@ -227,8 +237,8 @@ mod tests {
         let scoreboard = WorkerStats::scoreboard(1).expect("a page");
         let history = History::new(1).expect("pages");
         Sampler::new(history.clone(), scoreboard, &clock).sample(&clock);
-        assert_eq!(history.snapshots().len(), 1);
+        assert_eq!(snapshots(&history).len(), 1);
         history.ring[1].update(head(), [(NUMBER, 0)]);
-        assert!(history.snapshots().is_empty());
+        assert!(snapshots(&history).is_empty());
     }
 }

@@ -4,6 +4,7 @@
 //! then has a new loop and a new server, because a replay begins with those.
 
 use std::{
+    cell::RefCell,
     error::Error,
     fs, io, mem,
     os::fd::AsFd,
@@ -14,7 +15,7 @@ use std::{
 use evcore::{
     Builder, Listener,
     balancer::WorkerId,
-    clock::SystemTimeSource,
+    clock::{Clock, SystemTimeSource},
     poller::{Backend, BackendKind},
 };
 use evcore_recording::{Outside, RecordedListener, Recorder};
@@ -45,12 +46,24 @@ pub fn serve(setup: &Setup, parts: &mut Parts) -> Result<(), Box<dyn Error + Sen
         });
     }
     let listeners = mem::take(&mut parts.listeners);
+    // Without a master, the worker takes the samples of its history. Their clock is not recorded.
+    let sampler = (setup.options.workers() == 0).then(|| {
+        let clock = Clock::system();
+        RefCell::new((setup.sampler(&clock), clock))
+    });
     loop {
         let mut worker = begin(&recorder, setup, parts, &listeners)?;
         parts.ready();
-        let signals = || Signals {
-            reopen_count: parts.supervised.reopen_count(),
-            stop_within_ms: parts.stop_within().map(milliseconds),
+        let signals = || {
+            if let Some(sampler) = &sampler {
+                let (sampler, clock) = &mut *sampler.borrow_mut();
+                clock.update();
+                sampler.sample(clock);
+            }
+            Signals {
+                reopen_count: parts.supervised.reopen_count(),
+                stop_within_ms: parts.stop_within().map(milliseconds),
+            }
         };
         let ended = worker.run(signals, || recorder.is_half_full());
         drop(worker);

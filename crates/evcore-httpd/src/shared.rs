@@ -13,6 +13,7 @@ use crate::{
     dashboard::{self, Asset},
     files::{Files, Part},
     headroom::Headroom,
+    history::SAMPLES,
     log_entry::{Entry, LogFormat},
     options::Options,
     prometheus,
@@ -29,11 +30,19 @@ const INPUT_BYTES: usize = 32 * 1024;
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The capacity of the output buffer: pipelined responses, the largest body and its head. No client
-/// makes it grow, except by `/metrics` of a server with more than some 250 workers. The system provides the pages when they are first used.
+/// makes it grow, except by `/metrics` of a server with more than some 250 workers, or `/history.json`
+/// with more than 15. The system provides the pages when they are first used.
 const OUTPUT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_BODY_BYTES + 4096;
 
 /// Up to this size, a body of `/bytes` goes into the output buffer with its head.
 const MAX_INLINE: usize = 16 * 1024;
+
+/// The most bytes that making the page `/history.json` takes with this many workers: its text in a string
+/// that grows by doubling, and then in the output buffer.
+fn history_bytes(workers: usize) -> usize {
+    // During a reload there are twice as many workers.
+    (SAMPLES + 1) * (1_000 + 2 * 700 * workers) * 3
+}
 
 /// A worker's settings, counters and buffers.
 ///
@@ -64,6 +73,8 @@ pub struct Shared {
     /// Load balancers report the addresses of clients.
     has_proxies: bool,
     index: usize,
+    /// The memory that the page `/history.json` may take.
+    history_bytes: usize,
     pid: u32,
     /// The input that the server gets from outside its loop.
     pub outside: Outside,
@@ -117,6 +128,7 @@ impl Shared {
             delay_endpoints: options.delay_endpoints,
             has_proxies: options.proxy_protocol.is_some(),
             index,
+            history_bytes: history_bytes(options.workers().max(1)),
             pid: outside.value("pid", std::process::id),
             outside,
         }
@@ -214,6 +226,11 @@ impl Shared {
                 self.counts.change(phase, Phase::Writing);
                 let body = self.page(clock, Counts::status_json);
                 self.reply_as(request, clock, "application/json", body.as_bytes());
+            }
+            Action::Route(Route::HistoryJson)
+                if !self.bodies.headroom.allows(self.history_bytes) =>
+            {
+                self.reply_error(request, clock, Status::ServiceUnavailable, None);
             }
             Action::Route(Route::HistoryJson) => {
                 self.counts.change(phase, Phase::Writing);

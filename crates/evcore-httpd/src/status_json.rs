@@ -99,14 +99,6 @@ impl StatusJson {
         }
     }
 
-    /// Returns the pages of several moments, as an array.
-    pub fn array(moments: &[Snapshot]) -> String {
-        let pages: Vec<_> = moments.iter().map(Self::new).collect();
-        let mut text = serde_json::to_string(&pages).expect("only numbers, in a string with room");
-        text.push('\n');
-        text
-    }
-
     /// The page as text, with the end of a line.
     pub fn to_text(&self) -> String {
         let mut text = serde_json::to_string(self).expect("only numbers, in a string with room");

@@ -17,6 +17,7 @@ use super::{Abort, Changes, Connection, Cx, Expiry, State, Task};
 use crate::{
     body::MAX_BODY_BYTES,
     counts::Counts,
+    headroom::Headroom,
     options::Options,
     scoreboard::{Scoreboard, WorkerStats},
     shared::Shared,
@@ -382,6 +383,17 @@ fn an_empty_line_after_a_request_leaves_the_connection_idle() {
     fixture.advance(Duration::from_secs(66));
     assert!(fixture.connection.is_none(), "the keep-alive timeout");
     assert_eq!(fixture.taken(), answer, "no other answer");
+}
+
+#[test]
+fn the_history_is_refused_if_there_is_no_memory_for_it() {
+    let mut fixture = Fixture::new();
+    fixture.receive(10_000);
+    fixture.send(&get("/history.json"));
+    assert!(fixture.taken().starts_with("HTTP/1.1 200 "));
+    fixture.shared.bodies.headroom = Headroom::without_any();
+    fixture.send(&get("/history.json"));
+    assert!(fixture.taken().contains("HTTP/1.1 503 "));
 }
 
 #[test]
