@@ -8,9 +8,8 @@ use std::{
 /// Time that a test waits for a condition before it fails; long, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The time for which a waiting test does not sleep, and for which it then sleeps between two tries. A
-/// thread that only yields takes a whole CPU, and on Linux 6.18 other processes wait for tens of seconds
-/// beside several of them.
+/// The time for which a waiting test yields, and for which it then sleeps between two tries. A thread that
+/// only yields takes a CPU away from the processes that it waits for.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Waits until `condition` returns true. `what` describes it in the panic message.
