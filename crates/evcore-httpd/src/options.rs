@@ -221,7 +221,7 @@ pub struct Options {
     #[arg(long = "pid", value_name = "FILE")]
     pub pid_file: Option<PathBuf>,
 
-    /// Serve the files in DIR at `/files/`; symbolic links are followed within DIR.
+    /// Serve the files in DIR at `/files/`; relative symbolic links are followed within DIR.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 

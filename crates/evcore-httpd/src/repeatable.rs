@@ -104,6 +104,7 @@ impl<L: Acceptor<Stream: Transport + Source>> Repeatable<L> {
             }
             self.server.on_turn(&mut self.ev);
             if self.ev.stats().active == 0 && is_due() {
+                self.server.on_end(&mut self.ev);
                 return Ok(Ended::Checkpoint);
             }
         }
