@@ -126,6 +126,19 @@ impl Recorded {
         self.workers.iter().map(Vec::len).sum()
     }
 
+    /// The times at which a connection begins or ends at a worker, in order. Of several at one time, the
+    /// beginnings come first.
+    fn changes(&self) -> Vec<(Duration, bool, usize)> {
+        let lives = self.workers.iter().enumerate();
+        let lives = lives.flat_map(|(worker, lives)| lives.iter().map(move |life| (worker, life)));
+        let ends = |(worker, life): (usize, &Life)| {
+            [(life.begins, false, worker), (life.ends, true, worker)]
+        };
+        let mut changes: Vec<_> = lives.flat_map(ends).collect();
+        changes.sort_unstable();
+        changes
+    }
+
     fn balance(&self, mean: &Mean, turns: u64) -> Option<Balance> {
         Some(Balance {
             jain: mean.value()?,
@@ -136,13 +149,16 @@ impl Recorded {
     /// The balance that was recorded; `None` if there were never enough connections.
     pub fn seen(&self) -> Option<Balance> {
         let mut mean = Mean::default();
+        let mut changes = self.changes().into_iter().peekable();
+        let mut open = vec![0; self.workers.len()];
         let mut now = *self.common.start();
         while self.common.contains(&now) {
-            let is_open = |life: &&Life| life.begins <= now && now < life.ends;
-            let open = self.workers.iter();
-            let open: Vec<_> = open
-                .map(|lives| lives.iter().filter(is_open).count() as u64)
-                .collect();
+            while let Some((_, has_ended, worker)) = changes.next_if(|(at, ..)| *at <= now) {
+                match has_ended {
+                    false => open[worker] += 1,
+                    true => open[worker] -= 1,
+                }
+            }
             mean.look(&open);
             now += LOOK;
         }
