@@ -181,6 +181,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// The idle connection that a shutdown evicts next, or the oldest one if its slot is needed.
     fn next_to_evict(&mut self) -> Option<Token> {
         if self.is_shutting_down() {
+            // A shutdown that began in a late phase of this turn is announced in the next one.
+            if !self.shutdown.is_announced() {
+                return None;
+            }
             let next = self.evictions.idle.next_of_shutdown()?;
             return Some(self.slots.occupant(next));
         }
