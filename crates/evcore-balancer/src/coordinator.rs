@@ -245,8 +245,11 @@ impl Coordinator {
 
     /// The spread of the connections, if that may have changed.
     fn look(&mut self, reports: Reports) -> Option<Spread> {
+        if !self.rebalances {
+            return Some(Spread::default());
+        }
         let is_called = reports.has(Reports::MOVED.with(Reports::NOTIFIED));
-        if !self.rebalances || !(self.looks_again || is_called) {
+        if !(self.looks_again || is_called) {
             return None;
         }
         let group = self.group()?;
