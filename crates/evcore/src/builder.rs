@@ -331,6 +331,7 @@ impl<L: Acceptor> Builder<L> {
             evictions: Evictions::new(expected, self.idle_grace, lag_ns),
             clock,
             updates,
+            updated_turn: (u64::MAX, 0),
             accepting,
             shutdown: ShutdownTimes::default(),
             phase: Phase::Over,

@@ -120,7 +120,7 @@ impl<L: Acceptor> TimersMut<'_, L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn update_clock(&mut self) {
-        self.ev.clock.update();
+        self.ev.update_clock_within_turn();
     }
 
     /// The deadline of a timer, in milliseconds on the scale of the loop's
