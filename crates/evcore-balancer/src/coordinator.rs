@@ -219,6 +219,10 @@ impl Coordinator {
     /// Reports that connections have moved. Report an arrival before you answer it: the group then
     /// counts these connections twice until the other worker has the answer, and never fails to count
     /// them.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if more connections were taken or came back than have left.
     pub fn on_moved(&mut self, moved: Moved) {
         if let (Moved::Arrived(connections), true) = (moved, self.rebalances) {
             self.open = self.open.saturating_add(connections);
