@@ -171,13 +171,26 @@ impl Coordinator {
     /// the policy ignores these inputs.
     #[inline(never)]
     fn keeps_plan_with(&mut self, offer: Load) -> bool {
-        let (active, planned) = (planned_active(offer), self.planned_active);
         let is_off = self.balancer.policy() == Policy::Off;
-        let is_alike = active == planned || is_off && (active == FULL) == (planned == FULL);
-        if !is_alike || self.reports.any_but(Reports::ignored(is_off)) || self.is_notified() {
+        if !self.fits(offer, is_off, Reports::ignored(is_off)) || self.is_notified() {
             return false;
         }
         !self.reports.has(Reports::LOCKED) || self.locks_again()
+    }
+
+    /// Returns whether the plan of a turn whose wait has not begun fits this load, and no report since
+    /// the plan changes it. Unlike [`keeps_plan`](Self::keeps_plan), this call takes no lock.
+    #[must_use]
+    pub fn fits_plan(&self, offer: Load) -> bool {
+        let is_off = self.balancer.policy() == Policy::Off;
+        self.fits(offer, is_off, Reports::OF_PLANNED)
+    }
+
+    #[inline]
+    fn fits(&self, offer: Load, is_off: bool, ignored: Reports) -> bool {
+        let (active, planned) = (planned_active(offer), self.planned_active);
+        let is_alike = active == planned || is_off && (active == FULL) == (planned == FULL);
+        is_alike && !self.reports.any_but(ignored)
     }
 
     /// Sets whether this worker takes part in evening out open connections. It has no effect if the
@@ -206,6 +219,10 @@ impl Coordinator {
     /// Reports that connections have moved. Report an arrival before you answer it: the group then
     /// counts these connections twice until the other worker has the answer, and never fails to count
     /// them.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if more connections were taken or came back than have left.
     pub fn on_moved(&mut self, moved: Moved) {
         if let (Moved::Arrived(connections), true) = (moved, self.rebalances) {
             self.open = self.open.saturating_add(connections);
@@ -245,8 +262,11 @@ impl Coordinator {
 
     /// The spread of the connections, if that may have changed.
     fn look(&mut self, reports: Reports) -> Option<Spread> {
+        if !self.rebalances {
+            return Some(Spread::default());
+        }
         let is_called = reports.has(Reports::MOVED.with(Reports::NOTIFIED));
-        if !self.rebalances || !(self.looks_again || is_called) {
+        if !(self.looks_again || is_called) {
             return None;
         }
         let group = self.group()?;
@@ -512,6 +532,15 @@ impl Reports {
     const LATE: Self = Self(1 << 8);
     /// Connections have moved, or this worker has begun or ended to take part in moves.
     const MOVED: Self = Self(1 << 9);
+
+    /// The reports that a plan itself may leave for the next one.
+    const OF_PLANNED: Self = Self(
+        Self::LISTENER_EVENT.0
+            | Self::LEFT_CLIENTS.0
+            | Self::UNSETTLED.0
+            | Self::LOCKED.0
+            | Self::POLLED.0,
+    );
 
     /// The reports that do not change the plan.
     const fn ignored(policy_is_off: bool) -> Self {

@@ -41,7 +41,7 @@ pub struct Inputs {
     /// [`GroupMember::set_late`](crate::GroupMember::set_late).
     pub late: bool,
     /// The spread of the group's open connections; `None` if nothing has changed since the last
-    /// plan, or if this worker gives no connections away.
+    /// plan. A worker that gives no connections away sees an even spread.
     pub spread: Option<Spread>,
     /// The connections of this worker that move.
     pub moves: MoveCounts,

@@ -447,6 +447,21 @@ fn connections_that_cannot_move_do_not_keep_a_group_awake() {
     assert!(server.moved > 0);
 }
 
+#[test]
+fn a_worker_that_no_longer_takes_part_gives_nothing() {
+    let mut server = Server::new(2, &[90, 0]);
+    server.pass(10);
+    server.connect(0, 10, u64::MAX);
+    server.pass(10);
+    assert!(server.flights.is_empty(), "they are not uneven for long");
+    for slot in 0..2 {
+        let coordinator = &mut server.workers[slot].as_mut().unwrap().coordinator;
+        coordinator.set_rebalancing(false);
+    }
+    server.pass(10_000);
+    assert!(server.moved == 0 && server.flights.is_empty());
+}
+
 fn opens() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(prop_oneof![0..20_u32, 0..2_000_u32], 2..9)
 }

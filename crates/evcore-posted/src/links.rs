@@ -54,7 +54,15 @@ impl Links {
     }
 
     /// A table for the ids below `ids`.
+    ///
+    /// # Panics
+    ///
+    /// If one of them is above [`MAX_ID`].
     pub(crate) fn covering(ids: u32) -> Self {
+        assert!(
+            ids <= MAX_ID + 1,
+            "{ids} ids are too many, the highest is {MAX_ID}"
+        );
         Self {
             table: vec![Link::ABSENT; ids as usize],
         }
@@ -258,6 +266,13 @@ mod tests {
         let before = links.table.capacity();
         (0..100).for_each(|id| assert!(links.push(&mut list, id)));
         assert_eq!(links.table.capacity(), before);
+    }
+
+    /// The ids above the highest are marks, which a table must not have places for.
+    #[test]
+    #[should_panic(expected = "are too many")]
+    fn a_table_for_ids_above_the_highest_is_refused() {
+        let _ = Links::covering(MAX_ID + 2);
     }
 
     #[test]

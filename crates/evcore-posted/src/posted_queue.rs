@@ -49,6 +49,10 @@ impl PostedQueue {
 
     /// Creates an empty queue with memory for the ids below `ids`, so that posting these allocates
     /// nothing. Higher ids make the table grow.
+    ///
+    /// # Panics
+    ///
+    /// If `ids` is above `MAX_ID + 1`.
     #[must_use]
     pub fn with_capacity(ids: u32) -> Self {
         Self {

@@ -145,8 +145,13 @@ impl TimerHeap {
     ///
     /// Two things still allocate: the first periodic timers, and a new maximum of timers that are armed
     /// for ticks at or before the latest `now`.
+    ///
+    /// # Panics
+    ///
+    /// If `ids` is above [`ID_MAX`](Self::ID_MAX) + 1.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
+        queue::assert_room(ids);
         let mut places = Blocks::new();
         let rows = Rows::with_capacity(ids);
         places.cover(rows.len(), PlaceTable::NONE);

@@ -196,6 +196,14 @@ impl<Q: TimerQueue + ?Sized> TimerQueue for Box<Q> {
     }
 }
 
+/// Panics if there are more than the ids up to [`ID_MAX`].
+pub(crate) fn assert_room(ids: usize) {
+    assert!(
+        ids <= ID_MAX as usize + 1,
+        "{ids} timer ids are too many: the highest is {ID_MAX}",
+    );
+}
+
 /// Panics if `id` is above [`ID_MAX`], because a place on a heap has no bits for more ids.
 pub(crate) fn assert_dense(id: u32) {
     assert!(

@@ -136,7 +136,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
     ///
     /// # Panics
     ///
-    /// If an index has no such timer.
+    /// If an index has no such timer, or if the id of the timer is above `u32::MAX`.
     #[inline]
     pub fn disarm(&mut self, index: u32, timer: Timer) -> bool {
         let id = self.id(index, timer);
@@ -146,6 +146,10 @@ impl<Q: TimerQueue> TimerTable<Q> {
     }
 
     /// Disarms every timer of an index.
+    ///
+    /// # Panics
+    ///
+    /// If the ids of the timers are above `u32::MAX`.
     pub fn disarm_all(&mut self, index: u32) {
         for number in 0..self.per_index.get() {
             self.disarm(index, Timer::new(number));
@@ -196,7 +200,7 @@ impl<Q: TimerQueue> TimerTable<Q> {
     ///
     /// # Panics
     ///
-    /// If an index has no such timer.
+    /// If an index has no such timer, or if the id of the timer is above `u32::MAX`.
     #[must_use]
     pub fn deadline(&self, index: u32, timer: Timer) -> Option<u64> {
         self.queue.deadline(self.id(index, timer))
@@ -216,6 +220,10 @@ impl<Q: TimerQueue> TimerTable<Q> {
     }
 
     /// The number of armed timers of these indices.
+    ///
+    /// # Panics
+    ///
+    /// If the ids of the timers are above `u32::MAX`.
     pub fn armed_of(&self, indices: impl Iterator<Item = u32>) -> usize {
         let timers = (0..self.per_index.get()).map(Timer::new);
         let ids = indices.flat_map(|index| timers.clone().map(move |timer| self.id(index, timer)));

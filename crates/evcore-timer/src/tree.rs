@@ -100,8 +100,13 @@ impl TimerTree {
 
     /// Creates an empty tree with memory for the ids below `ids`, so that arming these allocates
     /// nothing. Higher ids make the table grow.
+    ///
+    /// # Panics
+    ///
+    /// If `ids` is above [`ID_MAX`](Self::ID_MAX) + 1.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
+        queue::assert_room(ids);
         Self {
             tree: RedBlackTree::with_capacity(ids),
             overdue: Overdue::new(),

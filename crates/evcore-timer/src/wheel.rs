@@ -164,8 +164,13 @@ impl TimerWheel {
     /// Creates an empty wheel with memory for the ids below `ids`. Higher ids make the table grow.
     ///
     /// Arming these ids allocates nothing unless most of the timers are alone in their slots.
+    ///
+    /// # Panics
+    ///
+    /// If `ids` is above [`ID_MAX`](Self::ID_MAX) + 1.
     #[must_use]
     pub fn with_capacity(ids: usize) -> Self {
+        queue::assert_room(ids);
         let mut lists = Lists::new();
         lists.reserve(ids);
         Self {

@@ -63,6 +63,9 @@ struct Waiting {
 }
 
 impl IdleList {
+    /// The highest index that can be listed.
+    pub const MAX_INDEX: u32 = LruList::MAX_ID - MARKS;
+
     /// Creates an empty list for about this many connections. Allocates nothing yet.
     #[must_use]
     pub fn with_expected(connections: u32, grace_ns: u64) -> Self {
@@ -79,25 +82,29 @@ impl IdleList {
     }
 
     /// Makes a connection the one that became idle last.
+    ///
+    /// # Panics
+    ///
+    /// If `index` is above [`MAX_INDEX`](Self::MAX_INDEX).
     #[inline]
     pub fn touch(&mut self, index: u32, now_ns: u64) {
         if now_ns >= self.next_mark_ns {
             self.set_mark(now_ns);
         }
-        self.list.touch(index + MARKS);
+        self.list.touch(id_of(index));
     }
 
     /// Removes a connection. Returns false if it was not in the list.
     #[inline]
     pub fn remove(&mut self, index: u32) -> bool {
-        self.list.remove(index + MARKS)
+        self.list.remove(id_of(index))
     }
 
     /// Returns whether a connection is in the list.
     #[inline]
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
-        self.list.contains(index + MARKS)
+        self.list.contains(id_of(index))
     }
 
     /// The number of idle connections.
@@ -197,6 +204,12 @@ impl IdleList {
     }
 }
 
+/// The id of a connection. If the index is too high, the id is above [`LruList::MAX_ID`].
+#[inline]
+fn id_of(index: u32) -> u32 {
+    index.saturating_add(MARKS)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -246,6 +259,22 @@ mod tests {
         list.end_grace();
         assert_eq!(evicted_at_once(&mut list), [0]);
         assert!(list.list.is_empty());
+    }
+
+    #[test]
+    fn an_index_that_is_too_high_is_not_in_the_list() {
+        let mut list = IdleList::with_expected(1, 1000);
+        list.touch(1, 0);
+        for index in IdleList::MAX_INDEX..=u32::MAX {
+            assert!(!list.contains(index) && !list.remove(index), "{index}");
+        }
+        assert_eq!((list.len(), list.oldest()), (1, Some(1)));
+    }
+
+    #[test]
+    #[should_panic(expected = "is above")]
+    fn an_index_that_is_too_high_is_refused() {
+        IdleList::with_expected(1, 1000).touch(u32::MAX - MARKS + 1, 0); // it wraps onto a mark
     }
 
     proptest! {

@@ -205,7 +205,12 @@ impl<L: Acceptor> Accepting<L> {
     pub(crate) fn on_event(&mut self, listener: u32, ready: Ready) -> bool {
         let known = self.is_listening() && self.listeners.accepts(listener);
         if known {
-            self.queue.post(listener);
+            if self.backoff.resumes_at().is_some() {
+                // A handler of this turn has paused accepting.
+                self.coordinator.on_clients_left();
+            } else {
+                self.queue.post(listener);
+            }
             self.coordinator.on_listener_event();
             if ready.is_error() {
                 // The poller also reports this if the kernel has dropped the registration.

@@ -155,7 +155,7 @@ impl<L: Acceptor> Builder<L> {
     /// The timer queue. Default: a `Lazy` over a `TimerWheel`, where moving a timer to later is one
     /// store.
     ///
-    /// It must be empty, and must accept an id for each [timer](Self::timers_per_token) of each index.
+    /// It must be empty, because [`build`](Self::build) panics otherwise, and must accept an id for each [timer](Self::timers_per_token) of each index.
     /// Its ticks are milliseconds of the clock. With a [`Coalesced`](evcore_timer::Coalesced) queue,
     /// timers may be early or late by less than the slack.
     pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
@@ -286,6 +286,10 @@ impl<L: Acceptor> Builder<L> {
     /// [`Error::NoGroup`](crate::Error::NoGroup) if the policy needs a lock or a group,
     /// [`Error::Ticker`](crate::Error::Ticker) if the [resolution](Self::timer_resolution) is zero or
     /// longer than a day, or if the system refuses a ticker, and the errors of the poller.
+    ///
+    /// # Panics
+    ///
+    /// If the [timer queue](Self::timer_queue) is not empty.
     pub fn build(self) -> Result<EventLoop<L>> {
         // A simulated backend does not use the kernel's time.
         let updates = match (self.resolution, &self.polling) {
@@ -331,6 +335,7 @@ impl<L: Acceptor> Builder<L> {
             evictions: Evictions::new(expected, self.idle_grace, lag_ns),
             clock,
             updates,
+            updated_turn: (u64::MAX, 0),
             accepting,
             shutdown: ShutdownTimes::default(),
             phase: Phase::Over,

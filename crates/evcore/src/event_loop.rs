@@ -56,6 +56,8 @@ use crate::{
 pub struct EventLoop<L: Acceptor = Listener> {
     pub(crate) clock: Clock,
     pub(crate) updates: ClockUpdates,
+    /// The last turn in which a handler has updated the clock, and the time at which that turn began.
+    pub(crate) updated_turn: (u64, u64),
     pub(crate) poller: Poller,
     pub(crate) slots: Slots,
     /// The queue is boxed, so that it is chosen at run time and is not a type parameter of the loop. That

@@ -102,7 +102,8 @@ impl Handle {
     /// token before its step make one step with all of it, and at most one post waits for each token.
     /// With [`Ready::NONE`] the step carries no readiness, and can wake a task that the program keeps
     /// for the token. If the token is not in the loop when its post arrives, the post is dropped and
-    /// [counted](crate::Stats::stale).
+    /// [counted](crate::Stats::stale). While a post for a later token with the same index waits, posts
+    /// for an earlier one are dropped and not counted.
     ///
     /// Earlier writes of the calling thread are visible to the handler of the step, so both sides can
     /// share a result. A turn takes in at most its [budget](crate::Budgets::posted) of posts.

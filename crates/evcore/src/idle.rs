@@ -10,7 +10,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///
     /// The loop yields an idle connection in a [`Step::Evict`] if a client waits and slots or
     /// descriptors are short, or if the loop [shuts down](Self::shutdown). Returns false if the token is stale or
-    /// has no descriptor, because closing it would free no slot.
+    /// has no descriptor. Do not mark a [background](Self::add_background) token: it is evicted like a
+    /// connection, but closing it frees no slot.
     ///
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
     /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at least 1
@@ -181,6 +182,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// The idle connection that a shutdown evicts next, or the oldest one if its slot is needed.
     fn next_to_evict(&mut self) -> Option<Token> {
         if self.is_shutting_down() {
+            // A shutdown that began in a late phase of this turn is announced in the next one.
+            if !self.shutdown.is_announced() {
+                return None;
+            }
             let next = self.evictions.idle.next_of_shutdown()?;
             return Some(self.slots.occupant(next));
         }

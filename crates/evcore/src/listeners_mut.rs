@@ -101,6 +101,10 @@ impl<L: Acceptor> ListenersMut<'_, L> {
     }
 
     /// Reports connections that have moved to or from another worker of the group.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if more connections were taken or came back than have left.
     pub fn report_moved(&mut self, moved: Moved) {
         self.ev.accepting.coordinator.on_moved(moved);
     }

@@ -34,11 +34,12 @@ pub struct Stats {
     /// Events that the kernel reported, including those of listeners, ticks and stale ones.
     pub events: u64,
     /// Posts that came from other threads, by a [`Handle`](crate::Handle), stale ones included. Posts
-    /// that were merged count as one.
+    /// that were merged count as one. A post for a token that has ended is not counted if a post for
+    /// the next token with its index waits at the same time.
     pub received: u64,
     /// Events and posts from other threads that were dropped because their token was closed, or because
     /// their listener was closed or suspended. Closing also cancels queued posts, which are not counted
-    /// here.
+    /// here, and neither are posts that [`received`](Self::received) leaves out.
     pub stale: u64,
     /// Connections accepted.
     pub accepted: u64,

@@ -99,9 +99,12 @@ impl<L: Acceptor> TimersMut<'_, L> {
 
     /// Updates the time of this turn, from which [`arm`](EventLoop::arm) counts, to the present.
     ///
-    /// A handler that has run for a long time calls this before it arms a timer. It reads the clock
-    /// once, and changes nothing else: the same timers expire in this turn, in the same order. (libuv:
-    /// `uv_update_time`; nginx: `ngx_time_update`.)
+    /// A handler that has run for a long time calls this before it arms a timer. The call reads the
+    /// clock once. (libuv: `uv_update_time`; nginx: `ngx_time_update`.)
+    ///
+    /// If it comes before the [phase](EventLoop::next_step) of timers has begun, in the handler of an
+    /// event for example, timers that are due by then expire in this turn, too. After that, the same
+    /// timers expire in this turn as without the call, in the same order.
     ///
     /// ```
     /// # use evcore::{EventLoop, Timer};
@@ -120,7 +123,7 @@ impl<L: Acceptor> TimersMut<'_, L> {
     /// # Ok::<(), evcore::Error>(())
     /// ```
     pub fn update_clock(&mut self) {
-        self.ev.clock.update();
+        self.ev.update_clock_within_turn();
     }
 
     /// The deadline of a timer, in milliseconds on the scale of the loop's

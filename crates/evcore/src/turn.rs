@@ -88,8 +88,7 @@ impl<L: Acceptor> EventLoop<L> {
         let clock = &self.clock;
         let now_ns = now_ns.unwrap_or_else(|| clock.monotonic_ns_now());
         if is_near && self.updates.is_every_wait() {
-            // The clock shows the beginning of the turn.
-            let lasted_ns = now_ns.saturating_sub(self.clock.monotonic_ns());
+            let lasted_ns = now_ns.saturating_sub(self.turn_began_ns());
             if lasted_ns >= Coordinator::LONG_TURN_NS {
                 self.end_long_turn(lasted_ns, now_ns);
             }
@@ -100,6 +99,22 @@ impl<L: Acceptor> EventLoop<L> {
         }
         let ends_ns = due_ns.min(self.accepting.coordinator.plan_ends_at_ns());
         time_to(ends_ns, now_ns)
+    }
+
+    /// The time at which this turn began. The clock shows it, unless a handler has updated the clock.
+    fn turn_began_ns(&self) -> u64 {
+        let (turn, began_ns) = self.updated_turn;
+        if turn == self.stats.turns {
+            began_ns
+        } else {
+            self.clock.monotonic_ns()
+        }
+    }
+
+    /// Updates the clock within a turn.
+    pub(crate) fn update_clock_within_turn(&mut self) {
+        self.updated_turn = (self.stats.turns, self.turn_began_ns());
+        self.clock.update();
     }
 
     /// Returns whether the last plan, which is not over, is right for this turn.

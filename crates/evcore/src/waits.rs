@@ -103,7 +103,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// too. So compute the rest of the time for each wait, as the example does.
     ///
     /// After [`prepare`](Self::prepare), it is the second half of that wait. Posts made and timers armed
-    /// since `prepare` end it, too.
+    /// since `prepare` end it, too. If the loop has room for a client since then, it ends at once.
     ///
     /// # Errors
     ///
@@ -150,9 +150,11 @@ impl<L: Acceptor> EventLoop<L> {
     }
 
     /// The time that the wait may still last after its first half. The caller may have posted,
-    /// armed a timer or slept since.
+    /// armed a timer, closed a connection or slept since.
     fn rest_of_wait(&mut self) -> Option<Duration> {
-        if self.has_work() || self.shutdown_has_steps() {
+        let offer = self.evictions.load_to_offer(self.load());
+        let fits = self.accepting.coordinator.fits_plan(offer);
+        if !fits || self.has_work() || self.shutdown_has_steps() {
             self.slots.begin_turn();
             return Some(Duration::ZERO);
         }

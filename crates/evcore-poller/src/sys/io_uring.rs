@@ -525,7 +525,9 @@ impl Backend for IoUring {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 // The wait below gets the same error again, and handles it.
-                Err(Errno::EXIST | Errno::BADR) => {}
+                Err(Errno::EXIST) => {}
+                // The kernel reports lost completions once.
+                Err(Errno::BADR) => self.renew()?,
                 Err(errno) => return Err(refusal::wait_failed(errno)),
             }
         }

@@ -177,6 +177,12 @@ fn a_period_of_zero_panics() {
 }
 
 #[test]
+#[should_panic(expected = "134217729 timer ids are too many")]
+fn room_for_an_id_above_the_highest_is_refused() {
+    let _ = TimerHeap::with_capacity(TimerHeap::ID_MAX as usize + 2);
+}
+
+#[test]
 #[should_panic(expected = "timer id 134217728 is above 134217727")]
 fn arming_an_id_above_the_limit_panics() {
     TimerHeap::new().arm(TimerHeap::ID_MAX + 1, 10);

@@ -128,6 +128,12 @@ fn clear_within_a_phase_does_not_end_it() {
 }
 
 #[test]
+#[should_panic(expected = "134217729 timer ids are too many")]
+fn room_for_an_id_above_the_highest_is_refused() {
+    let _ = TimerTree::with_capacity(TimerTree::ID_MAX as usize + 2);
+}
+
+#[test]
 #[should_panic(expected = "timer id 134217728 is above 134217727")]
 fn arming_an_id_above_the_limit_panics() {
     TimerTree::new().arm(TimerTree::ID_MAX + 1, 10);

@@ -306,6 +306,12 @@ fn with_capacity_makes_room_for_all_ids_below_it() {
 }
 
 #[test]
+#[should_panic(expected = "134217729 timer ids are too many")]
+fn room_for_an_id_above_the_highest_is_refused() {
+    let _ = TimerWheel::with_capacity(TimerWheel::ID_MAX as usize + 2);
+}
+
+#[test]
 #[should_panic(expected = "timer id 134217728 is above 134217727")]
 fn arming_an_id_above_the_limit_panics() {
     TimerWheel::new().arm(TimerWheel::ID_MAX + 1, 10);

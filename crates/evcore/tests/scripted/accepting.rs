@@ -279,6 +279,25 @@ fn a_pause_begins_within_the_turn_and_ends_after_its_time() {
 }
 
 #[test]
+fn a_pause_leaves_clients_whose_event_comes_later_in_the_turn() {
+    let mut fixture = Fixture::listening(1);
+    let served = fixture.join();
+    fixture.turn();
+    fixture.connect(0, 1);
+    fixture.report_before_listener(&[served]);
+    fixture.wait();
+    assert_eq!(fixture.step(), Some(readable(served)));
+    fixture.ev.listeners().pause();
+    assert_eq!(fixture.rest(), []);
+    assert_eq!(fixture.ev.stats().stale, 0, "the listener is open");
+    fixture.turn();
+    assert!(!fixture.ev.stats().listening);
+    fixture.pass_ms(500);
+    fixture.report_listeners(&[0]);
+    assert_eq!(fixture.turn(), [Recorded::Accepted(0)]);
+}
+
+#[test]
 fn a_pause_ends_when_a_connection_is_closed() {
     let mut fixture = Fixture::listening(1);
     let served = fixture.join();

@@ -51,6 +51,8 @@ pub(crate) struct Expected {
     pub(crate) shutdown_from_outside: Option<Duration>,
     /// The end of the shutdown, by the clock that the loop shows.
     pub(crate) over_ns: Option<u64>,
+    /// True if the step that announces the shutdown was taken.
+    pub(crate) is_announced: bool,
 }
 
 impl Expected {
@@ -138,6 +140,9 @@ impl Expected {
 
     /// The next connection to evict, in the turn's phase of evictions.
     pub(crate) fn name_oldest(&mut self, shown_ns: u64) -> Option<Token> {
+        if self.over_ns.is_some() && !self.is_announced {
+            return None;
+        }
         while self.evictions_left > 0 {
             self.evictions_left -= 1;
             let at = self.idle.iter().position(|idle| !idle.waits)?;

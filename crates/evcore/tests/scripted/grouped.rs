@@ -525,6 +525,29 @@ fn a_worker_with_long_handlers_is_late_until_they_are_over() {
 }
 
 #[test]
+fn a_worker_whose_long_handlers_update_the_clock_is_late_too() {
+    let (mut fixture, member) = grouped(100);
+    fixture.rest();
+    member.show(Leader::Other, Some(9));
+    fixture.turn();
+    let mut blocks = |ms: u64| {
+        fixture.pass_ms(1);
+        fixture.turn();
+        for _ in 0..2 {
+            fixture.pass_ms(ms / 2);
+            fixture.ev.timers().update_clock();
+        }
+        fixture.turn();
+        member.is_late()
+    };
+    assert!(!blocks(50), "one long handler");
+    assert!(blocks(50));
+    // The part of a turn before its update counts for that turn only.
+    let short_turns = (0..100).take_while(|_| blocks(8)).count();
+    assert!((70..100).contains(&short_turns), "{short_turns}");
+}
+
+#[test]
 fn a_sleep_between_two_prepares_is_not_a_long_turn() {
     let (mut fixture, member) = grouped(100);
     fixture.rest();

@@ -461,7 +461,9 @@ impl Run {
             self.owed.end_grace(self.shown_ns());
             self.owed.choose(free as usize, self.capacity as usize);
         }
-        match self.fixture.step() {
+        let step = self.fixture.step();
+        self.owed.is_announced = self.fixture.announcements > 0;
+        match step {
             None => {
                 assert_eq!(self.owed.name_oldest(self.shown_ns()), None);
                 return false;

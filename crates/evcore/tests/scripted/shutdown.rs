@@ -91,6 +91,31 @@ fn in_every_phase_a_shutdown_closes_the_listeners() {
 }
 
 #[test]
+fn a_shutdown_in_a_late_phase_is_announced_before_it_evicts() {
+    for is_posted in [false, true] {
+        let mut fixture = Fixture::new();
+        let (idle, job) = (fixture.join_idle(), fixture.begin());
+        let expected = if is_posted {
+            assert!(fixture.ev.post(job, Ready::READABLE));
+            readable(job)
+        } else {
+            fixture.arm_ms(job, Timer::READ, 1);
+            fixture.pass_ms(1);
+            Recorded::Expired(job, Timer::READ)
+        };
+        fixture.wait();
+        assert_eq!(fixture.step(), Some(expected));
+        fixture.ev.shutdown(ms(1000));
+        assert_eq!((fixture.rest(), fixture.announcements), (vec![], 0));
+        fixture.backend.record();
+        fixture.wait();
+        assert_eq!(fixture.backend.timeouts(), [ZERO]);
+        assert!(matches!(fixture.ev.next_step(), Some(Step::ShuttingDown)));
+        assert_eq!(fixture.rest(), [Recorded::Evict(idle)]);
+    }
+}
+
+#[test]
 fn a_shutdown_evicts_a_budget_of_idle_connections_a_turn() {
     let mut fixture = Fixture::built(0, |builder, _| {
         builder.budgets(Budgets {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evcore::{Budgets, Ready, Timer, balancer::Policy};
+use evcore::{Budgets, Ready, Timer, Token, balancer::Policy};
 
 use crate::fixture::{Fixture, readable};
 
@@ -303,6 +303,25 @@ fn posts_timers_and_time_shorten_the_second_half_of_a_wait() {
         fixture.arm_ms(token, Timer::READ, 5);
     };
     assert_eq!(second_half(arm), Some(5 * MS));
+}
+
+#[test]
+fn a_slot_that_becomes_free_ends_the_second_half_of_a_wait() {
+    let second_half = |change: fn(&mut Fixture, Token)| {
+        let mut fixture = Fixture::built(1, |builder, _| builder.connections(1));
+        let token = fixture.join();
+        fixture.turn();
+        fixture.ev.prepare().unwrap();
+        change(&mut fixture, token);
+        fixture.backend.record();
+        fixture.ev.wait_at_most(None).unwrap();
+        fixture.turn();
+        (fixture.backend.timeouts()[0], fixture.ev.stats().listening)
+    };
+    assert_eq!(second_half(|_, _| ()), (None, false));
+    assert_eq!(second_half(Fixture::leave), (Some(Duration::ZERO), true));
+    let set_idle = |fixture: &mut Fixture, token| assert!(fixture.ev.set_idle(token));
+    assert_eq!(second_half(set_idle), (Some(Duration::ZERO), true));
 }
 
 #[test]

@@ -102,3 +102,29 @@ fn completions_are_taken_before_a_busy_call_is_made_again() {
     // The requests went with the next calls.
     assert!(found.iter().copied().eq(2..20), "{found:?}");
 }
+
+/// The kernel reports lost completions once, also to a wait that has nothing to submit.
+#[test]
+fn a_wait_without_limit_reports_what_was_lost() {
+    let Some(mut backend) = backend(8) else {
+        return;
+    };
+    let (mut near, far) = pair();
+    backend.add(&registration(&far, Mode::Edge)).expect("add");
+    let mut events = Events::bounded(8);
+    backend.wait((&mut events).into(), NOW).expect("a wait");
+    near.write_all(b"a").expect("write");
+    backend
+        .ring
+        .enter(0, None)
+        .expect("the work of the wake-up");
+    assert!(backend.ring.first().is_some());
+    while backend.ring.first().is_some() {
+        backend.ring.drop_first();
+    }
+    backend.ring.refusals = vec![Errno::BADR];
+    // Without this, a wait that loses the edge would never end.
+    backend.waker().wake();
+    backend.wait((&mut events).into(), None).expect("a wait");
+    assert_eq!(events.len(), 1);
+}
