@@ -83,7 +83,8 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
     /// Waits for a client.
     ///
     /// If the loop is at its limit of [connections](evcore::Builder::connections), the call waits until
-    /// one of them ends; if descriptors or memory run out, it tries again after half a second.
+    /// one of them ends; if descriptors or memory run out, it tries again after half a second. A client
+    /// whose stream the poller refuses is closed.
     ///
     /// # Errors
     ///
@@ -92,10 +93,20 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
         loop {
             // A connection that is not this executor's may end without a wake-up.
             while timeout(Backoff::PAUSE, poll_fn(poll_room)).await.is_err() {}
-            match self.watched.read_with(accept).await? {
-                Accept::Connection(stream, peer) => return Ok((Stream::new(stream)?, peer)),
+            let accepted = poll_fn(|cx| {
+                // Other tasks may have taken the room while this one waited for a client.
+                if context::with(|lent| lent.is_full()) {
+                    return Poll::Ready(Ok(Accept::WouldBlock));
+                }
+                self.watched.poll_read_with(cx, accept)
+            });
+            match accepted.await? {
+                Accept::Connection(stream, peer) => match Stream::new(stream) {
+                    Ok(stream) => return Ok((stream, peer)),
+                    Err(_) => sleep(Backoff::PAUSE).await,
+                },
                 Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
-                // The client left before it was accepted.
+                // There is no room, or the client left before it was accepted.
                 _ => {}
             }
         }

@@ -11,7 +11,7 @@ use std::thread;
 
 use evcore::EventLoop;
 use evcore_async::{
-    Runtime, TcpListener, TcpStream, UnixListener, UnixStream, sleep, spawn_local, yield_now,
+    Runtime, TcpListener, TcpStream, UnixListener, UnixStream, sleep, spawn_local, timeout, yield_now,
 };
 use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 
@@ -127,6 +127,23 @@ fn accepting_waits_until_the_loop_has_room() {
         Ok::<(), io::Error>(())
     };
     runtime.block_on(test).unwrap().unwrap();
+}
+
+#[test]
+fn an_accept_waits_for_room_that_was_taken_while_it_waited() {
+    let ev = EventLoop::builder().connections(3).build().unwrap();
+    let test = async {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut accepting = pin!(listener.accept());
+        assert!(poll_once(accepting.as_mut()).await.is_pending()); // there is room
+        let taken = [unix_pair()?, unix_pair()?]; // now there is none
+        let _client = std::net::TcpStream::connect(socket_addr(listener.local_addr()))?;
+        assert!(timeout(20 * MS, accepting.as_mut()).await.is_err());
+        drop(taken);
+        accepting.await?;
+        Ok::<(), io::Error>(())
+    };
+    Runtime::from(ev).block_on(test).unwrap().unwrap();
 }
 
 #[test]
