@@ -1,16 +1,16 @@
 //! Blocking work, which threads do.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::{mem, thread};
+use std::thread;
 
 use evcore::Token;
 use evcore::pool::Pool;
-use evcore::token::SecondaryMap;
 
 use crate::context;
 use crate::job::{Job, JobOutput};
@@ -21,8 +21,10 @@ use crate::slot::Slot;
 
 /// Threads for work that blocks or computes for long, such as name resolution, files and compression.
 ///
-/// A job that comes while the pool is full waits for room. If a future is dropped, its job still runs to
-/// the end once the pool has taken it. A pool belongs to the executor in which it was made.
+/// A job that comes while the pool is full waits for room, and jobs get room in the order in which they
+/// came. So poll the future of a job until it ends, or drop it: while it waits for room and is not
+/// polled, the later jobs wait, too. If a future is dropped, its job still runs to the end once the pool
+/// has taken it. A pool belongs to the executor in which it was made.
 ///
 /// ```
 /// use evcore_async::{BlockingPool, Runtime};
@@ -45,33 +47,78 @@ pub struct BlockingPool {
 /// The pool, and the tasks that wait until it has room.
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
-    /// The wakers of the tasks that wait for room, by the tokens of their jobs.
-    awaiting_room: RefCell<SecondaryMap<Waker>>,
+    /// The wakers of the tasks that wait for room, by the numbers of their jobs. The first one gets the
+    /// room.
+    awaiting_room: RefCell<BTreeMap<u64, Waker>>,
+    /// Number of jobs so far.
+    numbers: Cell<u64>,
     /// The number of the executor that takes the results.
     executor: u64,
 }
 
-/// Ends a job's wait for room, even if its future is dropped.
-struct AwaitsRoom<'a> {
-    jobs: &'a Jobs,
-    token: Token,
-}
-
-impl AwaitsRoom<'_> {
-    fn set_waker(&self, waker: Waker) {
-        let replaced = self
-            .jobs
+impl Jobs {
+    /// Wakes the task that gets the room of the pool.
+    fn wake_first(&self) {
+        let waker = self
             .awaiting_room
-            .borrow_mut()
-            .insert(self.token, waker);
-        drop(replaced);
+            .borrow()
+            .first_key_value()
+            .map(|(_, waker)| waker.clone());
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Drop for AwaitsRoom<'_> {
+/// A job that is not submitted yet. When it is submitted or dropped, the next one gets the room.
+struct NewJob<'a, F> {
+    jobs: &'a Jobs,
+    number: u64,
+    // Invariant: `Some` until the job is submitted.
+    job: Option<F>,
+}
+
+impl<'a, F: FnOnce() -> JobOutput + Send + 'static> NewJob<'a, F> {
+    fn new(jobs: &'a Jobs, job: F) -> Self {
+        let number = jobs.numbers.get();
+        jobs.numbers.set(number + 1);
+        Self {
+            jobs,
+            number,
+            job: Some(job),
+        }
+    }
+
+    /// Submits the job, if the pool has room and no earlier job waits for it. Otherwise the waker is
+    /// kept. Returns whether the job is submitted.
+    fn submit(&mut self, token: Token, waker: &Waker) -> bool {
+        let is_first = self
+            .jobs
+            .awaiting_room
+            .borrow()
+            .first_key_value()
+            .is_none_or(|(first, _)| *first >= self.number);
+        if is_first {
+            let job = self.job.take().expect("it is submitted once");
+            let submitted = self.jobs.pool.borrow_mut().submit(token, job);
+            self.job = submitted.err();
+        }
+        if self.job.is_some() {
+            let waker = waker.clone();
+            let _replaced = self
+                .jobs
+                .awaiting_room
+                .borrow_mut()
+                .insert(self.number, waker);
+        }
+        self.job.is_none()
+    }
+}
+
+impl<F> Drop for NewJob<'_, F> {
     fn drop(&mut self) {
-        let waker = self.jobs.awaiting_room.borrow_mut().remove(self.token);
-        drop(waker);
+        let waker = self.jobs.awaiting_room.borrow_mut().remove(&self.number);
+        if waker.is_some() {
+            self.jobs.wake_first();
+        }
     }
 }
 
@@ -103,6 +150,7 @@ impl BlockingPool {
         let jobs = Rc::new(Jobs {
             pool: RefCell::new(pool),
             awaiting_room: RefCell::default(),
+            numbers: Cell::new(0),
             executor: shared.id(),
         });
         let announced: Rc<dyn Announced> = Rc::<Jobs>::clone(&jobs);
@@ -130,23 +178,13 @@ impl BlockingPool {
             "this BlockingPool belongs to another runtime or executor: create a pool in this one"
         );
         let registration = Registration::new(Slot::Job(Job::default()));
-        let awaits_room = AwaitsRoom {
-            jobs: &self.jobs,
-            token: registration.token(),
-        };
-        let mut job = Some(move || Box::new(job()) as JobOutput);
+        let mut new = Some(NewJob::new(&self.jobs, || Box::new(job()) as JobOutput));
         let result = poll_fn(|cx| {
-            if let Some(waiting) = job.take() {
-                let submitted = self
-                    .jobs
-                    .pool
-                    .borrow_mut()
-                    .submit(registration.token(), waiting);
-                if let Err(refused) = submitted {
-                    job = Some(refused);
-                    awaits_room.set_waker(cx.waker().clone());
+            if let Some(job) = &mut new {
+                if !job.submit(registration.token(), cx.waker()) {
                     return Poll::Pending;
                 }
+                new = None;
             }
             poll_result(&registration, cx)
         });
@@ -181,10 +219,7 @@ impl Announced for Jobs {
             });
             waker.flatten().into_iter().for_each(Waker::wake);
         }
-        let awaiting_room = mem::take(&mut *self.awaiting_room.borrow_mut());
-        awaiting_room
-            .iter()
-            .for_each(|(_, waker)| waker.wake_by_ref());
+        self.wake_first();
     }
 }
 

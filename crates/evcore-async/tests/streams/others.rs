@@ -1,16 +1,19 @@
 //! Blocking work, other descriptors, and a loop of steps.
 
+use std::cell::RefCell;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use evcore::EventLoop;
 use evcore_async::{
-    BlockingPool, Executor, JoinError, Runtime, TcpStream, Watched, spawn_local, yield_now,
+    BlockingPool, Executor, JoinError, Runtime, TcpStream, Watched, spawn_local, timeout, yield_now,
 };
 use futures_lite::AsyncReadExt;
 
-use crate::{block_on, unix_pair};
+use crate::{block_on, poll_once, unix_pair};
 
 #[test]
 fn blocking_jobs_run_beside_the_tasks() {
@@ -52,6 +55,53 @@ fn jobs_beyond_the_limit_wait_for_room() {
         for (number, job) in jobs.into_iter().enumerate() {
             assert_eq!(job.await.unwrap().unwrap(), number);
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_job_that_waits_for_room_gets_it() {
+    block_on(async {
+        let pool = BlockingPool::new(1, 1)?;
+        let greedy = pool.clone();
+        let greedy = spawn_local(async move {
+            loop {
+                greedy.run(|| ()).await.unwrap();
+            }
+        });
+        yield_now().await; // its first job is submitted
+        let ended = timeout(Duration::from_secs(60), pool.run(|| 42)).await;
+        greedy.abort();
+        assert_eq!(ended.unwrap().unwrap(), 42);
+        Ok(())
+    });
+}
+
+#[test]
+fn jobs_get_room_in_the_order_in_which_they_began_to_wait() {
+    block_on(async {
+        let pool = BlockingPool::new(1, 1)?;
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let mut blocking = pin!(pool.run(move || receiver.recv().is_err()));
+        assert!(poll_once(blocking.as_mut()).await.is_pending());
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let jobs: Vec<_> = (0..5)
+            .map(|number| {
+                let (pool, order) = (pool.clone(), Rc::clone(&order));
+                spawn_local(async move {
+                    pool.run(|| ()).await.unwrap();
+                    order.borrow_mut().push(number);
+                })
+            })
+            .collect();
+        yield_now().await; // they wait
+        jobs[0].abort();
+        jobs[2].abort();
+        drop(sender);
+        assert!(blocking.await.unwrap());
+        // Nothing waits before this job except the others.
+        pool.run(|| ()).await.unwrap();
+        assert_eq!(*order.borrow(), [1, 3, 4]);
         Ok(())
     });
 }

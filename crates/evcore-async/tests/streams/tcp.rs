@@ -11,7 +11,8 @@ use std::thread;
 
 use evcore::EventLoop;
 use evcore_async::{
-    Runtime, TcpListener, TcpStream, UnixListener, UnixStream, sleep, spawn_local, timeout, yield_now,
+    Runtime, TcpListener, TcpStream, UnixListener, UnixStream, sleep, spawn_local, timeout,
+    yield_now,
 };
 use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 
