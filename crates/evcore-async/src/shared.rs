@@ -355,10 +355,10 @@ impl Shared {
     /// Handles a step that asks to close an idle connection. Returns the same as
     /// [`on_ready`](Self::on_ready).
     pub(crate) fn on_evict(&self, token: Token) -> bool {
-        let Some(wakers) = self.with_slot(token, Slot::on_evict) else {
+        let Some(waker) = self.with_slot(token, Slot::on_evict) else {
             return false;
         };
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        waker.into_iter().for_each(Waker::wake);
         true
     }
 

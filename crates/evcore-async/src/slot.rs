@@ -29,8 +29,17 @@ pub(crate) struct Source {
     pub(crate) writer: Option<Waker>,
     /// True if a task waits for the next turn, because the stream has used up its calls of this one.
     pub(crate) is_put_off: bool,
-    /// True if the loop wants to close the connection, which is idle.
-    pub(crate) is_evicted: bool,
+    pub(crate) activity: Activity,
+}
+
+/// Whether the loop may close a connection.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) enum Activity {
+    #[default]
+    Busy,
+    Idle,
+    /// The loop wants to close the connection, which is idle.
+    Evicted,
 }
 
 /// An event that happens once, and the task that waits for it.
@@ -86,13 +95,16 @@ impl Slot {
         }
     }
 
-    /// Takes note of an eviction, and returns the wakers of the tasks that wait.
-    pub(crate) fn on_evict(&mut self) -> [Option<Waker>; 2] {
-        let Self::Source(source) = self else {
-            return [None, None];
-        };
-        source.is_evicted = true;
-        [source.reader.take(), source.writer.take()]
+    /// Takes note of an eviction, and returns the waker of the task that reads. A connection whose idle
+    /// read was dropped while the loop was not lent is busy.
+    pub(crate) fn on_evict(&mut self) -> Option<Waker> {
+        match self {
+            Self::Source(source) if source.activity == Activity::Idle => {
+                source.activity = Activity::Evicted;
+                source.reader.take()
+            }
+            _ => None,
+        }
     }
 
     /// Takes note of a shutdown, and returns the waker of the task that waits for it.

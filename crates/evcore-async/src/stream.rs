@@ -123,8 +123,8 @@ impl<S: Transport + Source> Stream<S> {
     ///
     /// # Errors
     ///
-    /// [`ConnectionAborted`](ErrorKind::ConnectionAborted) if the loop closes it, and the errors of
-    /// [`read`](Self::read).
+    /// [`ConnectionAborted`](ErrorKind::ConnectionAborted) if the loop closes it and nothing has arrived:
+    /// drop the stream then. The errors of [`read`](Self::read).
     pub async fn read_idle(&self, buffer: &mut [u8]) -> io::Result<usize> {
         struct Busy<'a, S: 'static>(&'a Watched<S>);
         impl<S> Drop for Busy<'_, S> {

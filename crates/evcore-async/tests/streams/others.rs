@@ -1,13 +1,13 @@
 //! Blocking work, other descriptors, and a loop of steps.
 
 use std::cell::RefCell;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use evcore::EventLoop;
+use evcore::{Budgets, EventLoop, Ready};
 use evcore_async::{
     BlockingPool, Executor, JoinError, Runtime, TcpStream, Watched, spawn_local, timeout, yield_now,
 };
@@ -167,7 +167,7 @@ fn a_server_of_steps_uses_a_client_of_futures() {
 
 #[test]
 fn a_writer_that_was_put_off_goes_on_with_any_report() {
-    use evcore::{Ready, Step};
+    use evcore::Step;
     const BYTES: usize = 100;
     let mut ev = EventLoop::builder().build().unwrap();
     let executor = Executor::new(&mut ev);
@@ -194,4 +194,71 @@ fn a_writer_that_was_put_off_goes_on_with_any_report() {
         }
     }
     assert!(writing.is_finished());
+}
+
+/// Runs a turn of a loop of steps.
+fn turn(ev: &mut EventLoop, executor: &Executor) {
+    ev.wait_at_most(Duration::ZERO).unwrap();
+    while let Some(step) = ev.next_step() {
+        executor.on_step(ev, step);
+    }
+}
+
+#[test]
+fn a_request_that_was_reported_is_not_evicted() {
+    let budgets = Budgets {
+        posted: 1,
+        ..Budgets::default()
+    };
+    let ev = EventLoop::builder()
+        .budgets(budgets)
+        .idle_grace(Duration::ZERO);
+    let mut ev = ev.build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let own = ev.add_unwatched().unwrap();
+    let (near, mut far) = executor.enter(&mut ev, unix_pair).unwrap();
+    let reading = executor.spawn(&mut ev, async move {
+        let request = near.read_idle(&mut [0; 16]).await?;
+        near.write_all(b"answer").await?;
+        let end = near.read_idle(&mut [0; 16]).await.unwrap_err();
+        Ok::<_, io::Error>((request, end.kind()))
+    });
+    let reading = reading.unwrap();
+    while ev.stats().idle == 0 {
+        turn(&mut ev, &executor);
+    }
+    (0..2).for_each(|_| turn(&mut ev, &executor));
+    far.write_all(b"request").unwrap();
+    ev.shutdown(Duration::from_secs(60));
+    ev.post(own, Ready::NONE); // uses up the budget before the runner's step
+    while !reading.is_finished() {
+        turn(&mut ev, &executor);
+    }
+    let read = Runtime::new().unwrap().block_on(reading).unwrap().unwrap();
+    assert_eq!(read.unwrap(), (7, ErrorKind::ConnectionAborted));
+}
+
+#[test]
+fn a_read_that_is_dropped_elsewhere_leaves_its_connection_busy() {
+    let ev = EventLoop::builder().idle_grace(Duration::ZERO);
+    let mut ev = ev.build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let (near, mut far) = executor.enter(&mut ev, unix_pair).unwrap();
+    let near = Rc::new(near);
+    let reader = Rc::clone(&near);
+    let idle = executor.spawn(&mut ev, async move { reader.read_idle(&mut [0]).await });
+    let idle = idle.unwrap();
+    (0..3).for_each(|_| turn(&mut ev, &executor));
+    assert_eq!(ev.stats().idle, 1);
+    idle.abort(); // between two steps
+    let busy = executor.spawn(&mut ev, async move { near.read(&mut [0]).await });
+    let busy = busy.unwrap();
+    ev.shutdown(Duration::from_secs(60));
+    (0..3).for_each(|_| turn(&mut ev, &executor));
+    far.write_all(b"x").unwrap();
+    while !busy.is_finished() {
+        turn(&mut ev, &executor);
+    }
+    let read = Runtime::new().unwrap().block_on(busy).unwrap().unwrap();
+    assert_eq!(read.unwrap(), 1);
 }
