@@ -177,7 +177,7 @@ impl BlockingPool {
             context::has_entered(self.jobs.executor),
             "this BlockingPool belongs to another runtime or executor: create a pool in this one"
         );
-        let registration = Registration::new(Slot::Job(Job::default()));
+        let registration = Registration::of_work(Slot::Job(Job::default()));
         let mut new = Some(NewJob::new(&self.jobs, || Box::new(job()) as JobOutput));
         let result = poll_fn(|cx| {
             if let Some(job) = &mut new {

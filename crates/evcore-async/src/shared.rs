@@ -365,8 +365,11 @@ impl Shared {
     /// Wakes the futures that wait for a shutdown, which has begun. The loop is lent.
     pub(crate) fn on_shutting_down(&self) {
         let mut wakers = Vec::new();
-        for (_, slot) in self.slots.borrow_mut().iter_mut() {
-            wakers.extend(slot.on_shutting_down());
+        for (token, slot) in self.slots.borrow_mut().iter_mut() {
+            if let Slot::Shutdown(event) = slot {
+                wakers.extend(event.come());
+                with(|lent| lent.release(token));
+            }
         }
         wakers.into_iter().for_each(Waker::wake);
     }

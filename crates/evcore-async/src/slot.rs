@@ -106,14 +106,6 @@ impl Slot {
             _ => None,
         }
     }
-
-    /// Takes note of a shutdown, and returns the waker of the task that waits for it.
-    pub(crate) fn on_shutting_down(&mut self) -> Option<Waker> {
-        match self {
-            Self::Shutdown(event) => event.come(),
-            _ => None,
-        }
-    }
 }
 
 impl Source {
@@ -139,7 +131,8 @@ impl Signal {
 }
 
 impl Event {
-    fn come(&mut self) -> Option<Waker> {
+    /// Takes note of the event, and returns the waker of the task that waits for it.
+    pub(crate) fn come(&mut self) -> Option<Waker> {
         self.has_come = true;
         self.waker.take()
     }

@@ -384,6 +384,35 @@ fn tasks_await_a_shutdown() {
     assert_eq!(output.unwrap(), 3);
 }
 
+/// Runs the turns of a loop of steps until its shutdown is complete.
+fn run_to_shutdown(ev: &mut EventLoop, executor: &Executor) {
+    while ev.wait().unwrap() {
+        while let Some(step) = ev.next_step() {
+            executor.on_step(ev, step);
+        }
+    }
+}
+
+#[test]
+fn a_task_of_an_idle_loop_is_woken_by_a_shutdown() {
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let task = executor.spawn(&mut ev, async {
+        let mut stop = pin!(shutting_down());
+        (&mut stop).await;
+        pending::<()>().await; // the shutdown does not wait for it, although it keeps `stop`
+    });
+    let task = task.unwrap();
+    let other = executor.spawn(&mut ev, shutting_down()).unwrap();
+    ev.wait_at_most(Duration::ZERO).unwrap();
+    while let Some(step) = ev.next_step() {
+        executor.on_step(&mut ev, step); // they wait now
+    }
+    ev.shutdown(Duration::from_secs(60)); // as `Worker::next_turn` does
+    run_to_shutdown(&mut ev, &executor);
+    assert!(other.is_finished() && !task.is_finished());
+}
+
 #[test]
 fn a_shutdown_that_is_complete_ends_block_on() {
     let mut runtime = Runtime::new().unwrap();

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use evcore::{Budgets, EventLoop, Ready};
 use evcore_async::{
-    BlockingPool, Executor, JoinError, Runtime, TcpStream, Watched, spawn_local, timeout, yield_now,
+    BlockingPool, Executor, JoinError, Runtime, TcpStream, Watched, handle, shutting_down,
+    spawn_local, timeout, yield_now,
 };
 use futures_lite::AsyncReadExt;
 
@@ -102,6 +103,25 @@ fn jobs_get_room_in_the_order_in_which_they_began_to_wait() {
         // Nothing waits before this job except the others.
         pool.run(|| ()).await.unwrap();
         assert_eq!(*order.borrow(), [1, 3, 4]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_shutdown_waits_for_the_jobs_that_tasks_await() {
+    block_on(async {
+        let pool = BlockingPool::new(1, 1)?;
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let other = pool.clone();
+        let waiting = spawn_local(async move { other.run(move || receiver.recv()).await });
+        yield_now().await;
+        handle().shutdown(Duration::from_secs(60));
+        shutting_down().await;
+        let last = spawn_local(async move { pool.run(|| 43).await }); // waits for room
+        yield_now().await;
+        sender.send(42).unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), Ok(42));
+        assert_eq!(last.await.unwrap().unwrap(), 43);
         Ok(())
     });
 }
