@@ -111,7 +111,10 @@ impl Executor {
     /// Lends the loop to `call`, as to a future of this executor, so that
     /// [`spawn_local`](crate::spawn_local), streams and sleeps find the loop.
     pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
-        self.shared.enter(ev, call)
+        self.shared.enter(ev, || {
+            self.shared.end_orphans();
+            call()
+        })
     }
 
     /// Spawns a task. It is polled by a step of this turn or the next.
@@ -127,7 +130,7 @@ impl Executor {
         future: F,
     ) -> Result<JoinHandle<F::Output>, Refused<F>> {
         let at = Location::caller();
-        self.shared.enter(ev, || self.shared.spawn(future, at))
+        self.enter(ev, || self.shared.spawn(future, at))
     }
 
     /// Maximum number of tasks at once. By default only the number of [tokens](EventLoop::add_unwatched)
@@ -200,10 +203,7 @@ impl Executor {
     ///
     /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
-        self.shared.enter(ev, || {
-            self.drop_tasks();
-            self.shared.end_orphans();
-        });
+        self.enter(ev, || self.drop_tasks());
     }
 
     /// Drops the tasks while the limit is 0, because a task may spawn another one when it is dropped.

@@ -96,9 +96,6 @@ impl<L: Acceptor> Runtime<L> {
     ) -> Result<T, Error> {
         let shared = self.executor.shared();
         loop {
-            if shared.has_orphans() {
-                self.executor.enter(&mut self.ev, || shared.end_orphans());
-            }
             if !self.ev.wait()? {
                 return Err(Error::ShutDown);
             }

@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     remote: Arc<Remote>,
     run_queue: RunQueue,
     slots: RefCell<SecondaryMap<Slot>>,
-    /// The tokens that have ended while the loop was not lent, with the descriptors that they
-    /// watch.
+    /// The tokens that have ended while the loop was not lent, with the descriptors that they watch. They
+    /// are still in the loop, and each has the slot of an orphan.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
     /// The place where the task of each token was spawned, kept after the task has ended.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
@@ -120,7 +120,10 @@ impl Shared {
         } else {
             // The descriptor stays open until it is removed from the poller.
             let owner = Box::new((slot, owner));
+            self.insert(token, Slot::Orphan);
             self.orphans.borrow_mut().push((token, owner));
+            // Any step ends the orphans.
+            self.remote.post(self.run_queue.runner);
         }
     }
 
@@ -130,6 +133,7 @@ impl Shared {
             let orphan = self.orphans.borrow_mut().pop();
             let Some((token, owner)) = orphan else { break };
             with(|lent| lent.remove(token));
+            self.slots.borrow_mut().remove(token); // it owns nothing
             drop(owner);
         }
     }

@@ -19,6 +19,8 @@ pub(crate) enum Slot {
     Shutdown(Event),
     Job(Job),
     Signal(Signal),
+    /// A token that has ended and is still in the loop.
+    Orphan,
 }
 
 /// A watched descriptor: the reports since the stream last looked, and the tasks that wait for it.
@@ -73,8 +75,10 @@ impl Slot {
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
             Self::Signal(signal) => Reaction::Wake([signal.on_ready(), None]),
-            // These tokens are never posted.
-            Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) => Reaction::Wake([None, None]),
+            // An orphan wakes no task, and the other tokens are never posted.
+            Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) | Self::Orphan => {
+                Reaction::Wake([None, None])
+            }
         }
     }
 
@@ -83,7 +87,7 @@ impl Slot {
         match self {
             Self::Sleep(event) | Self::Shutdown(event) => Some(event),
             Self::Signal(signal) => Some(&mut signal.event),
-            Self::Task(_) | Self::Source(_) | Self::Job(_) => None,
+            Self::Task(_) | Self::Source(_) | Self::Job(_) | Self::Orphan => None,
         }
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use evcore::{Budgets, EventLoop, Ready};
 use evcore_async::{
-    BlockingPool, Executor, JoinError, Runtime, TcpStream, Watched, handle, shutting_down,
-    spawn_local, timeout, yield_now,
+    BlockingPool, Executor, JoinError, JoinHandle, Runtime, TcpStream, Watched, handle,
+    shutting_down, sleep_until, spawn_local, timeout, yield_now,
 };
 use futures_lite::AsyncReadExt;
 
@@ -281,4 +281,57 @@ fn a_read_that_is_dropped_elsewhere_leaves_its_connection_busy() {
     }
     let read = Runtime::new().unwrap().block_on(busy).unwrap().unwrap();
     assert_eq!(read.unwrap(), 1);
+}
+
+#[test]
+fn an_abort_between_two_steps_closes_the_streams_of_the_task() {
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let (near, mut far) = executor.enter(&mut ev, unix_pair).unwrap();
+    let task = executor.spawn(&mut ev, async move { near.read(&mut [0]).await });
+    let task = task.unwrap();
+    (0..5).for_each(|_| turn(&mut ev, &executor));
+    task.abort();
+    assert!(ev.wait_at_most(Duration::from_secs(60)).unwrap());
+    while let Some(step) = ev.next_step() {
+        let step = executor.on_step(&mut ev, step);
+        assert!(step.is_none(), "{step:?}");
+    }
+    far.set_nonblocking(true).unwrap();
+    assert_eq!(far.read(&mut [0]).unwrap(), 0);
+    assert_eq!(ev.stats().active, 0);
+}
+
+#[test]
+fn steps_of_tokens_that_have_ended_do_not_come_back() {
+    use evcore::Step;
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let (near, mut far) = executor.enter(&mut ev, unix_pair).unwrap();
+    let reading = async move { near.read(&mut [0]).await };
+    let sleeping = sleep_until(std::time::Instant::now());
+    let tasks = [
+        executor
+            .spawn(&mut ev, async { _ = reading.await })
+            .unwrap(),
+        executor.spawn(&mut ev, sleeping).unwrap(),
+    ];
+    // The step of a post comes after those of the stream and of the sleep.
+    ev.wait_at_most(Duration::ZERO).unwrap();
+    while let Some(step) = ev.next_step() {
+        executor.on_step(&mut ev, step);
+    }
+    far.write_all(b"x").unwrap();
+    tasks.iter().for_each(JoinHandle::abort);
+    let mut steps = 0;
+    for _ in 0..5 {
+        ev.wait_at_most(Duration::from_millis(1)).unwrap();
+        while let Some(step) = ev.next_step() {
+            steps += 1;
+            let step: Option<Step> = executor.on_step(&mut ev, step);
+            assert!(step.is_none(), "{step:?}");
+        }
+    }
+    assert!(steps > 0);
+    assert_eq!((ev.stats().active, ev.stats().timers_armed), (0, 0));
 }
