@@ -201,7 +201,9 @@ impl Executor {
 
     /// Drops all tasks, and ends their tokens. The program goes on without them.
     ///
-    /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop.
+    /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop, where their
+    /// streams count as connections, and the loop refuses later descriptors with the same numbers. So
+    /// clear an executor before you drop it, unless its loop ends, too.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
         self.enter(ev, || self.drop_tasks());
     }

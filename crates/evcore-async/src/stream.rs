@@ -178,6 +178,9 @@ impl<S: Transport + Source> Stream<S> {
     }
 
     /// Stops watching the connection and returns it; it stays open.
+    ///
+    /// Where its loop is not lent, for example outside its runtime, the loop watches it until its next
+    /// turn. Keep it open until then, because the loop refuses another descriptor with the same number.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.watched.into_inner()

@@ -184,6 +184,9 @@ impl<S> Watched<S> {
     }
 
     /// Stops watching the descriptor and returns it; it stays open.
+    ///
+    /// Where its loop is not lent, for example outside its runtime, the loop watches it until its next
+    /// turn. Keep it open until then, because the loop refuses another descriptor with the same number.
     #[must_use]
     pub fn into_inner(mut self) -> S {
         let edge = self.edge.take().expect("it is taken once");

@@ -335,3 +335,16 @@ fn steps_of_tokens_that_have_ended_do_not_come_back() {
     assert!(steps > 0);
     assert_eq!((ev.stats().active, ev.stats().timers_armed), (0, 0));
 }
+
+#[test]
+fn a_descriptor_that_was_taken_between_two_steps_leaves_its_number_free() {
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    for _ in 0..10 {
+        let (near, _far) = executor.enter(&mut ev, unix_pair).unwrap();
+        drop(near.into_inner());
+        assert_eq!(ev.stats().active, 1, "the loop still watches it");
+    }
+    executor.clear(&mut ev);
+    assert_eq!(ev.stats().active, 0);
+}
