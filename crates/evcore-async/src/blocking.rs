@@ -1,7 +1,6 @@
 //! Blocking work, which threads do.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -18,6 +17,7 @@ use crate::join_error::JoinError;
 use crate::registration::Registration;
 use crate::shared::{Announced, Shared};
 use crate::slot::Slot;
+use crate::wait_queue::WaitQueue;
 
 /// Threads for work that blocks or computes for long, such as name resolution, files and compression.
 ///
@@ -47,79 +47,9 @@ pub struct BlockingPool {
 /// The pool, and the tasks that wait until it has room.
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
-    /// The wakers of the tasks that wait for room, by the numbers of their jobs. The first one gets the
-    /// room.
-    awaiting_room: RefCell<BTreeMap<u64, Waker>>,
-    /// Number of jobs so far.
-    numbers: Cell<u64>,
+    awaiting_room: WaitQueue,
     /// The number of the executor that takes the results.
     executor: u64,
-}
-
-impl Jobs {
-    /// Wakes the task that gets the room of the pool.
-    fn wake_first(&self) {
-        let waker = self
-            .awaiting_room
-            .borrow()
-            .first_key_value()
-            .map(|(_, waker)| waker.clone());
-        waker.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// A job that is not submitted yet. When it is submitted or dropped, the next one gets the room.
-struct NewJob<'a, F> {
-    jobs: &'a Jobs,
-    number: u64,
-    // Invariant: `Some` until the job is submitted.
-    job: Option<F>,
-}
-
-impl<'a, F: FnOnce() -> JobOutput + Send + 'static> NewJob<'a, F> {
-    fn new(jobs: &'a Jobs, job: F) -> Self {
-        let number = jobs.numbers.get();
-        jobs.numbers.set(number + 1);
-        Self {
-            jobs,
-            number,
-            job: Some(job),
-        }
-    }
-
-    /// Submits the job, if the pool has room and no earlier job waits for it. Otherwise the waker is
-    /// kept. Returns whether the job is submitted.
-    fn submit(&mut self, token: Token, waker: &Waker) -> bool {
-        let is_first = self
-            .jobs
-            .awaiting_room
-            .borrow()
-            .first_key_value()
-            .is_none_or(|(first, _)| *first >= self.number);
-        if is_first {
-            let job = self.job.take().expect("it is submitted once");
-            let submitted = self.jobs.pool.borrow_mut().submit(token, job);
-            self.job = submitted.err();
-        }
-        if self.job.is_some() {
-            let waker = waker.clone();
-            let _replaced = self
-                .jobs
-                .awaiting_room
-                .borrow_mut()
-                .insert(self.number, waker);
-        }
-        self.job.is_none()
-    }
-}
-
-impl<F> Drop for NewJob<'_, F> {
-    fn drop(&mut self) {
-        let waker = self.jobs.awaiting_room.borrow_mut().remove(&self.number);
-        if waker.is_some() {
-            self.jobs.wake_first();
-        }
-    }
 }
 
 impl BlockingPool {
@@ -149,8 +79,7 @@ impl BlockingPool {
         let shared = Shared::current();
         let jobs = Rc::new(Jobs {
             pool: RefCell::new(pool),
-            awaiting_room: RefCell::default(),
-            numbers: Cell::new(0),
+            awaiting_room: WaitQueue::default(),
             executor: shared.id(),
         });
         let announced: Rc<dyn Announced> = Rc::<Jobs>::clone(&jobs);
@@ -178,13 +107,22 @@ impl BlockingPool {
             "this BlockingPool belongs to another runtime or executor: create a pool in this one"
         );
         let registration = Registration::of_work(Slot::Job(Job::default()));
-        let mut new = Some(NewJob::new(&self.jobs, || Box::new(job()) as JobOutput));
+        let jobs = &self.jobs;
+        let job = || Box::new(job()) as JobOutput;
+        let mut waiting = Some((jobs.awaiting_room.place(), job));
         let result = poll_fn(|cx| {
-            if let Some(job) = &mut new {
-                if !job.submit(registration.token(), cx.waker()) {
+            if let Some((place, job)) = waiting.take() {
+                let refused = if place.is_first() {
+                    let token = registration.token();
+                    jobs.pool.borrow_mut().submit(token, job).err()
+                } else {
+                    Some(job)
+                };
+                if let Some(job) = refused {
+                    place.wait(cx.waker());
+                    waiting = Some((place, job));
                     return Poll::Pending;
                 }
-                new = None;
             }
             poll_result(&registration, cx)
         });
@@ -219,7 +157,7 @@ impl Announced for Jobs {
             });
             waker.flatten().into_iter().for_each(Waker::wake);
         }
-        self.wake_first();
+        self.awaiting_room.wake_first();
     }
 }
 

@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
+#[cfg(feature = "hyper")]
 use std::mem;
 use std::panic::Location;
 use std::rc::{Rc, Weak};
@@ -19,6 +20,7 @@ use crate::run_queue::RunQueue;
 use crate::slot::{Reaction, Slot};
 use crate::stuck::{Watch, Watched};
 use crate::task::Task;
+use crate::wait_queue::WaitQueue;
 use crate::waker::{MainWaker, Remote, TaskWaker};
 
 /// The number of calls of streams that a task makes in one poll. The other tasks wait for them.
@@ -44,8 +46,9 @@ pub(crate) struct Shared {
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
-    /// The wakers of listeners that wait until the loop has room for a connection.
-    awaiting_room: RefCell<Vec<Waker>>,
+    /// The listeners that wait until the loop has room for a connection. All of them are woken when a
+    /// connection of this executor ends, because the first one may have no client.
+    pub(crate) awaiting_room: WaitQueue,
     /// The number of tasks that have not ended, and its limit.
     tasks: Cell<usize>,
     pub(crate) tasks_max: Cell<usize>,
@@ -73,7 +76,7 @@ impl Shared {
             orphans: RefCell::default(),
             locations: RefCell::default(),
             spare_tasks: RefCell::default(),
-            awaiting_room: RefCell::default(),
+            awaiting_room: WaitQueue::default(),
             tasks: Cell::new(0),
             tasks_max: Cell::new(usize::MAX),
             calls_left: Cell::new(CALLS_MAX),
@@ -312,24 +315,6 @@ impl Shared {
     #[cfg(feature = "hyper")]
     pub(crate) fn keep_scratch(&self, scratch: Box<[u8]>) {
         *self.scratch.borrow_mut() = scratch;
-    }
-
-    /// Wakes this waker when a connection of this executor ends.
-    pub(crate) fn await_room(&self, waker: &Waker) {
-        let mut all = self.awaiting_room.borrow_mut();
-        if !all.iter().any(|other| other.will_wake(waker)) {
-            all.push(waker.clone());
-        }
-    }
-
-    /// Wakes the listeners that wait for room, because a connection has ended.
-    pub(crate) fn wake_for_room(&self) {
-        if self.awaiting_room.borrow().is_empty() {
-            return;
-        }
-        for waker in mem::take(&mut *self.awaiting_room.borrow_mut()) {
-            waker.wake();
-        }
     }
 
     /// Handles a report of the loop for a token. Returns false if the token has no slot here. The

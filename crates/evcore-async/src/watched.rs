@@ -191,7 +191,7 @@ impl<S> Watched<S> {
     pub fn into_inner(mut self) -> S {
         let edge = self.edge.take().expect("it is taken once");
         self.shared.end(self.token, ());
-        self.shared.wake_for_room();
+        self.shared.awaiting_room.wake_all();
         edge.into_inner().into_inner()
     }
 
@@ -209,7 +209,6 @@ impl<S> Watched<S> {
         }
     }
 
-    #[cfg(feature = "hyper")]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -231,7 +230,7 @@ impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
         if let Some(edge) = self.edge.take() {
             self.shared.end(self.token, edge);
-            self.shared.wake_for_room();
+            self.shared.awaiting_room.wake_all();
         }
     }
 }
