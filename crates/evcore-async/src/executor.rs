@@ -113,6 +113,7 @@ impl Executor {
     pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
         self.shared.enter(ev, || {
             self.shared.end_orphans();
+            self.shared.reset_calls();
             call()
         })
     }

@@ -281,8 +281,14 @@ impl Shared {
         &self,
         at: impl FnOnce() -> Option<&'static Location<'static>>,
     ) -> Option<Watched<'_>> {
-        self.calls_left.set(CALLS_MAX);
+        self.reset_calls();
         self.watch.get().map(|watch| watch.begin(at()))
+    }
+
+    /// Lets a future make calls of streams again.
+    #[inline]
+    pub(crate) fn reset_calls(&self) {
+        self.calls_left.set(CALLS_MAX);
     }
 
     /// Counts a call of a stream, and returns false if the task has used up the calls of this poll: it

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use evcore::{Budgets, EventLoop, Ready};
@@ -347,4 +348,24 @@ fn a_descriptor_that_was_taken_between_two_steps_leaves_its_number_free() {
     }
     executor.clear(&mut ev);
     assert_eq!(ev.stats().active, 0);
+}
+
+#[test]
+fn a_future_that_the_program_polls_may_call_in_each_poll() {
+    const BYTES: usize = 1_000;
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let (near, mut far) = executor.enter(&mut ev, unix_pair).unwrap();
+    far.write_all(&[0; BYTES]).unwrap();
+    let mut received = 0;
+    for _ in 0..BYTES {
+        turn(&mut ev, &executor);
+        executor.enter(&mut ev, || {
+            let cx = &mut Context::from_waker(Waker::noop());
+            while let Poll::Ready(Ok(1)) = near.poll_read(cx, &mut [0]) {
+                received += 1;
+            }
+        });
+    }
+    assert_eq!(received, BYTES);
 }
