@@ -7,7 +7,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 #[cfg(feature = "hyper")]
 use std::mem;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Waker;
@@ -233,25 +233,43 @@ impl Shared {
             _ => return,
         };
         let watched = self.begin_poll(|| self.location(token));
-        let is_over = task.poll(self.resumes_panics.get());
+        let is_over = task.poll();
         drop(watched);
         if is_over {
             self.end_task(&task);
-            self.recycle(task);
+            // The output is dropped here if the task has no handle.
+            let recycled = catch_unwind(AssertUnwindSafe(|| self.recycle(task)));
+            recycled.unwrap_or_else(|panic| self.resume(panic));
+        }
+    }
+
+    /// Lets the panic of a task, which has ended, go on if it is a panic of the executor.
+    fn resume(&self, panic: Box<dyn Any + Send>) {
+        if self.resumes_panics.get() {
+            resume_unwind(panic);
         }
     }
 
     /// Ends a task, and wakes the task that waits for its output.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of the task, if it is a panic of the executor.
     fn end_task(&self, task: &Task) {
         self.tasks.set(self.tasks.get() - 1);
         let joiner = task.end();
         self.end(task.token(), ());
         joiner.into_iter().for_each(Waker::wake);
+        if self.resumes_panics.get() {
+            task.take_panic()
+                .into_iter()
+                .for_each(|panic| resume_unwind(panic));
+        }
     }
 
     /// Aborts a task, unless it has ended. A task that is being polled ends after the poll.
     pub(crate) fn abort(&self, task: &Task) {
-        if !task.is_over() && task.abort(self.resumes_panics.get()) {
+        if !task.is_over() && task.abort() {
             self.end_task(task);
         }
     }

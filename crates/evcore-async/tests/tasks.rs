@@ -130,6 +130,54 @@ fn a_panic_of_a_destructor_is_the_error_of_its_task() {
 }
 
 #[test]
+fn a_panic_of_an_output_without_a_handle_ends_only_its_task() {
+    let mut runtime = Runtime::new().unwrap();
+    let ended = runtime.block_on(async {
+        drop(spawn_local(async { Bomb }));
+        yield_now().await;
+        spawn_local(async { 7 }).await.unwrap()
+    });
+    assert_eq!(ended.unwrap(), 7);
+    assert_eq!(runtime.executor().tasks(), 0);
+}
+
+#[test]
+fn a_panic_that_ends_the_worker_ends_its_task_too() {
+    let mut runtime = Runtime::new().unwrap();
+    runtime.executor().set_resumes_panics(true);
+    // A token that is left in the loop raises the highest of the next indices.
+    let highest_index = |runtime: &mut Runtime| {
+        let ev = runtime.event_loop();
+        let tokens = [(); 10].map(|()| ev.add_unwatched().unwrap());
+        tokens.iter().for_each(|token| _ = ev.remove(*token));
+        tokens.map(evcore::Token::index).into_iter().max()
+    };
+    let before = highest_index(&mut runtime);
+    let panics: [fn() -> (); 2] = [|| panic!("a bug"), || drop(spawn_local(async { Bomb }))];
+    for panics in panics {
+        let waker = Rc::new(Cell::new(None));
+        let kept = Rc::clone(&waker);
+        let task = runtime.spawn_local(poll_fn(move |cx| {
+            kept.set(Some(cx.waker().clone()));
+            panics();
+            Poll::Ready(())
+        }));
+        let task = task.unwrap();
+        let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(pending::<()>())));
+        assert!(ended.is_err());
+        assert_eq!(runtime.executor().tasks(), 0);
+        waker.take().into_iter().for_each(Waker::wake);
+        drop(runtime.block_on(task).unwrap());
+        assert_eq!(highest_index(&mut runtime), before);
+    }
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async { panic!("a bug") })
+    }));
+    assert!(ended.is_err());
+    assert_eq!(highest_index(&mut runtime), before);
+}
+
+#[test]
 #[should_panic(expected = "a bug")]
 fn a_panic_ends_the_worker_by_option() {
     let mut runtime = Runtime::new().unwrap();
