@@ -141,8 +141,8 @@ impl Executor {
     }
 
     /// With `true`, the panic of a task unwinds through [`on_step`](Self::on_step), and so ends the
-    /// worker. By default it ends only its task, and is the [error](crate::JoinError::Panicked) of its
-    /// handle.
+    /// worker; the task counts as [aborted](crate::JoinError::Aborted). By default it ends only its task,
+    /// and is the [error](crate::JoinError::Panicked) of its handle.
     pub fn set_resumes_panics(&self, resumes: bool) {
         self.shared.resumes_panics.set(resumes);
     }

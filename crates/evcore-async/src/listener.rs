@@ -80,7 +80,7 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
         Ok(Self { watched })
     }
 
-    /// Waits for a client.
+    /// Waits for a client. One task at a time may wait: if two tasks wait, only the later one is woken.
     ///
     /// If the loop is at its limit of [connections](evcore::Builder::connections), the call waits until
     /// one of them ends; if descriptors or memory run out, it tries again after half a second. A client

@@ -260,10 +260,9 @@ impl Shared {
         let joiner = task.end();
         self.end(task.token(), ());
         joiner.into_iter().for_each(Waker::wake);
-        if self.resumes_panics.get() {
-            task.take_panic()
-                .into_iter()
-                .for_each(|panic| resume_unwind(panic));
+        let panic = self.resumes_panics.get().then(|| task.take_panic());
+        if let Some(panic) = panic.flatten() {
+            resume_unwind(panic);
         }
     }
 
