@@ -6,11 +6,10 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::{mem, thread};
+use std::thread;
 
 use evcore::Token;
 use evcore::pool::Pool;
-use evcore::token::SecondaryMap;
 
 use crate::context;
 use crate::job::{Job, JobOutput};
@@ -18,11 +17,14 @@ use crate::join_error::JoinError;
 use crate::registration::Registration;
 use crate::shared::{Announced, Shared};
 use crate::slot::Slot;
+use crate::wait_queue::WaitQueue;
 
 /// Threads for work that blocks or computes for long, such as name resolution, files and compression.
 ///
-/// A job that comes while the pool is full waits for room. If a future is dropped, its job still runs to
-/// the end once the pool has taken it. A pool belongs to the executor in which it was made.
+/// A job that comes while the pool is full waits for room, and jobs get room in the order in which they
+/// came. So poll the future of a job until it ends, or drop it: while it waits for room and is not
+/// polled, the later jobs wait, too. If a future is dropped, its job still runs to the end once the pool
+/// has taken it. A pool belongs to the executor in which it was made.
 ///
 /// ```
 /// use evcore_async::{BlockingPool, Runtime};
@@ -45,34 +47,9 @@ pub struct BlockingPool {
 /// The pool, and the tasks that wait until it has room.
 struct Jobs {
     pool: RefCell<Pool<Token, JobOutput>>,
-    /// The wakers of the tasks that wait for room, by the tokens of their jobs.
-    awaiting_room: RefCell<SecondaryMap<Waker>>,
+    awaiting_room: WaitQueue,
     /// The number of the executor that takes the results.
     executor: u64,
-}
-
-/// Ends a job's wait for room, even if its future is dropped.
-struct AwaitsRoom<'a> {
-    jobs: &'a Jobs,
-    token: Token,
-}
-
-impl AwaitsRoom<'_> {
-    fn set_waker(&self, waker: Waker) {
-        let replaced = self
-            .jobs
-            .awaiting_room
-            .borrow_mut()
-            .insert(self.token, waker);
-        drop(replaced);
-    }
-}
-
-impl Drop for AwaitsRoom<'_> {
-    fn drop(&mut self) {
-        let waker = self.jobs.awaiting_room.borrow_mut().remove(self.token);
-        drop(waker);
-    }
 }
 
 impl BlockingPool {
@@ -102,7 +79,7 @@ impl BlockingPool {
         let shared = Shared::current();
         let jobs = Rc::new(Jobs {
             pool: RefCell::new(pool),
-            awaiting_room: RefCell::default(),
+            awaiting_room: WaitQueue::default(),
             executor: shared.id(),
         });
         let announced: Rc<dyn Announced> = Rc::<Jobs>::clone(&jobs);
@@ -129,22 +106,21 @@ impl BlockingPool {
             context::has_entered(self.jobs.executor),
             "this BlockingPool belongs to another runtime or executor: create a pool in this one"
         );
-        let registration = Registration::new(Slot::Job(Job::default()));
-        let awaits_room = AwaitsRoom {
-            jobs: &self.jobs,
-            token: registration.token(),
-        };
-        let mut job = Some(move || Box::new(job()) as JobOutput);
+        let registration = Registration::of_work(Slot::Job(Job::default()));
+        let jobs = &self.jobs;
+        let job = || Box::new(job()) as JobOutput;
+        let mut waiting = Some((jobs.awaiting_room.place(), job));
         let result = poll_fn(|cx| {
-            if let Some(waiting) = job.take() {
-                let submitted = self
-                    .jobs
-                    .pool
-                    .borrow_mut()
-                    .submit(registration.token(), waiting);
-                if let Err(refused) = submitted {
-                    job = Some(refused);
-                    awaits_room.set_waker(cx.waker().clone());
+            if let Some((place, job)) = waiting.take() {
+                let refused = if place.is_first() {
+                    let token = registration.token();
+                    jobs.pool.borrow_mut().submit(token, job).err()
+                } else {
+                    Some(job)
+                };
+                if let Some(job) = refused {
+                    place.wait(cx.waker());
+                    waiting = Some((place, job));
                     return Poll::Pending;
                 }
             }
@@ -181,10 +157,7 @@ impl Announced for Jobs {
             });
             waker.flatten().into_iter().for_each(Waker::wake);
         }
-        let awaiting_room = mem::take(&mut *self.awaiting_room.borrow_mut());
-        awaiting_room
-            .iter()
-            .for_each(|(_, waker)| waker.wake_by_ref());
+        self.awaiting_room.wake_first();
     }
 }
 

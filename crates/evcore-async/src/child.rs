@@ -2,10 +2,12 @@
 
 use std::io;
 use std::process::{self, Command, ExitStatus};
+use std::time::Duration;
 
 use signal_hook::consts::SIGCHLD;
 
 use crate::signals::Signals;
+use crate::timeout::timeout;
 
 /// A child process. It keeps running when its value is dropped, as with the standard library.
 ///
@@ -57,7 +59,8 @@ impl Child {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            self.ended.recv().await;
+            // A shutdown waits for the sleep, and not for a signal.
+            let _ = timeout(Duration::MAX, self.ended.recv()).await;
         }
     }
 

@@ -14,6 +14,7 @@ use evcore::{Acceptor, EventLoop, Interest, Mode, Ready, Result, Timer, Token};
 use scoped_tls_hkt::scoped_thread_local;
 
 use crate::run_queue::RunQueue;
+use crate::sleep::FAR;
 
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
@@ -40,6 +41,10 @@ pub(crate) trait Lent {
     fn set_idle(&mut self, token: Token, is_idle: bool);
     fn rearm(&mut self, token: Token, side: Side);
     fn arm(&mut self, token: Token, deadline: Instant);
+    /// Makes a shutdown wait for a token that has no descriptor.
+    fn hold(&mut self, token: Token);
+    /// Ends a [`hold`](Self::hold).
+    fn release(&mut self, token: Token);
     fn turn(&self) -> u64;
     fn now(&self) -> Instant;
     fn is_full(&self) -> bool;
@@ -116,6 +121,15 @@ impl<L: Acceptor> Lent for Loan<'_, L> {
 
     fn arm(&mut self, token: Token, deadline: Instant) {
         self.ev.timers().arm_at(token, SLEEP, deadline);
+    }
+
+    fn hold(&mut self, token: Token) {
+        // A shutdown waits for timers.
+        self.ev.arm(token, SLEEP, FAR);
+    }
+
+    fn release(&mut self, token: Token) {
+        self.ev.disarm(token, SLEEP);
     }
 
     fn turn(&self) -> u64 {

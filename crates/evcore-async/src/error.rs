@@ -33,7 +33,7 @@ impl From<Error> for io::Error {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this stream belongs to another runtime, whose loop watches it: use it in a task of that \
-     runtime, or move its descriptor (`into_inner`) to a new stream here"
+     runtime, or call `into_inner` there, and make a new stream of the descriptor here"
 )]
 pub(crate) struct Foreign;
 

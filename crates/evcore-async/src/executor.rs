@@ -111,7 +111,11 @@ impl Executor {
     /// Lends the loop to `call`, as to a future of this executor, so that
     /// [`spawn_local`](crate::spawn_local), streams and sleeps find the loop.
     pub fn enter<L: Acceptor, R>(&self, ev: &mut EventLoop<L>, call: impl FnOnce() -> R) -> R {
-        self.shared.enter(ev, call)
+        self.shared.enter(ev, || {
+            self.shared.end_orphans();
+            self.shared.reset_calls();
+            call()
+        })
     }
 
     /// Spawns a task. It is polled by a step of this turn or the next.
@@ -127,7 +131,7 @@ impl Executor {
         future: F,
     ) -> Result<JoinHandle<F::Output>, Refused<F>> {
         let at = Location::caller();
-        self.shared.enter(ev, || self.shared.spawn(future, at))
+        self.enter(ev, || self.shared.spawn(future, at))
     }
 
     /// Maximum number of tasks at once. By default only the number of [tokens](EventLoop::add_unwatched)
@@ -137,8 +141,8 @@ impl Executor {
     }
 
     /// With `true`, the panic of a task unwinds through [`on_step`](Self::on_step), and so ends the
-    /// worker. By default it ends only its task, and is the [error](crate::JoinError::Panicked) of its
-    /// handle.
+    /// worker; the task counts as [aborted](crate::JoinError::Aborted). By default it ends only its task,
+    /// and is the [error](crate::JoinError::Panicked) of its handle.
     pub fn set_resumes_panics(&self, resumes: bool) {
         self.shared.resumes_panics.set(resumes);
     }
@@ -198,12 +202,11 @@ impl Executor {
 
     /// Drops all tasks, and ends their tokens. The program goes on without them.
     ///
-    /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop.
+    /// An executor that is dropped drops its tasks, too. Their tokens then stay in the loop, where their
+    /// streams count as connections, and the loop refuses later descriptors with the same numbers. So
+    /// clear an executor before you drop it, unless its loop ends, too.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
-        self.shared.enter(ev, || {
-            self.drop_tasks();
-            self.shared.end_orphans();
-        });
+        self.enter(ev, || self.drop_tasks());
     }
 
     /// Drops the tasks while the limit is 0, because a task may spawn another one when it is dropped.

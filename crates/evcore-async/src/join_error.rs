@@ -6,7 +6,8 @@ use std::any::Any;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// [`JoinHandle::abort`](crate::JoinHandle::abort) ended the task, or its executor ended.
+    /// [`JoinHandle::abort`](crate::JoinHandle::abort) ended the task, or its executor ended, or the
+    /// executor [resumed](crate::Executor::set_resumes_panics) its panic.
     #[error("the task was aborted")]
     Aborted,
     /// The task panicked with this value.

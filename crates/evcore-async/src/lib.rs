@@ -96,6 +96,7 @@ mod slot;
 mod spawn;
 mod stuck;
 mod task;
+mod wait_queue;
 mod waker;
 mod yield_now;
 

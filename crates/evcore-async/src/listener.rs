@@ -9,10 +9,10 @@ use evcore::net::{Accept, Backoff, Error};
 use evcore::{Acceptor, Address, Interest, Transport};
 
 use crate::context;
-use crate::shared::Shared;
 use crate::sleep::sleep;
 use crate::stream::Stream;
 use crate::timeout::timeout;
+use crate::wait_queue::Place;
 use crate::watched::Watched;
 
 /// A TCP or Unix listener, or a listener of a simulator, which accepts a client when a task awaits one.
@@ -80,22 +80,37 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
         Ok(Self { watched })
     }
 
-    /// Waits for a client.
+    /// Waits for a client. One task at a time may wait: if two tasks wait, only the later one is woken.
     ///
     /// If the loop is at its limit of [connections](evcore::Builder::connections), the call waits until
-    /// one of them ends; if descriptors or memory run out, it tries again after half a second.
+    /// one of them ends; if descriptors or memory run out, it tries again after half a second. A client
+    /// whose stream the poller refuses is closed.
     ///
     /// # Errors
     ///
     /// The listener itself is broken, or is used by a task of another runtime.
     pub async fn accept(&self) -> io::Result<(Stream<L::Stream>, Address)> {
+        let place = self.watched.shared().awaiting_room.place();
         loop {
             // A connection that is not this executor's may end without a wake-up.
-            while timeout(Backoff::PAUSE, poll_fn(poll_room)).await.is_err() {}
-            match self.watched.read_with(accept).await? {
-                Accept::Connection(stream, peer) => return Ok((Stream::new(stream)?, peer)),
+            while timeout(Backoff::PAUSE, poll_fn(|cx| poll_room(&place, cx)))
+                .await
+                .is_err()
+            {}
+            let accepted = poll_fn(|cx| {
+                // Other tasks may have taken the room while this one waited for a client.
+                if context::with(|lent| lent.is_full()) {
+                    return Poll::Ready(Ok(Accept::WouldBlock));
+                }
+                self.watched.poll_read_with(cx, accept)
+            });
+            match accepted.await? {
+                Accept::Connection(stream, peer) => match Stream::new(stream) {
+                    Ok(stream) => return Ok((stream, peer)),
+                    Err(_) => sleep(Backoff::PAUSE).await,
+                },
                 Accept::Exhausted(_) => sleep(Backoff::PAUSE).await,
-                // The client left before it was accepted.
+                // There is no room, or the client left before it was accepted.
                 _ => {}
             }
         }
@@ -109,9 +124,9 @@ impl<L: Acceptor<Stream: Transport>> Listener<L> {
 }
 
 /// Waits until the loop has room for a connection.
-fn poll_room(cx: &mut Context<'_>) -> Poll<()> {
+fn poll_room(place: &Place<'_>, cx: &mut Context<'_>) -> Poll<()> {
     if context::with(|lent| lent.is_full()) {
-        Shared::current().await_room(cx.waker());
+        place.wait(cx.waker());
         return Poll::Pending;
     }
     Poll::Ready(())

@@ -28,6 +28,17 @@ impl Registration {
         Self::begin(token.expect("a loop has 16 million tokens"), slot)
     }
 
+    /// Begins a token without a descriptor, for which a shutdown waits.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    pub(crate) fn of_work(slot: Slot) -> Self {
+        let registration = Self::new(slot);
+        context::with(|lent| lent.hold(registration.token));
+        registration
+    }
+
     /// Begins the token of a descriptor that is not a connection. The loop reports the descriptor as
     /// long as it is readable. The slot owns the descriptor.
     pub(crate) fn of_background<S: Source>(

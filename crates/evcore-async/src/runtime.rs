@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
@@ -69,7 +69,8 @@ impl<L: Acceptor> Runtime<L> {
     ///
     /// # Panics
     ///
-    /// If the future panics.
+    /// If the future panics, and if a task panics while
+    /// [`set_resumes_panics`](Executor::set_resumes_panics) is on.
     #[track_caller]
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
         if context::is_entered() {
@@ -79,13 +80,17 @@ impl<L: Acceptor> Runtime<L> {
         let waker = self.executor.shared().main_waker(main);
         self.executor.enter(&mut self.ev, || waker.wake_by_ref());
         let mut future = pin!(Some(future));
-        let output = self.run((main, Location::caller()), || {
-            let future = future.as_mut().as_pin_mut().expect("it is dropped below");
-            future.poll(&mut Context::from_waker(&waker))
-        });
-        self.executor.enter(&mut self.ev, || future.set(None));
+        let at = Location::caller();
+        let run = || {
+            self.run((main, at), || {
+                let future = future.as_mut().as_pin_mut().expect("it is dropped below");
+                future.poll(&mut Context::from_waker(&waker))
+            })
+        };
+        let output = catch_unwind(AssertUnwindSafe(run));
         self.ev.remove(main);
-        output
+        self.executor.enter(&mut self.ev, || future.set(None));
+        output.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Runs turns until `poll` returns ready. A step of the main future's token calls it.
@@ -96,9 +101,6 @@ impl<L: Acceptor> Runtime<L> {
     ) -> Result<T, Error> {
         let shared = self.executor.shared();
         loop {
-            if shared.has_orphans() {
-                self.executor.enter(&mut self.ev, || shared.end_orphans());
-            }
             if !self.ev.wait()? {
                 return Err(Error::ShutDown);
             }

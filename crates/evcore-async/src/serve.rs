@@ -14,10 +14,12 @@ impl Executor {
     /// accepted client. A client is closed if the poller refuses its stream, or if the executor has as many
     /// tasks as its [limit](Self::set_tasks_max).
     ///
-    /// A worker that stops accepts no further client, and ends when all tasks have ended, or when the
+    /// A worker that stops accepts no further client, and ends when its
+    /// [shutdown](crate::shutting_down) is complete, or when the
     /// [timeout](evcore_serve::Server::stop_timeout) has passed. So a task should end after its present
     /// request: it awaits [`shutting_down`](crate::shutting_down), or calls
-    /// [`is_shutting_down`](crate::is_shutting_down) after each request.
+    /// [`is_shutting_down`](crate::is_shutting_down) after each request. The tasks that are left are
+    /// dropped with the executor.
     ///
     /// ```no_run
     /// use evcore_async::{Executor, TcpStream};

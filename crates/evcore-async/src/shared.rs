@@ -5,8 +5,9 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
+#[cfg(feature = "hyper")]
 use std::mem;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,6 +20,7 @@ use crate::run_queue::RunQueue;
 use crate::slot::{Reaction, Slot};
 use crate::stuck::{Watch, Watched};
 use crate::task::Task;
+use crate::wait_queue::WaitQueue;
 use crate::waker::{MainWaker, Remote, TaskWaker};
 
 /// The number of calls of streams that a task makes in one poll. The other tasks wait for them.
@@ -37,15 +39,16 @@ pub(crate) struct Shared {
     remote: Arc<Remote>,
     run_queue: RunQueue,
     slots: RefCell<SecondaryMap<Slot>>,
-    /// The tokens that have ended while the loop was not lent, with the descriptors that they
-    /// watch.
+    /// The tokens that have ended while the loop was not lent, with the descriptors that they watch. They
+    /// are still in the loop, and each has the slot of an orphan.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
     /// The place where the task of each token was spawned, kept after the task has ended.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
     spare_tasks: RefCell<Vec<Rc<Task>>>,
-    /// The wakers of listeners that wait until the loop has room for a connection.
-    awaiting_room: RefCell<Vec<Waker>>,
+    /// The listeners that wait until the loop has room for a connection. All of them are woken when a
+    /// connection of this executor ends, because the first one may have no client.
+    pub(crate) awaiting_room: WaitQueue,
     /// The number of tasks that have not ended, and its limit.
     tasks: Cell<usize>,
     pub(crate) tasks_max: Cell<usize>,
@@ -73,7 +76,7 @@ impl Shared {
             orphans: RefCell::default(),
             locations: RefCell::default(),
             spare_tasks: RefCell::default(),
-            awaiting_room: RefCell::default(),
+            awaiting_room: WaitQueue::default(),
             tasks: Cell::new(0),
             tasks_max: Cell::new(usize::MAX),
             calls_left: Cell::new(CALLS_MAX),
@@ -120,7 +123,10 @@ impl Shared {
         } else {
             // The descriptor stays open until it is removed from the poller.
             let owner = Box::new((slot, owner));
+            self.insert(token, Slot::Orphan);
             self.orphans.borrow_mut().push((token, owner));
+            // Any step ends the orphans.
+            self.remote.post(self.run_queue.runner);
         }
     }
 
@@ -130,6 +136,7 @@ impl Shared {
             let orphan = self.orphans.borrow_mut().pop();
             let Some((token, owner)) = orphan else { break };
             with(|lent| lent.remove(token));
+            self.slots.borrow_mut().remove(token); // it owns nothing
             drop(owner);
         }
     }
@@ -226,25 +233,42 @@ impl Shared {
             _ => return,
         };
         let watched = self.begin_poll(|| self.location(token));
-        let is_over = task.poll(self.resumes_panics.get());
+        let is_over = task.poll();
         drop(watched);
         if is_over {
             self.end_task(&task);
-            self.recycle(task);
+            // The output is dropped here if the task has no handle.
+            let recycled = catch_unwind(AssertUnwindSafe(|| self.recycle(task)));
+            recycled.unwrap_or_else(|panic| self.resume(panic));
+        }
+    }
+
+    /// Lets the panic of a task, which has ended, go on if it is a panic of the executor.
+    fn resume(&self, panic: Box<dyn Any + Send>) {
+        if self.resumes_panics.get() {
+            resume_unwind(panic);
         }
     }
 
     /// Ends a task, and wakes the task that waits for its output.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of the task, if it is a panic of the executor.
     fn end_task(&self, task: &Task) {
         self.tasks.set(self.tasks.get() - 1);
         let joiner = task.end();
         self.end(task.token(), ());
         joiner.into_iter().for_each(Waker::wake);
+        let panic = self.resumes_panics.get().then(|| task.take_panic());
+        if let Some(panic) = panic.flatten() {
+            resume_unwind(panic);
+        }
     }
 
     /// Aborts a task, unless it has ended. A task that is being polled ends after the poll.
     pub(crate) fn abort(&self, task: &Task) {
-        if !task.is_over() && task.abort(self.resumes_panics.get()) {
+        if !task.is_over() && task.abort() {
             self.end_task(task);
         }
     }
@@ -274,8 +298,14 @@ impl Shared {
         &self,
         at: impl FnOnce() -> Option<&'static Location<'static>>,
     ) -> Option<Watched<'_>> {
-        self.calls_left.set(CALLS_MAX);
+        self.reset_calls();
         self.watch.get().map(|watch| watch.begin(at()))
+    }
+
+    /// Lets a future make calls of streams again.
+    #[inline]
+    pub(crate) fn reset_calls(&self) {
+        self.calls_left.set(CALLS_MAX);
     }
 
     /// Counts a call of a stream, and returns false if the task has used up the calls of this poll: it
@@ -310,24 +340,6 @@ impl Shared {
         *self.scratch.borrow_mut() = scratch;
     }
 
-    /// Wakes this waker when a connection of this executor ends.
-    pub(crate) fn await_room(&self, waker: &Waker) {
-        let mut all = self.awaiting_room.borrow_mut();
-        if !all.iter().any(|other| other.will_wake(waker)) {
-            all.push(waker.clone());
-        }
-    }
-
-    /// Wakes the listeners that wait for room, because a connection has ended.
-    pub(crate) fn wake_for_room(&self) {
-        if self.awaiting_room.borrow().is_empty() {
-            return;
-        }
-        for waker in mem::take(&mut *self.awaiting_room.borrow_mut()) {
-            waker.wake();
-        }
-    }
-
     /// Handles a report of the loop for a token. Returns false if the token has no slot here. The
     /// loop is lent.
     pub(crate) fn on_ready(&self, token: Token, ready: Ready) -> bool {
@@ -355,18 +367,21 @@ impl Shared {
     /// Handles a step that asks to close an idle connection. Returns the same as
     /// [`on_ready`](Self::on_ready).
     pub(crate) fn on_evict(&self, token: Token) -> bool {
-        let Some(wakers) = self.with_slot(token, Slot::on_evict) else {
+        let Some(waker) = self.with_slot(token, Slot::on_evict) else {
             return false;
         };
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        waker.into_iter().for_each(Waker::wake);
         true
     }
 
     /// Wakes the futures that wait for a shutdown, which has begun. The loop is lent.
     pub(crate) fn on_shutting_down(&self) {
         let mut wakers = Vec::new();
-        for (_, slot) in self.slots.borrow_mut().iter_mut() {
-            wakers.extend(slot.on_shutting_down());
+        for (token, slot) in self.slots.borrow_mut().iter_mut() {
+            if let Slot::Shutdown(event) = slot {
+                wakers.extend(event.come());
+                with(|lent| lent.release(token));
+            }
         }
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -15,8 +15,10 @@ use crate::slot::{Event, Slot};
 /// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server then finishes
 /// its present work.
 ///
-/// The shutdown is complete when no descriptor except those of `Signals` is watched and no task is due
-/// or sleeps, or when its timeout has passed. So a task that accepts clients drops its listener.
+/// The shutdown is complete when no descriptor except those of `Signals` is watched, and no task is due,
+/// sleeps, or waits for a [`BlockingPool`](crate::BlockingPool) or a [`Child`](crate::Child), or when its
+/// timeout has passed. So a task that accepts clients drops its listener. The shutdown does not wait for
+/// tasks that only another thread or a signal can wake.
 ///
 /// ```
 /// use evcore_async::{Runtime, handle, shutting_down, spawn_local};
@@ -71,7 +73,8 @@ impl Future for ShuttingDown {
         if is_shutting_down() {
             return Poll::Ready(());
         }
-        let begin = || Registration::new(Slot::Shutdown(Event::default()));
+        // A loop that has nothing else to do would shut down without a step.
+        let begin = || Registration::of_work(Slot::Shutdown(Event::default()));
         self.registration.get_or_insert_with(begin).poll_event(cx)
     }
 }

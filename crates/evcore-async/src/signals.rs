@@ -65,6 +65,9 @@ impl Signals {
     }
 
     /// Waits for the signal. Several signals since the last call count as one.
+    ///
+    /// One task at a time may wait. If two tasks wait, only the later one is woken; give each task its own
+    /// value.
     pub async fn recv(&self) {
         poll_fn(|cx| {
             ready!(self.registration.poll_event(cx));

@@ -115,7 +115,7 @@ fn arm(registration: &Registration, deadline: Instant) {
 }
 
 /// The longest time that an `Instant` can be moved by on every system: some 30 years.
-const FAR: Duration = Duration::from_secs(1 << 30);
+pub(crate) const FAR: Duration = Duration::from_secs(1 << 30);
 
 /// Returns the point in time that is `time` after `from`, or some 30 years after it if the system cannot
 /// represent that point.

@@ -19,6 +19,8 @@ pub(crate) enum Slot {
     Shutdown(Event),
     Job(Job),
     Signal(Signal),
+    /// A token that has ended and is still in the loop.
+    Orphan,
 }
 
 /// A watched descriptor: the reports since the stream last looked, and the tasks that wait for it.
@@ -29,8 +31,17 @@ pub(crate) struct Source {
     pub(crate) writer: Option<Waker>,
     /// True if a task waits for the next turn, because the stream has used up its calls of this one.
     pub(crate) is_put_off: bool,
-    /// True if the loop wants to close the connection, which is idle.
-    pub(crate) is_evicted: bool,
+    pub(crate) activity: Activity,
+}
+
+/// Whether the loop may close a connection.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) enum Activity {
+    #[default]
+    Busy,
+    Idle,
+    /// The loop wants to close the connection, which is idle.
+    Evicted,
 }
 
 /// An event that happens once, and the task that waits for it.
@@ -64,8 +75,10 @@ impl Slot {
             Self::Task(_) => Reaction::Poll,
             Self::Source(source) => Reaction::Wake(source.on_ready(ready)),
             Self::Signal(signal) => Reaction::Wake([signal.on_ready(), None]),
-            // These tokens are never posted.
-            Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) => Reaction::Wake([None, None]),
+            // An orphan wakes no task, and the other tokens are never posted.
+            Self::Sleep(_) | Self::Shutdown(_) | Self::Job(_) | Self::Orphan => {
+                Reaction::Wake([None, None])
+            }
         }
     }
 
@@ -74,7 +87,7 @@ impl Slot {
         match self {
             Self::Sleep(event) | Self::Shutdown(event) => Some(event),
             Self::Signal(signal) => Some(&mut signal.event),
-            Self::Task(_) | Self::Source(_) | Self::Job(_) => None,
+            Self::Task(_) | Self::Source(_) | Self::Job(_) | Self::Orphan => None,
         }
     }
 
@@ -86,19 +99,14 @@ impl Slot {
         }
     }
 
-    /// Takes note of an eviction, and returns the wakers of the tasks that wait.
-    pub(crate) fn on_evict(&mut self) -> [Option<Waker>; 2] {
-        let Self::Source(source) = self else {
-            return [None, None];
-        };
-        source.is_evicted = true;
-        [source.reader.take(), source.writer.take()]
-    }
-
-    /// Takes note of a shutdown, and returns the waker of the task that waits for it.
-    pub(crate) fn on_shutting_down(&mut self) -> Option<Waker> {
+    /// Takes note of an eviction, and returns the waker of the task that reads. A connection whose idle
+    /// read was dropped while the loop was not lent is busy.
+    pub(crate) fn on_evict(&mut self) -> Option<Waker> {
         match self {
-            Self::Shutdown(event) => event.come(),
+            Self::Source(source) if source.activity == Activity::Idle => {
+                source.activity = Activity::Evicted;
+                source.reader.take()
+            }
             _ => None,
         }
     }
@@ -127,7 +135,8 @@ impl Signal {
 }
 
 impl Event {
-    fn come(&mut self) -> Option<Waker> {
+    /// Takes note of the event, and returns the waker of the task that waits for it.
+    pub(crate) fn come(&mut self) -> Option<Waker> {
         self.has_come = true;
         self.waker.take()
     }

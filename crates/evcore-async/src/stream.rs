@@ -123,8 +123,8 @@ impl<S: Transport + Source> Stream<S> {
     ///
     /// # Errors
     ///
-    /// [`ConnectionAborted`](ErrorKind::ConnectionAborted) if the loop closes it, and the errors of
-    /// [`read`](Self::read).
+    /// [`ConnectionAborted`](ErrorKind::ConnectionAborted) if the loop closes it and nothing has arrived:
+    /// drop the stream then. The errors of [`read`](Self::read).
     pub async fn read_idle(&self, buffer: &mut [u8]) -> io::Result<usize> {
         struct Busy<'a, S: 'static>(&'a Watched<S>);
         impl<S> Drop for Busy<'_, S> {
@@ -178,6 +178,9 @@ impl<S: Transport + Source> Stream<S> {
     }
 
     /// Stops watching the connection and returns it; it stays open.
+    ///
+    /// Where its loop is not lent, for example outside its runtime, the loop watches it until its next
+    /// turn. Keep it open until then, because the loop refuses another descriptor with the same number.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.watched.into_inner()

@@ -82,30 +82,30 @@ impl Task {
 
     /// Polls the future. Returns true if the future has ended, or was aborted during the poll.
     #[inline]
-    pub(crate) fn poll(&self, resumes_panics: bool) -> bool {
+    pub(crate) fn poll(&self) -> bool {
         self.origin.set_unqueued();
         let cx = &mut Context::from_waker(&self.waker);
         let mut future = self.future.borrow_mut();
         let Some(future) = future.as_mut() else {
             return true;
         };
-        if future.as_mut().poll(cx, resumes_panics) {
+        if future.as_mut().poll(cx) {
             return true;
         }
         if self.is_aborted.get() {
-            future.as_mut().abort(resumes_panics);
+            future.as_mut().abort();
         }
         self.is_aborted.get()
     }
 
     /// Drops the future. Returns false if the future is being polled; it is then dropped after the poll.
-    pub(crate) fn abort(&self, resumes_panics: bool) -> bool {
+    pub(crate) fn abort(&self) -> bool {
         self.is_aborted.set(true);
         let Ok(mut future) = self.future.try_borrow_mut() else {
             return false;
         };
         if let Some(future) = &mut *future {
-            future.as_mut().abort(resumes_panics);
+            future.as_mut().abort();
         }
         true
     }
@@ -128,6 +128,12 @@ impl Task {
         }
     }
 
+    /// Takes the panic that has ended the task. Its output is then that of an aborted task.
+    pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        let mut future = self.future.borrow_mut();
+        future.as_mut()?.as_mut().take_panic()
+    }
+
     /// Makes the task due.
     pub(crate) fn wake(&self) {
         self.origin.wake_by_ref();
@@ -137,11 +143,14 @@ impl Task {
 /// A future of any type, with the place of its output.
 pub(crate) trait TaskFuture {
     /// Polls the future, unless it has ended. Returns whether it has ended. A panic of the future or of
-    /// its destructor ends the future and becomes its output, unless `resumes_panics` is true.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, resumes_panics: bool) -> bool;
+    /// its destructor ends the future and becomes its output.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool;
 
     /// Drops the future. A panic of its destructor counts as a panic of a poll.
-    fn abort(self: Pin<&mut Self>, resumes_panics: bool);
+    fn abort(self: Pin<&mut Self>);
+
+    /// Takes the panic that is the output.
+    fn take_panic(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>>;
 
     /// Moves the output to `output`, which is an `Option` of it.
     fn take(self: Pin<&mut Self>, output: &mut dyn Any);
@@ -157,11 +166,8 @@ pin_project! {
 
 impl<F: Future> Stage<F> {
     /// Drops the future, and stores its output.
-    fn end(mut self: Pin<&mut Self>, output: Result<F::Output, JoinError>, resumes_panics: bool) {
+    fn end(mut self: Pin<&mut Self>, output: Result<F::Output, JoinError>) {
         let output = Some(output);
-        if resumes_panics {
-            return self.set(Self::Done { output });
-        }
         let drops = AssertUnwindSafe(|| self.set(Self::Done { output }));
         if let Err(panic) = catch_unwind(drops) {
             let output = Some(Err(JoinError::Panicked(panic)));
@@ -171,26 +177,35 @@ impl<F: Future> Stage<F> {
 }
 
 impl<F: Future<Output: 'static>> TaskFuture for Stage<F> {
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, resumes_panics: bool) -> bool {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
         let StageProjection::Running { future } = self.as_mut().project() else {
             return true;
         };
-        let polled = if resumes_panics {
-            Ok(future.poll(cx))
-        } else {
-            catch_unwind(AssertUnwindSafe(|| future.poll(cx)))
-        };
-        let output = match polled {
+        let output = match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(Poll::Pending) => return false,
             Ok(Poll::Ready(output)) => Ok(output),
             Err(panic) => Err(JoinError::Panicked(panic)),
         };
-        self.end(output, resumes_panics);
+        self.end(output);
         true
     }
 
-    fn abort(self: Pin<&mut Self>, resumes_panics: bool) {
-        self.end(Err(JoinError::Aborted), resumes_panics);
+    fn abort(self: Pin<&mut Self>) {
+        self.end(Err(JoinError::Aborted));
+    }
+
+    fn take_panic(self: Pin<&mut Self>) -> Option<Box<dyn Any + Send>> {
+        let StageProjection::Done { output } = self.project() else {
+            return None;
+        };
+        let panicked = output.take_if(|output| matches!(output, Err(JoinError::Panicked(_))));
+        match panicked {
+            Some(Err(JoinError::Panicked(panic))) => {
+                *output = Some(Err(JoinError::Aborted));
+                Some(panic)
+            }
+            _ => None,
+        }
     }
 
     fn take(self: Pin<&mut Self>, output: &mut dyn Any) {

@@ -54,7 +54,8 @@ impl UdpSocket {
         Ok(Self { watched })
     }
 
-    /// Receives a datagram, and returns its length and its sender. Bytes that do not fit are lost.
+    /// Receives a datagram, and returns its length and its sender. Bytes that do not fit are lost. One
+    /// task at a time may wait for a datagram: if two tasks wait, only the later one is woken.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// Posts a token from any thread.
-    fn post(&self, token: Token) {
+    pub(crate) fn post(&self, token: Token) {
         // If the loop is gone, the task is gone too.
         let _ = self.handle.post(token, Ready::NONE);
     }

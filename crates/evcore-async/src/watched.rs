@@ -15,7 +15,7 @@ use evcore::{EdgeStream, Interest, Ready, Token};
 use crate::context::{self, LentLoop};
 use crate::error::{Evicted, Foreign};
 use crate::shared::Shared;
-use crate::slot::{self, Slot};
+use crate::slot::{self, Activity, Slot};
 
 /// Any non-blocking descriptor, for tasks that wait until it is ready: a socket of another library, the
 /// end of a pipe, a pidfd. [`Stream`](crate::Stream), [`Listener`](crate::Listener) and
@@ -143,12 +143,14 @@ impl<S> Watched<S> {
         let mut edge = self.edge().borrow_mut();
         let (ready, is_evicted) = self.with_slot(|slot| {
             let ready = mem::replace(&mut slot.ready, Ready::NONE);
-            (ready, slot.is_evicted)
+            let is_evicted = side == Side::Read && slot.activity == Activity::Evicted;
+            (ready, is_evicted)
         });
-        if is_evicted {
-            return Poll::Ready(Err(Evicted.into()));
-        }
         edge.on_ready(ready);
+        if is_evicted {
+            // The read tries once more, and fails only if it finds nothing.
+            edge.on_ready(Ready::READABLE);
+        }
         let result = call(&mut edge, &mut LentLoop);
         if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             return Poll::Ready(result);
@@ -157,6 +159,9 @@ impl<S> Watched<S> {
             Side::Read => edge.is_readable(),
             Side::Write => edge.is_writable(),
         };
+        if is_evicted && !is_put_off {
+            return Poll::Ready(Err(Evicted.into()));
+        }
         drop(edge);
         let waker = cx.waker().clone();
         let _replaced = self.with_slot(|slot| {
@@ -179,23 +184,31 @@ impl<S> Watched<S> {
     }
 
     /// Stops watching the descriptor and returns it; it stays open.
+    ///
+    /// Where its loop is not lent, for example outside its runtime, the loop watches it until its next
+    /// turn. Keep it open until then, because the loop refuses another descriptor with the same number.
     #[must_use]
     pub fn into_inner(mut self) -> S {
         let edge = self.edge.take().expect("it is taken once");
         self.shared.end(self.token, ());
-        self.shared.wake_for_room();
+        self.shared.awaiting_room.wake_all();
         edge.into_inner().into_inner()
     }
 
     /// Declares the connection idle or busy. The loop may close an idle connection to make room or in a
     /// shutdown.
     pub(crate) fn set_idle(&self, is_idle: bool) {
-        if context::has_entered(self.shared.id()) {
+        let is_here = context::has_entered(self.shared.id());
+        let activity = match is_idle && is_here {
+            true => Activity::Idle,
+            false => Activity::Busy,
+        };
+        self.with_slot(|slot| slot.activity = activity);
+        if is_here {
             context::with(|lent| lent.set_idle(self.token, is_idle));
         }
     }
 
-    #[cfg(feature = "hyper")]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -217,7 +230,7 @@ impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
         if let Some(edge) = self.edge.take() {
             self.shared.end(self.token, edge);
-            self.shared.wake_for_room();
+            self.shared.awaiting_room.wake_all();
         }
     }
 }

@@ -30,8 +30,8 @@ const CONNECTIONS: u32 = 3;
 /// The things that a future could leave behind: descriptors, timers, tasks, the next free index of
 /// a token, and whether the next wait would be without a limit.
 fn left(runtime: &mut Runtime) -> (u32, usize, usize, u32, Option<Duration>) {
-    // This ends the tokens of futures that were dropped outside.
-    runtime.block_on(async {}).unwrap();
+    // This ends the tokens of futures that were dropped outside, and takes the step that they caused.
+    runtime.block_on(yield_now()).unwrap();
     let tasks = runtime.executor().tasks();
     let ev = runtime.event_loop();
     let token = ev.add_unwatched().unwrap();
@@ -394,7 +394,7 @@ fn waits_for_room_keep_a_waker_for_each_task() {
     });
     // A sleep within `accept` keeps one waker until the future is dropped. The executor keeps the
     // other among the wakers of the tasks that wait for room.
-    assert_eq!(kept.unwrap(), [2, 1]);
+    assert_eq!(kept.unwrap(), [2, 0]);
 }
 
 #[test]

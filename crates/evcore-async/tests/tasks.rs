@@ -130,6 +130,54 @@ fn a_panic_of_a_destructor_is_the_error_of_its_task() {
 }
 
 #[test]
+fn a_panic_of_an_output_without_a_handle_ends_only_its_task() {
+    let mut runtime = Runtime::new().unwrap();
+    let ended = runtime.block_on(async {
+        drop(spawn_local(async { Bomb }));
+        yield_now().await;
+        spawn_local(async { 7 }).await.unwrap()
+    });
+    assert_eq!(ended.unwrap(), 7);
+    assert_eq!(runtime.executor().tasks(), 0);
+}
+
+#[test]
+fn a_panic_that_ends_the_worker_ends_its_task_too() {
+    let mut runtime = Runtime::new().unwrap();
+    runtime.executor().set_resumes_panics(true);
+    // A token that is left in the loop raises the highest of the next indices.
+    let highest_index = |runtime: &mut Runtime| {
+        let ev = runtime.event_loop();
+        let tokens = [(); 10].map(|()| ev.add_unwatched().unwrap());
+        tokens.iter().for_each(|token| _ = ev.remove(*token));
+        tokens.map(evcore::Token::index).into_iter().max()
+    };
+    let before = highest_index(&mut runtime);
+    let panics: [fn() -> (); 2] = [|| panic!("a bug"), || drop(spawn_local(async { Bomb }))];
+    for panics in panics {
+        let waker = Rc::new(Cell::new(None));
+        let kept = Rc::clone(&waker);
+        let task = runtime.spawn_local(poll_fn(move |cx| {
+            kept.set(Some(cx.waker().clone()));
+            panics();
+            Poll::Ready(())
+        }));
+        let task = task.unwrap();
+        let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(pending::<()>())));
+        assert!(ended.is_err());
+        assert_eq!(runtime.executor().tasks(), 0);
+        waker.take().into_iter().for_each(Waker::wake);
+        drop(runtime.block_on(task).unwrap());
+        assert_eq!(highest_index(&mut runtime), before);
+    }
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async { panic!("a bug") })
+    }));
+    assert!(ended.is_err());
+    assert_eq!(highest_index(&mut runtime), before);
+}
+
+#[test]
 #[should_panic(expected = "a bug")]
 fn a_panic_ends_the_worker_by_option() {
     let mut runtime = Runtime::new().unwrap();
@@ -382,6 +430,35 @@ fn tasks_await_a_shutdown() {
         sum
     });
     assert_eq!(output.unwrap(), 3);
+}
+
+/// Runs the turns of a loop of steps until its shutdown is complete.
+fn run_to_shutdown(ev: &mut EventLoop, executor: &Executor) {
+    while ev.wait().unwrap() {
+        while let Some(step) = ev.next_step() {
+            executor.on_step(ev, step);
+        }
+    }
+}
+
+#[test]
+fn a_task_of_an_idle_loop_is_woken_by_a_shutdown() {
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    let task = executor.spawn(&mut ev, async {
+        let mut stop = pin!(shutting_down());
+        (&mut stop).await;
+        pending::<()>().await; // the shutdown does not wait for it, although it keeps `stop`
+    });
+    let task = task.unwrap();
+    let other = executor.spawn(&mut ev, shutting_down()).unwrap();
+    ev.wait_at_most(Duration::ZERO).unwrap();
+    while let Some(step) = ev.next_step() {
+        executor.on_step(&mut ev, step); // they wait now
+    }
+    ev.shutdown(Duration::from_secs(60)); // as `Worker::next_turn` does
+    run_to_shutdown(&mut ev, &executor);
+    assert!(other.is_finished() && !task.is_finished());
 }
 
 #[test]

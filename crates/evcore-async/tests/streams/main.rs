@@ -7,6 +7,7 @@ mod datagrams;
 mod others;
 mod ported;
 mod processes;
+mod refused_clients;
 mod tcp;
 mod time;
 

@@ -5,9 +5,10 @@
 use std::io::{ErrorKind, Write};
 use std::pin::pin;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use evcore::EventLoop;
-use evcore_async::{Child, Runtime, Signals, spawn_local, yield_now};
+use evcore_async::{Child, Runtime, Signals, handle, shutting_down, spawn_local, yield_now};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGIO, SIGKILL, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::low_level::raise;
 
@@ -181,6 +182,23 @@ fn a_wait_ends_the_input_of_the_child() {
             .unwrap()
             .write_all(b"hello")?;
         assert!(child.wait().await?.success());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_shutdown_waits_for_a_child_that_a_task_awaits() {
+    block_on(async {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = Child::spawn(&mut command)?;
+        let input = child.get_mut().stdin.take();
+        let waiting = spawn_local(async move { child.wait().await });
+        yield_now().await;
+        handle().shutdown(Duration::from_secs(60));
+        shutting_down().await;
+        drop(input);
+        assert!(waiting.await.unwrap()?.success());
         Ok(())
     });
 }

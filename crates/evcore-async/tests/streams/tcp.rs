@@ -1,17 +1,19 @@
 //! Connections and listeners.
 
-use std::cell::Cell;
-use std::future::poll_fn;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use evcore::EventLoop;
 use evcore_async::{
-    Runtime, TcpListener, TcpStream, UnixListener, UnixStream, sleep, spawn_local, yield_now,
+    Runtime, TcpListener, TcpStream, UnixListener, UnixStream, sleep, spawn_local, timeout,
+    yield_now,
 };
 use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 
@@ -127,6 +129,89 @@ fn accepting_waits_until_the_loop_has_room() {
         Ok::<(), io::Error>(())
     };
     runtime.block_on(test).unwrap().unwrap();
+}
+
+#[test]
+fn an_accept_waits_for_room_that_was_taken_while_it_waited() {
+    let ev = EventLoop::builder().connections(3).build().unwrap();
+    let test = async {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut accepting = pin!(listener.accept());
+        assert!(poll_once(accepting.as_mut()).await.is_pending()); // there is room
+        let taken = [unix_pair()?, unix_pair()?]; // now there is none
+        let _client = std::net::TcpStream::connect(socket_addr(listener.local_addr()))?;
+        assert!(timeout(20 * MS, accepting.as_mut()).await.is_err());
+        drop(taken);
+        accepting.await?;
+        Ok::<(), io::Error>(())
+    };
+    Runtime::from(ev).block_on(test).unwrap().unwrap();
+}
+
+#[test]
+fn listeners_get_the_room_of_a_full_loop_by_turns() {
+    const CLIENTS: usize = 20;
+    let ev = EventLoop::builder().connections(3).build().unwrap();
+    let test = async {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [first, second] = [0, 1].map(|index| socket_addr(listeners[index].local_addr()));
+        let connect = |address| std::net::TcpStream::connect(address).unwrap();
+        let _clients = [(); CLIENTS].map(|()| connect(first));
+        let _client = connect(second);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let order = Rc::clone(&order);
+            drop(spawn_local(async move {
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    order.borrow_mut().push(index);
+                    drop(spawn_local(async move {
+                        sleep(MS).await;
+                        drop(stream);
+                    }));
+                }
+            }));
+        }
+        while order.borrow().len() < CLIENTS + 1 {
+            sleep(MS).await;
+        }
+        let place = order.borrow().iter().position(|index| *index == 1);
+        assert!(place.unwrap() <= 2, "{order:?}");
+    };
+    Runtime::from(ev).block_on(test).unwrap();
+}
+
+/// A waker that drops the stream of this thread.
+struct DropsStream;
+
+thread_local! {
+    static STREAM: RefCell<Option<UnixStream>> = const { RefCell::new(None) };
+}
+
+impl Wake for DropsStream {
+    fn wake(self: Arc<Self>) {
+        STREAM.take();
+    }
+}
+
+#[test]
+fn a_waker_that_waits_for_room_may_drop_a_stream() {
+    let ev = EventLoop::builder().connections(3).build().unwrap();
+    let test = async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (first, _far) = unix_pair().unwrap();
+        let (second, _far) = unix_pair().unwrap();
+        STREAM.set(Some(second));
+        let waker = Waker::from(Arc::new(DropsStream));
+        let mut accepting = pin!(listener.accept());
+        let polled = accepting.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(first);
+        assert!(STREAM.take().is_none());
+    };
+    let mut runtime = Runtime::from(ev);
+    runtime.block_on(test).unwrap();
+    assert_eq!(runtime.event_loop().stats().active, 0);
 }
 
 #[test]

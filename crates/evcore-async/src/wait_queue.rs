@@ -1,0 +1,76 @@
+//! Tasks that wait for room, in the order in which they came.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::mem;
+use std::task::Waker;
+
+/// A queue of tasks that wait for room. A task keeps its place until it gets the room or gives up.
+#[derive(Default)]
+pub(crate) struct WaitQueue {
+    /// The wakers of the tasks that wait, by the numbers of their places.
+    wakers: RefCell<BTreeMap<u64, Waker>>,
+    /// Number of places so far.
+    places: Cell<u64>,
+}
+
+impl WaitQueue {
+    /// The last place in the queue.
+    pub(crate) fn place(&self) -> Place<'_> {
+        let number = self.places.get();
+        self.places.set(number + 1);
+        let queue = self;
+        Place { queue, number }
+    }
+
+    /// Wakes the task that has waited for longest. Its waker stays in the queue, so no other task is
+    /// first before it leaves its place.
+    pub(crate) fn wake_first(&self) {
+        let wakers = self.wakers.borrow();
+        let waker = wakers.values().next().cloned();
+        drop(wakers);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes all tasks, in the order of their places.
+    pub(crate) fn wake_all(&self) {
+        if self.wakers.borrow().is_empty() {
+            return;
+        }
+        let wakers = mem::take(&mut *self.wakers.borrow_mut());
+        wakers.into_values().for_each(Waker::wake);
+    }
+}
+
+/// A place in a [`WaitQueue`].
+pub(crate) struct Place<'a> {
+    queue: &'a WaitQueue,
+    number: u64,
+}
+
+impl Place<'_> {
+    /// Returns whether no task in front of this one waits.
+    pub(crate) fn is_first(&self) -> bool {
+        let wakers = self.queue.wakers.borrow();
+        wakers
+            .keys()
+            .next()
+            .is_none_or(|first| *first >= self.number)
+    }
+
+    /// Keeps the waker, in place of the one before, until the task is woken or leaves its place.
+    pub(crate) fn wait(&self, waker: &Waker) {
+        let waker = waker.clone();
+        let _replaced = self.queue.wakers.borrow_mut().insert(self.number, waker);
+    }
+}
+
+/// Wakes the next task if this one has waited, because the room may be for it.
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let waker = self.queue.wakers.borrow_mut().remove(&self.number);
+        if waker.is_some() {
+            self.queue.wake_first();
+        }
+    }
+}

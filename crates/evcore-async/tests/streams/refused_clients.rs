@@ -1,0 +1,54 @@
+//! Clients whose streams epoll refuses.
+#![cfg(target_os = "linux")]
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use evcore::net::{Accept, Error};
+use evcore::poller::{BackendKind, Source, Target};
+use evcore::{Acceptor, EventLoop, Stream};
+use evcore_async::{Listener, Runtime};
+
+use crate::socket_addr;
+
+/// A listener whose next client has a file in place of a socket, if the flag is set.
+#[derive(Debug)]
+struct Refused(evcore::Listener, Cell<bool>);
+
+impl Source for Refused {
+    fn target(&self) -> Target<'_> {
+        self.0.target()
+    }
+}
+
+impl Acceptor for Refused {
+    type Stream = Stream;
+
+    fn accept(&self) -> Result<Accept, Error> {
+        match self.0.accept()? {
+            Accept::Connection(_, peer) if self.1.replace(false) => {
+                let file = File::open(std::env::current_exe().unwrap()).unwrap();
+                Ok(Accept::Connection(Stream::from(OwnedFd::from(file)), peer))
+            }
+            accepted => Ok(accepted),
+        }
+    }
+}
+
+#[test]
+fn a_refused_stream_is_not_an_error_of_the_listener() {
+    let ev = EventLoop::builder().poller(BackendKind::Epoll);
+    let test = async {
+        let listener = evcore::Listener::bind("127.0.0.1:0")?;
+        let address = socket_addr(listener.local_addr().clone());
+        let listener = Listener::new(Refused(listener, Cell::new(true)))?;
+        let clients = [1, 2].map(|_| std::net::TcpStream::connect(address).unwrap());
+        let (_stream, peer) = listener.accept().await?;
+        assert_eq!(socket_addr(peer), clients[1].local_addr()?);
+        Ok::<(), io::Error>(())
+    };
+    let mut runtime = Runtime::from(ev.build().unwrap());
+    runtime.block_on(test).unwrap().unwrap();
+}
