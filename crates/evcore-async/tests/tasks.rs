@@ -500,9 +500,9 @@ fn a_slow_task_is_reported_with_its_spawn_location() {
         .build()
         .unwrap();
     let mut runtime = Runtime::from(ev);
-    let began = Instant::now();
     let line = line!() + 1;
     let task = runtime.spawn_local(async move {
+        let began = Instant::now();
         while began.elapsed() < Duration::from_millis(2) {} // never yields
     });
     runtime.block_on(task.unwrap()).unwrap().unwrap();
