@@ -251,11 +251,12 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     /// Kills the workers that hang.
     fn kill_hung(&mut self) {
-        let now = Instant::now();
-        let Some(watch) = self.watch.as_mut().filter(|watch| watch.due <= now) else {
+        let Some(watch) = &mut self.watch else {
             return;
         };
-        watch.due = now + watch.interval();
+        if !watch.is_due(Instant::now()) {
+            return;
+        }
         for (slot, child) in self.children.all() {
             let worker = WorkerInfo::new(slot, self.config.workers, child.pid());
             if let Some(lasted) = watch.hangs(worker.slot) {
