@@ -54,7 +54,7 @@ use crate::{
     exit::WorkerInfo,
     idle_marks::{self, IN_ORDER, Marked},
     kept::{HandOn, Kept, KeptCounts},
-    shared_slice::{shared_slice, written},
+    shared_slice::shared_slice,
     store_place::StorePlace,
 };
 
@@ -159,7 +159,9 @@ impl Store {
         if wait_for(self.worker_end.as_fd()).is_err() || self.has_ended_in_order() {
             end(0);
         }
-        let Marked { idle, busy } = idle_marks::marked(written(self.marks));
+        // If the worker had no descriptor left, there is one now.
+        drop(self.worker_end);
+        let Marked { idle, busy } = idle_marks::marked(idle_marks::of_open(self.marks));
         let Successors { mailboxes, kind } = self.successors;
         let all = idle.iter().copied().chain(mailboxes);
         for range in idle_marks::all_but(all.collect()) {
@@ -167,8 +169,6 @@ impl Store {
                 end(1);
             }
         }
-        // The calls above have just closed it, with all others.
-        mem::forget(self.worker_end);
         let all = idle.len() + busy;
         let descriptors = idle.into_iter().filter_map(connection);
         let taken = hand_on(Kept {
