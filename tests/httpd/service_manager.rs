@@ -6,7 +6,7 @@ use std::{
     process::{self, Command},
 };
 
-use evcore_tests::{PATIENCE, Scratch, Server, httpd};
+use evcore_tests::{PATIENCE, Scratch, Server, eventually, httpd};
 use rustix::process::Signal;
 
 /// A socket as systemd opens it, in a directory of its own.
@@ -64,6 +64,47 @@ fn a_start_a_reload_and_a_stop_are_reported() {
     server.signal(Signal::QUIT);
     manager.expect("STOPPING", "1");
     assert!(server.wait().success());
+}
+
+/// Returns after the reports of a reload: its beginning, and its end.
+fn expect_reload(manager: &Manager) {
+    assert_eq!(manager.next()["RELOADING"], "1");
+    manager.expect("READY", "1");
+}
+
+#[test]
+fn a_reload_that_is_drained_or_follows_a_drain_ends_in_the_reports() {
+    let manager = Manager::new("service-manager-drain");
+    let server = Server::from_command(manager.command(&["--workers", "1"]), 1);
+    manager.expect("READY", "1");
+    let drain = || {
+        server.signal(Signal::WINCH);
+        eventually("its workers stop", || server.worker_pids().is_empty());
+    };
+    drain();
+    server.signal(Signal::HUP);
+    expect_reload(&manager);
+
+    server.signal(Signal::HUP);
+    drain();
+    expect_reload(&manager);
+}
+
+#[test]
+fn a_reload_that_is_stuck_is_reported_as_begun_and_ended() {
+    let manager = Manager::new("service-manager-stuck");
+    let options = ["--threads", "1", "--shutdown-timeout", "20"];
+    let server = Server::from_command(manager.command(&options), 1);
+    manager.expect("READY", "1");
+    let mut blocked = Vec::new();
+    while !server.log().contains("reload: Stuck: no new workers") {
+        let mut client = server.connect();
+        assert_eq!(client.get("/").status, 200);
+        client.send("GET /block/3600000 HTTP/1.1\r\nHost: test\r\n\r\n");
+        blocked.push(client);
+        server.signal(Signal::HUP);
+        expect_reload(&manager);
+    }
 }
 
 #[test]

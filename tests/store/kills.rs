@@ -276,6 +276,64 @@ fn a_kill_during_an_upgrade_loses_only_clients_of_the_dead() {
     drop(new);
 }
 
+/// The bit of QUIT in a set of signals.
+const QUIT: u64 = 1 << 2;
+
+/// Returns the set of signals that a process has not handled yet.
+fn pending(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut lines = status.lines();
+    let set = lines.find_map(|line| line.strip_prefix("ShdPnd:"));
+    set.map_or(0, |set| u64::from_str_radix(set.trim(), 16).expect("a set"))
+}
+
+/// The worker has no turn after its master is stopped, so it does not look for its successor.
+#[test]
+fn a_worker_that_is_stuck_when_another_binary_takes_over_keeps_its_idle_clients() {
+    let mut server = start(1, &[]);
+    let mut clients = connect(&server, 50);
+    let worker = clients[0].worker();
+    eventually("it sleeps", || state(worker) == Some('S'));
+    signal_to(worker, Signal::STOP);
+    let new = StoppedOnDrop(server.start_binary());
+    eventually("the new binary serves", || {
+        server.log().matches("listening on").count() == 2
+    });
+    server.signal(Signal::QUIT);
+    eventually("its master has sent it QUIT", || {
+        pending(worker) & QUIT != 0
+    });
+    signal_to(worker, Signal::KILL);
+    let killed = Instant::now();
+    assert!(server.wait().success(), "{}", server.log());
+    assert_within("the old binary ends", Duration::from_secs(5), killed);
+    assert!(!workers_of(&mut clients).contains(&worker));
+    drop(new);
+}
+
+/// The replacement of a worker is not started before another binary takes over.
+#[test]
+fn a_worker_that_dies_just_before_another_binary_takes_over_keeps_its_idle_clients() {
+    let mut server = start(1, &[]);
+    let mut clients = connect(&server, 50);
+    let worker = clients[0].worker();
+    let new = StoppedOnDrop(server.start_binary());
+    eventually("the new binary serves", || {
+        server.log().matches("listening on").count() == 2
+    });
+    // The master sees both at once.
+    signal_to(server.pid(), Signal::STOP);
+    eventually("it is stopped", || state(server.pid()) == Some('T'));
+    kill(worker);
+    server.signal(Signal::QUIT);
+    let killed = Instant::now();
+    signal_to(server.pid(), Signal::CONT);
+    assert!(server.wait().success(), "{}", server.log());
+    assert_within("the old binary ends", Duration::from_secs(5), killed);
+    assert!(!workers_of(&mut clients).contains(&worker));
+    drop(new);
+}
+
 /// The master of a new binary, which gets TERM at the end of a test.
 struct StoppedOnDrop(u32);
 

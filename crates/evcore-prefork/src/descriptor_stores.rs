@@ -22,7 +22,7 @@ use crate::{
     kept::{HandOn, KeptCounts},
     shared_slice::shared_slice,
     store_place::StorePlace,
-    store_process,
+    store_process::{self, Successors},
     successor::Successor,
     worker::Worker,
 };
@@ -35,6 +35,8 @@ pub(crate) struct DescriptorStores<'a> {
     hand_on: Option<HandOn<'a>>,
     master: Pid,
     places: &'static [StorePlace],
+    /// The kind of worker that takes the connections of the stores now, as a [`Successor`].
+    successor: &'static AtomicU8,
     /// The place of the store of each slot's worker.
     of_slots: BTreeMap<usize, usize>,
     /// The places of stores whose workers have ended, each with its worker.
@@ -49,11 +51,13 @@ impl<'a> DescriptorStores<'a> {
     /// [`Error::Os`] if the kernel lacks the calls of a store, or memory.
     pub(crate) fn new(hand_on: HandOn<'a>, slots: usize) -> Result<Self> {
         store_process::require()?;
-        let places = shared_slice(2 * slots);
+        let doing = "mapping memory for descriptor stores (mmap)";
         Ok(Self {
             hand_on: Some(hand_on),
             master: getpid(),
-            places: places.map_err(Error::os("mapping memory for descriptor stores (mmap)"))?,
+            places: shared_slice(2 * slots).map_err(Error::os(doing))?,
+            // All zero is `Successor::Generation`.
+            successor: &shared_slice(1).map_err(Error::os(doing))?[0],
             of_slots: BTreeMap::new(),
             left: Vec::new(),
         })
@@ -78,8 +82,12 @@ impl<'a> DescriptorStores<'a> {
         self.left.clear();
         let hand_on = self.hand_on.take().expect("a worker begins once");
         let mailboxes = worker.mailboxes().expect("the supervisor has made them");
-        let successors = [Successor::Generation, Successor::Binary]
+        let mailboxes = [Successor::Generation, Successor::Binary]
             .map(|successor| mailboxes.to_successor(successor).as_raw_fd());
+        let successors = Successors {
+            mailboxes,
+            kind: self.successor,
+        };
         let full = || io::Error::other("there are too many of workers that have ended");
         let begun = place.ok_or_else(full).and_then(|place| {
             store_process::begin(worker.info(), self.master, place, successors, hand_on)
@@ -88,6 +96,11 @@ impl<'a> DescriptorStores<'a> {
         let doing = "making the descriptor store of a worker (clone)";
         worker.set_idle_marks(begun.map_err(Error::os(doing)));
         in_order
+    }
+
+    /// Tells the stores which workers take their connections from now on.
+    pub(crate) fn set_successor(&self, successor: Successor) {
+        self.successor.store(successor as u8, Release);
     }
 
     /// Records that the worker of a slot has ended. Kills its store if no worker will take the

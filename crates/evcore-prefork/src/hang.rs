@@ -77,9 +77,22 @@ impl Watch {
         })
     }
 
-    /// The time between two checks.
-    pub(crate) fn interval(&self) -> Duration {
-        self.timeout / 8
+    /// Returns whether to look for workers that hang, and sets the time of the next check.
+    ///
+    /// If this check is late by half of the timeout, the master did not run, and perhaps the whole server was
+    /// frozen. The workers then have the timeout again.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        let Some(late) = now.checked_duration_since(self.due) else {
+            return false;
+        };
+        let is_in_time = late < self.timeout / 2;
+        self.due = now
+            + if is_in_time {
+                self.timeout / 8
+            } else {
+                self.timeout
+            };
+        is_in_time
     }
 
     /// Returns the time for which the worker of a slot has worked, or `None` if it does not hang.
@@ -107,6 +120,21 @@ mod tests {
         assert!(turns.lasted(1).is_some() && turns.lasted(0).is_none());
         turns.end(1);
         assert_eq!(turns.lasted(1), None);
+    }
+
+    #[test]
+    fn a_late_check_gives_the_workers_the_whole_timeout() {
+        const TIMEOUT: Duration = Duration::from_secs(8);
+        let mut watch = Watch::new(1, TIMEOUT).unwrap();
+        let first = watch.due;
+        assert!(watch.is_due(first));
+        assert!(!watch.is_due(first + TIMEOUT / 9));
+        assert!(watch.is_due(first + TIMEOUT / 7));
+        // The server was frozen.
+        let thawed = first + 2 * TIMEOUT;
+        assert!(!watch.is_due(thawed));
+        assert!(!watch.is_due(thawed + TIMEOUT * 9 / 10));
+        assert!(watch.is_due(thawed + TIMEOUT * 11 / 10));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering::Acquire};
 
 use crate::exit::WorkerInfo;
+use crate::successor::Successor;
 
 /// The idle connections of a worker that has died, in its [descriptor
 /// store](crate::Supervisor::descriptor_store).
@@ -14,14 +16,21 @@ pub struct Kept {
     pub worker: WorkerInfo,
     /// The descriptors that it had marked as idle, in the order of their numbers. There may be none.
     pub descriptors: Vec<OwnedFd>,
-    pub(crate) successor: OwnedFd,
+    /// The sending ends of the mailboxes of successors: of a newer generation, and of another binary.
+    pub(crate) mailboxes: [OwnedFd; 2],
+    /// The kind of successor, which the master writes.
+    pub(crate) successor: &'static AtomicU8,
 }
 
 impl Kept {
-    /// The sending end of the mailbox of the worker's [successor](crate::Mailboxes::to_successor).
+    /// The sending end of the mailbox of the worker's [successor](crate::Mailboxes::to_successor), as the
+    /// master knows it now. When the master is stopped while another binary serves, the result changes. So
+    /// call this for each channel.
     #[must_use]
     pub fn to_successor(&self) -> BorrowedFd<'_> {
-        self.successor.as_fd()
+        let [generation, binary] = &self.mailboxes;
+        let is_binary = self.successor.load(Acquire) == Successor::Binary as u8;
+        if is_binary { binary } else { generation }.as_fd()
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Lifecycle {
     reload: bool,
     /// The application has been told that the reload waits for a row.
     reload_waits: bool,
+    /// A reload was reported as started, and not as ended.
+    is_reloading: bool,
     /// All workers got a stop, and the master stays.
     drained: bool,
     /// The stop that was requested, or the harder one that it has become.
@@ -107,6 +109,7 @@ impl Lifecycle {
             has_served: false,
             reload: false,
             reload_waits: false,
+            is_reloading: false,
             drained: false,
             stop: None,
         }
@@ -276,6 +279,7 @@ impl Lifecycle {
             return self.wait_for_row();
         };
         self.reload = false;
+        self.is_reloading = true;
         self.generations
             .push(Generation::new(row, self.config.workers, now));
         Some(Reload::Started)
@@ -312,13 +316,18 @@ impl Lifecycle {
         self.generations.remove(at);
         // If an older generation has refused, a newer one replaces it anyway, and nothing is
         // reported.
+        self.is_reloading &= !is_newest;
         is_newest.then_some(Reload::Refused)
     }
 
-    /// Stops the older generations if the newest can take over.
+    /// Ends a reload if the newest generation can take over, or was stopped before. Stops the older ones.
     fn take_over(&mut self, now: Instant, wake: &mut Earliest) -> Option<Reload> {
-        let (newest, older) = self.generations.split_last_mut()?;
-        if !newest.is_serving() || !older.iter().any(Generation::is_serving) {
+        let newest = self.generations.split_last_mut();
+        let Some((newest, older)) = newest.filter(|(newest, _)| newest.is_serving()) else {
+            let is_drained = mem::take(&mut self.is_reloading) && self.stop.is_none();
+            return is_drained.then_some(Reload::Drained);
+        };
+        if !self.is_reloading && !older.iter().any(Generation::is_serving) {
             return None;
         }
         match newest.takeover(self.config.timeouts.ready, now) {
@@ -326,6 +335,7 @@ impl Lifecycle {
                 for generation in older.iter_mut().filter(|one| one.is_serving()) {
                     generation.retire(Escalation::new(Stop::Graceful, &self.config, now));
                 }
+                self.is_reloading = false;
                 Some(Reload::Done)
             }
             Takeover::At(at) => {

@@ -74,7 +74,11 @@ impl<'a, S: Spawn> Master<'a, S> {
     /// return.
     pub(crate) fn run(mut self) -> Result<Outcome> {
         loop {
-            match self.lifecycle.next(Instant::now()) {
+            let action = self.lifecycle.next(Instant::now());
+            if let Some(successor) = self.successor() {
+                self.spawner.set_successor(successor);
+            }
+            match action {
                 Action::Start(slot) => match self.spawner.spawn(slot) {
                     Ok(Spawned::Child(child)) => self.started(slot, child),
                     Ok(Spawned::Forked(forked)) => self.become_worker(slot, forked),
@@ -194,13 +198,7 @@ impl<'a, S: Spawn> Master<'a, S> {
     }
 
     fn stop(&mut self, row: usize, stop: Stop) {
-        let successor = if self.lifecycle.serves() {
-            Some(Successor::Generation)
-        } else if self.has_other_binary() {
-            Some(Successor::Binary)
-        } else {
-            None
-        };
+        let successor = self.successor();
         for (_, child) in self.children.in_row(row) {
             if let Some(successor) = successor {
                 // This comes before the stop, because a worker looks for its successor when it has got
@@ -208,6 +206,17 @@ impl<'a, S: Spawn> Master<'a, S> {
                 child.replace(successor);
             }
             child.stop(stop);
+        }
+    }
+
+    /// The kind of worker that serves in place of workers that stop or have ended.
+    fn successor(&self) -> Option<Successor> {
+        if self.lifecycle.serves() {
+            Some(Successor::Generation)
+        } else if self.has_other_binary() {
+            Some(Successor::Binary)
+        } else {
+            None
         }
     }
 
@@ -242,11 +251,12 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     /// Kills the workers that hang.
     fn kill_hung(&mut self) {
-        let now = Instant::now();
-        let Some(watch) = self.watch.as_mut().filter(|watch| watch.due <= now) else {
+        let Some(watch) = &mut self.watch else {
             return;
         };
-        watch.due = now + watch.interval();
+        if !watch.is_due(Instant::now()) {
+            return;
+        }
         for (slot, child) in self.children.all() {
             let worker = WorkerInfo::new(slot, self.config.workers, child.pid());
             if let Some(lasted) = watch.hangs(worker.slot) {

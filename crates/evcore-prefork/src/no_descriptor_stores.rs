@@ -6,6 +6,7 @@ use crate::{
     error::{Error, Result},
     exit::WorkerInfo,
     kept::{HandOn, KeptCounts},
+    successor::Successor,
     worker::Worker,
 };
 
@@ -23,6 +24,10 @@ impl<'a> DescriptorStores<'a> {
     }
 
     pub(crate) fn prepare(&mut self, _: usize) {
+        match self.0 {}
+    }
+
+    pub(crate) fn set_successor(&self, _: Successor) {
         match self.0 {}
     }
 

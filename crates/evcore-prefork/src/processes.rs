@@ -119,6 +119,12 @@ impl<F: FnOnce(Worker) -> i32> Spawn for Processes<'_, F> {
         self.mailboxes = None;
     }
 
+    fn set_successor(&mut self, successor: Successor) {
+        if let Some(stores) = &self.stores {
+            stores.set_successor(successor);
+        }
+    }
+
     fn ended(&mut self, worker: &WorkerInfo, has_successor: bool) {
         if let Some(stores) = &mut self.stores {
             stores.worker_ended(worker, has_successor);

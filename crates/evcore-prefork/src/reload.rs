@@ -19,10 +19,10 @@ pub enum Reload {
     /// New workers are about to be started. Anything that they need must be in place when the hook
     /// returns.
     Started,
-    /// The new workers serve. The old ones are about to get a graceful stop.
-    ///
-    /// It is not reported if there are no old workers, as after WINCH.
+    /// The new workers serve. The old ones, if there are any, are about to get a graceful stop.
     Done,
+    /// All workers got a graceful stop (WINCH) before the new ones served.
+    Drained,
     /// No new workers are started yet, because no [slot](crate::Supervisor::slots) is free: workers of
     /// earlier reloads are not ready yet, or have not ended. The reload begins when a slot is free.
     ///
@@ -44,6 +44,7 @@ impl fmt::Display for Reload {
         f.write_str(match self {
             Self::Started => "new workers are being started",
             Self::Done => "the new workers serve, the old ones finish",
+            Self::Drained => "the new workers stop before they serve",
             Self::Waiting => "no new workers yet: workers of earlier reloads have all slots",
             Self::Refused => "the new workers refuse, the old ones go on",
             Self::Stuck => {

@@ -1,10 +1,7 @@
 //! Memory that a process shares with its child processes. It is an anonymous shared mapping, all zero at
 //! first, which lasts until the last of these processes has ended.
 
-#![allow(
-    unsafe_code,
-    reason = "mmap and mincore, and the slice over the mapping"
-)]
+#![allow(unsafe_code, reason = "mmap, and the slice over the mapping")]
 
 use std::{
     io, ptr, slice,
@@ -48,20 +45,4 @@ pub(crate) fn shared_slice<T: Shared>(len: usize) -> io::Result<&'static [T]> {
     // SAFETY: nothing unmaps it, it has room for `len` values, and by `Shared` its content is valid from
     // the start and may change at any time.
     Ok(unsafe { slice::from_raw_parts(mapping.cast(), len) })
-}
-
-/// Returns the bytes of a mapping of [`shared_slice`] on each page that has been written, with the index
-/// of each. Other pages are not read, because a read would take memory.
-#[cfg(target_os = "linux")]
-pub(crate) fn written(
-    bytes: &'static [AtomicU8],
-) -> impl Iterator<Item = (usize, &'static AtomicU8)> {
-    let page = rustix::param::page_size();
-    // If the kernel does not report which pages have been written, every page is read.
-    let mut resident = vec![1_u8; bytes.len().div_ceil(page)];
-    let start = bytes.as_ptr().cast_mut().cast();
-    // SAFETY: it is a mapping of this length, and the vector has a byte for each of its pages.
-    unsafe { libc::mincore(start, bytes.len(), resident.as_mut_ptr()) };
-    let all = bytes.iter().enumerate();
-    all.filter(move |(at, _)| resident[at / page] & 1 == 1)
 }

@@ -225,13 +225,14 @@ fn wake(fd: Option<RawFd>) {
 
 /// Restores the default effect of stop signals, in a forked child that is about to become another
 /// program. Its signals must still be blocked. After that a stop signal ends the child, like any
-/// program that was just started. If one has come since the fork, it ends the child now.
+/// program that was just started. If one has come since the fork, it ends the child now. Other signals stay
+/// blocked until the new program has handlers, because their default effect would end it.
 pub(crate) fn restore_default_stops() {
     for (signal, _) in STOPS {
         // SAFETY: signal(2) may be called between fork and exec; the child has no other thread.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    unblock();
+    mask(libc::SIG_UNBLOCK, &STOPS.map(|(signal, _)| signal));
 }
 
 /// Blocks the signals that this module handles.

@@ -32,6 +32,9 @@ pub(crate) trait Spawn {
     /// Drops what only further workers would need, because no more are started.
     fn close(&mut self);
 
+    /// Records the kind of worker that serves from now on in place of workers that have ended.
+    fn set_successor(&mut self, _successor: Successor) {}
+
     /// Records that a worker has ended. `has_successor` is true if another worker serves in its place, or
     /// will.
     fn ended(&mut self, _worker: &WorkerInfo, _has_successor: bool) {}

@@ -54,9 +54,8 @@ use crate::{
     exit::WorkerInfo,
     idle_marks::{self, IN_ORDER, Marked},
     kept::{HandOn, Kept, KeptCounts},
-    shared_slice::{shared_slice, written},
+    shared_slice::shared_slice,
     store_place::StorePlace,
-    successor::TO_BINARY,
 };
 
 /// The most descriptors of a worker that can be marked. Their marks take a byte each, once they are used.
@@ -71,8 +70,7 @@ pub(crate) fn require() -> Result<()> {
 }
 
 /// Makes the store of this worker, a process with one thread, and returns the marks of its descriptors by
-/// their numbers. `place` gets the store's process id and its report. `successors` are the mailboxes of the
-/// worker's successors, in the same binary and in another one. The worker keeps them open.
+/// their numbers. `place` gets the store's process id and its report.
 ///
 /// # Errors
 ///
@@ -81,7 +79,7 @@ pub(crate) fn begin(
     worker: WorkerInfo,
     master: Pid,
     place: &'static StorePlace,
-    successors: [RawFd; 2],
+    successors: Successors,
     hand_on: HandOn<'_>,
 ) -> io::Result<&'static [AtomicU8]> {
     let most = getrlimit(Resource::Nofile).maximum;
@@ -124,12 +122,21 @@ fn clone_with_descriptors(number: &AtomicI32) -> io::Result<bool> {
     }
 }
 
+/// The successors of a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Successors {
+    /// Their mailboxes, in the same binary and in another one. The worker keeps them open.
+    pub(crate) mailboxes: [RawFd; 2],
+    /// The kind of the successor, which the master writes.
+    pub(crate) kind: &'static AtomicU8,
+}
+
 struct Store {
     worker: WorkerInfo,
     master: Pid,
     worker_end: OwnedFd,
     place: &'static StorePlace,
-    successors: [RawFd; 2],
+    successors: Successors,
     marks: &'static [AtomicU8],
 }
 
@@ -152,37 +159,28 @@ impl Store {
         if wait_for(self.worker_end.as_fd()).is_err() || self.has_ended_in_order() {
             end(0);
         }
-        let Marked { idle, busy } = idle_marks::marked(written(self.marks));
-        let successor = self.successor();
-        let all = idle.iter().copied().chain([successor]);
+        // If the worker had no descriptor left, there is one now.
+        drop(self.worker_end);
+        let Marked { idle, busy } = idle_marks::marked(idle_marks::of_open(self.marks));
+        let Successors { mailboxes, kind } = self.successors;
+        let all = idle.iter().copied().chain(mailboxes);
         for range in idle_marks::all_but(all.collect()) {
             if close(range).is_err() {
                 end(1);
             }
         }
-        // The calls above have just closed it, with all others.
-        mem::forget(self.worker_end);
         let all = idle.len() + busy;
         let descriptors = idle.into_iter().filter_map(connection);
         let taken = hand_on(Kept {
             worker: self.worker,
             descriptors: descriptors.collect(),
-            // SAFETY: the table has kept it open, and nothing else uses it.
-            successor: unsafe { OwnedFd::from_raw_fd(successor) },
+            // SAFETY: the table has kept them open, and nothing else uses them.
+            mailboxes: mailboxes.map(|end| unsafe { OwnedFd::from_raw_fd(end) }),
+            successor: kind,
         });
         // The application has counted these connections, and its number may be too high.
         let lost = all.saturating_sub(taken);
         self.place.report(KeptCounts { taken, lost });
-    }
-
-    /// The mailbox that the worker would have used. A worker that serves when it dies is replaced by its
-    /// own master.
-    fn successor(&self) -> RawFd {
-        let [generation, binary] = self.successors;
-        match self.marks[1].load(Acquire) {
-            TO_BINARY => binary,
-            _ => generation,
-        }
     }
 
     fn has_ended_in_order(&self) -> bool {

@@ -9,7 +9,3 @@ pub enum Successor {
     /// started this binary.
     Binary,
 }
-
-/// The [idle mark](crate::Worker::idle_marks), in place of the second descriptor's, of a worker whose
-/// successor is of another binary. The descriptor store of the worker reads it.
-pub(crate) const TO_BINARY: u8 = 254;

@@ -112,7 +112,9 @@ impl<'a> Supervisor<'a> {
     /// [wait](Worker::waits). It may be in an endless loop, blocked in a call, or stopped by a signal
     /// (SIGSTOP). It is replaced like a worker that has crashed. By default, no worker is killed.
     ///
-    /// The master checks eight times in this time, so a worker may hang for an eighth longer. The
+    /// The master checks eight times in this time, so a worker may hang for an eighth longer. If the master
+    /// itself does not run for half of this time, for example because the whole server is frozen, the time
+    /// begins anew. The
     /// timeout is for worker processes, because a thread cannot be killed.
     ///
     /// # Panics

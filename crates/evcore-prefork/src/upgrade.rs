@@ -251,8 +251,9 @@ impl Binary {
     /// Starts the new binary, unless a fast stop was requested. A TERM or INT for the whole process
     /// group may have come before the child existed.
     fn spawn(&self) -> io::Result<Child> {
-        // The child inherits the mask, so a signal to it stays pending until it has other handlers.
-        // The handlers of this process would store the request in memory that exec discards.
+        // The child inherits the mask, so a signal to it stays pending: a stop until it has the default
+        // effect, and a command until the new binary has handlers. The handlers of this process would store
+        // the request in memory that exec discards.
         signals::block();
         let child = match Stop::from_severity(signals::state().severity()) {
             Some(Stop::Fast) => Err(io::Error::other("this server is stopping")),

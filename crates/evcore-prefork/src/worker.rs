@@ -3,10 +3,7 @@
 use std::{
     num::NonZeroU32,
     os::fd::{AsFd, AsRawFd},
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU8},
     time::Duration,
 };
 
@@ -25,7 +22,7 @@ use crate::{
     signals::{self, Handlers},
     slot::Slot,
     stop::Stop,
-    successor::{Successor, TO_BINARY},
+    successor::Successor,
     thread_channel::ThreadChannel,
     worker_index::WorkerIndex,
 };
@@ -252,13 +249,7 @@ impl Worker {
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {
         match self.link {
-            MasterLink::Process => {
-                let successor = liveness_pipe::successor();
-                if let (Some(Successor::Binary), Some(marks)) = (successor, self.idle_marks()) {
-                    marks[1].store(TO_BINARY, Ordering::Release);
-                }
-                successor
-            }
+            MasterLink::Process => liveness_pipe::successor(),
             MasterLink::Solo | MasterLink::Thread(_) => None,
         }
     }

@@ -1,9 +1,8 @@
 //! Connections that leave this worker for its successor, or for another one.
 //!
-//! They go over one channel. If its receiver dies, they wait for the next one. If no process takes
+//! They go over one channel. If its receiver dies, they wait for the next channel. If no process takes
 //! them, they come back.
 
-use std::mem;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -15,13 +14,21 @@ use evcore_handover::{
 /// connections that stay.
 const LEAVING_MAX: usize = 4 * BATCH_CONNECTIONS_MAX;
 
-/// The time after which a send is tried again if the kernel has no room for it.
+/// The time after which a call is tried again if the kernel or the mailbox has no room.
 const ROOM_AFTER: Duration = Duration::from_millis(10);
+
+/// The least time from one channel to the next. A receiver that dies at once, or that the other worker
+/// cannot watch, costs both workers a few calls in this time.
+const CHANNEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The departure of a worker's connections.
 #[derive(Debug)]
 pub(crate) struct Departure<D = OwnedFd> {
-    sender: Sender<D>,
+    version: u32,
+    /// The channel; `None` until the first one is open, and after one has ended.
+    sender: Option<Sender<D>>,
+    /// The time before which no channel is opened.
+    opens_at: Instant,
     /// Connections that have left the loop, and are not in the channel.
     waiting: Vec<Connection<D>>,
     /// The time without a message of the other worker after which the departure is given up.
@@ -30,7 +37,8 @@ pub(crate) struct Departure<D = OwnedFd> {
     has_begun: bool,
     /// True if a second channel was opened, because no greeting had come over the first.
     has_asked_again: bool,
-    /// The time at which the departure is given up, unless the successor sends a message before.
+    /// The time at which the departure is given up, unless the successor sends a message or a channel ends
+    /// before.
     patient_until: Instant,
     /// The time at which to send again.
     retry_at: Option<Instant>,
@@ -55,45 +63,54 @@ impl<D> Default for Answers<D> {
 }
 
 impl<D: Descriptor> Departure<D> {
-    /// Opens a channel to the process that reads a mailbox.
-    pub(crate) fn open(
-        mailbox: D::Borrowed<'_>,
-        version: u32,
-        patience: Duration,
-        now: Instant,
-    ) -> Result<Self> {
-        Ok(Self {
-            sender: Sender::open_to(mailbox, version)?,
+    /// A departure without a channel. `patience` is the time without a message of the other worker after
+    /// which it is given up.
+    pub(crate) fn new(version: u32, patience: Duration, now: Instant) -> Self {
+        Self {
+            version,
+            sender: None,
+            opens_at: now,
             waiting: Vec::new(),
             patience,
             has_begun: false,
             has_asked_again: false,
             patient_until: now + patience,
             retry_at: None,
-        })
+        }
     }
 
-    /// Opens another channel, because the channel has ended. Connections that its receiver has not
-    /// acknowledged are sent again. Returns the number of connections whose acknowledgements were in the
-    /// ended channel and not read yet.
+    /// Opens a channel to the process that reads a mailbox, unless there is a channel, or the last one was
+    /// opened just before.
     ///
     /// # Errors
     ///
-    /// The errors of [`Sender::open`]. After an error, nothing has changed.
-    pub(crate) fn reopen(
-        &mut self,
-        mailbox: D::Borrowed<'_>,
-        version: u32,
-        now: Instant,
-    ) -> Result<usize> {
-        let sender = Sender::open_to(mailbox, version)?;
-        let before = self.under_way();
-        let ended = mem::replace(&mut self.sender, sender);
+    /// The errors of [`Sender::open`]. The next call tries again, after a pause.
+    pub(crate) fn open(&mut self, mailbox: D::Borrowed<'_>, now: Instant) -> Result<()> {
+        if self.sender.is_some() || now < self.opens_at {
+            return Ok(());
+        }
+        self.opens_at = now + ROOM_AFTER;
+        self.sender = Some(Sender::open_to(mailbox, self.version)?);
+        self.opens_at = now + CHANNEL_INTERVAL;
+        self.patient_until = now + self.patience;
+        Ok(())
+    }
+
+    /// Ends the channel, so that the next call of [`open`](Self::open) opens another one. Connections that
+    /// the receiver has not acknowledged are sent again. Returns the number of connections whose
+    /// acknowledgements were in the ended channel and not read yet.
+    pub(crate) fn close(&mut self, now: Instant) -> usize {
+        let Some(ended) = self.sender.take() else {
+            return 0;
+        };
+        let before = ended.unacknowledged();
         let mut first = ended.take_back();
+        let acknowledged = before - descriptors(&first);
         first.append(&mut self.waiting);
         self.waiting = first;
+        self.retry_at = None;
         self.patient_until = now + self.patience;
-        Ok(before - self.under_way())
+        acknowledged
     }
 
     /// Returns whether connections may leave: a successor has greeted.
@@ -104,16 +121,26 @@ impl<D: Descriptor> Departure<D> {
     /// The number of connections that may leave in this turn. Connections that stay are served
     /// meanwhile.
     pub(crate) fn room(&self) -> usize {
-        if self.sender.is_claimed() {
+        if self.is_claimed() {
             LEAVING_MAX.saturating_sub(descriptors(&self.waiting))
         } else {
             0
         }
     }
 
+    /// Returns whether there is a channel, and a successor has greeted over it.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.sender.as_ref().is_some_and(Sender::is_claimed)
+    }
+
     /// Number of connections that have left the loop and belong to this worker.
     pub(crate) fn under_way(&self) -> usize {
-        descriptors(&self.waiting) + self.sender.unacknowledged()
+        descriptors(&self.waiting) + self.unanswered()
+    }
+
+    /// Number of connections that were sent, and that the successor has not answered.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.sender.as_ref().map_or(0, Sender::unacknowledged)
     }
 
     /// Adds a connection that has left the loop.
@@ -128,11 +155,14 @@ impl<D: Descriptor> Departure<D> {
     /// The channel has ended.
     pub(crate) fn send(&mut self, now: Instant) -> Result<()> {
         self.retry_at = None;
-        if self.waiting.is_empty() || !self.sender.is_claimed() {
+        let Some(sender) = self.sender.as_mut().filter(|one| one.is_claimed()) else {
+            return Ok(());
+        };
+        if self.waiting.is_empty() {
             return Ok(());
         }
-        let before = self.sender.unacknowledged();
-        let sent = self.sender.send(&mut self.waiting);
+        let before = sender.unacknowledged();
+        let sent = sender.send(&mut self.waiting);
         if before == 0 {
             // Until now no answer was outstanding, so the wait begins here.
             self.patient_until = now + self.patience;
@@ -147,16 +177,24 @@ impl<D: Descriptor> Departure<D> {
         }
     }
 
+    /// Returns whether the kernel had no room for the last send.
+    pub(crate) fn is_full(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
     /// Reads the answers of the successor.
     ///
     /// # Errors
     ///
     /// The channel has ended. `answers` then has the answers that came before.
     pub(crate) fn read(&mut self, now: Instant, answers: &mut Answers<D>) -> Result<()> {
-        let was_claimed = self.sender.is_claimed();
+        let Some(sender) = &mut self.sender else {
+            return Ok(());
+        };
+        let was_claimed = sender.is_claimed();
         let mut any = false;
         let result = loop {
-            match self.sender.next_answer() {
+            match sender.next_answer() {
                 Ok(Some(Answer::Acknowledged { connections, .. })) => {
                     answers.acknowledged += connections;
                 }
@@ -169,14 +207,21 @@ impl<D: Descriptor> Departure<D> {
             }
             any = true;
         };
-        if any || self.sender.is_claimed() != was_claimed {
+        let is_claimed = sender.is_claimed();
+        if any || is_claimed != was_claimed {
             self.patient_until = now + self.patience;
         }
-        self.has_begun |= self.sender.is_claimed();
+        self.has_begun |= is_claimed;
         result
     }
 
-    /// Returns whether the successor has let this worker wait for too long.
+    /// Makes the departure wait for the successor until this time, or longer.
+    pub(crate) fn wait_until(&mut self, time: Instant) {
+        self.patient_until = self.patient_until.max(time);
+    }
+
+    /// Returns whether the successor has let this worker wait for too long, or no channel could be opened
+    /// for this time.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.patient_until <= now && self.awaits()
     }
@@ -185,30 +230,34 @@ impl<D: Descriptor> Departure<D> {
     /// only if no greeting has come. A successor may have died after it took the channel out of the
     /// mailbox, and nothing reports that.
     pub(crate) fn asks_again(&mut self) -> bool {
-        let asks = !self.sender.is_claimed() && !self.has_asked_again;
+        let asks = !self.is_claimed() && !self.has_asked_again;
         self.has_asked_again |= asks;
         asks
     }
 
     /// The next time at which the departure has work although no event is reported.
     pub(crate) fn due_at(&self) -> Option<Instant> {
+        if self.sender.is_none() {
+            return Some(self.opens_at);
+        }
         let patience = self.awaits().then_some(self.patient_until);
         patience.into_iter().chain(self.retry_at).min()
     }
 
     /// Returns whether a greeting or an answer of the other worker is still missing.
     pub(crate) fn awaits(&self) -> bool {
-        !self.sender.is_claimed() || self.under_way() > 0
+        !self.is_claimed() || self.under_way() > 0
     }
 
-    /// The descriptor that is readable if answers have come.
-    pub(crate) fn descriptor(&self) -> &D {
-        self.sender.descriptor()
+    /// The descriptor that is readable if answers have come; `None` without a channel.
+    pub(crate) fn descriptor(&self) -> Option<&D> {
+        self.sender.as_ref().map(Sender::descriptor)
     }
 
     /// Ends the departure. Returns the connections that no worker has taken.
     pub(crate) fn take_back(self) -> Vec<Connection<D>> {
-        let mut back = self.sender.take_back();
+        let sent = self.sender.map(Sender::take_back);
+        let mut back = sent.unwrap_or_default();
         back.extend(self.waiting);
         back
     }

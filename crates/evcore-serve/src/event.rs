@@ -56,9 +56,10 @@ pub enum Event<'a> {
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),
-    /// In the worker: connections could not be handed over, or not received, for this reason. This
-    /// worker or the sender keeps serving them, unless the loop cannot watch them again: then they are
-    /// closed.
+    /// In the worker: connections could not be handed over, or not received, for this reason. They stay
+    /// with this worker or the sender, unless the loop cannot watch them again: then they are closed. A
+    /// worker that is being replaced reports this when no successor takes its connections. It then stops as
+    /// without a successor: it closes idle connections, and finishes the requests under way.
     Handover(WorkerIndex, String),
     /// In the worker: it ends, because its loop could not be built, or because its function has
     /// returned an error before the first turn. This is the text of the error.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use evcore::balancer::{Give, Moved, WorkerId};
 use evcore::{Acceptor, EventLoop};
-use evcore_handover::{Connection, Descriptor, Result};
+use evcore_handover::{Connection, Descriptor, Error, Result};
 
 use crate::departure::{Answers, Departure, descriptors};
 
@@ -38,9 +38,11 @@ impl<D: Descriptor> Giving<D> {
         version: u32,
         now: Instant,
     ) -> Result<Self> {
+        let mut departure = Departure::new(version, PATIENCE, now);
+        departure.open(mailbox, now)?;
         Ok(Self {
             to: give.to,
-            departure: Departure::open(mailbox, version, PATIENCE, now)?,
+            departure,
             wanted: give.connections as usize,
             used_at: now,
         })
@@ -55,13 +57,14 @@ impl<D: Descriptor> Giving<D> {
         is_same
     }
 
-    /// Begins a turn. Returns whether to close the channel: the other worker does not answer, or there
-    /// is nothing more to give.
-    pub(crate) fn is_over(&mut self, now: Instant) -> bool {
+    /// Begins a turn: sends what had no room before. Returns false if the channel is to be closed: the other
+    /// worker does not answer, there is nothing more to give, or the channel has ended.
+    pub(crate) fn begin_turn(&mut self, now: Instant) -> bool {
         if self.departure.awaits() {
             self.used_at = now;
         }
-        self.departure.is_overdue(now) || self.used_at + UNUSED <= now
+        let is_over = self.departure.is_overdue(now) || self.used_at + UNUSED <= now;
+        !is_over && self.send_waiting(now).is_ok()
     }
 
     /// The time by which the other worker should have answered, or at which the unused channel is
@@ -85,7 +88,7 @@ impl<D: Descriptor> Giving<D> {
     ///
     /// # Errors
     ///
-    /// The channel has ended.
+    /// The channel has ended, or the kernel has no room: this worker serves them in the meantime.
     pub(crate) fn send(
         &mut self,
         ev: &mut EventLoop<impl Acceptor>,
@@ -100,7 +103,15 @@ impl<D: Descriptor> Giving<D> {
         for connection in leaving {
             self.departure.push(connection);
         }
-        self.departure.send(now)
+        self.send_waiting(now)
+    }
+
+    fn send_waiting(&mut self, now: Instant) -> Result<()> {
+        self.departure.send(now)?;
+        match self.departure.is_full() {
+            true => Err(Error::KernelFull),
+            false => Ok(()),
+        }
     }
 
     /// Reads the answers of the other worker. Returns the number of connections that it has taken.
@@ -123,7 +134,8 @@ impl<D: Descriptor> Giving<D> {
 
     /// The descriptor that is readable if there are answers.
     pub(crate) fn descriptor(&self) -> &D {
-        self.departure.descriptor()
+        let descriptor = self.departure.descriptor();
+        descriptor.expect("the channel is open until the gift ends")
     }
 
     /// Closes the channel. Returns the number of connections that the other worker has taken, and the

@@ -26,8 +26,8 @@ use crate::mailbox_ends::MailboxEnds;
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
 
-/// A departure to the successor is given up if no message has come for this time. If no greeting has
-/// come by then, another channel is opened once.
+/// A departure to the successor is given up if no message has come for this time, or if no channel could be
+/// opened for this time. If no greeting has come by then, another channel is opened once.
 ///
 /// Until the successor greets, all connections are served here. Those that are sent and not
 /// acknowledged wait.
@@ -92,7 +92,8 @@ enum Phase<D> {
     Leaving {
         departure: Departure<D>,
         successor: Successor,
-        sender: Token,
+        /// The token of the departure's channel; `None` without a channel.
+        sender: Option<Token>,
         stop_by: Instant,
     },
     /// The loop shuts down.
@@ -146,8 +147,9 @@ where
         successor: impl FnOnce() -> Option<Successor>,
         timeout: Duration,
     ) -> Option<Duration> {
+        // Connections that have come back may have done so after the program's last call.
         assert!(
-            self.arrived.is_empty() && self.back.is_empty(),
+            self.arrived.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
         );
         if self.giving.is_some() {
@@ -187,26 +189,45 @@ where
         if ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
-        let mailbox = self.mailboxes.to_successor(successor);
-        let departure = match Departure::open(mailbox, self.version, PATIENCE, now) {
-            Ok(departure) => departure,
-            Err(error) => return self.report(&error),
+        self.phase = Phase::Leaving {
+            departure: Departure::new(self.version, PATIENCE, now),
+            successor,
+            sender: None,
+            stop_by,
         };
-        match ev.add_background(departure.descriptor()) {
-            Ok(sender) => {
-                self.sources.insert(sender, Source::Sender);
-                self.phase = Phase::Leaving {
-                    departure,
-                    successor,
-                    sender,
-                    stop_by,
-                };
-                // If the poller refuses to deregister a listener, later events of it are dropped.
-                let _ = ev.listeners().close();
-                self.arm(ev);
-            }
-            Err(error) => self.report(&error),
+        // If the poller refuses to deregister a listener, later events of it are dropped.
+        let _ = ev.listeners().close();
+        self.open_channel(ev, now);
+    }
+
+    /// Opens a channel if the departure has none and may have one, and arms the timer.
+    fn open_channel(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, now: Instant) {
+        let Phase::Leaving {
+            departure,
+            successor,
+            sender: sender @ None,
+            ..
+        } = &mut self.phase
+        else {
+            return self.arm(ev);
+        };
+        let mailbox = self.mailboxes.to_successor(*successor);
+        match departure.open(mailbox, now) {
+            Ok(()) => {}
+            // There may be room later.
+            Err(Error::MailboxFull | Error::KernelFull) if !departure.is_overdue(now) => {}
+            Err(error) => return self.give_up(ev, &error),
         }
+        if let Some(descriptor) = departure.descriptor() {
+            match ev.add_background(descriptor) {
+                Ok(token) => {
+                    *sender = Some(token);
+                    self.sources.insert(token, Source::Sender);
+                }
+                Err(error) => return self.give_up(ev, &error),
+            }
+        }
+        self.arm(ev);
     }
 
     fn go_on(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, now: Instant) {
@@ -224,14 +245,17 @@ where
             Ok(()) => {}
             Err(error) => return self.on_channel_end(ev, &error, now),
         }
+        if departure.under_way() == 0 && ev.stats().active == 0 {
+            return self.end(ev, stop_by);
+        }
+        if departure.descriptor().is_none() {
+            return self.open_channel(ev, now);
+        }
         if departure.is_overdue(now) {
             if departure.asks_again() {
                 return self.on_channel_end(ev, &Error::Ended, now);
             }
             return self.give_up(ev, &"the successor does not answer");
-        }
-        if departure.under_way() == 0 && ev.stats().active == 0 {
-            return self.end(ev, stop_by);
         }
         self.arm(ev);
     }
@@ -321,10 +345,7 @@ where
         now: Instant,
     ) {
         let Phase::Leaving {
-            departure,
-            successor,
-            sender,
-            ..
+            departure, sender, ..
         } = &mut self.phase
         else {
             return;
@@ -332,21 +353,11 @@ where
         if !matches!(error, Error::Ended) {
             return self.give_up(ev, error);
         }
-        self.sources.remove(ev, *sender);
-        let mailbox = self.mailboxes.to_successor(*successor);
-        let reopened = departure.reopen(mailbox, self.version, now);
-        let watched = reopened.map_err(io::Error::from).and_then(|acknowledged| {
-            self.moves.handed_over += acknowledged as u64;
-            *sender = ev.add_background(departure.descriptor())?;
-            Ok(*sender)
-        });
-        match watched {
-            Ok(token) => {
-                self.sources.insert(token, Source::Sender);
-                self.arm(ev);
-            }
-            Err(error) => self.give_up(ev, &error),
+        if let Some(sender) = sender.take() {
+            self.sources.remove(ev, sender);
         }
+        self.moves.handed_over += departure.close(now) as u64;
+        self.open_channel(ev, now);
     }
 
     /// Ends the departure, because no successor takes the connections.
@@ -360,7 +371,9 @@ where
             departure, sender, ..
         } = std::mem::replace(&mut self.phase, over)
         {
-            self.sources.remove(ev, sender);
+            if let Some(sender) = sender {
+                self.sources.remove(ev, sender);
+            }
             let under_way = departure.under_way();
             let back = departure.take_back();
             self.moves.handed_over += (under_way - descriptors(&back)) as u64;
@@ -373,7 +386,11 @@ where
     /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
     fn end(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop_by: Instant) {
         self.close_mailboxes(ev);
-        if let Phase::Leaving { sender, .. } = self.phase {
+        if let Phase::Leaving {
+            sender: Some(sender),
+            ..
+        } = self.phase
+        {
             self.sources.remove(ev, sender);
         }
         ev.disarm(self.own, DUE);
@@ -496,8 +513,8 @@ where
         match stop {
             Some(Stop::Fast) => {}
             Some(_) => self.end_giving(ev),
-            None if giving.is_over(ev.clock().instant()) => self.end_giving(ev),
-            None => self.arm_giving(ev),
+            None if giving.begin_turn(ev.clock().instant()) => self.arm_giving(ev),
+            None => self.end_giving(ev),
         }
     }
 

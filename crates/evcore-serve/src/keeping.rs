@@ -13,17 +13,19 @@ use crate::handing_on::HandingOn;
 /// connections that the successor has taken. The others are closed.
 pub(crate) fn hand_on(mut kept: Kept, version: u32, state: &[u8]) -> usize {
     let descriptors = mem::take(&mut kept.descriptors);
-    hand_on_to(kept.to_successor(), descriptors, version, state)
+    hand_on_to(|| kept.to_successor(), descriptors, version, state)
 }
 
-fn hand_on_to(
-    successor: BorrowedFd<'_>,
+/// `successor` returns the mailbox of the successor. It is called in each turn, because another one may serve
+/// by then.
+fn hand_on_to<'a>(
+    successor: impl Fn() -> BorrowedFd<'a>,
     descriptors: Vec<OwnedFd>,
     version: u32,
     state: &[u8],
 ) -> usize {
     let mut handing_on = HandingOn::new(descriptors, version, state, Instant::now());
-    while let Some(due) = handing_on.turn(successor, Instant::now()) {
+    while let Some(due) = handing_on.turn(successor(), Instant::now()) {
         let limit = due.saturating_duration_since(Instant::now());
         wait(handing_on.descriptor(), limit);
     }
@@ -127,7 +129,7 @@ mod tests {
             let (address, mailbox) = Mailbox::pair(1).unwrap();
             let successors = thread::spawn(move || take(mailbox, lives));
             let kept = servers.into_iter().map(OwnedFd::from).collect();
-            let taken = hand_on_to(address.as_fd(), kept, 1, b"");
+            let taken = hand_on_to(|| address.as_fd(), kept, 1, b"");
             drop(address);
             let arrived = successors.join().unwrap();
             prop_assert_eq!(arrived.len(), taken);

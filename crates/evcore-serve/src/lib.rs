@@ -25,6 +25,8 @@
 
 mod arrival;
 mod awaited_headers;
+#[cfg(test)]
+mod channel_tests;
 mod departure;
 mod event;
 mod giving;

@@ -42,6 +42,14 @@ impl Listeners {
         Ok(())
     }
 
+    /// Closes the listeners of an older binary that were not taken over. Nothing would accept their clients.
+    pub(crate) fn close_inherited(&mut self) {
+        if self.inherited.take().is_none() {
+            // If the program has taken them itself, this call returns an error.
+            drop(inherited());
+        }
+    }
+
     /// All listeners.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Listener> {
         self.open.iter().chain(self.own.iter().flatten())

@@ -120,6 +120,11 @@ impl Server {
     /// address need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a
     /// worker ends, because clients may wait in their backlogs.
     ///
+    /// A new binary after USR2 that makes such listeners anew loses the clients that wait in the backlogs of
+    /// the old ones. To keep them, take over all listeners by [`inherited`](evcore_prefork::inherited) in
+    /// place of [`bind`](Self::bind), and pass them here and to [`listener`](Self::listener). An inherited
+    /// listener that the program has not taken is closed when the server runs.
+    ///
     /// # Panics
     ///
     /// If there are not as many sets as workers.
@@ -481,7 +486,8 @@ impl Server {
         Ok((setup.loops.clone().watch(supervisor), setup))
     }
 
-    fn setup(self, slots: usize) -> io::Result<Setup> {
+    fn setup(mut self, slots: usize) -> io::Result<Setup> {
+        self.listeners.close_inherited();
         let group = match self.group {
             Some(group) => group,
             // A single worker shares its listeners with no other (as in nginx).

@@ -61,8 +61,14 @@ impl ServiceManager {
                     let now = NotifyState::monotonic_usec_now()?;
                     sd_notify::notify(&[NotifyState::Reloading, now])
                 }
+                // A service manager that has requested the reload waits for its beginning and its end.
+                Reload::Stuck => {
+                    let now = NotifyState::monotonic_usec_now()?;
+                    sd_notify::notify(&[NotifyState::Reloading, now])?;
+                    sd_notify::notify(&[NotifyState::Ready])
+                }
                 // The end is the same whether the new workers serve or the old ones go on.
-                Reload::Done | Reload::Refused | Reload::Stuck => {
+                Reload::Done | Reload::Refused | Reload::Drained => {
                     sd_notify::notify(&[NotifyState::Ready])
                 }
                 _ => Ok(()), // the reload waits

@@ -88,7 +88,7 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// If the program has left an [arrival](Self::next_arrival) of the turn before.
+    /// If the program has not taken an [arrival](Self::next_arrival) from another worker in the turn before.
     pub fn next_turn(&mut self) -> evcore::Result<bool> {
         self.begin_turn();
         self.supervised.waits();
@@ -220,7 +220,8 @@ impl Worker {
     }
 
     /// The next connection that has arrived from another worker, or has come back; `None` if there is no
-    /// further one. Call it until then, after the steps of each turn.
+    /// further one. Call it until then, after the steps of each turn and after
+    /// [`hand_over`](Self::hand_over).
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         self.handover.as_mut()?.next_arrival(&mut self.ev)
     }

@@ -271,6 +271,9 @@ fn a_reload_ends_the_drain() {
     server.begin_reload(1, 2);
     assert!(!server.lifecycle.is_drained());
     server.end_all(0, 2);
+    server.waits_for_a_time();
+    server.ready(1, 2);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
     server.waits();
 }
 
@@ -280,6 +283,7 @@ fn a_drain_ends_a_reload() {
     server.drain();
     server.stops(0, Stop::Graceful);
     server.stops(1, Stop::Graceful);
+    assert_eq!(server.next(), Action::Report(Reload::Drained));
     server.end(0, 0);
     server.end(1, 0);
     server.waits();

@@ -63,6 +63,9 @@ fn a_new_generation_that_refuses_leaves_the_old_in_place() {
 fn the_new_generation_replaces_an_old_one_that_refuses() {
     let mut server = Fixture::reloading(1);
     server.refuse(0, 0);
+    server.waits_for_a_time();
+    server.ready(1, 1);
+    assert_eq!(server.next(), Action::Report(Reload::Done));
     server.waits();
     server.refuse(1, 0);
     assert_eq!(server.next(), Action::Done(Outcome::AllRefused));

@@ -3,16 +3,17 @@
 
 use std::net::TcpListener;
 
-use evcore_prefork::{Upgrade, inherited};
-use rustix::process::{Signal, kill_current_process_group};
+use evcore_prefork::{Supervisor, Upgrade, inherited};
+use rustix::process::{Pid, Signal, kill_current_process_group, kill_process};
 
 use super::{logging, run, serve};
 
 pub(super) fn run_main(name: &str) -> bool {
     match name {
-        "upgrade" => upgrade(1),
+        "upgrade" => upgrade(logging(1), 1),
+        "upgrade with early commands" => upgrade(with_early_commands(), 1),
         // Many descriptors take time between fork and exec.
-        "upgrade of many descriptors" => upgrade(900),
+        "upgrade of many descriptors" => upgrade(logging(1), 900),
         "stop before an upgrade" => stop_before_an_upgrade(),
         "bad inheritance" => bad_inheritance(),
         _ => return false,
@@ -20,8 +21,19 @@ pub(super) fn run_main(name: &str) -> bool {
     true
 }
 
+/// A master that sends the new binary a HUP as soon as it knows its process id.
+fn with_early_commands() -> Supervisor<'static> {
+    logging(1).on_upgrade(|upgrade| {
+        println!("upgrade {upgrade}");
+        if let Upgrade::Started(process) = upgrade {
+            let process = Pid::from_raw(process.get().try_into().unwrap()).unwrap();
+            kill_process(process, Signal::HUP).unwrap();
+        }
+    })
+}
+
 /// Passes this many copies of its listener on.
-fn upgrade(copies: usize) {
+fn upgrade(mut supervisor: Supervisor<'_>, copies: usize) {
     // All but the first are closed here.
     let listener = match inherited().unwrap().into_iter().next() {
         Some(descriptor) => {
@@ -31,7 +43,6 @@ fn upgrade(copies: usize) {
         None => TcpListener::bind("127.0.0.1:0").unwrap(),
     };
     println!("listens {}", listener.local_addr().unwrap());
-    let mut supervisor = logging(1);
     for _ in 0..copies {
         supervisor = supervisor.inherit(&listener).unwrap();
     }

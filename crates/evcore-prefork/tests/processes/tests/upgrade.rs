@@ -19,6 +19,7 @@ use crate::server_process::{MAIN_FLAG, Server};
 tests! {
     a_new_binary_inherits_the_listener_and_serves
     a_worker_that_stops_has_a_successor_if_another_serves
+    a_command_before_the_new_binary_has_handlers_waits
     a_second_usr2_starts_no_second_binary
     a_new_binary_that_cannot_be_started_changes_nothing
     a_new_binary_that_fails_changes_nothing
@@ -98,6 +99,16 @@ fn a_worker_that_stops_has_a_successor_if_another_serves() {
         [0, 1, 2],
         "{lines:#?}"
     );
+}
+
+fn a_command_before_the_new_binary_has_handlers_waits() {
+    let mut server = Server::start("upgrade with early commands");
+    let new_master = upgrade(&mut server);
+    server.expect("reload Done");
+    server.signal_master(Signal::QUIT);
+    server.wait_for_master();
+    kill_process(new_master, Signal::QUIT).unwrap();
+    assert_last(server.expect_end(), "outcome Stopped(Graceful)");
 }
 
 fn a_second_usr2_starts_no_second_binary() {

@@ -1,0 +1,434 @@
+//! Tests of connections that move while the kernel has no room, or while the other worker is slow or fails.
+//! No test waits: the time is a number.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use evcore::balancer::{Give, WorkerId};
+use evcore::clock::{Clock, ManualTimeSource};
+use evcore::poller::{Source, Target};
+use evcore::{Connections, EventLoop, Stream};
+use evcore_handover::{Connection, Descriptor, Error, Mailbox, Packet, Received, Receiver, Unsent};
+use evcore_prefork::{Stop, Successor};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use crate::giving::Giving;
+use crate::handing_on::HandingOn;
+use crate::handover::Handover;
+use crate::leaving::Leaving;
+use crate::mailbox_ends::MailboxEnds;
+
+const VERSION: u32 = 1;
+
+thread_local! {
+    /// True if the kernel has no room for a message with descriptors.
+    static IS_FULL: Cell<bool> = const { Cell::new(false) };
+}
+
+fn set_full(is_full: bool) {
+    IS_FULL.set(is_full);
+}
+
+/// A descriptor whose messages find no room in the kernel if [`IS_FULL`] is true.
+#[derive(Debug)]
+struct Scarce(OwnedFd);
+
+impl Descriptor for Scarce {
+    type Borrowed<'a> = BorrowedFd<'a>;
+
+    fn borrow(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn pair(mailbox: BorrowedFd<'_>) -> Result<(Self, Self), Error> {
+        let (one, other) = <OwnedFd as Descriptor>::pair(mailbox)?;
+        Ok((Self(one), Self(other)))
+    }
+
+    fn counter(mailbox: BorrowedFd<'_>) -> Result<Self, Error> {
+        <OwnedFd as Descriptor>::counter(mailbox).map(Self)
+    }
+
+    fn count_up(counter: BorrowedFd<'_>) {
+        <OwnedFd as Descriptor>::count_up(counter);
+    }
+
+    fn has_counted(counter: BorrowedFd<'_>) -> bool {
+        <OwnedFd as Descriptor>::has_counted(counter)
+    }
+
+    fn send(
+        socket: BorrowedFd<'_>,
+        message: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Unsent> {
+        if IS_FULL.get() && !descriptors.is_empty() {
+            return Err(Unsent::KernelFull);
+        }
+        <OwnedFd as Descriptor>::send(socket, message, descriptors)
+    }
+
+    fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received<Packet<Self>>, Error> {
+        Ok(match <OwnedFd as Descriptor>::receive(socket, buffer)? {
+            Received::Message(packet) => Received::Message(Packet {
+                length: packet.length,
+                descriptors: packet.descriptors.into_iter().map(Self).collect(),
+                cut: packet.cut,
+            }),
+            Received::Nothing => Received::Nothing,
+            Received::End => Received::End,
+        })
+    }
+
+    fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
+        <OwnedFd as Descriptor>::is_hung_up(socket)
+    }
+
+    fn stop_receiving(socket: BorrowedFd<'_>) {
+        <OwnedFd as Descriptor>::stop_receiving(socket);
+    }
+
+    fn end(socket: BorrowedFd<'_>) {
+        <OwnedFd as Descriptor>::end(socket);
+    }
+}
+
+impl Source for Scarce {
+    fn target(&self) -> Target<'_> {
+        self.0.target()
+    }
+}
+
+impl From<Stream> for Scarce {
+    fn from(stream: Stream) -> Self {
+        Self(stream.into())
+    }
+}
+
+impl From<Scarce> for Stream {
+    fn from(descriptor: Scarce) -> Self {
+        descriptor.0.into()
+    }
+}
+
+/// A worker that takes connections. Its mailbox is real.
+struct Taker {
+    mailbox: Mailbox<Scarce>,
+    receivers: Vec<Receiver<Scarce>>,
+    greeted: usize,
+    taken: Vec<Connection<Scarce>>,
+}
+
+impl Taker {
+    /// Returns the sending end of its mailbox, too.
+    fn new() -> (OwnedFd, Self) {
+        set_full(false);
+        let flags = SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (mailbox, own) = pair.unwrap();
+        let taker = Self {
+            mailbox: Mailbox::from_fd(Scarce(own), VERSION),
+            receivers: Vec::new(),
+            greeted: 0,
+            taken: Vec::new(),
+        };
+        (mailbox, taker)
+    }
+
+    /// Takes the batches of the channels that it has greeted before, and greets the others.
+    fn turn(&mut self) {
+        let taken = &mut self.taken;
+        self.receivers.retain_mut(|receiver| {
+            loop {
+                match receiver.receive() {
+                    Ok(Some(batch)) => taken.extend(batch.accept().unwrap_or_default()),
+                    Ok(None) => return true,
+                    Err(_) => return false,
+                }
+            }
+        });
+        while let Ok(Some(receiver)) = self.mailbox.next_receiver() {
+            self.greeted += 1;
+            self.receivers.push(receiver);
+        }
+    }
+
+    /// Dies, and is replaced.
+    fn die(&mut self) {
+        self.receivers.clear();
+    }
+}
+
+fn sockets(count: usize) -> (Vec<UnixStream>, Vec<UnixStream>) {
+    let pair = |_| {
+        let (client, server) = UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        (client, server)
+    };
+    (0..count).map(pair).unzip()
+}
+
+fn descriptors(streams: Vec<UnixStream>) -> Vec<Scarce> {
+    let streams = streams.into_iter();
+    streams.map(|stream| Scarce(stream.into())).collect()
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_store_waits_for_a_successor_whose_turns_are_long() {
+    const TURN: Duration = Duration::from_millis(2100);
+    let (mailbox, mut taker) = Taker::new();
+    let (_clients, servers) = sockets(300);
+    let start = Instant::now();
+    let mut store = HandingOn::new(descriptors(servers), VERSION, b"", start);
+    let (mut due, mut takes_at) = (store.turn(mailbox.as_fd(), start), start + TURN);
+    while let Some(at) = due {
+        let now = at.min(takes_at);
+        if takes_at <= at {
+            taker.turn();
+            takes_at += TURN;
+        }
+        due = store.turn(mailbox.as_fd(), now);
+    }
+    assert_eq!((store.end().0, taker.taken.len()), (300, 300));
+}
+
+#[test]
+fn a_store_ends_if_the_kernel_never_has_room() {
+    let (mailbox, mut taker) = Taker::new();
+    let (_clients, servers) = sockets(3);
+    let start = Instant::now();
+    let mut store = HandingOn::new(descriptors(servers), VERSION, b"", start);
+    let mut due = store.turn(mailbox.as_fd(), start);
+    taker.turn();
+    set_full(true);
+    while let Some(at) = due {
+        assert!(at < start + 60_000 * MS);
+        due = store.turn(mailbox.as_fd(), at.max(start + MS));
+    }
+    assert_eq!(store.end().0, 0);
+}
+
+#[test]
+fn a_store_whose_channels_end_at_once_opens_few() {
+    let (mailbox, mut taker) = Taker::new();
+    let (_clients, servers) = sockets(3);
+    let start = Instant::now();
+    let mut store = HandingOn::new(descriptors(servers), VERSION, b"", start);
+    let (mut now, mut turns) = (start, 0);
+    while now < start + 1000 * MS {
+        let due = store.turn(mailbox.as_fd(), now).unwrap();
+        taker.turn();
+        taker.die();
+        turns += 1;
+        assert!(turns < 300, "at {:?}", now - start);
+        // The descriptor is readable at once.
+        now = if store.descriptor().is_some() {
+            now
+        } else {
+            due.max(now)
+        };
+    }
+    assert!(taker.greeted < 100, "{}", taker.greeted);
+    while store.turn(mailbox.as_fd(), now).is_some() {
+        taker.turn();
+        now += MS;
+    }
+    assert_eq!(store.end().0, 3);
+}
+
+/// The mailbox of a successor.
+struct ToSuccessor(OwnedFd);
+
+impl MailboxEnds for ToSuccessor {
+    type Descriptor = Scarce;
+
+    fn own(&self) -> io::Result<Vec<Scarce>> {
+        Ok(Vec::new())
+    }
+
+    fn to_successor(&self, _: Successor) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn to_slot(&self, _: usize) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// A worker that is replaced.
+struct Replaced {
+    ev: EventLoop,
+    time: ManualTimeSource,
+    handover: Handover<Stream, ToSuccessor>,
+    connections: Connections<(), Stream>,
+    has_reported: Rc<Cell<bool>>,
+    _clients: Vec<UnixStream>,
+}
+
+impl Replaced {
+    /// Returns the successor, too.
+    fn new(count: usize) -> (Self, Taker) {
+        let time = ManualTimeSource::new();
+        let clock = Clock::with_source(time.clone());
+        let mut ev = EventLoop::builder().clock(clock).build().unwrap();
+        let (mailbox, taker) = Taker::new();
+        let has_reported = Rc::new(Cell::new(false));
+        let reports = Rc::clone(&has_reported);
+        let report = Box::new(move |_: &dyn std::fmt::Display| reports.set(true));
+        let handover = Handover::new(&mut ev, VERSION, ToSuccessor(mailbox), report).unwrap();
+        let (clients, servers) = sockets(count);
+        let mut connections = Connections::new();
+        for server in servers {
+            let stream = Stream::from(OwnedFd::from(server));
+            connections.add(&mut ev, stream, ()).unwrap();
+        }
+        let worker = Self {
+            ev,
+            time,
+            handover,
+            connections,
+            has_reported,
+            _clients: clients,
+        };
+        (worker, taker)
+    }
+
+    /// Takes a turn, a millisecond after the last one. Returns false once the connections end here.
+    fn turn(&mut self) -> bool {
+        self.time.advance(MS);
+        let successor = || Some(Successor::Generation);
+        let (stop, timeout) = (Some(Stop::Graceful), Duration::from_secs(30));
+        let ends = self
+            .handover
+            .begin_turn(&mut self.ev, stop, successor, timeout);
+        if ends.is_some() {
+            return false;
+        }
+        self.ev.handle().wake();
+        assert!(self.ev.wait().unwrap());
+        while let Some(step) = self.ev.next_step() {
+            if self.handover.owns(&step) {
+                self.handover.handle(&mut self.ev, &step);
+            }
+        }
+        let leaves = |_, _: &mut _| {
+            let (state, partner) = (Vec::new(), None);
+            Some(Leaving { state, partner })
+        };
+        self.handover
+            .hand_over(&mut self.ev, &mut self.connections, leaves);
+        while let Some(arrival) = self.handover.next_arrival(&mut self.ev) {
+            self.connections.insert(arrival.stream, ());
+        }
+        true
+    }
+}
+
+#[test]
+fn a_worker_waits_for_room_in_the_kernel_before_its_connections_leave() {
+    let (mut worker, mut successor) = Replaced::new(3);
+    set_full(true);
+    assert!((0..1000).all(|_| worker.turn()));
+    set_full(false);
+    while worker.turn() {
+        successor.turn();
+    }
+    assert_eq!(successor.taken.len(), 3);
+    assert!(!worker.has_reported.get());
+}
+
+#[test]
+fn a_worker_gives_up_if_the_kernel_has_no_room_for_seconds() {
+    let (mut worker, successor) = Replaced::new(3);
+    set_full(true);
+    let turns = (0..10_000).take_while(|_| worker.turn()).count();
+    assert!((1900..2100).contains(&turns), "{turns}");
+    assert!(worker.has_reported.get());
+    assert_eq!(
+        (successor.greeted, worker.connections.iter_mut().count()),
+        (0, 3)
+    );
+}
+
+#[test]
+fn a_worker_waits_for_room_in_the_kernel_when_its_successor_has_died() {
+    let (mut worker, mut successor) = Replaced::new(3);
+    for _ in 0..200 {
+        assert!(worker.turn());
+    }
+    successor.turn();
+    assert!(worker.turn() && worker.turn());
+    successor.die();
+    set_full(true);
+    assert!((0..1000).all(|_| worker.turn()));
+    set_full(false);
+    while worker.turn() {
+        successor.turn();
+    }
+    assert_eq!((successor.greeted, successor.taken.len()), (2, 3));
+    assert!(!worker.has_reported.get());
+}
+
+#[test]
+fn a_worker_whose_channels_end_at_once_opens_few() {
+    let (mut worker, mut successor) = Replaced::new(3);
+    for _ in 0..1000 {
+        assert!(worker.turn());
+        successor.turn();
+        successor.die();
+    }
+    assert!(successor.greeted < 100, "{}", successor.greeted);
+    while worker.turn() {
+        successor.turn();
+    }
+    assert_eq!(successor.taken.len(), 3);
+}
+
+/// A loop, and a gift of this many connections whose states are long, to a worker that has greeted.
+fn gift(count: usize, now: Instant) -> (EventLoop, Giving<Scarce>, Taker, Vec<Connection<Scarce>>) {
+    let mut ev = EventLoop::builder().build().unwrap();
+    let give = Give {
+        to: WorkerId::from_slot(1),
+        connections: 1,
+    };
+    let (mailbox, mut taker) = Taker::new();
+    let mut giving = Giving::open(give, mailbox.as_fd(), VERSION, now).unwrap();
+    taker.turn();
+    giving.read(&mut ev, &mut Vec::new(), now).1.unwrap();
+    let (_, servers) = sockets(count);
+    let connection = |descriptor| Connection {
+        descriptor,
+        partner: None,
+        state: vec![0; 30_000],
+    };
+    let connections = descriptors(servers).into_iter().map(connection);
+    (ev, giving, taker, connections.collect())
+}
+
+#[test]
+fn the_rest_of_a_gift_is_sent_when_there_is_room() {
+    let now = Instant::now();
+    let (mut ev, mut giving, mut taker, connections) = gift(40, now);
+    giving.send(&mut ev, connections, now).unwrap();
+    for _ in 0..40 {
+        taker.turn();
+        giving.read(&mut ev, &mut Vec::new(), now).1.unwrap();
+        assert!(giving.begin_turn(now));
+    }
+    assert_eq!((giving.under_way(), taker.taken.len()), (0, 40));
+}
+
+#[test]
+fn a_gift_ends_at_once_if_the_kernel_has_no_room() {
+    let now = Instant::now();
+    let (mut ev, mut giving, _taker, connections) = gift(3, now);
+    set_full(true);
+    assert!(giving.send(&mut ev, connections, now).is_err());
+    assert_eq!(giving.close(&mut ev).1.len(), 3);
+}
