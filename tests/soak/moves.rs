@@ -574,5 +574,5 @@ fn moves_during_kills_of_masters_lose_only_what_their_workers_serve() {
 }
 
 fn pause_up_to_ms(ms: usize) {
-    thread::sleep(Duration::from_micros(random(1000 * ms) as u64));
+    thread::park_timeout(Duration::from_micros(random(1000 * ms) as u64));
 }

@@ -75,7 +75,7 @@ impl Strace {
             if Instant::now() > deadline {
                 return;
             }
-            thread::sleep(Duration::from_millis(1));
+            thread::park_timeout(Duration::from_millis(1));
         }
     }
 }

@@ -14,7 +14,6 @@ use evcore::{Acceptor, EventLoop, Interest, Mode, Ready, Result, Timer, Token};
 use scoped_tls_hkt::scoped_thread_local;
 
 use crate::run_queue::RunQueue;
-use crate::sleep::FAR;
 
 scoped_thread_local!(static mut LENT: for<'a> &'a mut (dyn Lent + 'a));
 
@@ -60,6 +59,9 @@ struct Loan<'a, L: Acceptor> {
 
 /// The timer of a sleep.
 const SLEEP: Timer = Timer::READ;
+
+/// The longest time that an `Instant` can be moved by on every system: some 30 years.
+pub(crate) const FAR: Duration = Duration::from_secs(1 << 30);
 
 impl<L: Acceptor> Lent for Loan<'_, L> {
     fn executor(&self) -> &dyn Any {

@@ -114,13 +114,11 @@ fn arm(registration: &Registration, deadline: Instant) {
     context::with(|lent| lent.arm(registration.token(), deadline));
 }
 
-/// The longest time that an `Instant` can be moved by on every system: some 30 years.
-pub(crate) const FAR: Duration = Duration::from_secs(1 << 30);
-
 /// Returns the point in time that is `time` after `from`, or some 30 years after it if the system cannot
 /// represent that point.
 pub(crate) fn deadline_after(from: Instant, time: Duration) -> Instant {
-    from.checked_add(time).unwrap_or_else(|| from + FAR)
+    from.checked_add(time)
+        .unwrap_or_else(|| from + context::FAR)
 }
 
 impl fmt::Debug for Sleep {

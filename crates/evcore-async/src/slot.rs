@@ -34,7 +34,7 @@ pub(crate) struct Source {
     pub(crate) activity: Activity,
 }
 
-/// Whether the loop may close a connection.
+/// The use of a connection: the loop may close an idle one.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) enum Activity {
     #[default]

@@ -329,8 +329,7 @@ impl Connection {
             Some(State::Body(..)) => (Phase::Reading, Some(Timeout::Body)),
             Some(State::Queued(_)) => (Phase::Reading, Some(Timeout::Room)),
             None if !self.input.is_empty() => (Phase::Reading, Some(Timeout::Head)),
-            // The timeout of the first head starts with the connection, and delivery is checked in
-            // intervals.
+            // Before the first head, and while delivery is checked, a timeout runs already.
             None if self.timers.keeps_receive() => (Phase::Waiting, self.timers.receive),
             None => (Phase::Waiting, Some(Timeout::KeepAlive)),
         };
@@ -405,10 +404,8 @@ impl Connection {
         while used < bytes.len() && self.may_serve(cx) {
             let rest = &bytes[used..];
             let taken = match &self.state {
-                None => match input::empty_line(rest) {
-                    0 => self.serve_head(rest, known.saturating_sub(used), cx),
-                    empty => empty,
-                },
+                None => input::empty_line(rest)
+                    .unwrap_or_else(|| self.serve_head(rest, known.saturating_sub(used), cx)),
                 Some(_) => self.serve_body(rest, cx),
             };
             self.input.is_partial = taken == 0;
@@ -437,9 +434,8 @@ impl Connection {
         match parse(bytes) {
             Parsed::Partial => 0,
             Parsed::Complete(mut request, length) => {
-                cx.shared.counts.request();
                 self.record_request_line(bytes);
-                cx.shared.resolve(&mut request);
+                cx.shared.admit(&mut request);
                 self.begin(&request, bytes.split_at(length), cx);
                 length
             }

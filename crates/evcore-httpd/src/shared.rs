@@ -134,8 +134,9 @@ impl Shared {
         }
     }
 
-    /// Turns a request for a disabled endpoint into one for an unknown path.
-    pub fn resolve(&self, request: &mut Request) {
+    /// Counts a request, and turns one for a disabled endpoint into one for an unknown path.
+    pub fn admit(&mut self, request: &mut Request) {
+        self.counts.request();
         if let Action::Route(route) | Action::NotAllowed(route) = request.action {
             if route.delays() && !self.delay_endpoints {
                 request.action = Action::NotFound;

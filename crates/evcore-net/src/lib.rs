@@ -27,6 +27,7 @@ mod backoff;
 
 mod error;
 
+mod last_packet;
 mod peer_credentials;
 mod setting;
 mod socket_option;

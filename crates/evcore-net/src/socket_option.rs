@@ -246,7 +246,7 @@ pub(crate) fn peer_credentials(_socket: impl AsFd) -> rustix::io::Result<[u32; 3
 pub(crate) fn last_packet_ms(socket: impl AsFd) -> rustix::io::Result<u32> {
     const AT: usize = std::mem::offset_of!(libc::tcp_info, tcpi_last_ack_recv) / size_of::<c_int>();
     let info: [c_int; AT + 1] = value(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
-    Ok(info[AT].cast_unsigned())
+    Ok(u32::from_ne_bytes(info[AT].to_ne_bytes()))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

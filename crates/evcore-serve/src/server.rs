@@ -109,21 +109,18 @@ impl Server {
         Ok(self)
     }
 
-    /// Adds a listener that is open, for example one that a service manager has
-    /// [passed](evcore_prefork::activated).
+    /// Adds an open listener, for example one [passed](evcore_prefork::activated) by a service manager.
     pub fn listener(mut self, listener: Listener) -> Self {
         self.listeners.open.push(listener);
         self
     }
 
-    /// Adds listeners that are not shared: one set for the worker of each index. Listeners of one
-    /// address need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a
-    /// worker ends, because clients may wait in their backlogs.
+    /// Adds listeners that are not shared: one set for the worker of each index. Listeners of one address
+    /// need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a worker ends,
+    /// because clients may wait in their backlogs.
     ///
-    /// A new binary after USR2 that makes such listeners anew loses the clients that wait in the backlogs of
-    /// the old ones. To keep them, take over all listeners by [`inherited`](evcore_prefork::inherited) in
-    /// place of [`bind`](Self::bind), and pass them here and to [`listener`](Self::listener). An inherited
-    /// listener that the program has not taken is closed when the server runs.
+    /// After USR2, clients in the backlogs of the old binary's sets are lost, unless the new one takes over
+    /// all its listeners by [`inherited`](evcore_prefork::inherited). It closes those that it does not take.
     ///
     /// # Panics
     ///

@@ -53,14 +53,14 @@ impl Input {
     }
 }
 
-/// Returns the length of an empty line at the front, or 0. Some clients send one behind a body, and it
+/// Returns the length of an empty line at the front. Some clients send one behind a body, and it
 /// does not begin a request (RFC 9112, section 2.2).
 #[inline]
-pub(super) fn empty_line(bytes: &[u8]) -> usize {
+pub(super) fn empty_line(bytes: &[u8]) -> Option<usize> {
     match bytes {
-        [b'\r', b'\n', ..] => 2,
-        [b'\n', ..] => 1,
-        _ => 0,
+        [b'\r', b'\n', ..] => Some(2),
+        [b'\n', ..] => Some(1),
+        _ => None,
     }
 }
 
