@@ -163,6 +163,8 @@ fn status_json_has_its_fields_in_a_stable_order() {
         "waiting",
         "received_bytes",
         "sent_bytes",
+        "accept_samples",
+        "late_accepts",
     ];
     let times = ["mean", "p50", "p99", "max"];
     let expected = [
