@@ -483,7 +483,7 @@ proptest! {
         prop_assert_eq!(now.iter().sum::<u32>(), opens.iter().sum::<u32>());
         // Views of different moments may send a batch of each worker to the wrong one.
         let surplus = surplus(&opens);
-        let moved_max = surplus + (surplus / 4).min(32 * opens.len() as u32);
+        let moved_max = surplus + (surplus / 4).min(32 * opens.len() as u64);
         prop_assert!(server.moved <= moved_max, "{} of {surplus}", server.moved);
         let mean = now.iter().sum::<u32>() / now.len() as u32;
         let far = now.iter().map(|open| open.abs_diff(mean)).max().unwrap();
