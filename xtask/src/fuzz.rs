@@ -14,7 +14,7 @@ pub(crate) fn plan(workspace: &Workspace, seconds: u32) -> Result<Plan> {
     let add = |plan: Plan, target: String| {
         let line = format!(
             "CARGO_TARGET_DIR={dir} cargo +nightly fuzz run --fuzz-dir tests/fuzz {target} {dir}/corpus/{target} \
-             tests/fuzz/seeds/{target} -- -create_missing_dirs=1 -max_total_time={seconds}"
+             tests/fuzz/seeds/{target} -- -create_missing_dirs=1 -max_total_time={seconds} -max_len=65536"
         );
         plan.command(format!("fuzz: {target}"), line)
     };
