@@ -9,6 +9,7 @@
 
 #[cfg(target_os = "linux")]
 mod descriptors;
+#[cfg(target_os = "linux")]
 mod mixed;
 #[cfg(target_os = "linux")]
 mod moves;
