@@ -25,7 +25,7 @@
 
 mod arrival;
 mod awaited_headers;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod channel_tests;
 mod departure;
 mod event;
