@@ -109,8 +109,14 @@ fn a_ring_that_is_busy_for_now_ends_no_worker_and_no_connection() {
             assert_served(&mut server.connect());
         }
         assert_eq!(server.worker_pids(), workers, "{error}");
-        // A tracer that ends within a call that it makes fail leaves ENOSYS as the result.
+        // A tracer that ends within a call that it makes fail leaves ENOSYS as the result, and one that
+        // ends when it has just seen a signal takes this signal along.
         drop(server);
+        // An ended process has no command line, even before its new parent has waited for it.
+        let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        eventually("the workers have ended", || {
+            workers.iter().all(|pid| line(pid).is_empty())
+        });
         drop(strace);
     }
 }

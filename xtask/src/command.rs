@@ -60,10 +60,12 @@ fn describes_package(variable: &OsStr) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
-/// Runs the line, with no input and with all its output in `log`. Returns the output, and whether
-/// the command succeeded within its [limit](limit_of).
-pub(crate) fn run_logged(line: &str, log: &Path) -> Result<(String, bool)> {
-    run_for(limit_of(line), line, log)
+/// Runs the line in `dir`, with no input and with all its output in `log`. Returns the output, and
+/// whether the command succeeded within its [limit](limit_of).
+///
+/// The output is a file, because a process that the command leaves behind would keep a pipe open.
+pub(crate) fn run_logged(dir: &Path, line: &str, log: &Path) -> Result<(String, bool)> {
+    run_for(limit_of(line), dir, line, log)
 }
 
 /// [`LIMIT`], and the seconds for which the line runs a fuzz target.
@@ -73,11 +75,14 @@ fn limit_of(line: &str) -> Duration {
     LIMIT + Duration::from_secs(seconds)
 }
 
-fn run_for(limit: Duration, line: &str, log: &Path) -> Result<(String, bool)> {
+fn run_for(limit: Duration, dir: &Path, line: &str, log: &Path) -> Result<(String, bool)> {
     let mut out = File::create(log)?;
     let mark = format!("{}:{}", process::id(), log.display());
     let mut command = command(line);
-    command.env(MARK, &mark).stdin(Stdio::null());
+    command
+        .current_dir(dir)
+        .env(MARK, &mark)
+        .stdin(Stdio::null());
     command.stdout(out.try_clone()?).stderr(out.try_clone()?);
     let mut child = command.spawn()?;
     let id = child.id();
@@ -157,11 +162,12 @@ mod tests {
 
     #[test]
     fn the_log_has_the_output_and_the_result_is_the_exit_status() {
+        let here = Path::new(".");
         let log = env::temp_dir().join(format!("xtask-command-{}.log", process::id()));
-        let (output, succeeded) = run_logged("A=1 sh -c env", &log).unwrap();
+        let (output, succeeded) = run_logged(here, "A=1 sh -c env", &log).unwrap();
         assert!(succeeded && output.lines().any(|line| line == "A=1"));
-        assert!(!run_logged("cargo no-such-task", &log).unwrap().1);
-        let (output, succeeded) = run_for(Duration::ZERO, "sleep 600", &log).unwrap();
+        assert!(!run_logged(here, "cargo no-such-task", &log).unwrap().1);
+        let (output, succeeded) = run_for(Duration::ZERO, here, "sleep 600", &log).unwrap();
         assert!(!succeeded && output.contains("did not end"));
         fs::remove_file(&log).unwrap();
         let limit = limit_of("cargo fuzz run a -- -max_total_time=1800");

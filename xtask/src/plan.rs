@@ -172,7 +172,11 @@ impl Step {
         let dir = target_dir(workspace, "xtask");
         fs::create_dir_all(&dir)?;
         let name = self.name.replace(": ", "-").replace(' ', "-");
-        match run_logged(&self.line, format!("{dir}/{name}.log").as_ref())? {
+        match run_logged(
+            ".".as_ref(),
+            &self.line,
+            format!("{dir}/{name}.log").as_ref(),
+        )? {
             (output, true) => TestReport::of_step(&self.name, &self.line, &output),
             (output, false) => Err(output.into()),
         }

@@ -4,14 +4,14 @@
 //! sockets, so here several run at a time; the documentation's tests are one more command.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::Result;
-use crate::command::{output_of, run_in};
+use crate::command::{THIS, output_of, run_logged};
 
 /// Number of programs that run at a time.
 const AT_ONCE: usize = 4;
@@ -113,9 +113,17 @@ impl Program {
         })
     }
 
+    fn run_logged(&self) -> Result<(String, bool)> {
+        let logs = THIS.with_file_name("xtask-tests");
+        fs::create_dir_all(&logs)?;
+        let log = logs.join(format!("{}.log", self.alone.replace([' ', '/'], "-")));
+        run_logged(self.dir.as_ref(), &self.line, &log)
+    }
+
     /// Returns whether all its tests have passed, and prints its output.
     fn run(&self) -> bool {
-        let (output, passed) = run_in(Path::new(&self.dir), &self.line)
+        let (output, passed) = self
+            .run_logged()
             .unwrap_or_else(|error| (error.to_string(), false));
         println!("{}\n{}", self.head, output.trim_end());
         passed

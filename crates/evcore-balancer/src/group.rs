@@ -441,12 +441,14 @@ impl<N: Notify> Shared<N> {
 
     /// The members that take part in evening out, in the order of their slots.
     fn places(&self, me: WorkerId) -> impl Iterator<Item = Place> {
+        let is_late = self.is_late(me);
         self.ids().filter_map(move |id| {
             let words = self.words(id);
             let open = words.open.load(Ordering::Relaxed).checked_sub(1)?;
             // This worker may not have published its load yet.
             let has_room = id == me || matches!(words.available_load(), Some((_, false)));
-            let takes = has_room && !self.is_late(id);
+            // A late worker may also give to late ones. If all are late, the loads decide.
+            let takes = has_room && (is_late || !self.is_late(id));
             Some(Place { id, open, takes })
         })
     }
