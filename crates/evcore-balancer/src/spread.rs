@@ -49,7 +49,8 @@ pub(crate) struct Place {
     pub(crate) id: WorkerId,
     /// The number of its open connections.
     pub(crate) open: u32,
-    /// It may get connections: it has room, is not late, and has no unanswered notification.
+    /// It may get connections: it has room, has no unanswered notification, and is not late, unless the
+    /// member that looks is late, too.
     pub(crate) takes: bool,
 }
 

@@ -396,6 +396,22 @@ fn late_and_full_members_choose_a_late_one_if_no_other_has_room() {
 }
 
 #[test]
+fn a_late_member_gets_connections_only_from_a_late_one() {
+    let (_group, [one, two]) = joined([load(0), load(100)]);
+    one.publish_open(Some(0));
+    two.publish_open(Some(100));
+    let gives = |one_is_late, two_is_late| {
+        one.set_late(one_is_late);
+        two.set_late(two_is_late);
+        two.spread().give.map(|give| give.connections)
+    };
+    assert_eq!(gives(false, false), Some(50));
+    assert_eq!(gives(true, false), None);
+    assert_eq!(gives(false, true), Some(50));
+    assert_eq!(gives(true, true), Some(50));
+}
+
+#[test]
 fn a_successor_is_not_late() {
     let (group, [one, two]) = joined([load(0); 2]);
     one.set_late(true);
