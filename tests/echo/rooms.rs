@@ -52,8 +52,8 @@ fn read(socket: &mut Socket) -> String {
     }
 }
 
-/// A client of each room says something, and exactly the others of the room get it. A client whose
-/// message was sent to a wrong room would get two.
+/// A client of each room sends a text, and exactly the other clients of the room get it. If a text
+/// went to a wrong room, the clients there would get two.
 fn talk(rooms: &mut [Vec<Socket>], time: usize) {
     let text = |number: usize| format!("{time} in room {number}");
     let speaker = time % CLIENTS;
@@ -80,7 +80,7 @@ fn reload(server: &Server) {
     });
 }
 
-/// A text that a client sends, in two parts.
+/// The frame of a client's text, in two parts.
 fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
     let mut frame = Frame::message(text.to_owned(), OpCode::Data(Data::Text), true);
     frame.header_mut().mask = Some([1, 2, 3, 4]);
@@ -90,8 +90,8 @@ fn frame_in_two(text: &str) -> [Vec<u8>; 2] {
     [first, rest]
 }
 
-/// Client 0 has sent one text, and client 1 the other. They come in any order: the first of them may have
-/// moved before the old worker had read it.
+/// Client 0 has sent one text, and client 1 the other. The texts come in any order, because a
+/// client may have moved before the old worker has read its text.
 fn expect_both(room: &mut [Socket]) {
     for (at, socket) in room.iter_mut().enumerate() {
         let texts = [(0, "in two parts"), (1, "early")].into_iter();
@@ -111,7 +111,8 @@ fn rooms_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
     let mut new = None;
     for time in 0..10 {
         talk(&mut rooms, time);
-        // A client that does not read until it has moved, and one in the middle of a message.
+        // Client 1 sends a text, and client 0 half of one. The clients read only after they have
+        // moved.
         let [first, rest] = frame_in_two("in two parts");
         rooms[0][1]
             .send(Message::text("early"))
@@ -142,7 +143,7 @@ fn rooms_closes_a_client_that_does_not_read_and_no_other() {
     let server = start();
     let mut deaf = enter(&server, 0);
     let [mut speaker, mut listener] = [(); 2].map(|()| enter(&server, 0));
-    // More than the kernel keeps for it.
+    // More bytes than the kernel keeps for a client that does not read.
     let (text, times) = ("x".repeat(7000), LENGTH / 7000 + 1000);
     for _ in 0..times {
         speaker
@@ -151,5 +152,8 @@ fn rooms_closes_a_client_that_does_not_read_and_no_other() {
         assert_eq!(read(&mut listener), text);
     }
     let got = (0..).take_while(|_| deaf.read().is_ok()).count();
-    assert!(got < times, "{got} texts of {times} waited for it");
+    assert!(
+        got < times,
+        "the client that did not read got {got} of {times} texts"
+    );
 }

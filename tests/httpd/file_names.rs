@@ -37,7 +37,8 @@ fn fill(site: &Site) {
     }
 }
 
-/// Targets that do not name a file beneath the root.
+/// Targets for which no file is sent. Some lead to a file beneath the root, but not in a permitted
+/// way: `../root/a` leaves the root, and `d/../a` has a `..`.
 fn hostile() -> Vec<String> {
     let mut names: Vec<String> = [
         "../secret",
@@ -118,7 +119,7 @@ fn nothing_outside_of_the_root_is_sent() {
         );
     }
     assert_eq!(client.get("/files/a%20b%252e").text(), "odd");
-    // The target itself is limited.
+    // The length of a target is limited.
     let long = format!("/files/{}", "a".repeat(9_000));
     assert_eq!(client.get(&long).status, 414);
 }
@@ -201,7 +202,8 @@ fn a_file_that_may_not_be_read_is_forbidden() {
     }
 }
 
-/// Only the directory's list is secret. Its files are served, and so is the redirect to its index.
+/// Only the directory's list is secret. Its files are served, and so is the redirect to its name
+/// with `/`.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_that_may_not_be_listed_is_redirected() {
@@ -216,7 +218,7 @@ fn a_directory_that_may_not_be_listed_is_redirected() {
     assert_eq!(response.header("location"), Some("/files/d/"));
     assert_eq!(client.get("/files/d/").text(), "hello");
     assert_eq!(client.get("/files/d/secret/").status, 403);
-    // The directory's parent may be searched, so its name is found.
+    // The parent of this directory may be searched, so the directory is found.
     assert_eq!(client.get("/files/d/secret").status, 301);
     set_mode(&site, "d", 0o700);
     set_mode(&site, "d/secret", 0o700);

@@ -18,11 +18,11 @@ use rustix::{
 /// Number of requests whose lines do not fit into a pipe and a worker's buffer together.
 const REQUESTS: usize = 4_000;
 
-/// A named pipe and its reading end.
+/// A named pipe, and a non-blocking file that reads from it.
 fn named_pipe(scratch: &Scratch) -> (PathBuf, File) {
     let path = scratch.path().join("access.log");
     make_named_pipe(&path);
-    // Opening it to read and write does not block.
+    // Opening a named pipe to read and write does not block.
     let reader = File::options().read(true).write(true).open(&path);
     let reader = reader.expect("it was just made");
     ioctl_fionbio(&reader, true).expect("it is a pipe");
@@ -68,7 +68,7 @@ fn a_hanging_log_reader_blocks_no_worker_and_losses_are_counted() {
             assert_eq!(client.get("/").status, 200);
         }
         let mut text = String::new();
-        eventually("it writes lines again, and logs how many were lost", || {
+        eventually("the worker logs how many lines were lost", || {
             read(&reader, &mut text);
             lost(&server.log()) > 0
         });
@@ -102,13 +102,13 @@ fn a_hanging_reader_of_standard_output_blocks_no_worker() {
         assert_eq!(client.get("/").status, 200);
     }
     drop(client);
-    // The worker waits a moment for the reader.
+    // The worker waits a moment for the reader before it exits.
     server.signal(Signal::QUIT);
     assert!(server.wait().success());
     let mut text = String::new();
     let mut output = server.take_stdout().expect("it is piped");
     output.read_to_string(&mut text).expect("a text");
-    eventually("all is accounted for", || {
+    eventually("each line is written or counted as lost", || {
         text.lines().count() + lost(&server.log()) == REQUESTS
     });
 }
@@ -124,7 +124,7 @@ fn reopening_a_pipe_without_a_reader_does_not_block() {
     fs::rename(&path, scratch.path().join("old.log")).expect("it is there");
     make_named_pipe(&path);
     server.signal(Signal::USR1);
-    eventually("it logs that it cannot", || {
+    eventually("the worker logs that it cannot open the log", || {
         server.log().contains("cannot open the access log")
     });
     assert_eq!(client.get("/").status, 200);
@@ -143,7 +143,9 @@ fn a_worker_starts_although_the_log_pipe_has_no_reader() {
             signal_to(old, signal);
         } else {
             server.signal(signal);
-            eventually("it reloads", || server.log().contains("reload: Done"));
+            eventually("the server reloads", || {
+                server.log().contains("reload: Done")
+            });
         }
         assert_eq!(server.connect().get("/unread").status, 404);
         let reader = File::options().read(true).write(true).open(&path);
@@ -169,7 +171,7 @@ fn a_log_pipe_without_a_reader_costs_lines_only() {
     for _ in 0..REQUESTS {
         assert_eq!(client.get("/").status, 200);
     }
-    eventually("it is logged", || server.log().contains("are lost: "));
+    eventually("the loss is logged", || server.log().contains("are lost: "));
     assert_eq!(client.worker(), worker);
     assert_eq!(server.log().matches("are lost: ").count(), 1);
 }
@@ -186,7 +188,7 @@ fn a_standard_output_without_a_reader_costs_lines_only() {
     for _ in 0..REQUESTS {
         assert_eq!(client.get("/").status, 200);
     }
-    eventually("it is logged", || server.log().contains("are lost: "));
+    eventually("the loss is logged", || server.log().contains("are lost: "));
     assert_eq!(client.worker(), worker);
 }
 
@@ -206,15 +208,15 @@ fn an_error_log_without_a_reader_ends_no_process() {
     drop(log);
     let pid = rustix::process::Pid::from_child(&server.0);
     for _ in 0..3 {
-        // Master and workers log this.
+        // The master logs the reload, and the end of the killed worker.
         let old = evcore_tests::Client::connect(address).worker();
         kill_process(pid, Signal::HUP).expect("it lives");
-        eventually("it reloads", || {
+        eventually("the server reloads", || {
             evcore_tests::Client::connect(address).worker() != old
         });
         let worker = evcore_tests::Client::connect(address).worker();
         signal_to(worker, Signal::KILL);
-        eventually("it is replaced", || {
+        eventually("the worker is replaced", || {
             let answer = evcore_tests::Client::connect(address).try_worker();
             answer.is_ok_and(|pid| pid != worker)
         });
@@ -233,7 +235,7 @@ impl Drop for KilledOnDrop {
     }
 }
 
-/// Linux only: elsewhere the size of a pipe cannot be set.
+/// Only for Linux, because other systems cannot set the size of a pipe.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_hanging_reader_of_the_error_log_blocks_no_process() {
@@ -254,9 +256,9 @@ fn a_hanging_reader_of_the_error_log_blocks_no_process() {
     let reload = || {
         let old = worker();
         kill_process(pid, Signal::HUP).expect("it lives");
-        eventually("it reloads", || worker() != old);
+        eventually("the server reloads", || worker() != old);
     };
-    // Each iteration logs two lines. All lines are more than the pipe holds.
+    // Each iteration logs two lines. The pipe cannot hold the lines of all iterations.
     for _ in 0..150 {
         reload();
     }

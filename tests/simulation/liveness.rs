@@ -1,8 +1,8 @@
 //! Checks that some worker accepts soon while clients wait.
 //!
-//! A worker accepts at once, apart from its wake-up. There are two exceptions: under the accept
-//! lock, and after a worker was harmed, the delay of the policy may pass until another worker
-//! probes the listeners.
+//! A worker accepts at once, apart from its wake-up. There are two exceptions: if workers share the
+//! accept lock without a group, and after a worker was harmed, the delay of the policy may pass
+//! until another worker probes the listeners.
 
 use std::time::Duration;
 
@@ -16,15 +16,16 @@ use crate::{
 /// Time that is longer than a turn, a client's call and a wake-up together.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// The pause of a worker without descriptors. The delay of every policy has the same length.
+/// The pause of a worker without descriptors. The delay of every policy has the same length, except
+/// in `Config::notifying`, where no check allows for a delay.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The guarantee of a policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarantee {
-    /// A worker that does not get the lock waits for the delay.
+    /// True if a worker that does not get the lock waits for the delay.
     pub(crate) has_pauses: bool,
-    /// Each worker has its own listener, whose clients no other worker accepts.
+    /// True if each worker has its own listener, whose clients no other worker accepts.
     pub(crate) own_listeners: bool,
     /// Time by which the clock of a worker may be behind.
     pub(crate) clock_lag: Duration,
@@ -65,7 +66,7 @@ impl LivenessChecker {
         let backlog_len = self.sim.backlog_len(ADDRESS.into());
         let has_accepted = backlog_len < self.backlog_len;
         self.backlog_len = backlog_len;
-        // Nothing has changed between the last check and this event, which may be the accept.
+        // The state that the last check found has lasted until this event, which may be the accept.
         if let Some(since) = self.stalled_since.filter(|_| !was_harmed) {
             let stalled = now - since;
             assert!(
@@ -94,8 +95,8 @@ impl LivenessChecker {
         was_harmed
     }
 
-    /// Returns whether a worker could accept the clients. If each has its own listener, returns
-    /// whether all could.
+    /// Returns whether a worker could accept the clients. If each worker has its own listener,
+    /// returns whether all workers could.
     fn could_accept(&self, server: &Workers<LineServer>) -> bool {
         let mut serving = server.apps().filter(|(_, app)| !app.is_shutting_down());
         let can = |(index, app): (usize, &LineServer)| app.has_room() && !server.is_paused(index);

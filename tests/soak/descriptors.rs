@@ -1,11 +1,11 @@
-//! The descriptors of processes, to compare what is left with the start.
+//! Counts the open descriptors of processes, so that a test finds those that leak.
 
 use std::{collections::BTreeMap, fs};
 
 use evcore_tests::eventually;
 
-/// The descriptors of a process, by their kinds, except those of its log: a process opens it again when it
-/// logs something.
+/// Number of open descriptors of a process, by kind. The descriptors of its log do not count,
+/// because a process may open its log again when it writes to it.
 pub(super) fn descriptors(pid: u32) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
@@ -20,10 +20,11 @@ pub(super) fn descriptors(pid: u32) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// The descriptors that each of these has when no client is left.
+/// Waits until all these processes have the same descriptors, and returns their number by kind.
+/// Call it when no client is left.
 pub(super) fn settled(workers: &[u32]) -> BTreeMap<String, usize> {
     let mut all = Vec::new();
-    eventually("all have the same", || {
+    eventually("all processes have the same descriptors", || {
         let before = std::mem::take(&mut all);
         all.extend(workers.iter().map(|worker| descriptors(*worker)));
         all == before && all.windows(2).all(|two| two[0] == two[1])

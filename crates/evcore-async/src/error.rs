@@ -1,8 +1,9 @@
-//! The errors of a runtime, and of a stream that is used on the wrong one.
+//! The errors of a runtime, and those of a stream that another executor uses or the loop evicts.
 
 use std::io;
 
-/// The reason why [`Runtime::block_on`](crate::Runtime::block_on) has no output.
+/// The reason why there is no [`Runtime`](crate::Runtime), or no output of
+/// [`block_on`](crate::Runtime::block_on).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -32,8 +33,8 @@ impl From<Error> for io::Error {
 /// A stream was used by a task of another executor than the one that watches it.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "this stream belongs to another runtime, whose loop watches it: use it in a task of that \
-     runtime, or call `into_inner` there, and make a new stream of the descriptor here"
+    "this stream belongs to another runtime or executor: use it in a task of that one, or call \
+     `into_inner` there, and make a new stream of the descriptor here"
 )]
 pub(crate) struct Foreign;
 

@@ -16,11 +16,11 @@ use crate::shared::Shared;
 use crate::spawn::Refused;
 use crate::stuck::Watch;
 
-/// Polls the tasks of a loop, which a program drives by steps.
+/// Polls tasks on a loop that the program drives by steps.
 ///
-/// Pass every step of the loop to [`on_step`](Self::on_step). The steps of tokens that are not the
-/// executor's come back. So a program that handles steps may use an asynchronous library, and an
-/// asynchronous server may run in the workers of `evcore-serve` or in a simulator.
+/// Pass every step of the loop to [`on_step`](Self::on_step), which returns the steps of other
+/// tokens than the executor's. So a program that handles steps may use an asynchronous library, and
+/// an asynchronous server may run in the workers of `evcore-serve` or in a simulator.
 /// [`Runtime`](crate::Runtime) is an executor with its loop.
 ///
 /// A loop may have several executors. Pass each executor the steps that the previous one has handed
@@ -73,8 +73,8 @@ impl Executor {
     /// Handles a step, if it concerns a task or a source that a task waits for. Otherwise returns
     /// it.
     ///
-    /// [`Step::Woken`] and [`Step::ShuttingDown`] concern the executor and come back, too.
-    /// [`Step::Accepted`] always comes back: make a [`Stream`](crate::Stream) of it within
+    /// [`Step::Woken`] and [`Step::ShuttingDown`] are both handled and returned. [`Step::Accepted`]
+    /// is always returned. Make a [`Stream`](crate::Stream) of its connection within
     /// [`enter`](Self::enter).
     ///
     /// `ev` is the loop of [`new`](Self::new).
@@ -118,12 +118,12 @@ impl Executor {
         })
     }
 
-    /// Spawns a task. It is polled by a step of this turn or the next.
+    /// Spawns a task, which a step of this turn or of the next one polls.
     ///
     /// # Errors
     ///
     /// [`Refused`] with the future, if the executor has as many tasks as its
-    /// [limit](Self::set_tasks_max).
+    /// [limit](Self::set_tasks_max), or if all tokens of the loop are in use.
     #[track_caller]
     pub fn spawn<L: Acceptor, F: Future<Output: 'static> + 'static>(
         &self,
@@ -134,15 +134,15 @@ impl Executor {
         self.enter(ev, || self.shared.spawn(future, at))
     }
 
-    /// Maximum number of tasks at once. By default only the number of [tokens](EventLoop::add_unwatched)
-    /// limits the tasks.
+    /// Sets the maximum number of tasks at once. By default only the number of
+    /// [tokens](EventLoop::add_unwatched) limits them.
     pub fn set_tasks_max(&self, tasks: usize) {
         self.shared.tasks_max.set(tasks);
     }
 
-    /// With `true`, the panic of a task unwinds through [`on_step`](Self::on_step), and so ends the
-    /// worker; the task counts as [aborted](crate::JoinError::Aborted). By default it ends only its task,
-    /// and is the [error](crate::JoinError::Panicked) of its handle.
+    /// Sets whether the panic of a task unwinds through [`on_step`](Self::on_step), and so ends the
+    /// worker. The task then counts as [aborted](crate::JoinError::Aborted). By default a panic
+    /// ends only its task, whose handle returns it as the [error](crate::JoinError::Panicked).
     pub fn set_resumes_panics(&self, resumes: bool) {
         self.shared.resumes_panics.set(resumes);
     }
@@ -227,7 +227,8 @@ fn next_id() -> u64 {
     IDS.fetch_add(1, Relaxed)
 }
 
-/// Drops the tasks, because they own streams that own the executor's state, which is a reference cycle.
+/// Drops the tasks. The executor's state owns them, and they own streams that own this state, so
+/// the reference cycle would keep all of them alive.
 impl Drop for Executor {
     fn drop(&mut self) {
         self.drop_tasks();

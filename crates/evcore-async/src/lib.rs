@@ -4,20 +4,21 @@
 //!
 //! - [`Runtime`] is a loop with its tasks; [`Executor`] has the tasks of a loop that you drive.
 //! - [`spawn_local`] spawns a task, and a [`JoinHandle`] waits for it.
-//! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors, [`sleep`],
-//!   [`timeout`] and [`interval`] wait for a point in time, and [`shutting_down`] waits for a shutdown
+//! - [`Stream`], [`Listener`], [`UdpSocket`] and [`Watched`] wait for descriptors. [`sleep`],
+//!   [`timeout`] and [`interval`] wait for a point in time. [`shutting_down`] waits for a shutdown
 //!   of the loop.
 //! - [`BlockingPool`] runs work that blocks. [`Child`] runs another process. [`Signals`] receives
 //!   signals of this process.
 //!
 //! # How it works
 //!
-//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor. A
-//! sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of the
-//! tasks that read and write. The executor keeps tasks, sleeps and streams in one table by token. A step
-//! of the loop wakes tasks or polls them. Tasks that were woken on the loop's thread are polled in the
-//! step of one token, up to 256 in a step. A task that another thread has woken is polled in the step of
-//! its own token. Cancelling a future ends its token, and no step carries a token that has ended.
+//! Each thing that can wake a task is a token of the loop. A task is a token without a descriptor.
+//! A sleep is a token with a timer. A stream is a token with a descriptor, and with the wakers of
+//! the tasks that read and write. The executor keeps tasks, sleeps and streams in one table by
+//! token. A step of the loop wakes tasks or polls them. Tasks that were woken on the loop's thread
+//! are polled together in the step of the executor's token, up to 256 in a step. A task is polled
+//! in the step of its own token if another thread has woken it, or if the loop has instruments.
+//! Cancelling a future ends its token, and no step carries a token that has ended.
 //!
 //! # In the simulator
 //!
@@ -79,7 +80,7 @@
 //! # Panics
 //!
 //! Calls that need the loop panic outside a runtime: [`spawn_local`], [`sleep`], [`Stream::new`]
-//! and others. A `Drop` never does.
+//! and others. A destructor never panics there.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

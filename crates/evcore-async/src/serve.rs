@@ -10,14 +10,14 @@ use crate::spawn::try_spawn_local;
 use crate::stream::TcpStream;
 
 impl Executor {
-    /// Serves as a worker of `evcore-serve` until it has to stop. `client` returns the task of each
-    /// accepted client. A client is closed if the poller refuses its stream, or if the executor has as many
-    /// tasks as its [limit](Self::set_tasks_max).
+    /// Serves as a worker of `evcore-serve` until the worker stops. `client` returns the task of
+    /// each accepted client. A client is closed if the poller refuses its stream, or if the
+    /// executor has as many tasks as its [limit](Self::set_tasks_max).
     ///
     /// A worker that stops accepts no further client, and ends when its
     /// [shutdown](crate::shutting_down) is complete, or when the
     /// [timeout](evcore_serve::Server::stop_timeout) has passed. So a task should end after its present
-    /// request: it awaits [`shutting_down`](crate::shutting_down), or calls
+    /// request. To notice the stop, it awaits [`shutting_down`](crate::shutting_down), or calls
     /// [`is_shutting_down`](crate::is_shutting_down) after each request. The tasks that are left are
     /// dropped with the executor.
     ///
@@ -39,7 +39,7 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// The errors of [`Worker::next_turn`]: the loop cannot go on.
+    /// The errors of [`Worker::next_turn`], after which the loop cannot go on.
     ///
     /// # Panics
     ///

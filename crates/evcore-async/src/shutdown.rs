@@ -12,13 +12,14 @@ use crate::registration::Registration;
 use crate::shared::Shared;
 use crate::slot::{Event, Slot};
 
-/// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server then finishes
-/// its present work.
+/// Waits until the loop [shuts down](evcore::EventLoop::shutdown). A task of a server should then
+/// finish its present work, and end.
 ///
-/// The shutdown is complete when no descriptor except those of `Signals` is watched, and no task is due,
-/// sleeps, or waits for a [`BlockingPool`](crate::BlockingPool) or a [`Child`](crate::Child), or when its
-/// timeout has passed. So a task that accepts clients drops its listener. The shutdown does not wait for
-/// tasks that only another thread or a signal can wake.
+/// The shutdown is complete when its timeout has passed, or when no work is left. Work is a watched
+/// descriptor (except those of `Signals`), and a task that is due, that sleeps, or that waits for a
+/// [`BlockingPool`](crate::BlockingPool) or a [`Child`](crate::Child). So a task that accepts
+/// clients should drop its listener. The shutdown does not wait for tasks that only another thread
+/// or a signal can wake.
 ///
 /// ```
 /// use evcore_async::{Runtime, handle, shutting_down, spawn_local};
@@ -49,7 +50,7 @@ pub fn is_shutting_down() -> bool {
     context::with(|lent| lent.is_shutting_down())
 }
 
-/// The handle of the loop, for other threads: it wakes the loop or shuts it down.
+/// Returns the handle of the loop, by which other threads wake the loop or shut it down.
 ///
 /// # Panics
 ///
@@ -73,7 +74,7 @@ impl Future for ShuttingDown {
         if is_shutting_down() {
             return Poll::Ready(());
         }
-        // A loop that has nothing else to do would shut down without a step.
+        // The token counts as work, because a loop without work would shut down without a step.
         let begin = || Registration::of_work(Slot::Shutdown(Event::default()));
         self.registration.get_or_insert_with(begin).poll_event(cx)
     }

@@ -23,18 +23,20 @@ pub(crate) enum Slot {
     Orphan,
 }
 
-/// A watched descriptor: the reports since the stream last looked, and the tasks that wait for it.
+/// The state of a watched descriptor: the readiness that was reported since the stream last took
+/// it, and the tasks that wait for the descriptor.
 #[derive(Default)]
 pub(crate) struct Source {
     pub(crate) ready: Ready,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
-    /// True if a task waits for the next turn, because the stream has used up its calls of this one.
+    /// True if a task waits for the next turn, because the stream has used up its calls of this
+    /// turn.
     pub(crate) is_put_off: bool,
     pub(crate) activity: Activity,
 }
 
-/// The use of a connection: the loop may close an idle one.
+/// The use of a connection. The loop may close an idle connection.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) enum Activity {
     #[default]
@@ -66,7 +68,7 @@ pub(crate) enum Reaction {
 }
 
 impl Slot {
-    /// Takes note of readiness, or of a post.
+    /// Records readiness or a post, and returns the reaction of the executor.
     #[inline]
     pub(crate) fn on_ready(&mut self, ready: Ready) -> Reaction {
         match self {
@@ -91,7 +93,7 @@ impl Slot {
         }
     }
 
-    /// Takes note of the end of a timer, and returns the waker of the task that waits for it.
+    /// Records that a timer has expired, and returns the waker of the task that waits for it.
     pub(crate) fn on_expired(&mut self) -> Option<Waker> {
         match self {
             Self::Sleep(event) => event.come(),
@@ -99,8 +101,9 @@ impl Slot {
         }
     }
 
-    /// Takes note of an eviction, and returns the waker of the task that reads. A connection whose idle
-    /// read was dropped while the loop was not lent is busy.
+    /// Records an eviction, and returns the waker of the task that reads. Does nothing for a busy
+    /// connection, which the loop still counts as idle if its idle read was dropped while the loop
+    /// was not lent.
     pub(crate) fn on_evict(&mut self) -> Option<Waker> {
         match self {
             Self::Source(source) if source.activity == Activity::Idle => {
@@ -113,8 +116,9 @@ impl Slot {
 }
 
 impl Source {
-    /// Takes note of a report, and returns the wakers of the tasks that go on. A report of either side
-    /// is also the next turn of a task that was put off, because the loop merges the two.
+    /// Records reported readiness, and returns the wakers of the tasks that go on. A report of
+    /// either side also wakes a task that was put off, because the loop merges the post for that
+    /// task with the report.
     fn on_ready(&mut self, ready: Ready) -> [Option<Waker>; 2] {
         self.ready |= ready;
         let both = mem::take(&mut self.is_put_off) || ready.is_error();
@@ -135,7 +139,7 @@ impl Signal {
 }
 
 impl Event {
-    /// Takes note of the event, and returns the waker of the task that waits for it.
+    /// Records that the event has happened, and returns the waker of the task that waits for it.
     pub(crate) fn come(&mut self) -> Option<Waker> {
         self.has_come = true;
         self.waker.take()

@@ -9,15 +9,16 @@ use crate::context;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
 
-/// Spawns a task on the executor that polls the caller. It is polled in this turn of the loop, or in the
-/// next.
+/// Spawns a task on the executor that polls the caller. The task is polled in this turn of the
+/// loop, or in the next.
 ///
-/// The future need not be `Send`: it never leaves this thread.
+/// The future need not be `Send`, because it never leaves this thread.
 ///
 /// # Panics
 ///
-/// Outside a runtime, and if the executor has as many tasks as its
-/// [limit](crate::Executor::set_tasks_max). By default it has no limit.
+/// Outside a runtime. If the executor has as many tasks as its
+/// [limit](crate::Executor::set_tasks_max), or if all tokens of the loop are in use. By default
+/// only the number of tokens limits the tasks.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local};
@@ -44,7 +45,8 @@ pub fn spawn_local<F: Future<Output: 'static> + 'static>(future: F) -> JoinHandl
 ///
 /// # Errors
 ///
-/// [`Refused`] with the future, at the limit.
+/// [`Refused`] with the future, if there are as many tasks as the limit, or if all tokens of the
+/// loop are in use.
 ///
 /// # Panics
 ///
@@ -79,7 +81,7 @@ pub fn try_spawn_local<F: Future<Output: 'static> + 'static>(
 pub struct Refused<F> {
     /// The future.
     pub future: F,
-    /// The limit.
+    /// The limit. If no token of the loop is free, the number of tasks.
     pub limit: usize,
 }
 
@@ -93,7 +95,7 @@ impl<F> fmt::Debug for Refused<F> {
 
 impl Shared {
     /// Begins a task, which is polled in this turn or the next. Returns the future if there are as
-    /// many tasks as the limit. Call it only while the loop is lent.
+    /// many tasks as the limit, or if no token is free. Call it only while the loop is lent.
     pub(crate) fn spawn<F: Future<Output: 'static> + 'static>(
         self: &Rc<Self>,
         future: F,

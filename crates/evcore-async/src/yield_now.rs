@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets the other tasks that are due have their turn first. The task continues after them, in the same
-/// turn of the loop unless 256 polls have been made.
+/// Lets the other tasks that are due run first. The task continues after them, in the same turn of
+/// the loop unless the executor has already made 256 polls in this turn.
 ///
 /// ```
 /// use evcore_async::{Runtime, spawn_local, yield_now};

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Number of times that an address in use is retried (nginx).
+/// Number of retries while an address is in use. (nginx makes five attempts in all.)
 const RETRIES: u32 = 5;
 
-/// The pause before each retry (nginx).
+/// The pause before each retry, as in nginx.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Repeats `attempt` while the address is in use, with a `pause` before each retry.

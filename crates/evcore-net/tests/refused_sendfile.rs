@@ -1,4 +1,5 @@
-//! A kernel that refuses sendfile(2). It is a seccomp filter for one thread.
+//! A file is sent although the kernel refuses sendfile(2). A seccomp filter refuses it to one
+//! thread.
 
 #![cfg(any(target_os = "linux", target_os = "android"))]
 

@@ -17,8 +17,8 @@ use crate::{events::Events, ready::Ready};
 /// assert!(events.len() == 1 && events.was_woken());
 /// ```
 //
-// It holds one reference and is passed by value, so a backend writes to the events as directly as
-// their owner.
+// The sink holds one reference and is passed by value, so a backend writes to the events as
+// directly as their owner.
 pub struct EventSink<'a> {
     events: &'a mut Events,
 }
@@ -50,15 +50,15 @@ impl EventSink<'_> {
 
 /// Methods for this crate's own backends.
 impl<'a> EventSink<'a> {
-    /// Returns the events that the wait has reported so far. Only the `select` backend needs this, which
-    /// does not exist on illumos.
+    /// Returns the events that the wait has reported so far. Only the `select` backend calls this,
+    /// and illumos has no such backend.
     #[cfg(not(any(target_os = "illumos", target_os = "solaris")))]
     #[inline]
     pub(crate) fn events(&self) -> &Events {
         self.events
     }
 
-    /// The buffer itself, for a kernel that writes into it.
+    /// Returns the buffer itself, for epoll, whose kernel writes into it, and for `io_uring`.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[inline]
     pub(crate) fn into_events(self) -> &'a mut Events {

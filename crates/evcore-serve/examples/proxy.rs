@@ -17,14 +17,15 @@ use std::{env, error::Error, io, io::ErrorKind, time::Duration};
 /// the upstream has.
 const STATE_VERSION: u32 = 1;
 
-/// The timer of a session, at its client's token: first for the connect, then for idle time.
+/// The timer of a session, under its client's token. It limits the connect first, and then idle
+/// time.
 const TIMEOUT: Timer = Timer::new(0);
 
-/// A side of a session: the bytes that were received from it and not yet sent to the other.
+/// A side of a session: its state, and the bytes that wait to be sent to the other side.
 #[derive(Default)]
 struct Side {
     ends: Option<[Token; 2]>, // the client and the upstream of this session
-    header: Vec<u8>,          // is sent to the other before what is in the pipe
+    header: Vec<u8>,          // the PROXY header, sent to the other side before the pipe's bytes
     pipe: SplicePipe,
     is_connected: bool,
     has_ended: bool,
@@ -62,8 +63,8 @@ fn header(new: &Accepted) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the upstream and the state of a client's session, if the session can move: no bytes are on
-/// their way in this process.
+/// Returns the upstream and the state of a client's session, if the session can move. It can move
+/// if the upstream is connected and no bytes wait in this process.
 fn leave(client: Token, sides: &mut Connections<Side>) -> Option<(Token, Vec<u8>)> {
     let (_, side) = sides.get(client)?;
     let ends = side.ends.filter(|ends| ends[0] == client)?;
@@ -83,8 +84,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Serves as a worker. It stops when its sessions have ended, because none is marked by
-    /// `set_idle`.
+    /// Serves as a worker. A graceful stop waits until the sessions have ended, because none is
+    /// marked by `set_idle`.
     fn work(mut self, mut worker: Worker) -> evcore::Result<()> {
         while worker.next_turn()? {
             while let Some(step) = worker.next_step() {
@@ -100,7 +101,7 @@ impl Proxy {
 
     /// Continues a session that another worker has begun.
     fn resume(&mut self, arrival: Arrival, ev: &mut EventLoop) {
-        let partner = arrival.partner.expect("a session has two");
+        let partner = arrival.partner.expect("a session has two connections");
         let mut ended = arrival.state.iter().map(|byte| *byte != 0);
         let ends = [arrival.stream, partner].map(|stream| {
             let side = Side {
@@ -129,7 +130,7 @@ impl Proxy {
                 Ok(false) | Err(_) => token,
             },
             Step::Expired(token, _) | Step::Evict(token) => token,
-            Step::Woken | Step::ShuttingDown => return, // a signal: the next turn looks
+            Step::Woken | Step::ShuttingDown => return, // `next_turn` handles stops
         };
         let (_, side) = self.sides.get(token).expect("it is open");
         for end in side.ends.into_iter().flatten() {
@@ -159,7 +160,7 @@ impl Proxy {
     /// Forwards in both directions. Returns whether the session goes on.
     fn serve(&mut self, token: Token, ready: Ready, ev: &mut EventLoop) -> io::Result<bool> {
         let (_, side) = self.sides.ready(token, ready).expect("it is open");
-        side.is_connected = true; // or it has failed to connect, which a call below returns
+        side.is_connected = true; // if the connect has failed, a call below returns its error
         let ends = side.ends.expect("it was opened with both");
         let both = self.sides.get_disjoint_mut(ends);
         let [client, upstream] = both.expect("they end together");
@@ -192,11 +193,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for listener in server.listeners() {
         eprintln!("listening on {}", listener.local_addr());
     }
-    // No session is marked as idle, so none moves while its worker serves.
+    // Rebalancing moves only connections that are marked as idle, and no session is marked.
     server
         .handover(STATE_VERSION)
         .rebalance(false)
-        .event_loop(|builder| builder.connections(20_000)) // a session has two
+        .event_loop(|builder| builder.connections(20_000)) // a session has two connections
         .on_event(|event| eprintln!("{event}"))
         .run(|worker| proxy.work(worker))?;
     Ok(())

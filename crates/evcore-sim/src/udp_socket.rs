@@ -11,8 +11,10 @@ use crate::{fd_table, net::UdpId, sim::Sim, state::State};
 ///
 /// [`Process::bind_udp`](crate::Process::bind_udp) returns it. Dropping it closes it. A datagram is
 /// lost if no socket is bound to its address when it arrives, or if the socket's
-/// [buffer](crate::SimConfig::socket_buffer) is full. Further datagrams are lost, doubled or late
-/// by [`DatagramLoss`](crate::Fault::DatagramLoss) and the faults after it.
+/// [buffer](crate::SimConfig::socket_buffer) is full. The faults
+/// [`DatagramLoss`](crate::Fault::DatagramLoss),
+/// [`DatagramDuplicate`](crate::Fault::DatagramDuplicate) and
+/// [`DatagramDelay`](crate::Fault::DatagramDelay) lose, double and delay further datagrams.
 ///
 /// ```
 /// use evcore_sim::Sim;
@@ -61,7 +63,7 @@ impl SimUdpSocket {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if none has arrived.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if no datagram has arrived.
     /// [`NotConnected`](io::ErrorKind::NotConnected) if the process is dead.
     pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.alive()?.receive_datagram(self.id, buffer)

@@ -1,19 +1,19 @@
-//! Sends back datagrams of up to 1,500 bytes, many with one call, as QUIC does:
+//! Sends back datagrams, many with one call, as QUIC does:
 //!
 //!     cargo run --release --example udp_bursts -- 127.0.0.1:4433
 //!
 //! quinn-udp makes the calls. With GRO one call receives up to 64 datagrams of a client as one buffer, and
 //! with GSO one call sends such a buffer. With `--one` the standard library receives and sends each
-//! datagram by a call of its own. `cargo xtask bench datagrams` compares both.
+//! datagram by a call of its own. `cargo xtask bench datagrams` compares the two modes.
 use evcore::{EventLoop, Interest, Mode, Step};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use std::{env, error::Error, io, io::ErrorKind, io::IoSliceMut, net::UdpSocket};
 
-/// Number of calls that receive in one turn. Other sources of the loop wait for them.
+/// Maximum number of receive calls in one turn. The other sources of the loop wait for them.
 const CALLS: usize = 64;
 const LARGEST: usize = 64 * 1024;
 
-/// Sends back datagrams, until a call would block.
+/// Sends back datagrams, until a receive would block or the calls of this turn are used up.
 fn echo_bursts(
     state: &UdpSocketState,
     socket: &UdpSocket,
@@ -43,7 +43,7 @@ fn echo_one_by_one(socket: &UdpSocket, buffer: &mut [u8; LARGEST]) -> io::Result
     Ok(())
 }
 
-/// An answer for which the socket has no room is lost, as the network loses datagrams.
+/// Loses an answer for which the socket has no room, as the network may lose a datagram.
 fn lose(sent: io::Result<()>) -> io::Result<()> {
     match sent {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),

@@ -63,8 +63,8 @@
 //! | `evcore::posted` | | posted | `post event` |
 //! | `evcore::connections` | registered, closed, evicted | | `epoll add event`, `reusable connection` |
 //!
-//! Errors are not among them. The loop returns them, by [`EventLoop::wait`] and
-//! [`ListenersMut::take_error`].
+//! Errors are not among these events. [`EventLoop::wait`] and [`ListenersMut::take_error`] return
+//! them.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -170,7 +170,7 @@ pub use evcore_token::Token;
 #[doc(inline)]
 pub use evcore_timer::Timer;
 
-// Each can be made on one thread and used on another.
+// Each of these types can be made on one thread and used on another.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<EventLoop>();

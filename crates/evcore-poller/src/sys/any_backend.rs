@@ -41,8 +41,8 @@ impl AnyBackend {
         }
     }
 
-    /// Removes a registration before its descriptor is closed. `old` makes the registration, which
-    /// epoll does not need.
+    /// Removes a registration before its descriptor is closed. `old` returns the registration. It
+    /// is not called for epoll, which needs no removal.
     #[inline(always)]
     pub(crate) fn remove_before_close(&mut self, old: impl FnOnce() -> Registration) {
         match self {

@@ -1,4 +1,4 @@
-//! Input of a program beside its loop: requests of threads, results of a pool, values, connections.
+//! Replays of requests of threads, of results of a pool, of values, and of connections to a server.
 
 use std::{
     collections::hash_map::RandomState,
@@ -21,7 +21,7 @@ use evcore_recording::{Outside, Recorder, Recording, Replay, ReplayedListener, W
 
 const JOBS: u32 = 60;
 
-/// A loop that is recorded, without a listener.
+/// A loop without a listener, which is recorded.
 fn recorded(recorder: &Recorder) -> EventLoop {
     let backend = BackendKind::usable()[0].open().expect("it is usable");
     let builder = Builder::default().clock(recorder.clock(SystemTimeSource::new()));
@@ -39,7 +39,8 @@ fn replay_of(recorder: &Recorder) -> Replay {
     Replay::new(Recording::read(&recorder.to_bytes()).expect("it is one"))
 }
 
-/// Runs jobs, while threads post and wake, until one of them ends the loop. Returns what happened.
+/// Runs jobs, while threads post and wake, until the threads have ended and all results have come,
+/// or until a wait fails. Returns a log of the steps and results.
 fn run<L: Acceptor>(mut ev: EventLoop<L>, outside: &Outside) -> Vec<String> {
     let handle = outside.handle(ev.handle());
     let tokens: Vec<Token> = (0..3)
@@ -84,7 +85,7 @@ fn run<L: Acceptor>(mut ev: EventLoop<L>, outside: &Outside) -> Vec<String> {
             log.push(match &step {
                 Step::Ready(token, ready) => format!("{now} {token} {ready:?}"),
                 Step::Woken => format!("{now} woken"),
-                _ => unreachable!("nothing else was asked for"),
+                _ => unreachable!("the loop has no other source"),
             });
             while let Some((job, result)) = pool.next_result() {
                 log.push(format!("{job}: {}", result.expect("no job panics")));
@@ -235,8 +236,8 @@ fn a_connection_to_a_server_is_replayed_without_the_server() {
     assert!(replay.connector().connect(&other).is_err());
 }
 
-/// Checks a number that is random, directly or by the recorder. The program is not the same each time
-/// if it is direct.
+/// Passes a random number to [`Outside::check`]. If the number does not come through the recorder,
+/// a replay gets another one.
 fn roll(outside: &Outside, by_recorder: bool) {
     let random = || RandomState::new().hash_one(0);
     let number = match by_recorder {
@@ -247,7 +248,7 @@ fn roll(outside: &Outside, by_recorder: bool) {
 }
 
 #[test]
-fn a_random_number_is_named_as_the_reason_and_mended_by_a_value() {
+fn a_random_number_is_named_unless_it_is_a_recorded_value() {
     for by_recorder in [false, true] {
         let recorder = Recorder::in_memory(1 << 16);
         let outside = Outside::Recorded(recorder.clone());
@@ -274,7 +275,8 @@ fn a_random_number_is_named_as_the_reason_and_mended_by_a_value() {
 
 #[test]
 fn a_thread_that_bypasses_the_recorder_is_named_with_its_turn() {
-    /// A thread posts by the loop's own handle. Returns whether the post came.
+    /// Runs two turns, and checks in each whether a post came. With `posts`, a thread posts by the
+    /// loop's own handle after each turn. Returns false if a wait fails.
     fn run<L: Acceptor>(mut ev: EventLoop<L>, outside: &Outside, posts: bool) -> bool {
         let token = ev.add_unwatched().expect("there is room");
         ev.handle().wake();
@@ -311,7 +313,7 @@ fn a_thread_that_bypasses_the_recorder_is_named_with_its_turn() {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "outer uses what is recorded")]
-fn a_value_that_uses_another_recorded_one_is_refused() {
+fn a_value_that_uses_another_recorded_value_is_refused() {
     let outside = Outside::Recorded(Recorder::in_memory(1 << 16));
     outside.value("outer", || outside.value("inner", || 1));
 }

@@ -22,17 +22,18 @@ pub(crate) struct FakeMember {
 #[derive(Debug)]
 struct State {
     is_notified: bool,
-    /// True if the loop has last published that it is late.
+    /// The value that the loop has last passed to `set_late`; false at first.
     is_late: bool,
     /// Number of times that the loop checked for a notification.
     looks: u32,
     view: GroupView,
-    /// Another worker accepts a client before each view.
+    /// True if another worker accepts a client before each view.
     is_busy: bool,
     calls: Vec<Call>,
-    /// The backend whose record also gets the calls.
+    /// The backend that also records the calls.
     backend: Option<FakeBackend>,
-    /// The lock of the group. Without one the lock is not tried.
+    /// The backend that has the lock of the group. If it is `None`, a call that uses the lock
+    /// panics.
     lock: Option<FakeBackend>,
 }
 
@@ -81,7 +82,8 @@ impl FakeMember {
         self
     }
 
-    /// Shows this leader to the loop, and the [other](other) worker with this load.
+    /// Shows to the loop this leader, and the [other](other) worker as the least loaded one, with
+    /// this number of connections. With `None`, no other worker has room.
     pub(crate) fn show(&self, leader: Leader, least: Option<u32>) {
         let least_loaded = least.map(|active| Peer {
             id: other(),
@@ -103,7 +105,7 @@ impl FakeMember {
         };
     }
 
-    /// From here on no other worker accepts a client.
+    /// Makes the other workers accept no further client.
     pub(crate) fn quieten(&self) {
         self.state().is_busy = false;
     }

@@ -13,7 +13,8 @@ use crate::{
     fixture::{Fixture, readable},
 };
 
-/// A worker that has the lock, and a hundred slots.
+/// A worker with a hundred slots that got the lock in its first turn. It listens, and has released
+/// the lock after the wait.
 fn holding() -> (Fixture, FakeMember) {
     let member = FakeMember::new();
     let mut fixture = Fixture::built(1, |builder, backend| {
@@ -104,7 +105,7 @@ fn above_the_limit_the_lock_is_handed_over_without_a_try() {
     let is_attempt = |recorded: &Recorded| matches!(recorded, Recorded::TryLock(_));
     assert!(!fixture.backend.record().iter().any(is_attempt));
     fixture.turn();
-    assert_eq!(member.calls(), [], "once");
+    assert_eq!(member.calls(), [], "the other is notified once");
 }
 
 #[test]
@@ -142,5 +143,5 @@ fn shutting_down_releases_the_lock_and_notifies_another() {
     fixture.ev.shutdown(Duration::from_secs(1));
     assert!(!fixture.backend.holds_lock());
     assert_eq!(member.calls(), [Call::StepDown, Call::Notify(other())]);
-    assert_eq!(fixture.rest(), [], "the client is the other's");
+    assert_eq!(fixture.rest(), [], "the other worker gets the client");
 }

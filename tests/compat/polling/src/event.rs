@@ -11,11 +11,12 @@ use evcore_poller::{Interest, Ready};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The caller's name for the descriptor; any number but `usize::MAX`, not necessarily unique.
+    /// The caller's name for the descriptor. It may be any number except `usize::MAX`, and need not
+    /// be unique.
     pub key: usize,
-    /// In a report: reading does not block. In an interest: reports readiness to read.
+    /// In a report, true if reading does not block. In an interest, true to get reports of that.
     pub readable: bool,
-    /// In a report: writing does not block. In an interest: reports readiness to write.
+    /// In a report, true if writing does not block. In an interest, true to get reports of that.
     pub writable: bool,
     extra: Extra,
 }
@@ -29,7 +30,7 @@ struct Extra {
 }
 
 impl Event {
-    /// Interest in the sides that are true.
+    /// Interest in reading, in writing, in both or in neither.
     #[must_use]
     pub const fn new(key: usize, readable: bool, writable: bool) -> Self {
         Self {
@@ -104,14 +105,14 @@ impl Event {
         self.extra.priority
     }
 
-    /// Returns whether a `connect` has failed, which is an error together with a hang-up. It is
-    /// never `None` here.
+    /// Returns whether a `connect` has failed, which is an error together with a hang-up. Never
+    /// returns `None` here.
     #[must_use]
     pub fn is_connect_failed(&self) -> Option<bool> {
         Some(self.extra.error && self.extra.interrupt)
     }
 
-    /// Returns whether the descriptor has an error. It is never `None` here.
+    /// Returns whether the descriptor has an error. Never returns `None` here.
     #[must_use]
     pub fn is_err(&self) -> Option<bool> {
         Some(self.extra.error)
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_translated_into_theirs() {
+    fn readiness_is_translated_for_polling() {
         let reported = |ready| Event::reported(3, ready);
         assert_eq!(reported(Ready::READABLE), Event::readable(3));
         assert_eq!(reported(Ready::WRITABLE), Event::writable(3));

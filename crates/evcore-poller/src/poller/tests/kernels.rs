@@ -1,6 +1,8 @@
-//! The backends of this system agree, and a masked backend shows a forgotten `rearm`.
+//! The backends of this system agree about numbers without a file, and a masked `Edge` shows a
+//! forgotten `rearm`.
 //!
-//! Safe code cannot register a number that has no file, but a closed descriptor has such a number.
+//! Safe code cannot register such a number. A registration may nevertheless get one, when its
+//! descriptor is closed.
 
 use std::{
     io::{Read, Write},
@@ -92,7 +94,7 @@ fn messages_read(kind: BackendKind, rearms: bool) -> u32 {
 }
 
 #[test]
-fn masked_epoll_finds_a_forgotten_rearm() {
+fn a_masked_edge_shows_a_forgotten_rearm() {
     for kind in &BackendKind::usable() {
         let has_edge = matches!(
             kind,

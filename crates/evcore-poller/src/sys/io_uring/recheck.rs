@@ -1,4 +1,5 @@
-//! The check of readiness that may be stale: one `poll` for all of it, at the end of a batch.
+//! Checks readiness that may be stale. One `poll` checks all of it when the batch is full, and at
+//! the end of a wait.
 
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ impl IoUring {
             let ready = if !is_known {
                 claimed
             } else if found & libc::POLLNVAL != 0 {
-                // An error is reported, so that the event is not lost.
+                // The descriptor is closed. An error is reported, so that the event is not lost.
                 Ready::ERROR
             } else {
                 row.readiness(found.unsigned_abs().into())

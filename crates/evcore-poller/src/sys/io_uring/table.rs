@@ -29,7 +29,7 @@ pub(super) struct Table {
     /// ready descriptors and refused ones alternate.
     spent: Vec<u32>,
     // Invariant: the two lists have exactly the ids whose row is `listed`, each once.
-    /// True if some of these ids are edges that were reported, and whose request has ended.
+    /// True if the multishot request of some of these ids has ended.
     has_ended_edges: bool,
     /// Requests to cancel.
     cancelled: Vec<u64>,
@@ -50,11 +50,12 @@ pub(super) struct Row {
     /// The interest in flags of poll. Zero if there is nothing to watch.
     pub(super) flags: u16,
     pub(super) mode: Mode,
-    /// Each wake-up makes a completion, and the request goes on.
+    /// True if the request goes on after a completion, so that each wake-up makes one.
     pub(super) is_multishot: bool,
-    /// The id's multishot request has ended, after the report of an edge or with nothing to report.
+    /// True if an earlier multishot request of the id has ended, after the report of an edge or
+    /// with nothing to report.
     pub(super) has_ended: bool,
-    /// The id needs a request.
+    /// True if the id needs a request.
     unarmed: bool,
     listed: bool,
 }
@@ -78,7 +79,7 @@ impl Table {
         self.arm(id, false);
     }
 
-    /// Returns whether there is such a registration that watches for something.
+    /// Returns whether the table has this registration, and the registration watches for something.
     pub(super) fn is_watched(&self, registration: &Registration) -> bool {
         let row = self.rows.get(registration.id());
         row.is_some_and(|row| row.key == registration.key && row.flags != 0)
@@ -109,7 +110,8 @@ impl Table {
         }
     }
 
-    /// Lists all requests for cancellation. The newest is the last, which is cancelled first.
+    /// Lists all requests for cancellation, the newest last, because the last one is cancelled
+    /// first.
     pub(super) fn cancel_all(&mut self) {
         for id in 0..self.rows.len() {
             self.cancel(id);
@@ -132,27 +134,29 @@ impl Table {
         }
     }
 
-    /// Records that the request of `id` has ended, and that it needs another one.
+    /// Records that the request of `id` has ended, and that the id needs another one.
     pub(super) fn arm_again(&mut self, id: usize) {
         self.arm(id, true);
     }
 
-    /// Records that a registration's multishot request has ended, and that it needs another one. If
-    /// the other one completes while it is submitted, the registration [rests](Self::rest).
+    /// Records that a registration's multishot request has ended, and that the registration needs a
+    /// new request. If the new request completes while it is submitted, the registration
+    /// [rests](Self::rest).
     pub(super) fn arm_edge_again(&mut self, id: usize) {
         self.rows[id].has_ended = true;
         self.has_ended_edges = true;
         self.arm_again(id);
     }
 
-    /// Returns whether there were such edges since the last call.
+    /// Returns whether a multishot request has ended since the last call.
     #[inline]
     pub(super) fn take_ended_edges(&mut self) -> bool {
         std::mem::take(&mut self.has_ended_edges)
     }
 
-    /// Records that a request has completed and ended while it was submitted. If it belongs to an
-    /// edge that was reported before, no other one is made before the registration changes.
+    /// Handles a request that has completed and ended while it was submitted. If an earlier
+    /// multishot request of its id has ended too, nothing can wake the file. The id then gets no
+    /// further request before its registration changes.
     pub(super) fn rest(&mut self, request: u64) {
         if let Some(id) = self.id_of(request) {
             if self.rows[id].has_ended {
@@ -207,12 +211,13 @@ impl Table {
         self.cancelled.len()
     }
 
-    /// A request to cancel.
+    /// Takes the last request to cancel.
     pub(super) fn next_cancelled(&mut self) -> Option<u64> {
         self.cancelled.pop()
     }
 
-    /// Calls `make` for each request to make, until it fails. The others stay in the lists.
+    /// Calls `make` for each request to make, until a call fails. The ids whose request was not
+    /// made stay in the lists.
     pub(super) fn make_requests<E>(
         &mut self,
         mut make: impl FnMut(Request) -> Result<(), E>,
@@ -241,7 +246,7 @@ impl Table {
         Ok(())
     }
 
-    /// The id of a request that was not cancelled since.
+    /// The id of a request, unless the request has ended or was cancelled.
     #[inline]
     pub(super) fn id_of(&self, request: u64) -> Option<usize> {
         let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
@@ -249,7 +254,7 @@ impl Table {
         (row.request == request).then_some(id)
     }
 
-    /// The row of a request that was not cancelled since.
+    /// The row of a request, unless the request has ended or was cancelled.
     #[inline]
     pub(super) fn row_of(&mut self, request: u64) -> Option<&mut Row> {
         let id = usize::try_from(request & u64::from(MAX_ID)).ok()?;
@@ -308,8 +313,8 @@ impl Row {
     }
 
     /// Returns the flags of the request. A request for priority data asks for data too, because the
-    /// kernel does not compare `EPOLLPRI` with a wake-up. [`readiness`](Self::readiness) drops data
-    /// that is not watched for.
+    /// kernel ignores `EPOLLPRI` when it compares the request with a wake-up.
+    /// [`readiness`](Self::readiness) drops data that is not watched for.
     fn flags_of_request(&self) -> u32 {
         let flags = u32::from(self.flags);
         let has_priority = flags & EventFlags::PRI.bits() != 0;
@@ -326,7 +331,8 @@ impl Row {
         i16::try_from(self.flags).expect("the highest is that of RDHUP, 0x2000")
     }
 
-    /// Returns the readiness of this row in `found`, flags of poll.
+    /// Returns as readiness the flags in `found` that this row watches for, and errors and
+    /// hang-ups. `found` has flags of poll.
     #[inline]
     pub(super) fn readiness(&self, found: u32) -> Ready {
         let always = EventFlags::ERR | EventFlags::HUP;
@@ -334,9 +340,9 @@ impl Row {
     }
 }
 
-/// The interest in the flags of poll.
+/// Returns the interest of a registration as flags of poll.
 fn flags(registration: &Registration) -> u16 {
-    // Interest has the bits of IN, PRI and OUT; and READ_CLOSED, those of RDHUP.
+    // `Interest` has the same bits as IN, PRI and OUT, and `READ_CLOSED` has the bit of RDHUP.
     let ends = registration.ends.bits() & Ready::READ_CLOSED.bits();
     u16::from(registration.interest.bits()) | ends
 }
@@ -370,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_of_requests_begin_anew() {
+    fn the_numbers_of_requests_wrap_around() {
         let mut table = Table {
             last: LAST_NUMBER - 5,
             ..Table::default()

@@ -1,4 +1,4 @@
-//! Closed descriptors, whose registrations were removed or not.
+//! Closed descriptors, with and without a removal of their registrations.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn a_number_that_is_not_open_is_refused() {
 fn a_change_of_a_number_that_is_not_open_is_an_error_event() {
     for mut fixture in Fixture::each(KINDS) {
         for fd in [B + 1, -100, RawFd::MIN, -2] {
-            // The interest is empty.
+            // With an empty interest, no backend checks the number.
             fixture.add(fd, 1, Interest::NONE, Mode::Level);
             assert_eq!(fixture.wait(), []);
             for _ in 0..2 {
@@ -32,7 +32,7 @@ fn a_change_of_a_number_that_is_not_open_is_an_error_event() {
 }
 
 #[test]
-fn remove_before_close_is_a_call_unless_a_close_removes() {
+fn remove_before_close_costs_a_call_only_on_dev_poll() {
     for mut fixture in Fixture::each(KINDS) {
         fixture.add(A, 1, Interest::READ, Mode::Level);
         fixture.wait();
@@ -64,7 +64,8 @@ fn a_reused_number_reports_under_its_new_key() {
                 false => fixture.remove(old),
             }
             fixture.close(B + 1);
-            // Both happen in one turn, so that the kernel is not brought up to date meanwhile.
+            // The close and the open are in one turn, so that no wait updates the kernel between
+            // them.
             match in_place && kind != Kind::Kqueue {
                 true => fixture.kernel().open_in_place(B + 1),
                 false => fixture.open(B + 1),
@@ -78,7 +79,7 @@ fn a_reused_number_reports_under_its_new_key() {
     }
 }
 
-/// A port drops an idle closed descriptor without a report.
+/// No idle descriptor is closed on a port, which would drop it without a report.
 #[test]
 fn a_closed_descriptor_is_reported_once() {
     for (kind, ready) in [
@@ -184,7 +185,7 @@ fn two_numbers_of_one_file_report_under_two_keys() {
     }
 }
 
-/// A port and kqueue report that it was closed.
+/// On a port and on kqueue, the removal reports that the descriptor was closed.
 #[test]
 fn removal_after_a_close_leaves_no_watch() {
     for mut fixture in Fixture::each(KINDS) {

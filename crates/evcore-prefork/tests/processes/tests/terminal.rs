@@ -1,4 +1,5 @@
-//! SIGWINCH reports a resize to a master in the foreground, and stops workers in the background.
+//! A master in the foreground of its terminal ignores SIGWINCH, which reports a resize there. To a
+//! master in the background, SIGWINCH is the command to stop its workers.
 
 use std::{
     env,
@@ -26,10 +27,11 @@ fn a_window_that_changes_its_size_stops_no_worker() {
     let mut server = window.start("finish");
     server.expect("ready 0");
     for columns in [100, 120] {
-        // The terminal sends a signal, and the test sends another one.
+        // The terminal sends SIGWINCH to the master, and so does the test.
         window.resize(columns);
         server.signal_master(Signal::WINCH);
-        // A master that has handled the second signal has also handled the first.
+        // A master that has then handled two SIGUSR1, one after the other, has also handled
+        // SIGWINCH.
         for _ in 0..2 {
             let reopened = super::count(server.seen(), "reopened");
             server.signal_master(Signal::USR1);
@@ -76,7 +78,8 @@ impl Window {
         Server::spawn(&mut command, main)
     }
 
-    /// Changes its width, which the terminal reports to the foreground.
+    /// Changes the width of the window. The terminal reports that to the processes in its
+    /// foreground.
     fn resize(&self, columns: u16) {
         let size = Winsize {
             ws_row: 24,

@@ -26,7 +26,7 @@ impl Lists {
             let (mut before, mut link) = (Link::end_of(list), Link::to_chunk(ends.first_chunk()));
             while link.list().is_none() {
                 chunks += 1;
-                assert!(chunks <= self.capacity(), "more chunks than there are");
+                assert!(chunks <= self.capacity(), "more chunks than are in memory");
                 let index = link.chunk();
                 let (prev, next) = self.chunks.neighbours(index);
                 assert_eq!(prev, before, "link to {index} and back");
