@@ -139,6 +139,22 @@ fn rooms_keeps_all_clients_and_rooms_through_reloads_and_an_upgrade() {
 }
 
 #[test]
+fn rooms_passes_on_the_last_text_of_a_client_that_goes_at_once() {
+    let server = start();
+    let mut listener = enter(&server, 0);
+    for time in 0..100 {
+        let mut speaker = enter(&server, 0);
+        let text = format!("text {time}");
+        speaker
+            .write(Message::text(text.clone()))
+            .expect("a buffer takes it");
+        // The text and the close frame in one segment.
+        speaker.close(None).expect("it is open");
+        assert_eq!(read(&mut listener), text);
+    }
+}
+
+#[test]
 fn rooms_closes_a_client_that_does_not_read_and_no_other() {
     let server = start();
     let mut deaf = enter(&server, 0);

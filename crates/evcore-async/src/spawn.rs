@@ -75,7 +75,8 @@ pub fn try_spawn_local<F: Future<Output: 'static> + 'static>(
 /// A future that was not spawned, because there are too many tasks.
 #[derive(thiserror::Error)]
 #[error(
-    "there are {limit} tasks, which is the limit: wait until one ends, or raise Executor::set_tasks_max"
+    "there are {limit} tasks, which is the limit (Executor::set_tasks_max, or the tokens of the \
+     loop): wait until one ends"
 )]
 #[non_exhaustive]
 pub struct Refused<F> {

@@ -63,11 +63,13 @@ fn handle(step: Step, ev: &mut EventLoop, clients: &mut Connections<Client>) {
         Step::Accepted(new) => _ = clients.add(ev, new.stream, Client::default()),
         Step::Ready(token, ready) => {
             let (stream, client) = clients.ready(token, ready).expect("it is open");
-            let said = client.serve(stream, ev);
+            let mut texts = Vec::new();
+            let served = client.serve(stream, ev, &mut texts);
             ev.set_idle(token); // a stop without a successor closes it
-            match said {
-                Ok(texts) => texts.iter().for_each(|text| say(text, token, ev, clients)),
-                Err(_) => _ = clients.close(ev, token),
+            let texts = texts.iter(); // also the last ones of a client that has gone
+            texts.for_each(|text| say(text, token, ev, clients));
+            if served.is_err() {
+                clients.close(ev, token);
             }
         }
         Step::Expired(token, _) | Step::Evict(token) => _ = clients.close(ev, token),
@@ -95,19 +97,20 @@ fn say(text: &str, from: Token, ev: &mut EventLoop, clients: &mut Connections<Cl
 }
 
 impl Client {
-    /// Receives and sends until both would block. Returns the texts of the client.
+    /// Receives and sends until both would block. Appends what the client says to `texts`.
     fn serve(
         &mut self,
         stream: &mut EdgeStream,
         ev: &mut EventLoop,
-    ) -> Result<Vec<String>, Box<dyn Error>> {
-        let (mut buffer, mut texts) = ([0; 4096], Vec::new());
+        texts: &mut Vec<String>,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut buffer = [0; 4096];
         loop {
             self.flush(stream, ev)?;
             match stream.recv(ev, &mut buffer) {
                 Ok(0) => return Err("it has gone".into()),
                 Ok(n) => self.received.extend_from_slice(&buffer[..n]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(texts),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
             while let Some(end) = self.whole_message()? {
