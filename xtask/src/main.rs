@@ -11,6 +11,7 @@ mod plan;
 mod test_report;
 mod workspace;
 
+mod api;
 mod attended;
 mod compat;
 mod counts;
@@ -77,6 +78,8 @@ fn run(words: &[&str]) -> Result {
         ["counts"] => counts::plan(ws),
         ["deny"] => deny::plan().and(deny::advisories()),
         ["packages"] => return packages::check(ws),
+        ["api"] => return api::check(ws),
+        ["api", "--update"] => return api::update(ws),
         ["pictures"] => return pictures::write(),
         ["readmes"] => return readmes::check(ws),
         ["targets"] => targets::plan(ws, targets::SOME).and(targets::plan(ws, targets::OTHERS)),

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::workspace::{self, Workspace};
-use crate::{Result, compat, deny, fuzz, loom, mutants, targets, test};
+use crate::{Result, api, compat, deny, fuzz, loom, mutants, targets, test};
 
 /// The steps that need only the Rust toolchain.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
@@ -79,5 +79,6 @@ pub(crate) fn injection() -> Plan {
 pub(crate) fn beyond_the_toolchain(workspace: &Workspace) -> Result<Plan> {
     Ok(targets::plan(workspace, targets::OTHERS)
         .and(deny::advisories())
+        .and(api::plan())
         .and(fuzz::plan(workspace, fuzz::SECONDS)?))
 }
