@@ -14,7 +14,9 @@ use std::{
 };
 
 use evcore_sim::Sim;
-use evcore_tests::{Client, PATIENCE, Scratch, Server, evcore_replay, eventually, signal_to};
+use evcore_tests::{
+    Client, PATIENCE, Scratch, Server, evcore_replay, eventually, is_busy, not_run, signal_to,
+};
 use rustix::process::Signal;
 
 use crate::corpus::CASES;
@@ -508,5 +510,8 @@ fn a_policy_is_predicted_from_recordings_of_another_one() {
         let turns = predicted.1 / measured.1;
         (predicted.0 - measured.0).abs() <= 0.02 && (0.9..=1.1).contains(&turns)
     });
+    if !is_close && is_busy() {
+        return not_run("other processes keep the workers from their clients");
+    }
     assert!(is_close);
 }

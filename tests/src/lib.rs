@@ -1,7 +1,7 @@
 //! Common code of the tests of the whole: the programs as processes, and an HTTP client.
 //!
 //! Tests wait for conditions, and not for times to pass. A wait fails after [`PATIENCE`], or after
-//! a promised time and some slices (`assert_within`).
+//! a promised time, to which a busy machine adds some (`assert_within`).
 
 mod browser;
 mod client;
@@ -23,8 +23,8 @@ pub use descriptor_limit::allow_many_descriptors;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub use evcore_testing::without;
 pub use evcore_testing::{
-    NamedTest, PATIENCE, Scratch, assert_within, eventually, in_time, named_tests, not_run,
-    run_named_tests, strace_works,
+    NamedTest, PATIENCE, Scratch, assert_within, eventually, in_time, is_busy, named_tests,
+    not_run, run_named_tests, strace_works,
 };
 pub use httpd_process::{Server, httpd_limited, limited, signal_to, try_signal_to};
 pub use injected_failures::Strace;

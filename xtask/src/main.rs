@@ -38,6 +38,8 @@ use std::fs;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
+use crate::test_programs::Share;
+
 /// Errors are for people to read; no caller distinguishes them.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
@@ -64,7 +66,8 @@ fn run(words: &[&str]) -> Result {
     let plan = match words {
         ["test"] => test::plan(ws)?,
         ["test", "--ci"] => return installed::check(&test::ci(ws)?.run(ws)?),
-        ["tests"] => return test_programs::run(),
+        ["tests"] => return test_programs::run(Share::All),
+        ["tests", "--some"] => return test_programs::run(Share::Some),
         ["nightly"] => nightly::plan(ws).and(nightly::beyond_the_toolchain(ws)?),
         ["injection"] => nightly::injection(),
         ["layers"] => return layers::check(ws),

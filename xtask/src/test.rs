@@ -14,7 +14,7 @@ const LEFT: &str = "left to `cargo xtask nightly`";
 
 /// The checks that find most faults, with the Rust toolchain and git alone.
 pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
-    let plan = first();
+    let plan = first().command("test", "cargo xtask tests --some");
     Ok(plan.without(&ci(workspace)?, "left to `cargo xtask test --ci`"))
 }
 
@@ -24,6 +24,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Result<Plan> {
 pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     let some = "cargo test --workspace --all-features --test tracing_events --test log_level --test tokio_traits";
     let plan = first()
+        .command("test", "cargo xtask tests")
         .command(
             "docs",
             "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps",
@@ -43,7 +44,7 @@ pub(crate) fn ci(workspace: &Workspace) -> Result<Plan> {
     Ok(plan.without(&nightly::beyond_the_toolchain(workspace)?, LEFT))
 }
 
-/// The steps that find most mistakes, the cheap ones first.
+/// The lints, the cheap ones first.
 fn first() -> Plan {
     let clippy = "cargo clippy --workspace --all-features --all-targets -- -D warnings";
     Plan::default()
@@ -51,7 +52,6 @@ fn first() -> Plan {
         .command("layers", "cargo xtask layers")
         .command("fmt", "cargo fmt --all -- --check")
         .command("clippy", clippy)
-        .command("test", "cargo xtask tests")
 }
 
 /// Checks or tests each published crate alone, and without its default features, if it has any.

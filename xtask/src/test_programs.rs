@@ -18,8 +18,28 @@ const AT_ONCE: usize = 4;
 
 const BUILD: &str = "cargo test --workspace --no-run --message-format json-render-diagnostics";
 
-/// The random cases of a property, and the tests of a program that run at a time.
-const SETTINGS: &str = "PROPTEST_CASES=128 RUST_TEST_THREADS=4";
+/// How much the tests do that make as many tries as they are told to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// A quarter of the random cases and seeds, and no load of many seconds.
+    Some,
+    All,
+}
+
+impl Share {
+    /// The random cases of a property, the seeds of a simulation, and the tests of a program that run
+    /// at a time.
+    fn settings(self) -> &'static str {
+        match self {
+            Share::Some => "PROPTEST_CASES=32 EVCORE_SIM_SEEDS=100 RUST_TEST_THREADS=4",
+            Share::All => "PROPTEST_CASES=128 RUST_TEST_THREADS=4",
+        }
+    }
+
+    fn has(self, program: &Program) -> bool {
+        self == Share::All || !program.alone.ends_with("--test soak")
+    }
+}
 
 /// A test program, or a command that runs some.
 struct Program {
@@ -31,13 +51,15 @@ struct Program {
     alone: String,
 }
 
-/// Builds and runs all tests. Prints what `cargo test --workspace --no-fail-fast` prints.
+/// Builds and runs the tests. Prints what `cargo test --workspace --no-fail-fast` prints.
 ///
 /// # Errors
 ///
 /// If the build or a test fails.
-pub(crate) fn run() -> Result {
-    let programs = Mutex::new(programs(&output_of(BUILD)?)?);
+pub(crate) fn run(share: Share) -> Result {
+    let mut programs = programs(&output_of(BUILD)?, share)?;
+    programs.retain(|program| share.has(program));
+    let programs = Mutex::new(programs);
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -62,7 +84,7 @@ fn locked<T, R>(mutex: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
 
 /// The programs that cargo has built, and the tests of the documentation, those that take longest
 /// first: the tests of the whole wait for many processes.
-fn programs(messages: &str) -> Result<VecDeque<Program>> {
+fn programs(messages: &str, share: Share) -> Result<VecDeque<Program>> {
     let mut programs = VecDeque::from([Program {
         head: "   Doc-tests all".to_owned(),
         dir: ".".to_owned(),
@@ -72,7 +94,7 @@ fn programs(messages: &str) -> Result<VecDeque<Program>> {
     let mut of_crates = Vec::new();
     for message in Message::parse_stream(messages.as_bytes()) {
         if let Message::CompilerArtifact(artifact) = message? {
-            let program = Program::of(&artifact);
+            let program = Program::of(&artifact, share);
             match program {
                 Some(program) if program.dir.ends_with("/tests") => programs.push_back(program),
                 program => of_crates.extend(program),
@@ -85,7 +107,7 @@ fn programs(messages: &str) -> Result<VecDeque<Program>> {
 
 impl Program {
     /// The program of an artifact, if that is one with tests.
-    fn of(artifact: &Artifact) -> Option<Program> {
+    fn of(artifact: &Artifact, share: Share) -> Option<Program> {
         let path = artifact
             .executable
             .as_ref()
@@ -105,10 +127,11 @@ impl Program {
             TargetKind::Example => ("unittests ", format!("--example {}", target.name)),
             _ => ("unittests ", "--lib".to_owned()),
         };
+        let settings = share.settings();
         Some(Program {
             head: format!("     Running {kind}{file} ({path})"),
             dir: dir.to_string(),
-            line: format!("CARGO_MANIFEST_DIR={dir} CARGO_PKG_NAME={package} {SETTINGS} {path}"),
+            line: format!("CARGO_MANIFEST_DIR={dir} CARGO_PKG_NAME={package} {settings} {path}"),
             alone: format!("cargo test -p {package} {selects}"),
         })
     }

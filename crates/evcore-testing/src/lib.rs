@@ -18,7 +18,7 @@ pub use counting::{
 pub use eventually::{PATIENCE, eventually};
 pub use named_tests::{NamedTest, run_named_tests};
 pub use not_run::not_run;
-pub use promised_time::{SLICE, SLICES_MAX, assert_within, in_time};
+pub use promised_time::{SLICE, SLICES_MAX, assert_within, in_time, is_busy};
 pub use refusal::unless_refused;
 pub use scratch::Scratch;
 pub use strace_available::strace_works;

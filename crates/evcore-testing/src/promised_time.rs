@@ -11,17 +11,25 @@ use crate::not_run;
 /// which another worker accepts.)
 ///
 /// It covers what no promise includes: the turn under way, and the start of a process in place of a
-/// dead one. On a busy machine both take longer. There a test adds one more slice for each thread
-/// per processor that wants to run, up to [`SLICES_MAX`].
+/// dead one. On a busy machine all takes longer: the sum is multiplied by one more than the number of
+/// threads per processor that want to run, and is at most [`SLICES_MAX`] above the promised time.
 pub const SLICE: Duration = Duration::from_millis(250);
 
-/// The most that a test adds. It is far below the minute of [`PATIENCE`](crate::PATIENCE), so a
+/// The most that is added. It is far below the minute of [`PATIENCE`](crate::PATIENCE), so a
 /// promise that is broken by a minute is found.
 pub const SLICES_MAX: Duration = Duration::from_secs(5);
 
-fn slices(threads_per_processor: Option<f64>) -> Duration {
-    let slices = threads_per_processor.map(|threads| SLICE.mul_f64(1.0 + threads));
-    slices.map_or(SLICES_MAX, |slices| slices.min(SLICES_MAX))
+fn longest(promised: Duration, threads_per_processor: Option<f64>) -> Duration {
+    let most = promised + SLICES_MAX;
+    let busy = threads_per_processor.map(|threads| (promised + SLICE).mul_f64(1.0 + threads));
+    busy.map_or(most, |busy| busy.min(most))
+}
+
+/// Returns whether so many other threads want to run that a test of what a machine at rest does cannot
+/// succeed.
+#[must_use]
+pub fn is_busy() -> bool {
+    threads_per_processor().is_none_or(|threads| threads > 2.0)
 }
 
 /// The number of threads per processor that run or could run: now, or the average of the last
@@ -39,12 +47,12 @@ fn threads_per_processor() -> Option<f64> {
 ///
 /// # Panics
 ///
-/// If more than the promised time and the machine's slices have passed `since`.
+/// If more than the promised time and what a busy machine adds have passed `since`.
 #[track_caller]
 pub fn assert_within(what: &str, promised: Duration, since: Instant) {
     let took = since.elapsed();
     if took > promised + SLICE {
-        let most = promised + slices(threads_per_processor());
+        let most = longest(promised, threads_per_processor());
         assert!(took <= most, "{what}: after {took:?}, of {most:?} at most");
     }
 }
@@ -133,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_gets_more_slices_up_to_a_limit() {
-        assert_eq!(slices(Some(0.0)), SLICE);
-        assert_eq!(slices(Some(3.0)), 4 * SLICE);
-        assert_eq!(slices(Some(1000.0)), SLICES_MAX);
-        assert_eq!(slices(None), SLICES_MAX);
+    fn a_busy_machine_gets_more_time_up_to_a_limit() {
+        assert_eq!(longest(LIMIT, Some(0.0)), LIMIT + SLICE);
+        assert_eq!(longest(LIMIT, Some(3.0)), 4 * (LIMIT + SLICE));
+        assert_eq!(longest(LIMIT, Some(1000.0)), LIMIT + SLICES_MAX);
+        assert_eq!(longest(LIMIT, None), LIMIT + SLICES_MAX);
         if cfg!(target_os = "linux") {
             assert!(threads_per_processor().is_some_and(|threads| threads > 0.0));
         }
