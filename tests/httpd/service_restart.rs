@@ -10,6 +10,7 @@ use std::{
     fs::File,
     io::{self, IoSliceMut},
     mem::MaybeUninit,
+    net::TcpListener,
     os::{
         fd::{AsRawFd, OwnedFd, RawFd},
         unix::{fs::MetadataExt, net::UnixDatagram, process::CommandExt},
@@ -33,6 +34,8 @@ const LISTENER: &str = "evcore-listener";
 struct Manager {
     path: PathBuf,
     max: usize,
+    /// The listeners of socket units, with their names.
+    sockets: Vec<(String, OwnedFd)>,
     kept: Arc<Mutex<Kept>>,
     reader: Option<JoinHandle<()>>,
     _directory: Scratch,
@@ -90,6 +93,7 @@ impl Manager {
         Self {
             path,
             max,
+            sockets: Vec::new(),
             kept,
             reader: Some(reader),
             _directory: directory,
@@ -98,13 +102,13 @@ impl Manager {
 
     /// Starts the server with everything that is in the store.
     fn start(&self, options: &[&str]) -> Server {
-        let mut kept: Vec<(String, OwnedFd)> = {
-            let kept = self.kept.lock().expect("nobody panicked");
-            let copy = |(name, one): &(String, OwnedFd)| (name.clone(), one.try_clone().unwrap());
-            kept.descriptors.iter().map(copy).collect()
-        };
-        // systemd's order is not the order in which they came.
-        kept.reverse();
+        let copy = |(name, one): &(String, OwnedFd)| (name.clone(), one.try_clone().unwrap());
+        let mut kept: Vec<_> = self.sockets.iter().map(copy).collect();
+        {
+            // systemd's order is the reverse of the order in which they came.
+            let store = self.kept.lock().expect("nobody panicked");
+            kept.extend(store.descriptors.iter().rev().map(copy));
+        }
         let mut command = Command::new("sh");
         let become_server = "export LISTEN_PID=$$; exec \"$0\" \"$@\"";
         command.args(["-c", become_server]).arg(httpd());
@@ -117,7 +121,7 @@ impl Manager {
             pass(&mut command, kept.into_iter().map(|(_, one)| one).collect());
         }
         command.args(options);
-        if !options.contains(&"--listen") {
+        if !options.contains(&"--listen") && self.sockets.is_empty() {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         Server::from_command(command, 1)
@@ -298,6 +302,51 @@ fn a_restart_of_threads_or_of_one_process_keeps_the_backlog() {
         assert_eq!(late.response().status, 200);
         assert_eq!(manager.count(""), 1);
     }
+}
+
+#[test]
+fn the_file_of_a_unix_socket_is_bound_anew_and_its_connections_are_kept() {
+    let manager = Manager::new("restart-unix", 64);
+    let directory = Scratch::new("restart-unix-socket");
+    let path = directory.file("s");
+    let listen = format!("unix:{}", path.display());
+    let options = ["--workers", "1", "--listen", &listen];
+    let server = manager.start(&options);
+    let mut clients: Vec<_> = (0..300)
+        .map(|_| Client::try_connect_unix(&path).expect("it listens"))
+        .collect();
+    assert!(
+        clients
+            .iter_mut()
+            .all(|client| client.get("/").status == 200)
+    );
+    stop(server, Signal::QUIT);
+    assert_eq!((manager.count(LISTENER), path.exists()), (0, false));
+    let _server = manager.start(&options);
+    assert!(
+        clients
+            .iter_mut()
+            .all(|client| client.get("/").status == 200)
+    );
+    let mut new = Client::try_connect_unix(&path).expect("it listens");
+    assert_eq!(new.get("/").status, 200);
+}
+
+#[test]
+fn the_listener_of_a_socket_unit_is_not_stored() {
+    let mut manager = Manager::new("restart-socket", 64);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let name = "httpd.socket".to_owned();
+    manager.sockets.push((name, listener.into()));
+    let server = manager.start(&["--workers", "1"]);
+    let mut client = idle(&server);
+    stop(server, Signal::QUIT);
+    client.send(REQUEST);
+    let server = manager.start(&["--workers", "1"]);
+    assert_eq!(client.response().status, 200);
+    assert_eq!(server.connect().get("/").status, 200);
+    assert_eq!((manager.count(LISTENER), manager.count("")), (0, 2));
+    assert_eq!(server.log().matches("listening on").count(), 1);
 }
 
 #[test]
