@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use crate::supervisor::WORKERS_MAX;
+use crate::slot::WORKERS_MAX;
 
 /// The name under which a service manager keeps the listeners of the server. [`stored_listeners`] takes
 /// them at the next start.

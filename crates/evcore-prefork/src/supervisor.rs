@@ -23,15 +23,13 @@ use crate::{
     master::Master,
     processes::Processes,
     reload::Reload,
+    slot::WORKERS_MAX,
     stop::Stop,
     stored::Keep,
     threads::Threads,
     upgrade::{self, Binary, Upgrade},
     worker::Worker,
 };
-
-/// The limit on workers, as in nginx. A greater number is likely a mistake.
-pub(crate) const WORKERS_MAX: usize = 1024;
 
 /// Starts workers, replaces those that end, and stops them: as processes by [`run`](Self::run), or
 /// as threads by [`run_threads`](Self::run_threads).
