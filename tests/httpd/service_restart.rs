@@ -102,6 +102,10 @@ impl Manager {
 
     /// Starts the server with everything that is in the store.
     fn start(&self, options: &[&str]) -> Server {
+        Server::from_command(self.command(options), 1)
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
         let copy = |(name, one): &(String, OwnedFd)| (name.clone(), one.try_clone().unwrap());
         let mut kept: Vec<_> = self.sockets.iter().map(copy).collect();
         {
@@ -124,7 +128,7 @@ impl Manager {
         if !options.contains(&"--listen") && self.sockets.is_empty() {
             command.args(["--listen", "127.0.0.1:0"]);
         }
-        Server::from_command(command, 1)
+        command
     }
 
     /// Number of descriptors in the store under names that begin with this.
@@ -347,6 +351,20 @@ fn the_listener_of_a_socket_unit_is_not_stored() {
     assert_eq!(server.connect().get("/").status, 200);
     assert_eq!((manager.count(LISTENER), manager.count("")), (0, 2));
     assert_eq!(server.log().matches("listening on").count(), 1);
+}
+
+#[test]
+fn a_start_that_fails_loses_no_connection() {
+    let manager = Manager::new("restart-fails", 64);
+    let server = manager.start(&["--workers", "1"]);
+    let mut client = idle(&server);
+    stop(server, Signal::QUIT);
+    let bad = manager.command(&["--workers", "1", "--root", "/dev/null/nowhere"]);
+    let (status, log) = Server::try_from_command(bad, 1).expect_err("a bad root");
+    assert_eq!(status.code(), Some(1), "{log}");
+    client.send(REQUEST);
+    let _server = manager.start(&["--workers", "1"]);
+    assert_eq!(client.response().status, 200);
 }
 
 #[test]
