@@ -34,6 +34,8 @@ mod request_bodies;
 mod requests;
 mod send_buffer;
 mod service_manager;
+#[cfg(target_os = "linux")]
+mod service_restart;
 mod socket_activation;
 mod split_requests;
 mod status_pages;

@@ -186,7 +186,7 @@ fn a_passed_file_other_than_a_socket_is_an_error_of_one_line() {
 }
 
 /// Starts a new binary. Returns its process id when it serves.
-fn upgrade(server: &Server, pid_file: &Path) -> u32 {
+pub(super) fn upgrade(server: &Server, pid_file: &Path) -> u32 {
     let old = server.pid();
     server.signal(Signal::USR2);
     let mut new = old;

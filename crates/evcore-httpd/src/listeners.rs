@@ -1,13 +1,13 @@
 //! Opens the listeners: inherited from an older binary, opened by a service manager (socket
-//! activation), or bound to the addresses of the options.
+//! activation) or kept by it since the last run, or bound to the addresses of the options.
 
-use std::{env, error::Error, net::SocketAddr};
+use std::{error::Error, net::SocketAddr};
 
 use evcore::{
     Listener,
     net::{Address, SocketOptions},
 };
-use evcore_serve::prefork::{LISTEN_FDS, activated, inherited};
+use evcore_serve::prefork::{LISTEN_FDS, activated, inherited, is_activated, stored_listeners};
 use rustix::net::sockopt;
 
 use crate::{
@@ -31,16 +31,18 @@ impl Passed {
     /// Call it before other descriptors are opened.
     pub fn take(options: &mut Options) -> Result<Self, Box<dyn Error>> {
         let mut listeners = Vec::new();
+        let listener = |descriptor| {
+            Listener::from_fd(descriptor).map_err(|error| format!("{LISTEN_FDS}: {error}"))
+        };
         for descriptor in activated()? {
-            let listener = Listener::from_fd(descriptor);
-            listeners.push(listener.map_err(|error| format!("{LISTEN_FDS}: {error}"))?);
+            listeners.push(listener(descriptor)?);
         }
         for descriptor in inherited()? {
             listeners.push(Listener::from_fd(descriptor)?);
         }
-        // The variable stays set, so a newer binary finds it too. An upgrade removes a variable that is
+        // The variables stay set, so a newer binary finds them too. An upgrade removes variables that are
         // left over from another process.
-        let by_manager = env::var_os(LISTEN_FDS).is_some();
+        let by_manager = is_activated();
         if by_manager {
             for listener in &listeners {
                 let address = listener.local_addr();
@@ -48,6 +50,10 @@ impl Passed {
                     options.listen.push(address.clone());
                 }
             }
+        }
+        // A new start may have other addresses, so these add none.
+        for descriptor in stored_listeners()? {
+            listeners.push(listener(descriptor)?);
         }
         if options.listen.is_empty() {
             options

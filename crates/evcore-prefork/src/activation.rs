@@ -1,7 +1,8 @@
 //! Socket activation: a service manager opens the listeners, and starts the program with them.
 //!
-//! The protocol is `sd_listen_fds` of systemd. The names of the descriptors (`LISTEN_FDNAMES`) are
-//! ignored.
+//! The protocol is `sd_listen_fds` of systemd. The same variables pass the descriptors that the service
+//! manager has kept since the last run of the service. Their names (`LISTEN_FDNAMES`) tell them apart;
+//! other names are ignored.
 
 #![allow(unsafe_code, reason = "descriptors known by their numbers")]
 
@@ -10,12 +11,13 @@ use std::{
     ffi::OsStr,
     os::fd::{OwnedFd, RawFd},
     process,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{Mutex, PoisonError},
 };
 
 use crate::{
     error::{Error, Result},
     passed_fds,
+    stored::{Purpose, StoredMailboxes},
 };
 
 /// The environment variable that holds the number of descriptors that a service manager passes. They
@@ -25,8 +27,23 @@ pub const LISTEN_FDS: &str = "LISTEN_FDS";
 /// The environment variable that holds the id of the process that the descriptors are for.
 const LISTEN_PID: &str = "LISTEN_PID";
 
+/// The environment variable that holds the names of the descriptors, with colons between them.
+const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
+
 /// The variables of the protocol.
-pub(crate) const VARIABLES: [&str; 3] = [LISTEN_PID, LISTEN_FDS, "LISTEN_FDNAMES"];
+pub(crate) const VARIABLES: [&str; 3] = [LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES];
+
+/// The descriptors that a service manager has passed to this process, by their purpose; `None` until they
+/// are taken.
+static PASSED: Mutex<Option<Passed>> = Mutex::new(None);
+
+#[derive(Debug, Default)]
+struct Passed {
+    /// The descriptors of socket units; `None` after they were taken.
+    activated: Option<Vec<OwnedFd>>,
+    listeners: Vec<OwnedFd>,
+    mailboxes: StoredMailboxes,
+}
 
 /// Returns whether the variables are for this process, and not left over from another one.
 pub(crate) fn is_for_this_process() -> bool {
@@ -55,18 +72,78 @@ pub(crate) fn is_for_this_process() -> bool {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn activated() -> Result<Vec<OwnedFd>> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let taken = with_passed(|passed| passed.activated.take())?;
+    match taken {
+        None => Ok(Vec::new()),
+        Some(Some(activated)) => Ok(activated),
+        Some(None) => {
+            let text = env::var_os(LISTEN_FDS).unwrap_or_default();
+            Err(refuse(LISTEN_FDS, &text, "they were taken before".into()))
+        }
+    }
+}
+
+/// Takes the listeners that the last run of this service had, and that the service manager has kept under
+/// the name [`STORED_LISTENER`](crate::STORED_LISTENER). The list is in no order. It is empty without such
+/// listeners, and after the first call.
+///
+/// From now on this process owns them, and `exec` closes them. Call it at the start, before other
+/// descriptors are opened, even if [`activated`] was called before.
+///
+/// # Errors
+///
+/// The errors of [`activated`], except that of a second call.
+///
+/// ```
+/// let mut stored = evcore_prefork::stored_listeners()?.into_iter();
+/// let listener = match stored.next() {
+///     Some(descriptor) => std::net::TcpListener::from(descriptor),
+///     None => std::net::TcpListener::bind("127.0.0.1:0")?,
+/// };
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn stored_listeners() -> Result<Vec<OwnedFd>> {
+    let taken = with_passed(|passed| std::mem::take(&mut passed.listeners))?;
+    Ok(taken.unwrap_or_default())
+}
+
+/// Takes the mailboxes that the service manager has kept. There are none if the program has taken neither
+/// [`activated`] nor [`stored_listeners`] descriptors: other code may own their numbers then.
+pub(crate) fn stored_mailboxes() -> StoredMailboxes {
+    let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let passed = passed.as_mut();
+    passed.map_or_else(StoredMailboxes::default, |passed| {
+        std::mem::take(&mut passed.mailboxes)
+    })
+}
+
+/// Returns whether a service manager has opened listeners for this program, or for the older binary that
+/// has started it. Descriptors of the last run that the service manager has kept do not count.
+#[must_use]
+pub fn is_activated() -> bool {
+    // Without names, all descriptors are those of socket units.
+    let names = env::var(LISTEN_FDNAMES).unwrap_or_default();
+    let mut purposes = names.split(':').map(Purpose::of);
+    env::var_os(LISTEN_FDS).is_some() && purposes.any(|purpose| purpose == Purpose::Activated)
+}
+
+/// Calls `take` with the descriptors that were passed to this process. Returns `None` if none were.
+fn with_passed<T>(take: impl FnOnce(&mut Passed) -> T) -> Result<Option<T>> {
+    let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if passed.is_none() {
+        *passed = take_passed()?;
+    }
+    Ok(passed.as_mut().map(take))
+}
+
+/// Takes all descriptors that were passed to this process. It is called until it returns some.
+fn take_passed() -> Result<Option<Passed>> {
     let (Some(pid), Some(count)) = (env::var_os(LISTEN_PID), env::var_os(LISTEN_FDS)) else {
-        return Ok(Vec::new());
-    };
-    let refuse = |variable, text: &OsStr, why: String| Error::BadActivation {
-        variable,
-        text: text.to_string_lossy().into_owned(),
-        why,
+        return Ok(None);
     };
     match number(&pid) {
         Some(number) if number == i64::from(process::id()) => {}
-        Some(number) if number > 0 => return Ok(Vec::new()),
+        Some(number) if number > 0 => return Ok(None),
         _ => {
             let why = "it is not a process id".to_owned();
             return Err(refuse(LISTEN_PID, &pid, why));
@@ -76,16 +153,38 @@ pub fn activated() -> Result<Vec<OwnedFd>> {
         let why = "it is not a number of descriptors from 1 up".to_owned();
         refuse(LISTEN_FDS, &count, why)
     })?;
-    if TAKEN.swap(true, Ordering::AcqRel) {
-        let why = "they were taken before".to_owned();
-        return Err(refuse(LISTEN_FDS, &count, why));
-    }
-    // SAFETY: the service manager has opened them for this process to own, and they are taken once.
+    // SAFETY: the service manager has opened them for this process to own, and they are taken once,
+    // because the caller keeps the result.
     let taken = unsafe { passed_fds::take(passed_fds::FIRST..end) };
-    taken.map_err(|number| {
+    let taken = taken.map_err(|number| {
         let why = format!("descriptor {number} is not open");
         refuse(LISTEN_FDS, &count, why)
-    })
+    })?;
+    let names = env::var(LISTEN_FDNAMES).unwrap_or_default();
+    Ok(Some(by_purpose(taken, names.split(':'))))
+}
+
+/// Sorts descriptors by their names. A descriptor without a name is one of a socket unit.
+fn by_purpose<'a>(descriptors: Vec<OwnedFd>, mut names: impl Iterator<Item = &'a str>) -> Passed {
+    let mut passed = Passed::default();
+    let mut activated = Vec::new();
+    for descriptor in descriptors {
+        match Purpose::of(names.next().unwrap_or_default()) {
+            Purpose::Activated => activated.push(descriptor),
+            Purpose::Listener => passed.listeners.push(descriptor),
+            Purpose::Mailbox { index, end } => passed.mailboxes.add(index, end, descriptor),
+        }
+    }
+    passed.activated = Some(activated);
+    passed
+}
+
+fn refuse(variable: &'static str, text: &OsStr, why: String) -> Error {
+    Error::BadActivation {
+        variable,
+        text: text.to_string_lossy().into_owned(),
+        why,
+    }
 }
 
 /// Parses digits only.
@@ -129,5 +228,23 @@ mod tests {
     #[test]
     fn a_process_without_a_service_manager_gets_nothing() {
         assert!(activated().unwrap().is_empty());
+        assert!(stored_listeners().unwrap().is_empty());
+        assert!(stored_mailboxes().into_pairs().is_empty());
+        assert!(!is_activated());
+    }
+
+    #[test]
+    fn a_descriptor_without_a_name_is_one_of_a_socket_unit() {
+        let sockets = (0..5).map(|_| std::os::unix::net::UnixStream::pair().unwrap().0);
+        let names = [
+            "evcore-mailbox-0-receiving",
+            "evcore-listener",
+            "httpd.socket",
+            "evcore-mailbox-0-sending",
+        ];
+        let passed = by_purpose(sockets.map(OwnedFd::from).collect(), names.into_iter());
+        assert_eq!(passed.activated.unwrap().len(), 2);
+        assert_eq!(passed.listeners.len(), 1);
+        assert!(matches!(passed.mailboxes.into_pairs()[..], [Some(_)]));
     }
 }

@@ -68,7 +68,9 @@
 //! # Socket activation
 //!
 //! A service manager such as systemd can open the listeners and start the program with them.
-//! [`activated`] takes them. A new binary, by USR2, inherits them like others.
+//! [`activated`] takes them. A new binary, by USR2, inherits them like others. A service manager with a
+//! store of descriptors may also keep the [listeners](stored_listeners) and the
+//! [mailboxes](Supervisor::keep_mailboxes) of the server while the service restarts.
 //!
 //! # The master's death
 //!
@@ -97,6 +99,7 @@ mod kept;
 mod mailboxes;
 mod passed_fds;
 mod reload;
+mod stored;
 mod upgrade;
 
 mod children;
@@ -133,7 +136,7 @@ mod sync;
 mod thread_channel;
 mod wake;
 
-pub use activation::{LISTEN_FDS, activated};
+pub use activation::{LISTEN_FDS, activated, is_activated, stored_listeners};
 pub use affinity::Affinity;
 pub use cpus::Cpus;
 pub use error::{Error, Result};
@@ -143,6 +146,7 @@ pub use mailboxes::Mailboxes;
 pub use passed_fds::INHERITED;
 pub use reload::Reload;
 pub use stop::Stop;
+pub use stored::STORED_LISTENER;
 pub use successor::Successor;
 pub use supervisor::Supervisor;
 pub use upgrade::{Upgrade, inherited, parent_binary_alive};

@@ -44,6 +44,7 @@ static SUCCESSOR: AtomicU8 = AtomicU8::new(0);
 
 const GENERATION: u8 = b'g';
 const BINARY: u8 = b'b';
+const RESTART: u8 = b'r';
 
 /// Creates a liveness pipe.
 pub(crate) fn liveness_pipe() -> Result<(ParentEnd, ChildEnd)> {
@@ -103,6 +104,7 @@ impl ParentEnd {
         let byte = match successor {
             Successor::Generation => GENERATION,
             Successor::Binary => BINARY,
+            Successor::Restart => RESTART,
         };
         let _ = send(&self.0, &[byte], WITHOUT_SIGPIPE);
     }
@@ -186,6 +188,7 @@ pub(crate) fn successor() -> Option<Successor> {
     match SUCCESSOR.load(Ordering::Acquire) {
         GENERATION => Some(Successor::Generation),
         BINARY => Some(Successor::Binary),
+        RESTART => Some(Successor::Restart),
         _ => None,
     }
 }
@@ -264,7 +267,7 @@ mod tests {
     #[test]
     fn a_report_of_a_successor_hides_no_end() {
         let (parent, child) = liveness_pipe().unwrap();
-        for successor in [Successor::Binary, Successor::Generation] {
+        for successor in [Successor::Binary, Successor::Restart, Successor::Generation] {
             parent.report_successor(successor);
             assert_eq!(look(child.0.as_fd()), Look::Held);
             assert_eq!(super::successor(), Some(successor));

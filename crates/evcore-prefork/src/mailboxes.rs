@@ -12,6 +12,7 @@ use std::{
 use crate::{
     error::{Error, Result},
     slot::Slot,
+    stored::{Keep, StoredMailboxes, keep_mailbox},
     successor::Successor,
 };
 
@@ -69,6 +70,8 @@ impl Mailboxes {
     /// Returns the sending end for the worker that serves in place of this one. [`Worker::successor`]
     /// returns which kind of worker that is. If that worker dies, its replacement reads the mailbox.
     ///
+    /// With [`Successor::Restart`], no process reads the mailbox before the next start of the service.
+    ///
     /// Stop reading [`of_predecessors`](Self::of_predecessors) before you send.
     ///
     /// [`Worker::successor`]: crate::Worker::successor
@@ -77,6 +80,7 @@ impl Mailboxes {
         let pair = match successor {
             Successor::Generation => &self.table.generations[self.index],
             Successor::Binary => self.table.of_binaries(self.index),
+            Successor::Restart => &self.table.binaries[self.index],
         };
         pair.sending.as_fd()
     }
@@ -107,8 +111,8 @@ pub(crate) struct Table {
     slots: Vec<Pair>,
     /// The mailboxes for successors of the same master, by index.
     generations: Vec<Pair>,
-    /// The mailboxes for successors of another binary, by index. There are more of them than workers
-    /// if an older binary had more workers.
+    /// The mailboxes for successors of another binary or of the next start of the service, by index. There
+    /// are more of them than workers if an older binary, or the last run of the service, had more workers.
     binaries: Vec<Pair>,
     /// Number of mailboxes that the older binary reads. The older binary does not have the other
     /// mailboxes.
@@ -117,13 +121,30 @@ pub(crate) struct Table {
 
 impl Table {
     /// Creates the mailboxes. `inherited` are those of an older binary, in the order of its list.
-    pub(crate) fn new(workers: usize, slots: usize, inherited: Vec<OwnedFd>) -> Result<Self> {
+    /// Otherwise a service manager may have kept those of the last run.
+    pub(crate) fn new(
+        workers: usize,
+        slots: usize,
+        inherited: Vec<OwnedFd>,
+        stored: StoredMailboxes,
+    ) -> Result<Self> {
         let mut ends = inherited.into_iter();
         let mut binaries = Vec::new();
         while let (Some(sending), receiving @ Some(_)) = (ends.next(), ends.next()) {
             binaries.push(Pair { sending, receiving });
         }
         let inherited = binaries.len();
+        if inherited == 0 {
+            for ends in stored.into_pairs() {
+                binaries.push(match ends {
+                    Some([sending, receiving]) => Pair {
+                        sending,
+                        receiving: Some(receiving),
+                    },
+                    None => Pair::new()?,
+                });
+            }
+        }
         while binaries.len() < workers {
             binaries.push(Pair::new()?);
         }
@@ -151,6 +172,14 @@ impl Table {
     pub(crate) fn numbers(&self) -> impl Iterator<Item = RawFd> {
         let ends = |pair: &Pair| [pair.sending.as_raw_fd(), pair.receiving().as_raw_fd()];
         self.binaries.iter().flat_map(ends)
+    }
+
+    /// Has a service manager keep the mailboxes for the next start of the service.
+    pub(crate) fn keep(&self, keep: &mut Keep<'_>) {
+        for (index, Pair { sending, receiving }) in self.binaries.iter().enumerate() {
+            let receiving = receiving.as_ref().expect("the master keeps this end");
+            keep_mailbox(keep, index, [sending, receiving]);
+        }
     }
 
     /// Closes the ends that only other workers read, in a worker that is a process.

@@ -211,10 +211,13 @@ impl<'a, S: Spawn> Master<'a, S> {
 
     /// The kind of worker that serves in place of workers that stop or have ended.
     fn successor(&self) -> Option<Successor> {
+        let keeps = || self.binary.as_ref().is_some_and(Binary::keeps_mailboxes);
         if self.lifecycle.serves() {
             Some(Successor::Generation)
         } else if self.has_other_binary() {
             Some(Successor::Binary)
+        } else if self.lifecycle.is_stopping() && keeps() {
+            Some(Successor::Restart)
         } else {
             None
         }

@@ -1,5 +1,8 @@
 //! The place of a worker in the supervisor's table.
 
+/// The limit on workers, as in nginx. A greater number is likely a mistake.
+pub(crate) const WORKERS_MAX: usize = 1024;
+
 /// A place in the table of workers. No two living workers share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot {

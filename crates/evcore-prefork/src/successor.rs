@@ -1,6 +1,6 @@
 //! The successor of a worker that stops.
 
-/// The kind of worker that serves in place of one that stops.
+/// The kind of worker that serves in place of one that stops, now or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Successor {
     /// A worker of a newer generation of the same master, after a reload.
@@ -8,4 +8,7 @@ pub enum Successor {
     /// A worker of another binary: of the new one after an upgrade, or of the older one that has
     /// started this binary.
     Binary,
+    /// A worker of the next start of the service. It reads the mailbox then, if a service manager
+    /// [keeps](crate::Supervisor::keep_mailboxes) it; no process reads it now.
+    Restart,
 }

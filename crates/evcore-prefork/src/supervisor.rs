@@ -2,12 +2,13 @@
 
 use std::{
     fmt, io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use crate::{
+    activation,
     affinity::Affinity,
     descriptor_stores::DescriptorStores,
     error::{Error, Result},
@@ -22,14 +23,13 @@ use crate::{
     master::Master,
     processes::Processes,
     reload::Reload,
+    slot::WORKERS_MAX,
     stop::Stop,
+    stored::Keep,
     threads::Threads,
     upgrade::{self, Binary, Upgrade},
     worker::Worker,
 };
-
-/// The limit on workers, as in nginx. A greater number is likely a mistake.
-pub(crate) const WORKERS_MAX: usize = 1024;
 
 /// Starts workers, replaces those that end, and stops them: as processes by [`run`](Self::run), or
 /// as threads by [`run_threads`](Self::run_threads).
@@ -56,6 +56,8 @@ pub struct Supervisor<'a> {
     affinity: Option<Affinity>,
     inherited: Vec<OwnedFd>,
     mailboxes: bool,
+    /// The function that has a service manager keep the mailboxes; `None` without one.
+    keep: Option<Keep<'a>>,
     hand_on: Option<HandOn<'a>>,
     hang_timeout: Option<Duration>,
     hooks: Hooks<'a>,
@@ -74,6 +76,7 @@ impl<'a> Supervisor<'a> {
             affinity: None,
             inherited: Vec::new(),
             mailboxes: false,
+            keep: None,
             hand_on: None,
             hang_timeout: None,
             hooks: Hooks::default(),
@@ -201,6 +204,23 @@ impl<'a> Supervisor<'a> {
     pub fn mailboxes(mut self) -> Self {
         self.mailboxes = true;
         self
+    }
+
+    /// Keeps the mailboxes for successors over a restart of the service, in a service manager's store of
+    /// descriptors such as systemd's. So connections that workers put there while the service stops wait
+    /// for the workers of the next start. [`Worker::successor`] then returns
+    /// [`Successor::Restart`](crate::Successor::Restart).
+    ///
+    /// `keep` is called by [`run`](Self::run) before the first worker starts, for both ends of each
+    /// mailbox. It sends the service manager the descriptor and its name (`FDSTORE=1`, `FDNAME=`). At the
+    /// next start, [`stored_listeners`](crate::stored_listeners) or [`activated`](crate::activated) takes
+    /// all descriptors, and `run` uses these.
+    ///
+    /// This option includes [mailboxes](Self::mailboxes). It has no effect on
+    /// [threads](Self::run_threads).
+    pub fn keep_mailboxes(mut self, keep: impl FnMut(&str, BorrowedFd<'_>) + 'a) -> Self {
+        self.keep = Some(Box::new(keep));
+        self.mailboxes()
     }
 
     /// Gives each worker a descriptor store, which keeps its idle connections if it dies.
@@ -405,10 +425,15 @@ impl<'a> Supervisor<'a> {
     /// })?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn run(self, work: impl FnOnce(Worker) -> i32) -> Result<Outcome> {
+    pub fn run(mut self, work: impl FnOnce(Worker) -> i32) -> Result<Outcome> {
         self.check()?;
         fork::require_one_thread()?;
         let mailboxes = self.make_mailboxes()?;
+        let keep = self.keep.take();
+        let keeps_mailboxes = keep.is_some();
+        if let (Some(mut keep), Some(table)) = (keep, &mailboxes) {
+            table.keep(&mut keep);
+        }
         let slots = self.slots();
         let Self {
             config,
@@ -418,6 +443,7 @@ impl<'a> Supervisor<'a> {
             hand_on,
             hang_timeout,
             mailboxes: _,
+            keep: _,
         } = self;
         let stores = hand_on.map(|hand_on| DescriptorStores::new(hand_on, slots));
         let stores = stores.transpose()?;
@@ -425,7 +451,7 @@ impl<'a> Supervisor<'a> {
             .map(|timeout| Watch::new(slots, timeout))
             .transpose()?;
         let turns = watch.as_ref().map(|watch| watch.turns);
-        let binary = Binary::this_one(inherited, mailboxes.clone());
+        let binary = Binary::this_one(inherited, mailboxes.clone(), keeps_mailboxes);
         let processes =
             |_| Processes::new(work, config.workers, affinity, mailboxes, stores, turns);
         Master::new(config, hooks, Some(binary), watch, processes)?.run()
@@ -490,10 +516,11 @@ impl<'a> Supervisor<'a> {
         // The mailboxes are taken in any case. If this supervisor does not use them, they are
         // closed, and no worker inherits them.
         let inherited = upgrade::inherited_mailboxes()?;
+        let stored = activation::stored_mailboxes();
         if !self.mailboxes {
             return Ok(None);
         }
-        let table = Table::new(self.config.workers, self.slots(), inherited)?;
+        let table = Table::new(self.config.workers, self.slots(), inherited, stored)?;
         Ok(Some(Arc::new(table)))
     }
 

@@ -190,12 +190,18 @@ pub(crate) struct Binary {
     arguments: Vec<OsString>,
     inherited: Vec<OwnedFd>,
     mailboxes: Option<Arc<Table>>,
+    /// True if a service manager keeps the mailboxes for the next start.
+    keeps_mailboxes: bool,
     child: Option<Child>,
 }
 
 impl Binary {
     /// Call it before the file is replaced, because afterwards the system may return another name.
-    pub(crate) fn this_one(inherited: Vec<OwnedFd>, mailboxes: Option<Arc<Table>>) -> Self {
+    pub(crate) fn this_one(
+        inherited: Vec<OwnedFd>,
+        mailboxes: Option<Arc<Table>>,
+        keeps_mailboxes: bool,
+    ) -> Self {
         let mut arguments = env::args_os();
         let first = arguments.next().unwrap_or_default();
         Self {
@@ -205,6 +211,7 @@ impl Binary {
             arguments: arguments.collect(),
             inherited,
             mailboxes,
+            keeps_mailboxes,
             child: None,
         }
     }
@@ -229,6 +236,11 @@ impl Binary {
     /// Returns whether the new binary runs.
     pub(crate) fn has_newer(&self) -> bool {
         self.child.is_some()
+    }
+
+    /// Returns whether a service manager keeps the mailboxes for the next start.
+    pub(crate) fn keeps_mailboxes(&self) -> bool {
+        self.keeps_mailboxes
     }
 
     /// Returns whether the new binary has just ended.

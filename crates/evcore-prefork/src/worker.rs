@@ -244,7 +244,10 @@ impl Worker {
     /// Returns the kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If
     /// both a newer generation of the same master and another binary serve, it returns the generation.
     ///
-    /// Returns `None` if no other worker serves, before a [stop](Self::stop) by the master, without a
+    /// If the service stops, and a service manager [keeps](crate::Supervisor::keep_mailboxes) the mailboxes,
+    /// the worker is one of the next start.
+    ///
+    /// Otherwise returns `None` if no other worker serves. Returns `None` before a [stop](Self::stop) by the master, without a
     /// master, and if the workers are threads. Costs a system call.
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {

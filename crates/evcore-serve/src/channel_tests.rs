@@ -266,6 +266,7 @@ struct Replaced {
     ev: EventLoop,
     time: ManualTimeSource,
     handover: Handover<Stream, ToSuccessor>,
+    successor: Successor,
     connections: Connections<(), Stream>,
     has_reported: Rc<Cell<bool>>,
     _clients: Vec<UnixStream>,
@@ -291,6 +292,7 @@ impl Replaced {
         let worker = Self {
             ev,
             time,
+            successor: Successor::Generation,
             handover,
             connections,
             has_reported,
@@ -302,7 +304,7 @@ impl Replaced {
     /// Takes a turn, a millisecond after the last one. Returns false once the connections end here.
     fn turn(&mut self) -> bool {
         self.time.advance(MS);
-        let successor = || Some(Successor::Generation);
+        let successor = || Some(self.successor);
         let (stop, timeout) = (Some(Stop::Graceful), Duration::from_secs(30));
         let ends = self
             .handover
@@ -341,6 +343,33 @@ fn a_worker_waits_for_room_in_the_kernel_before_its_connections_leave() {
     }
     assert_eq!(successor.taken.len(), 3);
     assert!(!worker.has_reported.get());
+}
+
+#[test]
+fn connections_of_a_restart_are_taken_by_a_later_reader() {
+    let (mut worker, mut next_start) = Replaced::new(3);
+    worker.successor = Successor::Restart;
+    let turns = (0..10).take_while(|_| worker.turn()).count();
+    assert_eq!((turns, worker.handover.moves().handed_over), (1, 3));
+    drop(worker);
+    next_start.turn();
+    next_start.turn();
+    assert_eq!(next_start.taken.len(), 3);
+}
+
+#[test]
+fn a_restart_for_which_the_kernel_has_no_room_gives_up_at_once() {
+    let (mut worker, next_start) = Replaced::new(3);
+    worker.successor = Successor::Restart;
+    set_full(true);
+    let turns = (0..10).take_while(|_| worker.turn()).count();
+    set_full(false);
+    assert!(turns < 3 && worker.has_reported.get(), "{turns}");
+    assert_eq!(worker.connections.iter_mut().count(), 3);
+    assert_eq!(
+        (worker.handover.moves().taken_back, next_start.taken.len()),
+        (3, 0)
+    );
 }
 
 #[test]

@@ -5,12 +5,14 @@
 //! successor, and continues to serve until the successor greets. Then every idle connection leaves, and
 //! every other one as soon as it is idle. When none is left the loop shuts down. If no successor takes
 //! them, the loop shuts down as it does without a handover, with the connections that have come back.
+//!
+//! If the service restarts, there is no successor yet. Connections that are idle then wait in a mailbox that
+//! a service manager keeps open.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use evcore::balancer::Give;
 use evcore::{
     Acceptor, Connections, EventLoop, Ready, Step, Stream, Timer, Token, TokenMap, poller,
 };
@@ -19,9 +21,14 @@ use evcore_prefork::{Mailboxes, Stop, Successor};
 
 use crate::arrival::{self, Arrival};
 use crate::departure::{Answers, Departure, descriptors};
+use crate::deposit::Deposit;
 use crate::giving::Giving;
 use crate::leaving::{Leaving, take};
 use crate::mailbox_ends::MailboxEnds;
+
+// The attribute is for the simulator, which includes this file by its path.
+#[path = "handover/gifts.rs"]
+mod gifts;
 
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
@@ -37,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moves {
-    /// Connections that another worker has taken.
+    /// Connections that another worker has taken, or that wait for the next start of the service.
     pub handed_over: u64,
     /// Connections that this worker has taken.
     pub arrived: u64,
@@ -94,6 +101,11 @@ enum Phase<D> {
         successor: Successor,
         /// The token of the departure's channel; `None` without a channel.
         sender: Option<Token>,
+        stop_by: Instant,
+    },
+    /// The connections wait for the next start of the service as soon as they are idle.
+    Depositing {
+        deposit: Deposit<D>,
         stop_by: Instant,
     },
     /// The loop shuts down.
@@ -157,20 +169,24 @@ where
         }
         let stop = stop?;
         let now = ev.clock().instant();
-        if stop == Stop::Fast {
+        let begins = matches!(self.phase, Phase::Serving);
+        let successor = begins.then(successor).flatten();
+        match stop {
+            // One turn is enough for the idle connections.
+            Stop::Fast if successor == Some(Successor::Restart) => {
+                self.begin_stop(ev, successor, now, Duration::ZERO);
+            }
             // The connections that were sent belong to the successor.
-            self.end(ev, now);
-        } else if matches!(self.phase, Phase::Serving) {
-            self.begin_stop(ev, successor(), now, timeout);
-        } else {
-            self.go_on(ev, now);
+            Stop::Fast => self.end(ev, now),
+            Stop::Graceful if begins => self.begin_stop(ev, successor, now, timeout),
+            Stop::Graceful => self.go_on(ev, now),
         }
         match self.phase {
             // The shutdown begins after the program has taken these connections, so that idle ones get
             // its grace.
             _ if !self.back.is_empty() => None,
             Phase::Over { stop_by } => Some(stop_by.saturating_duration_since(now)),
-            Phase::Serving | Phase::Leaving { .. } => None,
+            Phase::Serving | Phase::Leaving { .. } | Phase::Depositing { .. } => None,
         }
     }
 
@@ -189,14 +205,21 @@ where
         if ev.stats().active == 0 && self.back.is_empty() {
             return;
         }
+        // If the poller refuses to deregister a listener, later events of it are dropped.
+        let _ = ev.listeners().close();
+        if successor == Successor::Restart {
+            let deposit = Deposit::new(self.version);
+            self.phase = Phase::Depositing { deposit, stop_by };
+            // The next turn does not wait: the program calls `hand_over` in it.
+            ev.post_next(self.own, Ready::NONE);
+            return;
+        }
         self.phase = Phase::Leaving {
             departure: Departure::new(self.version, PATIENCE, now),
             successor,
             sender: None,
             stop_by,
         };
-        // If the poller refuses to deregister a listener, later events of it are dropped.
-        let _ = ev.listeners().close();
         self.open_channel(ev, now);
     }
 
@@ -231,6 +254,14 @@ where
     }
 
     fn go_on(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, now: Instant) {
+        if let Phase::Depositing { stop_by, .. } = self.phase {
+            if stop_by <= now || ev.stats().active == 0 {
+                self.end(ev, stop_by);
+            } else {
+                ev.timers().arm_at(self.own, DUE, stop_by);
+            }
+            return;
+        }
         let Phase::Leaving {
             departure, stop_by, ..
         } = &mut self.phase
@@ -413,9 +444,13 @@ where
         matches!(self.phase, Phase::Over { .. })
     }
 
-    /// Returns whether connections may leave: a successor takes them.
+    /// Returns whether connections may leave: a successor takes them, or they wait for the next start.
     pub(crate) fn is_leaving(&self) -> bool {
-        matches!(&self.phase, Phase::Leaving { departure, .. } if departure.has_begun())
+        match &self.phase {
+            Phase::Leaving { departure, .. } => departure.has_begun(),
+            Phase::Depositing { .. } => true,
+            Phase::Serving | Phase::Over { .. } => false,
+        }
     }
 
     /// Lets the connections leave for which `leaves` returns a state, if a successor takes them, or as many as
@@ -428,6 +463,7 @@ where
     ) {
         let room = match &self.phase {
             Phase::Leaving { departure, .. } => departure.room(),
+            Phase::Depositing { .. } => usize::MAX,
             Phase::Serving => self.giving_room(ev),
             Phase::Over { .. } => 0,
         };
@@ -446,98 +482,37 @@ where
                 // dies. If sending fails, it fails in the next turn too, which handles the error.
                 let _ = departure.send(ev.clock().instant());
             }
+            Phase::Depositing { .. } => self.deposit(ev, leaving),
             Phase::Serving | Phase::Over { .. } => self.give(ev, leaving),
         }
     }
 
-    /// Number of connections that the plan gives to another worker, and that may leave now.
-    fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
-        if let Some(give) = ev.listeners().take_give() {
-            let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give);
-            if !self.giving.as_mut().is_some_and(follows) {
-                self.end_giving(ev);
-                self.open_giving(ev, give);
-            }
-        }
-        self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
-    }
-
-    fn open_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, give: Give) {
-        let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
+    /// Puts connections into the mailbox of the next start. If they do not fit, the worker stops as it does
+    /// without a service manager.
+    fn deposit(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        mut leaving: Vec<Connection<D>>,
+    ) {
+        let Phase::Depositing { deposit, stop_by } = &mut self.phase else {
             return;
         };
-        let opened = Giving::open(give, mailbox, self.version, ev.clock().instant());
-        let watched = opened.map_err(io::Error::from).and_then(|giving| {
-            let token = ev.add_background(giving.descriptor())?;
-            Ok((giving, token))
-        });
-        match watched {
-            Ok((giving, token)) => {
-                self.sources.insert(token, Source::Giving);
-                self.giving = Some((giving, token));
-                self.arm_giving(ev);
-            }
-            // The plan tries again.
-            Err(error) => self.report(&error),
-        }
-    }
-
-    fn give(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, leaving: Vec<Connection<D>>) {
-        let Some((giving, _)) = &mut self.giving else {
+        if leaving.is_empty() {
             return;
-        };
-        match giving.send(ev, leaving, ev.clock().instant()) {
-            Ok(()) => self.arm_giving(ev),
-            Err(_) => self.end_giving(ev),
         }
-    }
-
-    fn read_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
-        let Some((giving, _)) = &mut self.giving else {
-            return;
-        };
-        let before = self.back.len();
-        let (taken, read) = giving.read(ev, &mut self.back, ev.clock().instant());
-        self.moves.handed_over += taken as u64;
-        if read.is_err() || self.back.len() > before {
-            self.end_giving(ev);
+        let (count, stop_by) = (descriptors(&leaving), *stop_by);
+        let put = deposit.put(
+            self.mailboxes.to_successor(Successor::Restart),
+            &mut leaving,
+        );
+        self.moves.handed_over += (count - descriptors(&leaving)) as u64;
+        if let Err(error) = put {
+            self.report(&error);
+            self.phase = Phase::Over { stop_by };
+            self.back.extend(leaving);
         }
-    }
-
-    /// Begins a turn. On a graceful stop, takes back the connections under way, because they can go to
-    /// the successor instead.
-    fn check_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop: Option<Stop>) {
-        let Some((giving, _)) = &mut self.giving else {
-            return;
-        };
-        match stop {
-            Some(Stop::Fast) => {}
-            Some(_) => self.end_giving(ev),
-            None if giving.begin_turn(ev.clock().instant()) => self.arm_giving(ev),
-            None => self.end_giving(ev),
-        }
-    }
-
-    /// Takes back what the other worker has not taken.
-    fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
-        let Some((giving, token)) = self.giving.take() else {
-            return;
-        };
-        self.sources.remove(ev, token);
-        ev.disarm(self.own, DUE);
-        let (taken, back) = giving.close(ev);
-        self.moves.handed_over += taken as u64;
-        if !back.is_empty() {
-            self.back.extend(back);
-            // The program takes them at the end of a turn that does not wait.
-            ev.post_next(self.own, Ready::NONE);
-        }
-    }
-
-    fn arm_giving(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
-        if let Some((giving, _)) = &self.giving {
-            ev.timers().arm_at(self.own, DUE, giving.due_at());
-        }
+        // If these were the last, the next turn ends the stop.
+        ev.post_next(self.own, Ready::NONE);
     }
 
     pub(crate) fn next_arrival(
@@ -560,7 +535,7 @@ where
     pub(crate) fn moves(&self) -> Moves {
         let under_way = match &self.phase {
             Phase::Leaving { departure, .. } => departure.under_way(),
-            Phase::Serving | Phase::Over { .. } => self
+            Phase::Serving | Phase::Depositing { .. } | Phase::Over { .. } => self
                 .giving
                 .as_ref()
                 .map_or(0, |(giving, _)| giving.under_way()),

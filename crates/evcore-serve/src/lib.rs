@@ -15,6 +15,7 @@
 //! | a worker stops within a time of its own | a stop kills the worker while it serves clients |
 //! | a new binary inherits the listeners | an upgrade refuses connections |
 //! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
+//! | a service manager keeps the listeners and the mailboxes | a restart of the service closes all of them |
 //! | a worker's idle connections are marked, and its descriptor store hands them on | a worker that
 //! crashes closes its idle clients |
 //!
@@ -28,6 +29,7 @@ mod awaited_headers;
 #[cfg(all(test, target_os = "linux"))]
 mod channel_tests;
 mod departure;
+mod deposit;
 mod event;
 mod giving;
 mod handing_on;
@@ -43,6 +45,7 @@ mod proxy_protocol;
 mod refusal;
 mod server;
 mod service_manager;
+mod service_store;
 mod shortages;
 mod worker;
 

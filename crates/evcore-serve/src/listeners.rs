@@ -1,24 +1,29 @@
 //! The listeners that all workers share, and each worker's own.
 
-use std::{io, os::fd::AsFd};
+use std::io;
+use std::os::fd::AsFd;
 
 use evcore::net::{Address, Error, ListenerOptions};
 use evcore::{Builder, Listener};
-use evcore_prefork::inherited;
+use evcore_prefork::{STORED_LISTENER, inherited, is_activated, stored_listeners};
 
-/// The listeners, and those of an older binary that are not taken over yet.
+use crate::service_store;
+
+/// The listeners, and those of an older binary or of the last run of the service that are not taken over
+/// yet.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     /// The listeners that all workers share.
     pub(crate) open: Vec<Listener>,
     /// The listeners of each worker alone, by its index. Empty if no worker has its own.
     pub(crate) own: Vec<Vec<Listener>>,
-    /// The listeners of an older binary; `None` until the first look.
+    /// The listeners of an older binary or of the last run; `None` until the first look.
     inherited: Option<Vec<Listener>>,
 }
 
 impl Listeners {
-    /// Takes over the listener of the older binary at this address, if it has one, or binds.
+    /// Takes over the listener of the older binary or of the last run at this address, if there is one, or
+    /// binds.
     pub(crate) fn bind(
         &mut self,
         address: impl TryInto<Address, Error: Into<Error>>,
@@ -26,7 +31,7 @@ impl Listeners {
     ) -> io::Result<()> {
         let address = address.try_into().map_err(Into::into)?;
         if self.inherited.is_none() {
-            let descriptors = inherited()?.into_iter();
+            let descriptors = inherited()?.into_iter().chain(stored_listeners()?);
             let listeners = descriptors.map(Listener::from_fd);
             self.inherited = Some(listeners.collect::<Result<_, _>>()?);
         }
@@ -42,12 +47,28 @@ impl Listeners {
         Ok(())
     }
 
-    /// Closes the listeners of an older binary that were not taken over. Nothing would accept their clients.
+    /// Closes the listeners of an older binary or of the last run that were not taken over. Nothing would
+    /// accept their clients.
     pub(crate) fn close_inherited(&mut self) {
         if self.inherited.take().is_none() {
             // If the program has taken them itself, this call returns an error.
-            drop(inherited());
+            drop((inherited(), stored_listeners()));
         }
+    }
+
+    /// Makes a service manager keep the listeners while the service restarts. It has those of socket units
+    /// anyway. The file of a Unix socket is removed at a stop, so its listener is not kept.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`service_store::replace`].
+    pub(crate) fn keep(&self) -> io::Result<()> {
+        let is_bound_here = !is_activated();
+        let kept = self
+            .iter()
+            .filter(|listener| is_bound_here && listener.local_addr().tcp().is_some());
+        let kept: Vec<_> = kept.map(AsFd::as_fd).collect();
+        service_store::replace(STORED_LISTENER, &kept)
     }
 
     /// All listeners.

@@ -17,6 +17,7 @@ use crate::parts::Parts;
 use crate::proxy_protocol::ProxyProtocol;
 use crate::refusal::{Settings, Workers, refuse};
 use crate::service_manager::ServiceManager;
+use crate::service_store;
 use crate::worker::Worker;
 
 type BoxError = Box<dyn error::Error + Send + Sync>;
@@ -304,6 +305,13 @@ impl Server {
     /// too. The master sends the signs of life, so they continue even if a worker hangs. The worker of
     /// [`run_here`](Self::run_here) reports only that it serves: leave out `WatchdogSec=` for it.
     ///
+    /// With `FileDescriptorStoreMax=` in the unit (systemd 254), a restart of the service (`systemctl
+    /// restart`) closes nothing. systemd keeps the TCP listeners, and [`bind`](Self::bind) takes them over at
+    /// the next start; for other listeners, call [`stored_listeners`](evcore_prefork::stored_listeners).
+    /// With a [handover](Self::handover) and [`run`](Self::run), it also keeps the connections that can
+    /// move. They arrive at the next start as after a reload, if the version of the states is the same. The
+    /// store needs a descriptor for each listener, and two for each worker.
+    ///
     /// A report that fails is an [event](Event::NotNotified).
     pub fn notify_service_manager(mut self) -> Self {
         self.service_manager = ServiceManager::find();
@@ -327,9 +335,16 @@ impl Server {
     ) -> io::Result<Outcome> {
         self.check(Workers::Processes)?;
         let (version, idle_state) = (self.handover, self.idle_state.clone());
+        let is_kept = self.is_kept();
         let (mut supervisor, setup) = self.supervised()?;
         if let Some(version) = version {
             supervisor = supervisor.mailboxes();
+            if is_kept {
+                let on_event = Arc::clone(&setup.loops.on_event);
+                supervisor = supervisor.keep_mailboxes(move |name, descriptor| {
+                    report(service_store::replace(name, &[descriptor]), &on_event);
+                });
+            }
             if let Some(state) = idle_state {
                 let hand_on = move |kept| keeping::hand_on(kept, version, &state);
                 supervisor = supervisor.descriptor_store(hand_on);
@@ -441,6 +456,11 @@ impl Server {
         work(worker).map_err(io::Error::other)
     }
 
+    /// Returns whether a service manager keeps listeners and connections while the service restarts.
+    fn is_kept(&self) -> bool {
+        self.service_manager.is_some() && service_store::exists()
+    }
+
     fn check(&self, workers: Workers) -> io::Result<()> {
         let settings = Settings {
             hands_over: self.handover.is_some(),
@@ -485,6 +505,9 @@ impl Server {
 
     fn setup(mut self, slots: usize) -> io::Result<Setup> {
         self.listeners.close_inherited();
+        if self.is_kept() {
+            report(self.listeners.keep(), &self.on_event);
+        }
         let group = match self.group {
             Some(group) => group,
             // A single worker shares its listeners with no other (as in nginx).
@@ -506,6 +529,13 @@ impl Server {
                 },
             },
         })
+    }
+}
+
+/// Reports that the service manager could not be reached.
+fn report(sent: io::Result<()>, on_event: &OnEvent) {
+    if let Err(error) = sent {
+        on_event(Event::NotNotified(&error));
     }
 }
 
@@ -532,69 +562,4 @@ impl fmt::Debug for Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::loops::FAILED;
-
-    use std::sync::Mutex;
-
-    type Lines = Arc<Mutex<Vec<String>>>;
-
-    /// A server whose events are kept as lines.
-    fn server(workers: usize) -> (Server, Lines) {
-        let lines = Lines::default();
-        let log = Arc::clone(&lines);
-        let server = Server::new(workers)
-            .event_loop(|builder| builder.connections(7))
-            .on_event(move |event| log.lock().unwrap().push(event.to_string()));
-        (server, lines)
-    }
-
-    #[test]
-    fn a_number_of_workers_out_of_range_is_named_with_the_range() {
-        for workers in [0, 1025, 2000, usize::MAX] {
-            let refused = server(workers).0.run_threads(|_| Ok::<_, String>(()));
-            let expected =
-                format!("cannot supervise {workers} workers: from 1 to 1024 are possible");
-            assert_eq!(refused.unwrap_err().to_string(), expected);
-        }
-    }
-
-    #[test]
-    fn a_single_worker_shares_its_listeners_by_no_policy() {
-        for (workers, policy) in [(1, "policy: Off"), (2, "policy: LeastLoaded")] {
-            let group = server(workers).0.setup(4).unwrap().loops.group;
-            let group = format!("{group:?}");
-            assert!(group.contains(policy), "{workers}: {group}");
-        }
-    }
-
-    #[test]
-    fn an_error_before_the_first_turn_is_a_failed_start() {
-        let (start, lines) = server(1);
-        let outcome = start.run_threads(|_| Err("out of luck")).unwrap();
-        assert_eq!(outcome, Outcome::AllRefused);
-        assert_eq!(
-            lines.lock().unwrap()[0],
-            "worker 0 cannot start: out of luck"
-        );
-
-        // This comes last, because a process can have one such worker, and then no supervisor.
-        let supervised = evcore_prefork::Worker::solo().unwrap();
-        let (later, lines) = server(1);
-        let loops = later.setup(2).unwrap().loops;
-        let ended = loops.run(supervised, Ok(Vec::new()), |mut worker| {
-            assert_eq!(worker.ev.stats().limit, 7);
-            let mut turns = Vec::new();
-            for _ in 0..2 {
-                worker.ev.handle().wake();
-                let goes_on = worker.next_turn_with(|ev| turns.push(ev.stats().turns));
-                assert!(goes_on.unwrap());
-            }
-            assert_eq!(turns, [0, 1], "the turn before has ended");
-            Err("out of luck")
-        });
-        assert_eq!(ended, FAILED);
-        assert_eq!(*lines.lock().unwrap(), ["worker 0 ends: out of luck"]);
-    }
-}
+mod tests;

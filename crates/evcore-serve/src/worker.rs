@@ -160,8 +160,9 @@ impl Worker {
     }
 
     /// Hands connections over to a successor that takes them, or gives some to another worker that has
-    /// fewer. Call it after the steps of each turn, for each map of connections. If no other worker
-    /// takes connections, it does nothing.
+    /// fewer. It also leaves them for the next start, if a [service
+    /// manager](crate::Server::notify_service_manager) keeps them. Call it after the steps of each turn, for
+    /// each map of connections. If no connection is to leave, it does nothing.
     ///
     /// A connection leaves if `state` returns bytes for it: all that was read and not handled, and
     /// all that is not sent. Its token ends, with its timers and posts, and its value is dropped.
@@ -236,7 +237,8 @@ impl Worker {
         self.supervised.stop().is_some() && !self.handover.as_deref().is_some_and(moves)
     }
 
-    /// Returns whether this worker is being replaced, and its successor takes its connections.
+    /// Returns whether this worker is being replaced, and its successor takes its connections, or they wait
+    /// for the [next start](crate::Server::notify_service_manager) of the service.
     ///
     /// Busy connections may stay until they are idle. Connections that cannot move end as usual, at
     /// the latest with the [timeout](crate::Server::stop_timeout).

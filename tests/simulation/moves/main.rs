@@ -20,6 +20,8 @@
 mod arrival;
 #[path = "../../../crates/evcore-serve/src/departure.rs"]
 mod departure;
+#[path = "../../../crates/evcore-serve/src/deposit.rs"]
+mod deposit;
 #[path = "../../../crates/evcore-serve/src/giving.rs"]
 mod giving;
 #[path = "../../../crates/evcore-serve/src/handing_on.rs"]

@@ -190,6 +190,7 @@ impl Loop {
         let then = match self.worker.successor() {
             Some(Successor::Generation) => " for a newer generation",
             Some(Successor::Binary) => " for another binary",
+            Some(Successor::Restart) => " for the next start",
             None => "",
         };
         println!("stops {index} {stop:?}{then}");

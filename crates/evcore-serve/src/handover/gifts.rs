@@ -1,0 +1,117 @@
+//! The connections that a worker gives to another one while it continues to serve.
+
+use std::io;
+
+use evcore::balancer::Give;
+use evcore::{Acceptor, EventLoop, Ready, poller};
+use evcore_handover::{Connection, Descriptor};
+use evcore_prefork::Stop;
+
+use super::{DUE, Handover, Source};
+use crate::giving::Giving;
+use crate::mailbox_ends::MailboxEnds;
+
+impl<S, D, M> Handover<S, M>
+where
+    S: From<D> + Into<D>,
+    D: Descriptor + poller::Source,
+    M: MailboxEnds<Descriptor = D>,
+{
+    /// Number of connections that the plan gives to another worker, and that may leave now.
+    pub(super) fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
+        if let Some(give) = ev.listeners().take_give() {
+            let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give);
+            if !self.giving.as_mut().is_some_and(follows) {
+                self.end_giving(ev);
+                self.open_giving(ev, give);
+            }
+        }
+        self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
+    }
+
+    fn open_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, give: Give) {
+        let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
+            return;
+        };
+        let opened = Giving::open(give, mailbox, self.version, ev.clock().instant());
+        let watched = opened.map_err(io::Error::from).and_then(|giving| {
+            let token = ev.add_background(giving.descriptor())?;
+            Ok((giving, token))
+        });
+        match watched {
+            Ok((giving, token)) => {
+                self.sources.insert(token, Source::Giving);
+                self.giving = Some((giving, token));
+                self.arm_giving(ev);
+            }
+            // The plan tries again.
+            Err(error) => self.report(&error),
+        }
+    }
+
+    pub(super) fn give(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        leaving: Vec<Connection<D>>,
+    ) {
+        let Some((giving, _)) = &mut self.giving else {
+            return;
+        };
+        match giving.send(ev, leaving, ev.clock().instant()) {
+            Ok(()) => self.arm_giving(ev),
+            Err(_) => self.end_giving(ev),
+        }
+    }
+
+    pub(super) fn read_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
+        let Some((giving, _)) = &mut self.giving else {
+            return;
+        };
+        let before = self.back.len();
+        let (taken, read) = giving.read(ev, &mut self.back, ev.clock().instant());
+        self.moves.handed_over += taken as u64;
+        if read.is_err() || self.back.len() > before {
+            self.end_giving(ev);
+        }
+    }
+
+    /// Begins a turn. On a graceful stop, takes back the connections under way, because they can go to
+    /// the successor instead.
+    pub(super) fn check_giving(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        stop: Option<Stop>,
+    ) {
+        let Some((giving, _)) = &mut self.giving else {
+            return;
+        };
+        match stop {
+            Some(Stop::Fast) => {}
+            Some(_) => self.end_giving(ev),
+            None if giving.begin_turn(ev.clock().instant()) => self.arm_giving(ev),
+            None => self.end_giving(ev),
+        }
+    }
+
+    /// Takes back what the other worker has not taken.
+    fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
+        let Some((giving, token)) = self.giving.take() else {
+            return;
+        };
+        self.sources.remove(ev, token);
+        ev.disarm(self.own, DUE);
+        let (taken, back) = giving.close(ev);
+        self.moves.handed_over += taken as u64;
+        if !back.is_empty() {
+            self.back.extend(back);
+            // The program takes them at the end of a turn that does not wait.
+            ev.post_next(self.own, Ready::NONE);
+        }
+    }
+
+    fn arm_giving(&self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
+        if let Some((giving, _)) = &self.giving {
+            ev.timers().arm_at(self.own, DUE, giving.due_at());
+        }
+    }
+}
