@@ -7,6 +7,7 @@ mod offload;
 mod prefork;
 mod processes;
 mod proxy;
+mod proxy_protocol;
 #[cfg(target_os = "linux")]
 mod rooms;
 mod timeouts;
