@@ -212,6 +212,9 @@ impl SocketOptions {
     /// Sets for how long a call that would block polls the network device (`SO_BUSY_POLL`), rounded
     /// up to whole microseconds. The default is the system's, `net.core.busy_read`.
     ///
+    /// A wait of a poller does not poll because of this option, but because of
+    /// `evcore_poller::Poller::set_busy_poll` or the sysctl `net.core.busy_poll`.
+    ///
     /// It trades CPU time for latency, and needs a driver that supports it. Older
     /// kernels require `CAP_NET_ADMIN` for a time above the system's. Linux only.
     pub const fn busy_poll(mut self, time: Duration) -> Self {

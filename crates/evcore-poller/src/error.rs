@@ -160,6 +160,15 @@ pub enum Error {
         /// The name of the backend.
         backend: &'static str,
     },
+    /// The backend has no busy polling, or the kernel has none for it.
+    #[error(
+        "{backend} has no busy polling here; use epoll on Linux 6.9 or later, \
+         built with CONFIG_NET_RX_BUSY_POLL"
+    )]
+    NoBusyPoll {
+        /// The name of the backend.
+        backend: &'static str,
+    },
     /// A signal ended a wait into a [raw](crate::Events::raw) buffer. (In rare cases the wait had only
     /// stale events, which were dropped.)
     #[error("a signal ended the wait")]
@@ -241,6 +250,7 @@ impl From<Error> for io::Error {
             | Error::NoExclusive { .. }
             | Error::NotExclusive { .. }
             | Error::NoPriority { .. }
+            | Error::NoBusyPoll { .. }
             | Error::SimulatedTarget { .. }
             | Error::RealTarget { .. } => io::ErrorKind::Unsupported,
             Error::Interrupted => io::ErrorKind::Interrupted,

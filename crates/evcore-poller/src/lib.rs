@@ -62,6 +62,7 @@ mod error;
 
 mod availability;
 mod backend;
+mod busy_poll;
 mod entry;
 mod fd_set;
 mod growth;
@@ -78,6 +79,7 @@ mod sys;
 pub use availability::ParseBackendError;
 pub use backend::{Backend, Capabilities, Registration};
 pub use backend_kind::BackendKind;
+pub use busy_poll::BusyPoll;
 pub use error::{Error, Result};
 pub use event::Event;
 pub use event_sink::EventSink;

@@ -16,6 +16,7 @@ use std::{
 use crate::{
     backend::{Backend, Registration},
     backend_kind::BackendKind,
+    busy_poll::BusyPoll,
     error::{Error, Result},
     events::Events,
     interest::{Interest, Mode},
@@ -317,6 +318,38 @@ impl Poller {
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    /// Makes each wait that finds nothing ready poll a network device's receive queue before it sleeps
+    /// (epoll on Linux 6.9 or later).
+    ///
+    /// The kernel polls the queue by which the watched sockets last received, if it is a device's queue:
+    /// the loopback device has none. A wait then reports a packet without an interrupt and a wake-up.
+    /// The price is the processor's time, which an idle wait takes for as long as it polls. And a wait may
+    /// end later than its timeout by the time of the polling, because the kernel looks at the timeout only
+    /// afterwards. After a wait that has found nothing, the kernel polls again only when a packet has
+    /// come. A wait with a timeout of zero never polls.
+    ///
+    /// The socket option `SO_BUSY_POLL` has no effect on a wait. It acts on reads that block, and
+    /// a wait polls without this call only if the sysctl `net.core.busy_poll` is not 0.
+    ///
+    /// ```
+    /// use evcore_poller::{BackendKind, BusyPoll, Error, Poller};
+    /// use std::time::Duration;
+    ///
+    /// let busy_poll = BusyPoll::new(Duration::from_micros(50));
+    /// let refused = Poller::with(BackendKind::Poll)?.set_busy_poll(busy_poll);
+    /// assert!(matches!(refused, Err(Error::NoBusyPoll { backend: "poll" })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBusyPoll`] if the backend is not epoll, or if the kernel has no such parameters;
+    /// [`Error::Os`] if it refuses them (a budget above 64 needs a capability); [`Error::Forked`].
+    pub fn set_busy_poll(&mut self, parameters: BusyPoll) -> Result<()> {
+        self.fork_guard.check()?;
+        self.backend.set_busy_poll(parameters)
     }
 
     /// Returns the backend, for its [name](Backend::name), its [capabilities](Backend::capabilities)

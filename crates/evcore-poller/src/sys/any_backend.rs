@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::epoll::Epoll;
 use crate::{
     backend::{Backend, Registration},
-    error::Result,
+    busy_poll::BusyPoll,
+    error::{Error, Result},
     events::Events,
     refill::Refill,
 };
@@ -63,6 +64,18 @@ impl AnyBackend {
             Self::Boxed(_) => {
                 let _ = (events, timeout);
                 Refill::Boxed
+            }
+        }
+    }
+
+    /// Sets the parameters of epoll's busy polling.
+    pub(crate) fn set_busy_poll(&mut self, parameters: BusyPoll) -> Result<()> {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Epoll(epoll) => epoll.set_busy_poll(parameters),
+            Self::Boxed(backend) => {
+                let (backend, _) = (backend.name(), parameters);
+                Err(Error::NoBusyPoll { backend })
             }
         }
     }

@@ -7,7 +7,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "epoll_pwait2 is called by number, and the kernel writes events"
+    reason = "epoll_pwait2 is called by number, and the kernel writes events; ioctl of epoll"
 )]
 
 use std::{
@@ -23,6 +23,7 @@ use rustix::{
         epoll::{self, CreateFlags, EventData, EventFlags},
     },
     io::Errno,
+    ioctl::{self, Setter},
 };
 
 use super::{
@@ -32,6 +33,7 @@ use super::{
 use crate::{
     backend::{Backend, Capabilities, Registration},
     backend_kind::BackendKind,
+    busy_poll::BusyPoll,
     error::{Error, Result},
     event_sink::EventSink,
     events::Events,
@@ -57,6 +59,8 @@ pub(crate) struct Epoll {
     masks_edge: bool,
     /// False after the kernel has shown that it has no `epoll_pwait2`.
     has_pwait2: bool,
+    /// The parameters that a new set gets too.
+    busy_poll: Option<BusyPoll>,
 }
 
 impl Epoll {
@@ -67,6 +71,7 @@ impl Epoll {
             wake,
             masks_edge: false,
             has_pwait2: true,
+            busy_poll: None,
         })
     }
 
@@ -83,6 +88,19 @@ impl Epoll {
         } else {
             BackendKind::Epoll
         }
+    }
+
+    pub(super) fn set_busy_poll(&mut self, parameters: BusyPoll) -> Result<()> {
+        match set_parameters(&self.fd, parameters) {
+            Ok(()) => self.busy_poll = Some(parameters),
+            // A kernel without the call, or one without busy polling.
+            Err(Errno::NOTTY | Errno::OPNOTSUPP) => {
+                let backend = self.kind().name();
+                return Err(Error::NoBusyPoll { backend });
+            }
+            Err(other) => return Err(Error::os("ioctl(EPIOCSPARAMS)")(other)),
+        }
+        Ok(())
     }
 
     #[inline]
@@ -335,7 +353,11 @@ impl Backend for Epoll {
     fn reset(&mut self) -> Result<bool> {
         // The new set would report the eventfd's counter even if that was reported before.
         self.wake.renew();
-        self.fd = set_with(&self.wake)?;
+        let new = set_with(&self.wake)?;
+        if let Some(parameters) = self.busy_poll {
+            set_parameters(&new, parameters).map_err(Error::os("ioctl(EPIOCSPARAMS)"))?;
+        }
+        self.fd = new;
         Ok(true)
     }
 
@@ -369,6 +391,39 @@ fn set_with(wake: &WakeChannel) -> Result<OwnedFd> {
     )
     .map_err(Error::os("epoll_ctl(ADD)"))?;
     Ok(fd)
+}
+
+/// The kernel's `epoll_params`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Parameters {
+    busy_poll_us: u32,
+    busy_poll_budget: u16,
+    prefer_busy_poll: u8,
+    /// Always 0.
+    padding: u8,
+}
+
+impl From<BusyPoll> for Parameters {
+    fn from(parameters: BusyPoll) -> Self {
+        let us = parameters.time.as_nanos().div_ceil(1_000);
+        let most = i32::MAX.unsigned_abs(); // for the kernel
+        Self {
+            busy_poll_us: u32::try_from(us).map_or(most, |us| us.min(most)),
+            busy_poll_budget: parameters.budget,
+            prefer_busy_poll: parameters.is_preferred.into(),
+            padding: 0,
+        }
+    }
+}
+
+/// Makes the call `EPIOCSPARAMS` (Linux 6.9).
+fn set_parameters(set: &OwnedFd, parameters: BusyPoll) -> Result<(), Errno> {
+    const EPIOCSPARAMS: ioctl::Opcode = ioctl::opcode::write::<Parameters>(0x8a, 1);
+    // SAFETY: the call reads a `Parameters`, which has the layout of the kernel's `epoll_params`.
+    let call = unsafe { Setter::<EPIOCSPARAMS, Parameters>::new(parameters.into()) };
+    // SAFETY: the descriptor is of epoll, where the call only reads its argument.
+    unsafe { ioctl::ioctl(set, call) }
 }
 
 /// The kernel's timespec. Its fields have 64 bits on every architecture, unlike libc's.
@@ -410,6 +465,46 @@ mod tests {
         let mut epoll = Epoll::new().expect("epoll");
         epoll.has_pwait2 = false;
         epoll
+    }
+
+    /// The time, the budget and the preference that a set has.
+    fn busy_poll_of(epoll: &Epoll) -> (u32, u16, u8) {
+        const EPIOCGPARAMS: ioctl::Opcode = ioctl::opcode::read::<Parameters>(0x8a, 2);
+        // SAFETY: the call writes a `Parameters`, which has the layout of the kernel's `epoll_params`.
+        let call = unsafe { ioctl::Getter::<EPIOCGPARAMS, Parameters>::new() };
+        // SAFETY: the descriptor is of epoll, where the call only writes its argument.
+        let read = unsafe { ioctl::ioctl(&epoll.fd, call) }.expect("a set has parameters");
+        (
+            read.busy_poll_us,
+            read.busy_poll_budget,
+            read.prefer_busy_poll,
+        )
+    }
+
+    #[test]
+    fn a_set_and_the_next_after_it_poll_the_network() {
+        let mut epoll = Epoll::new().expect("epoll");
+        let parameters = BusyPoll::new(Duration::from_nanos(49_001))
+            .budget(16)
+            .prefer(true);
+        match epoll.set_busy_poll(parameters) {
+            Err(Error::NoBusyPoll { backend: "epoll" }) => {
+                return evcore_testing::not_run("this kernel has no busy polling of epoll");
+            }
+            set => set.expect("allowed for anyone"),
+        }
+        assert_eq!(busy_poll_of(&epoll), (50, 16, 1));
+        assert!(epoll.reset().expect("a new set"));
+        assert_eq!(busy_poll_of(&epoll), (50, 16, 1));
+        let off = BusyPoll::new(Duration::ZERO);
+        epoll.set_busy_poll(off).expect("it is allowed");
+        assert_eq!(busy_poll_of(&epoll), (0, 0, 0));
+    }
+
+    #[test]
+    fn the_longest_busy_poll_is_limited() {
+        let parameters = Parameters::from(BusyPoll::new(Duration::MAX));
+        assert_eq!(parameters.busy_poll_us, 2_147_483_647);
     }
 
     #[test]
