@@ -18,7 +18,7 @@ const AT_ONCE: usize = 4;
 
 const BUILD: &str = "cargo test --workspace --no-run --message-format json-render-diagnostics";
 
-/// How much the tests do that make as many tries as they are told to.
+/// The number of tries of the tests that make as many as they are told to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
     /// A quarter of the random cases and seeds, and no load of many seconds.
