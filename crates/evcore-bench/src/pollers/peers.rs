@@ -134,6 +134,11 @@ impl Peer {
         matches!(self.kind, Loop(_) | Listening(_) | Kind::Marked | InC(_))
     }
 
+    /// Returns whether the peer is a loop with a policy, so that it can be late.
+    pub(super) fn has_policy(&self) -> bool {
+        matches!(self.kind, Listening(_))
+    }
+
     /// Returns whether the peer is in C, so that its waits cannot be called one by one.
     pub(super) fn is_in_c(&self) -> bool {
         matches!(self.kind, InC(_))
