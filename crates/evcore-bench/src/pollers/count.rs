@@ -1,8 +1,8 @@
 //! One operation, repeated, for callgrind or strace to count.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::peers::{Peer, PeerPoller, Setup, peers};
+use super::peers::{Peer, Setup, peers};
 use super::ring_of_pairs::{Pairs, Ring};
 use crate::cpus::most_descriptors;
 
@@ -11,9 +11,6 @@ const PAIRS: usize = 200;
 
 /// A timeout that is not a whole number of milliseconds.
 const SHORT: Duration = Duration::from_nanos(1_000_001);
-
-/// Longer than a worker is late after its last long turn.
-const LATENESS_MAX: Duration = Duration::from_millis(1_200);
 
 /// Runs the operation that the arguments name. Returns whether there is such an operation.
 pub(crate) fn count(words: &[&str]) -> bool {
@@ -49,22 +46,15 @@ fn pipes(peer: &Peer, setup: Setup, events: usize, active: &str) -> bool {
         return false;
     }
     let pairs = Pairs::open(PAIRS);
-    let mut poller = peer.create(&pairs.near, setup);
     if peer.has_policy() {
-        end_lateness(&mut *poller, &pairs);
+        // callgrind translates code when it first runs. On a slow machine, turns that wait for this take
+        // so long that the worker is late for a second, and plans each turn.
+        let mut first = peer.create(&pairs.near, setup);
+        first.run(&mut Ring::start(&pairs, active, events.min(PAIRS)));
     }
+    let mut poller = peer.create(&pairs.near, setup);
     poller.run(&mut Ring::start(&pairs, active, events));
     true
-}
-
-/// Waits until the worker is not late any more. callgrind translates code when it first runs, so on a
-/// slow machine the first turns take so long that the worker is late for a second.
-fn end_lateness(poller: &mut dyn PeerPoller, pairs: &Pairs) {
-    poller.run(&mut Ring::start(pairs, 1, PAIRS));
-    let begun = Instant::now();
-    while begun.elapsed() < LATENESS_MAX {
-        poller.turn(Some(LATENESS_MAX), &mut Ring::idle(pairs));
-    }
 }
 
 /// Waits repeatedly. Without a timeout, each wait is for a byte that was just written; with one, no
