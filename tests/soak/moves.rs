@@ -476,7 +476,7 @@ fn moves_under_ab_reconnect_no_client() {
     stay_connected_under_a_tool("ab", |server, seconds| tools::ab(server, seconds, 2000));
 }
 
-/// Calls `kill` this many times, which kills a process during a reload or an upgrade, and returns the
+/// Calls `kill` at least this many times, which kills a process during a reload or an upgrade, and returns the
 /// ports of the clients that may be lost, or `None` for all. Every other client has its answer.
 fn lose_only(
     site: &mut Site,
@@ -485,8 +485,11 @@ fn lose_only(
 ) {
     let mut visitors: Vec<_> = (0..300).map(|name| Visitor::new(site, name)).collect();
     visitors.iter_mut().for_each(Visitor::expect_answer);
-    let (mut lost, mut moved) = (0, 0);
-    for _ in 0..times {
+    let (mut kills, mut lost, mut moved) = (0, 0, 0);
+    // On a busy machine, all of a few kills may come before anything has moved.
+    while kills < times || moved == 0 {
+        kills += 1;
+        assert!(kills < times + 50, "nothing moves");
         for visitor in visitors.iter_mut().step_by(3) {
             visitor.begin().expect("it is open");
         }
@@ -508,8 +511,7 @@ fn lose_only(
             }
         }
     }
-    println!("{times} kills: {lost} clients were lost with their workers, {moved} went on");
-    assert!(moved > 0);
+    println!("{kills} kills: {lost} clients were lost with their workers, {moved} went on");
     // A successor that is stopped or killed may leave its predecessor without an answer.
     site.check_descriptors(visitors);
 }
