@@ -288,14 +288,14 @@ impl Server {
         self
     }
 
-    /// Adds a function that the master calls at regular intervals, for the first time when one interval
-    /// has passed. Each call wakes the master, which otherwise sleeps until something happens.
-    /// [`run_here`](Self::run_here) has no master, and does not call the function.
+    /// Adds a function that the master calls at regular intervals, for the first time when one
+    /// interval has passed. Each call wakes the master, which otherwise sleeps until something
+    /// happens. [`run_here`](Self::run_here), and [`run_parts`](Self::run_parts) with 0 workers,
+    /// have no master, and do not call the function.
     ///
     /// # Panics
     ///
-    /// [`run`](Self::run), [`run_parts`](Self::run_parts) and [`run_threads`](Self::run_threads) panic if
-    /// the interval is 0 and there is a master.
+    /// If the interval is 0, the call that starts the master panics.
     pub fn on_interval(mut self, interval: Duration, hook: impl FnMut() + 'static) -> Self {
         self.intervals.push((interval, Box::new(hook)));
         self
