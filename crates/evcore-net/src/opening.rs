@@ -62,8 +62,8 @@ impl ListenerOptions {
     ///
     /// [`Error::InvalidAddress`], [`Error::AddressInUse`], [`Error::AddressNotAvailable`],
     /// [`Error::PermissionDenied`], [`Error::UnusablePath`], [`Error::Unsupported`],
-    /// [`Error::Option`], or [`Error::Listen`] for any other error of the system. After an error there
-    /// is neither a socket nor a new file.
+    /// [`Error::Option`], or [`Error::Listen`] for any other error of the system. After an error
+    /// there is neither a socket nor a new file.
     ///
     /// # Examples
     ///

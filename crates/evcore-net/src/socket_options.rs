@@ -111,9 +111,9 @@ impl SocketOptions {
         self
     }
 
-    /// Sets the time between two probes (`TCP_KEEPINTVL`), rounded up to whole seconds: 75 seconds by
-    /// default on Linux, which refuses more than 32,767. Without [`keepalive`](Self::keepalive) there are
-    /// no probes.
+    /// Sets the time between two probes (`TCP_KEEPINTVL`), rounded up to whole seconds: 75 seconds
+    /// by default on Linux, which refuses more than 32,767. Without [`keepalive`](Self::keepalive)
+    /// there are no probes.
     pub const fn keepalive_interval(mut self, interval: Duration) -> Self {
         self.keepalive_interval = interval;
         self

@@ -215,8 +215,8 @@ impl Stream {
     ///
     /// [`Shutdown::Read`] sends nothing to a TCP peer; on Linux, a Unix peer's sends fail after it.
     /// [`recv`](Self::recv) then returns 0 instead of failing with `WouldBlock`. It depends on the
-    /// system whether bytes that have arrived, or that the peer still sends, are discarded or can be
-    /// received.
+    /// system whether bytes that have arrived, or that the peer still sends, are discarded or can
+    /// be received.
     ///
     /// # Errors
     ///

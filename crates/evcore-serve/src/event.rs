@@ -35,8 +35,8 @@ pub enum Event<'a> {
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
     /// A worker is killed, because its turn has lasted this long.
     Hung(&'a WorkerInfo, Duration),
-    /// A worker cannot be ended: a process that lives a second after it was killed, or a thread that runs
-    /// a second after a fast stop.
+    /// A worker cannot be ended: a process that lives a second after it was killed, or a thread
+    /// that runs a second after a fast stop.
     Stuck(&'a WorkerInfo),
     /// A reload has begun or ended.
     Reload(Reload),
@@ -51,9 +51,9 @@ pub enum Event<'a> {
     /// In the worker: it lacks a resource that another client needs, or the shortage has ended.
     Shortage(WorkerIndex, Shortage),
     /// In the worker: a connection of a load balancer, from this address, was closed, because it
-    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol), or because
-    /// the header was late. The error is the reason. A connection that ended without a byte is not
-    /// reported: load balancers make such connections to check the server.
+    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol), or
+    /// because the header was late. The error is the reason. A connection that ended without a byte
+    /// is not reported: load balancers make such connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),

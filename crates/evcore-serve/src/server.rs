@@ -175,9 +175,9 @@ impl Server {
     /// Kills a worker process whose turn lasts longer than this, because it hangs. By default, no worker
     /// is killed.
     ///
-    /// It is replaced, and its idle connections move to the replacement if there is a
-    /// [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms. A thread cannot be
-    /// killed, so [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) then return an error.
+    /// It is replaced, and its idle connections move to the replacement if there is a [descriptor
+    /// store](Self::descriptor_store). A time below 8 ms counts as 8 ms. A thread cannot be killed,
+    /// so [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) then return an error.
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = Some(timeout.max(Duration::from_millis(8)));
         self
@@ -193,10 +193,10 @@ impl Server {
     /// Without this, the worker closes idle connections.
     ///
     /// The program calls [`Worker::next_step`] in place of the loop's
-    /// [`next_step`](evcore::EventLoop::next_step), [`Worker::hand_over`] for connections that leave,
-    /// and [`Worker::next_arrival`] for connections that arrive. A connection moves with a state of bytes,
-    /// which the program makes and understands. `version` is the version of these bytes: connections move
-    /// only to workers of the same version.
+    /// [`next_step`](evcore::EventLoop::next_step), [`Worker::hand_over`] for connections that
+    /// leave, and [`Worker::next_arrival`] for connections that arrive. A connection moves with a
+    /// state of bytes, which the program makes and understands. `version` is the version of these
+    /// bytes: connections move only to workers of the same version.
     ///
     /// This is for worker processes on Linux. On other systems [`run`](Self::run) returns an error.
     /// Worker threads keep their connections, and so does the worker of
@@ -231,8 +231,8 @@ impl Server {
     /// panics closes its connections while it unwinds, unless panics abort. The result of a store is an
     /// [event](Event::Kept).
     ///
-    /// This is for the worker processes of [`run`](Self::run), with a handover, on Linux 5.9 or later.
-    /// Otherwise `run` returns an error. [`run_parts`](Self::run_parts),
+    /// This is for the worker processes of [`run`](Self::run), with a handover, on Linux 5.9 or
+    /// later. Otherwise `run` returns an error. [`run_parts`](Self::run_parts),
     /// [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) always return one. A TLS
     /// session in user space cannot be kept.
     ///
@@ -250,10 +250,11 @@ impl Server {
     }
 
     /// Reads the header of the PROXY protocol (version 1 or 2) from the connections of these load
-    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The program
-    /// calls [`Worker::next_step`] in place of the loop's [`next_step`](evcore::EventLoop::next_step);
-    /// the step of a client comes when its header is complete. A client whose header has not arrived
-    /// counts as a connection of the loop. Other peers are served without a header.
+    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The
+    /// program calls [`Worker::next_step`] in place of the loop's
+    /// [`next_step`](evcore::EventLoop::next_step); the step of a client comes when its header is
+    /// complete. A client whose header has not arrived counts as a connection of the loop. Other
+    /// peers are served without a header.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
@@ -368,8 +369,8 @@ impl Server {
     /// place of a loop. Use it for a loop over streams that are not sockets. With 0 workers, this
     /// process serves, as with [`run_here`](Self::run_here).
     ///
-    /// The settings of the loop, of the handover and of the PROXY protocol then have no effect. For a
-    /// [`hang_timeout`](Self::hang_timeout), the program calls
+    /// The settings of the loop, of the handover and of the PROXY protocol then have no effect. For
+    /// a [`hang_timeout`](Self::hang_timeout), the program calls
     /// [`works`](evcore_prefork::Worker::works) and [`waits`](evcore_prefork::Worker::waits).
     ///
     /// # Errors

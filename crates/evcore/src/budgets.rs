@@ -14,8 +14,8 @@
 pub struct Budgets {
     /// Events of one wait (nginx: `epoll_events`). Default 256; 0 counts as 1.
     pub batch: usize,
-    /// Connections accepted, from all listeners together (nginx: `multi_accept`), including those that
-    /// were [lost](crate::Stats::aborted) before. Default 64; 0 counts as 1.
+    /// Connections accepted, from all listeners together (nginx: `multi_accept`), including those
+    /// that were [lost](crate::Stats::aborted) before. Default 64; 0 counts as 1.
     pub accepts: usize,
     /// Timers expired. Default 256; 0 counts as 1. A [pause](evcore_timer::TimerQueue::has_more) of
     /// the queue counts as 16.

@@ -51,8 +51,8 @@ pub enum Step<S = Stream> {
     ///
     /// It comes only for connections that the program has marked by
     /// [`set_idle`](crate::EventLoop::set_idle). Each event that the kernel has reported for the
-    /// connection has been delivered. Read once more before closing: data may have arrived since, and
-    /// closing a socket with unread data resets the connection.
+    /// connection has been delivered. Read once more before closing: data may have arrived since,
+    /// and closing a socket with unread data resets the connection.
     ///
     /// In a shutdown, a connection that became idle just before it comes here only after a
     /// [grace](crate::Builder::idle_grace), because its next request may be on the way. The grace counts
