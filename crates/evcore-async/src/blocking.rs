@@ -95,8 +95,8 @@ impl BlockingPool {
     ///
     /// # Panics
     ///
-    /// If the calling task belongs to another executor than the pool, because only the pool's executor
-    /// takes the result.
+    /// Outside a runtime, and if the calling task belongs to another executor than the pool,
+    /// because only the pool's executor takes the result.
     pub async fn run<T, F>(&self, job: F) -> Result<T, JoinError>
     where
         T: Send + 'static,

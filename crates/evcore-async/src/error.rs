@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// The reason why there is no [`Runtime`](crate::Runtime), or no output of
-/// [`block_on`](crate::Runtime::block_on).
+/// The reason why a [`Runtime`](crate::Runtime) could not be made, or why
+/// [`block_on`](crate::Runtime::block_on) has no output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

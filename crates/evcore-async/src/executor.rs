@@ -118,7 +118,8 @@ impl Executor {
         })
     }
 
-    /// Spawns a task, which a step of this turn or of the next one polls.
+    /// Spawns a task, which is due at once. It is polled after the tasks that were due before it,
+    /// of which a turn of the loop polls at most 256.
     ///
     /// # Errors
     ///
@@ -142,7 +143,8 @@ impl Executor {
 
     /// Sets whether the panic of a task unwinds through [`on_step`](Self::on_step), and so ends the
     /// worker. The task then counts as [aborted](crate::JoinError::Aborted). By default a panic
-    /// ends only its task, whose handle returns it as the [error](crate::JoinError::Panicked).
+    /// ends only its task, whose handle returns the panic as the
+    /// [error](crate::JoinError::Panicked).
     pub fn set_resumes_panics(&self, resumes: bool) {
         self.shared.resumes_panics.set(resumes);
     }

@@ -49,7 +49,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`Error::Loop`] if the system has no poller for it.
+    /// [`Error::Loop`] if the loop cannot be built, for example because no descriptor is left.
     pub fn new() -> Result<Self, Error> {
         Ok(Self::from(EventLoop::builder().build()?))
     }
@@ -64,8 +64,8 @@ impl<L: Acceptor> Runtime<L> {
     ///
     /// # Errors
     ///
-    /// [`Error::Nested`] within a future of a runtime. [`Error::ShutDown`] if the loop has
-    /// [shut down](EventLoop::shutdown). [`Error::Loop`] if it cannot go on.
+    /// [`Error::Nested`] within a future of a runtime. [`Error::ShutDown`] if the loop has [shut
+    /// down](EventLoop::shutdown) before the future ends. [`Error::Loop`] if the loop cannot go on.
     ///
     /// # Panics
     ///
@@ -121,7 +121,8 @@ impl<L: Acceptor> Runtime<L> {
     ///
     /// # Errors
     ///
-    /// [`Refused`] with the future, at the [limit](Executor::set_tasks_max) of tasks.
+    /// [`Refused`] with the future, at the [limit](Executor::set_tasks_max) of tasks, or if all
+    /// tokens of the loop are in use.
     #[track_caller]
     pub fn spawn_local<F: Future<Output: 'static> + 'static>(
         &mut self,

@@ -37,6 +37,10 @@ pub fn sleep(time: Duration) -> Sleep {
 }
 
 /// Waits until a point in time on the loop's clock. In a simulation, count from [`now`].
+///
+/// # Panics
+///
+/// The first poll panics outside a runtime.
 #[must_use = "a future does nothing unless it is polled"]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {

@@ -9,8 +9,9 @@ use crate::context;
 use crate::join::JoinHandle;
 use crate::shared::Shared;
 
-/// Spawns a task on the executor that polls the caller. The task is polled in this turn of the
-/// loop, or in the next.
+/// Spawns a task on the executor that polls the caller. The task is due at once: it is polled after
+/// the tasks that were due before it, of which the executor polls at most 256 in a turn of the
+/// loop.
 ///
 /// The future need not be `Send`, because it never leaves this thread.
 ///

@@ -38,10 +38,12 @@ pub enum Accept<S = Stream> {
     /// One client cannot be accepted: it has left, or a firewall forbids it. Call `accept` again,
     /// because other clients may be waiting.
     ///
-    /// The error numbers are ECONNABORTED, and EPERM, the error of a firewall. Others are the errors
-    /// that the Linux manual page accept(2) lists as network errors of the new connection: ENETDOWN,
-    /// EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, ETIMEDOUT,
-    /// EPROTONOSUPPORT and ESOCKTNOSUPPORT.
+    /// The error numbers are ECONNABORTED, and EPERM, the error of a firewall. Others are those
+    /// that the Linux manual page accept(2) lists as network errors of the new connection
+    /// (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP and
+    /// ENETUNREACH), or as possible with some protocols (ETIMEDOUT, EPROTONOSUPPORT and
+    /// ESOCKTNOSUPPORT). On systems other than Linux, a client whose address is missing has left,
+    /// too.
     ///
     /// A sandbox that forbids accept(2) returns EPERM for every call. If thousands of calls in a row
     /// return this outcome, stop watching the listener for a while.

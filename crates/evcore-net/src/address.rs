@@ -43,9 +43,10 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket that is bound to a path.
     Unix(PathBuf),
-    /// A Unix socket that is bound to this abstract name (Linux). Only another program binds to one:
-    /// this crate neither binds nor connects to it, and does not parse it. The text form is
-    /// `unix:@NAME`, in which bytes that are not printable ASCII are escaped.
+    /// A Unix socket that is bound to this abstract name (Linux). Only another program binds to
+    /// one: this crate neither binds nor connects to it. The text form is `unix:@NAME`, in which
+    /// bytes that are not printable ASCII are escaped. It is not parsed: as an address, that text
+    /// is the path `@NAME`.
     Abstract(Box<[u8]>),
     /// A Unix socket without a path or a name, such as the socket of nearly every client. The text
     /// form is `unix:`.

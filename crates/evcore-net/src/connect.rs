@@ -78,9 +78,10 @@ impl ConnectOptions {
     /// by default.
     ///
     /// If this machine has a cookie of the server, the stream counts as connected at once, and the
-    /// kernel connects with the first [`send`](Stream::send). A request may then arrive twice, so use
-    /// this only if requests may be repeated. Linux only. The kernel silently ignores it unless the flag
-    /// 0x1 of `net.ipv4.tcp_fastopen` is set, which it is by default.
+    /// kernel connects with the first [`send`](Stream::send). A request may then arrive twice, so
+    /// use this only if requests may be repeated. Linux only. If the flag 0x1 of
+    /// `net.ipv4.tcp_fastopen`, which is set by default, is not set, the kernel refuses the option:
+    /// [`Error::Unsupported`].
     pub const fn fast_open(mut self, on: bool) -> Self {
         self.fast_open = on;
         self
@@ -114,9 +115,11 @@ impl ConnectOptions {
     /// - [`Error::BacklogFull`] for a Unix socket whose listener has no room. No event reports room, so
     ///   try again after a pause. (Only Linux has this error; other systems refuse such a client. Over
     ///   TCP the connection stays in progress.)
-    /// - [`Error::Connect`] if connecting has already failed: refused, unreachable, or out of
-    ///   descriptors or of local ports. The reason is its `source`.
-    /// - [`Error::InvalidAddress`] and [`Error::Unsupported`].
+    /// - [`Error::Connect`] if connecting has already failed: refused, unreachable, out of
+    ///   descriptors or of local ports, or because a path cannot be the address of a socket. The
+    ///   reason is its `source`.
+    /// - [`Error::InvalidAddress`].
+    /// - [`Error::Unsupported`] and [`Error::Option`] if an option is not available or is refused.
     ///
     /// If an address cannot be reached, either this call fails, or the stream reports the error later.
     /// The kinds of the errors are the same. After an error there is no socket.

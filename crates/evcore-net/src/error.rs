@@ -313,7 +313,7 @@ pub enum PathError {
         /// The kind of file, such as `a directory`.
         by: &'static str,
     },
-    /// The directory of the path does not exist.
+    /// The directory of the path does not exist, or a part of the path is not a directory.
     #[error("its directory does not exist; make it first")]
     NoDirectory,
 }

@@ -139,7 +139,7 @@ impl ListenerOptions {
     }
 
     /// Sets whether to retry while the address is in use, 5 times with a pause of 500 ms before each
-    /// retry, as nginx does: off by default.
+    /// retry: off by default. (nginx makes five attempts in all, with the same pause.)
     ///
     /// It is for a server that starts while its predecessor is still ending. While it retries,
     /// [`bind`](Self::bind) blocks the thread for at most 2.5 s, and signals do not interrupt it. If

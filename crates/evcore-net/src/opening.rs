@@ -61,9 +61,9 @@ impl ListenerOptions {
     /// # Errors
     ///
     /// [`Error::InvalidAddress`], [`Error::AddressInUse`], [`Error::AddressNotAvailable`],
-    /// [`Error::PermissionDenied`], [`Error::UnusablePath`], [`Error::Unsupported`], or
-    /// [`Error::Listen`] for any other error of the system. After an error there is neither a
-    /// socket nor a new file.
+    /// [`Error::PermissionDenied`], [`Error::UnusablePath`], [`Error::Unsupported`],
+    /// [`Error::Option`], or [`Error::Listen`] for any other error of the system. After an error
+    /// there is neither a socket nor a new file.
     ///
     /// # Examples
     ///

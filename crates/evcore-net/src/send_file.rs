@@ -20,10 +20,10 @@ impl Stream {
     ///
     /// # Cost
     ///
-    /// On Linux it is one call of sendfile(2), which copies nothing in memory. On other systems,
-    /// and if the kernel refuses it for this file, at most 16 KiB are read and then sent. That
-    /// takes two system calls and one copy more. Like every read of a file, it blocks while the
-    /// disk reads the parts that are not in the page cache.
+    /// On Linux it is one call of sendfile(2), which copies nothing to the process. On other
+    /// systems, and if the kernel refuses that call for this file, the process reads at most 16 KiB
+    /// and then sends them, which takes two system calls and copies the bytes twice. Like every
+    /// read of a file, it blocks while the disk reads the parts that are not in the page cache.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ use crate::socket_option::{
 /// | [`transparent`](Self::transparent) | off | Linux, with `CAP_NET_ADMIN` |
 ///
 /// None of them is for Unix sockets, which always send at once. An option that this system or this kind
-/// of address does not have is an error before a socket is made; it is never ignored.
+/// of address does not have is an error, mostly before a socket is made; it is never ignored.
 ///
 /// # Examples
 ///
@@ -105,14 +105,15 @@ impl SocketOptions {
     /// Sets how long the peer may be silent before the kernel probes whether it still exists
     /// (`SO_KEEPALIVE`, `TCP_KEEPIDLE`), rounded up to whole seconds. The default is
     /// [`Duration::ZERO`]: never. Linux takes at most 32,767 seconds, and longer times are lowered to
-    /// that.
+    /// that on all systems.
     pub const fn keepalive(mut self, idle: Duration) -> Self {
         self.keepalive = idle;
         self
     }
 
-    /// Sets the time between two probes (`TCP_KEEPINTVL`), rounded up to whole seconds: 75 seconds by
-    /// default on Linux, and at most 32,767. Without [`keepalive`](Self::keepalive) there are no probes.
+    /// Sets the time between two probes (`TCP_KEEPINTVL`), rounded up to whole seconds: 75 seconds
+    /// by default on Linux, which refuses more than 32,767. Without [`keepalive`](Self::keepalive)
+    /// there are no probes.
     pub const fn keepalive_interval(mut self, interval: Duration) -> Self {
         self.keepalive_interval = interval;
         self

@@ -137,6 +137,7 @@ impl SplicePipe {
     /// Returns whether the last [`fill_from`](Self::fill_from) was a short read: it left room in
     /// the buffer of the process. [`Stream::recv`](crate::Stream::recv) describes the consequences.
     /// It is false if the kernel filled a pipe, because the kernel does not report why it stopped.
+    /// Before the first `fill_from` it is true.
     #[must_use]
     pub fn was_short_read(&self) -> bool {
         self.pipe.is_none() && !self.is_bulk

@@ -213,9 +213,10 @@ impl Stream {
 
     /// Ends one side, or both, for every descriptor of the connection.
     ///
-    /// [`Shutdown::Read`] sends nothing to the peer. [`recv`](Self::recv) then returns 0 instead of
-    /// failing with `WouldBlock`. It depends on the system whether bytes that have arrived, or that
-    /// the peer still sends, are discarded or can be received.
+    /// [`Shutdown::Read`] sends nothing to a TCP peer; on Linux, a Unix peer's sends fail after it.
+    /// [`recv`](Self::recv) then returns 0 instead of failing with `WouldBlock`. It depends on the
+    /// system whether bytes that have arrived, or that the peer still sends, are discarded or can
+    /// be received.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Socket activation: a service manager opens the listeners, and starts the program with them.
 //!
-//! The protocol is `sd_listen_fds` of systemd. The same variables pass the descriptors that the service
-//! manager has kept since the last run of the service. Their names (`LISTEN_FDNAMES`) tell them apart;
-//! other names are ignored.
+//! The protocol is `sd_listen_fds` of systemd. The same variables pass the descriptors that the
+//! service manager has kept since the last run of the service. Their names (`LISTEN_FDNAMES`) tell
+//! them apart; a descriptor with any other name counts as one of a socket unit.
 
 #![allow(unsafe_code, reason = "descriptors known by their numbers")]
 
@@ -61,7 +61,7 @@ pub(crate) fn is_for_this_process() -> bool {
 /// # Errors
 ///
 /// [`Error::BadActivation`] if `LISTEN_PID` is not a process id, if `LISTEN_FDS` is not the number of
-/// descriptors that are open, or at the second call.
+/// descriptors that are open. Also at the second call, if descriptors were passed to this process.
 ///
 /// ```
 /// let mut activated = evcore_prefork::activated()?.into_iter();
@@ -117,8 +117,10 @@ pub(crate) fn stored_mailboxes() -> StoredMailboxes {
     })
 }
 
-/// Returns whether a service manager has opened listeners for this program, or for the older binary that
-/// has started it. Descriptors of the last run that the service manager has kept do not count.
+/// Returns whether a service manager has opened listeners for this program, or for the older binary
+/// that has started it. Descriptors of the last run that the service manager has kept do not count.
+/// Only `LISTEN_FDS` and `LISTEN_FDNAMES` are read, so the result is also true if another process
+/// has left these variables in the environment.
 #[must_use]
 pub fn is_activated() -> bool {
     // Without names, all descriptors are those of socket units.

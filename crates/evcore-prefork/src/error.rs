@@ -80,8 +80,8 @@ pub enum Error {
     },
 }
 
-/// The text of `Display`, so that a program whose `main` returns the error, or that unwraps it, ends with
-/// a line that names the remedy.
+/// Prints the text of `Display`, so that a program whose `main` returns the error, or that unwraps
+/// it, ends with a line that names the remedy.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -7,7 +7,7 @@ use crate::{slot::Slot, stop::Stop, worker_index::WorkerIndex};
 /// The exit code by which a worker prevents its replacement: 2, as in nginx.
 ///
 /// Use it if a replacement would fail in the same way. A worker that returns any other code without
-/// a stop is replaced, and so is one that panics.
+/// a stop is replaced (but see [`CANNOT_START`]), and so is one that panics.
 pub const DO_NOT_RESTART: i32 = 2;
 
 /// The exit code by which a worker reports that it could not start, before it was

@@ -14,7 +14,8 @@ use crate::successor::Successor;
 pub struct Kept {
     /// The worker that has died.
     pub worker: WorkerInfo,
-    /// The descriptors that it had marked as idle, in the order of their numbers. There may be none.
+    /// The stream connections that it had marked as idle, in the order of their numbers. There may
+    /// be none.
     pub descriptors: Vec<OwnedFd>,
     /// The sending ends of the mailboxes of successors: of a newer generation, and of another binary.
     pub(crate) mailboxes: [OwnedFd; 2],

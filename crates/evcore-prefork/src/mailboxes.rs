@@ -94,7 +94,8 @@ impl Mailboxes {
     /// Returns the mailboxes through which workers that stop reach this one. Read them until this worker
     /// gets a stop.
     ///
-    /// There are two mailboxes, or more if the old binary had more workers.
+    /// There are two mailboxes, or more if the old binary, or the last run of the service, had more
+    /// workers.
     pub fn of_predecessors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (workers, index) = (self.table.workers, self.index);
         let of_binaries = self.table.binaries.iter().skip(index).step_by(workers);

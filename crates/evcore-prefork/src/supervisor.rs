@@ -117,8 +117,7 @@ impl<'a> Supervisor<'a> {
     ///
     /// The master checks eight times in this time, so a worker may hang for an eighth longer. If the master
     /// itself does not run for half of this time, for example because the whole server is frozen, the time
-    /// begins anew. The
-    /// timeout is for worker processes, because a thread cannot be killed.
+    /// begins anew. The timeout has no effect on threads, because a thread cannot be killed.
     ///
     /// # Panics
     ///
@@ -143,8 +142,8 @@ impl<'a> Supervisor<'a> {
     /// worker has its own listener (`SO_REUSEPORT`). The default is false.
     ///
     /// This setting affects how soon a crashed worker is [replaced](crate#replacement). If its slot
-    /// serves alone, the replacement is started at most 500 ms after the crashed worker, no matter how
-    /// many other workers live.
+    /// serves alone, the replacement is started at most 500 ms after the start of the crashed
+    /// worker, or at once if that time has passed, no matter how many other workers live.
     ///
     /// ```
     /// use evcore_prefork::Supervisor;
@@ -206,15 +205,16 @@ impl<'a> Supervisor<'a> {
         self
     }
 
-    /// Keeps the mailboxes for successors over a restart of the service, in a service manager's store of
-    /// descriptors such as systemd's. So connections that workers put there while the service stops wait
-    /// for the workers of the next start. [`Worker::successor`] then returns
+    /// Keeps one of the two mailboxes for successors of each index over a restart of the service,
+    /// in a service manager's store of descriptors such as systemd's. So connections that workers
+    /// put there while the service stops wait for the workers of the next start. If no other worker
+    /// serves, [`Worker::successor`] then returns
     /// [`Successor::Restart`](crate::Successor::Restart).
     ///
     /// `keep` is called by [`run`](Self::run) before the first worker starts, for both ends of each
-    /// mailbox. It sends the service manager the descriptor and its name (`FDSTORE=1`, `FDNAME=`). At the
-    /// next start, [`stored_listeners`](crate::stored_listeners) or [`activated`](crate::activated) takes
-    /// all descriptors, and `run` uses these.
+    /// of these mailboxes. It sends the service manager the descriptor and its name (`FDSTORE=1`,
+    /// `FDNAME=`). At the next start, [`stored_listeners`](crate::stored_listeners) or
+    /// [`activated`](crate::activated) takes all descriptors, and `run` uses these mailboxes.
     ///
     /// This option includes [mailboxes](Self::mailboxes). It has no effect on
     /// [threads](Self::run_threads).
@@ -225,14 +225,15 @@ impl<'a> Supervisor<'a> {
 
     /// Gives each worker a descriptor store, which keeps its idle connections if it dies.
     ///
-    /// The store is a process that shares the descriptor table of its worker, and waits. If the worker
-    /// ends without having returned from its function, for example because it was killed, the store
-    /// closes all descriptors except the standard streams and those that the worker has
-    /// [marked](Worker::idle_marks). Then it calls `hand_on`, which sends them to the worker's
-    /// successor, and returns how many of them the successor has taken. Then the store ends. `hand_on`
-    /// is called in the store, with a copy of the memory as it was when the worker began. All
-    /// descriptors that `hand_on` has captured are closed. `hand_on` should give up after some time,
-    /// because a worker that crashes again and again has no successor.
+    /// The store is a process that shares the descriptor table of its worker, and waits. If the
+    /// worker ends without having returned from its function, for example because it was killed,
+    /// the store closes all descriptors except the standard streams, the mailboxes of successors,
+    /// and the connections that the worker has [marked as idle](Worker::idle_marks). Then it calls
+    /// `hand_on`, which sends these connections to the worker's successor, and returns how many of
+    /// them the successor has taken. Then the store ends. `hand_on` is called in the store, with a
+    /// copy of the memory as it was when the worker began. All descriptors that `hand_on` has
+    /// captured are closed. `hand_on` should give up after some time, because a worker that crashes
+    /// again and again has no successor.
     ///
     /// A store is a child of the master, and is killed if the master dies, or if the server stops and no
     /// other binary serves. It ignores other signals. While it waits, it uses no CPU time and some 50
@@ -283,7 +284,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Sets the hook that is called when the [store](Self::descriptor_store) of a worker that has died
-    /// has ended. It is not called for a store that was killed.
+    /// has ended. It is not called for a store that was killed, or that ends after the last worker.
     pub fn on_kept(mut self, hook: impl FnMut(&WorkerInfo, KeptCounts) + 'a) -> Self {
         self.hooks.on_kept = Box::new(hook);
         self
@@ -366,7 +367,8 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Sets the hook for a stop of the server. It is called when a stop begins, and again when a
-    /// graceful one becomes fast. The workers get the stop afterwards.
+    /// signal makes a graceful one fast, and not when the [timeout](Self::stop_timeout) does. The
+    /// workers get the stop afterwards.
     pub fn on_stop(mut self, hook: impl FnMut(Stop) + 'a) -> Self {
         self.hooks.on_stop = Box::new(hook);
         self
@@ -391,11 +393,10 @@ impl<'a> Supervisor<'a> {
 
     /// Runs the workers as processes, and returns after they have been stopped.
     ///
-    /// Each worker is a fork of the master, and runs `work` once, with its own copy of all that `work`
-    /// has captured. It exits
-    /// with the code that `work` returns (the low eight bits, as always on Unix), or with 101 if it
-    /// panics. It exits as by [`std::process::exit`]: standard output is flushed, and destructors of
-    /// live values do not run.
+    /// Each worker is a fork of the master, and runs `work` once, with its own copy of all that
+    /// `work` has captured. It exits with the code that `work` returns (the low eight bits, as
+    /// always on Unix), or with 101 if it panics. It exits as by [`std::process::exit`]: standard
+    /// output is flushed, and destructors of live values do not run.
     ///
     /// Each worker owns what `work` owns, such as the listener in the example. So `work` should not
     /// own a value whose destructor acts outside of the process, such as one that removes a file:
@@ -410,10 +411,12 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Workers`], [`Error::Threads`] if the process has other
-    /// threads (where this can be read), [`Error::InUse`] within a worker or a hook, and
-    /// [`Error::Os`] if the handlers or the first worker are refused. When this returns, and also
-    /// when a hook panics, no worker is left.
+    /// [`Error::Workers`], [`Error::Threads`] if the process has other threads (where this can be
+    /// read), [`Error::InUse`] within a worker or a hook, [`Error::BadInheritance`] if the
+    /// mailboxes of an older binary cannot be taken, [`Error::NoMailboxes`] or
+    /// [`Error::NoDescriptorStore`] if the system lacks an option, and [`Error::Os`] if the system
+    /// refuses the handlers, the mailboxes, the first worker, or a wait. When this returns, and
+    /// also when a hook panics, no worker is left.
     ///
     /// ```
     /// use evcore_prefork::{DO_NOT_RESTART, Supervisor};
@@ -478,8 +481,9 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     ///
-    /// The errors of [`run`](Self::run), and [`Error::ThreadsCannotUpgrade`] after
-    /// [`inherit`](Self::inherit).
+    /// The errors of [`run`](Self::run) except [`Error::Threads`],
+    /// [`Error::ThreadsCannotUpgrade`] after [`inherit`](Self::inherit), and
+    /// [`Error::NoDescriptorStore`] after [`descriptor_store`](Self::descriptor_store).
     ///
     /// ```
     /// use evcore_prefork::{DO_NOT_RESTART, Outcome, Supervisor};

@@ -99,7 +99,7 @@ impl fmt::Display for Upgrade {
 /// # Errors
 ///
 /// [`Error::BadInheritance`] if the variable [`INHERITED`] holds anything but numbers of open
-/// descriptors from 3 up, or at the second call.
+/// descriptors from 3 up. Also at the second call, if the variable is set.
 ///
 /// ```
 /// let mut inherited = evcore_prefork::inherited()?.into_iter();

@@ -149,10 +149,11 @@ impl Worker {
     /// writes 2 before it does anything else with the descriptor, and 0 before it closes the descriptor.
     /// The store only counts the connections that are marked with 2.
     ///
-    /// The store of a worker that has died hands on the connections that are marked with 1. So mark a
-    /// connection only if the worker has handled all bytes that it has received, and has sent all of its
-    /// answers. With evcore, pass this to `ListenersMut::set_idle_marks`. A descriptor whose number is
-    /// not below the length of the slice, some 4 million, cannot be marked.
+    /// The store of a worker that has died hands on the connections that are marked with 1. So mark
+    /// a connection only if the worker has handled all bytes that it has received, and has sent all
+    /// of its answers. With evcore, pass this to `ListenersMut::set_idle_marks`. The length of the
+    /// slice is the process's hard limit of descriptors, at most some 4 million. A descriptor whose
+    /// number is not below it cannot be marked, and neither can a standard stream.
     ///
     /// ```
     /// use std::sync::atomic::Ordering::Release;
@@ -244,11 +245,13 @@ impl Worker {
     /// Returns the kind of worker that serves in place of this one, for [`Mailboxes::to_successor`]. If
     /// both a newer generation of the same master and another binary serve, it returns the generation.
     ///
-    /// If the service stops, and a service manager [keeps](crate::Supervisor::keep_mailboxes) the mailboxes,
-    /// the worker is one of the next start.
+    /// If no other worker serves because the service stops, and a service manager
+    /// [keeps](crate::Supervisor::keep_mailboxes) the mailboxes, the successor is a worker of the
+    /// next start.
     ///
-    /// Otherwise returns `None` if no other worker serves. Returns `None` before a [stop](Self::stop) by the master, without a
-    /// master, and if the workers are threads. Costs a system call.
+    /// Otherwise returns `None` if no other worker serves. Returns `None` before a
+    /// [stop](Self::stop) by the master, without a master, and if the workers are threads. Costs a
+    /// system call.
     #[must_use]
     pub fn successor(&self) -> Option<Successor> {
         match self.link {

@@ -29,19 +29,20 @@ pub enum Event<'a> {
     Exited(&'a WorkerExit),
     /// A worker with a [descriptor store](crate::Server::descriptor_store) has died. The counts are of
     /// the connections that the successor has taken, and of those that are closed. This event is missing
-    /// if the store itself was killed.
+    /// if the store itself was killed, or ends after the last worker.
     Kept(&'a WorkerInfo, KeptCounts),
     /// Reported in the worker: it serves, but without a descriptor store.
     NoDescriptorStore(WorkerIndex, &'a prefork::Error),
     /// A worker is killed, because its turn has lasted this long.
     Hung(&'a WorkerInfo, Duration),
-    /// A worker did not end after a stop.
+    /// A worker cannot be ended: a process that lives a second after it was killed, or a thread
+    /// that runs a second after a fast stop.
     Stuck(&'a WorkerInfo),
     /// A reload has begun or ended.
     Reload(Reload),
     /// An upgrade has begun or ended.
     Upgrade(&'a Upgrade),
-    /// A stop of the server has begun, or a graceful one has become fast.
+    /// A stop of the server has begun, or a signal has made a graceful one fast.
     Stopping(Stop),
     /// A report to the [service manager](crate::Server::notify_service_manager) has failed.
     NotNotified(&'a io::Error),
@@ -50,9 +51,9 @@ pub enum Event<'a> {
     /// In the worker: it lacks a resource that another client needs, or the shortage has ended.
     Shortage(WorkerIndex, Shortage),
     /// In the worker: a connection of a load balancer, from this address, was closed, because it
-    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol). The error is
-    /// the reason. A connection that ended without a byte is not reported: load balancers make such
-    /// connections to check the server.
+    /// did not begin with a header of the [PROXY protocol](crate::Server::proxy_protocol), or
+    /// because the header was late. The error is the reason. A connection that ended without a byte
+    /// is not reported: load balancers make such connections to check the server.
     NoProxyHeader(WorkerIndex, &'a Address, &'a io::Error),
     /// In the worker: it serves, but not on the CPUs of its affinity.
     Affinity(WorkerIndex, &'a prefork::Error),

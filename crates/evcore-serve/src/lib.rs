@@ -16,8 +16,7 @@
 //! | a new binary inherits the listeners | an upgrade refuses connections |
 //! | a worker that is replaced gives its connections to the successor | a reload closes idle clients |
 //! | a service manager keeps the listeners and the mailboxes | a restart of the service closes all of them |
-//! | a worker's idle connections are marked, and its descriptor store hands them on | a worker that
-//! crashes closes its idle clients |
+//! | a descriptor store hands on a dead worker's idle connections | a crash closes idle clients |
 //!
 //! The parts stay usable without this crate. A program with other needs, such as a loop over streams
 //! that are not sockets, builds its loop from a worker's [`Parts`], and makes the other connections of

@@ -150,7 +150,8 @@ impl Server {
     }
 
     /// Sets the policy by which the workers share the listeners. Default: [`Policy::least_loaded`]. A
-    /// single worker needs no balancing, and has [`Policy::Off`].
+    /// single worker needs no balancing, and has [`Policy::Off`], unless it joins a
+    /// [group](Self::group) of the program's own.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -174,8 +175,9 @@ impl Server {
     /// Kills a worker process whose turn lasts longer than this, because it hangs. By default, no worker
     /// is killed.
     ///
-    /// It is replaced, and its idle connections move to the replacement if there is a
-    /// [descriptor store](Self::descriptor_store). A time below 8 ms counts as 8 ms.
+    /// It is replaced, and its idle connections move to the replacement if there is a [descriptor
+    /// store](Self::descriptor_store). A time below 8 ms counts as 8 ms. A thread cannot be killed,
+    /// so [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) then return an error.
     pub fn hang_timeout(mut self, timeout: Duration) -> Self {
         self.hang_timeout = Some(timeout.max(Duration::from_millis(8)));
         self
@@ -191,10 +193,10 @@ impl Server {
     /// Without this, the worker closes idle connections.
     ///
     /// The program calls [`Worker::next_step`] in place of the loop's
-    /// [`next_step`](evcore::EventLoop::next_step), [`Worker::hand_over`] for connections that leave,
-    /// and [`Worker::next_arrival`] for those that arrive. A connection moves with a state of bytes, which the program makes and
-    /// understands. `version` is the version of these bytes: connections move only to workers of
-    /// the same version.
+    /// [`next_step`](evcore::EventLoop::next_step), [`Worker::hand_over`] for connections that
+    /// leave, and [`Worker::next_arrival`] for connections that arrive. A connection moves with a
+    /// state of bytes, which the program makes and understands. `version` is the version of these
+    /// bytes: connections move only to workers of the same version.
     ///
     /// This is for worker processes on Linux. On other systems [`run`](Self::run) returns an error.
     /// Worker threads keep their connections, and so does the worker of
@@ -229,9 +231,10 @@ impl Server {
     /// panics closes its connections while it unwinds, unless panics abort. The result of a store is an
     /// [event](Event::Kept).
     ///
-    /// This is for worker processes on Linux 5.9 or later. Otherwise [`run`](Self::run) returns an error,
-    /// as do [`run_parts`](Self::run_parts), [`run_threads`](Self::run_threads) and
-    /// [`run_here`](Self::run_here). A TLS session in user space cannot be kept.
+    /// This is for the worker processes of [`run`](Self::run), with a handover, on Linux 5.9 or
+    /// later. Otherwise `run` returns an error. [`run_parts`](Self::run_parts),
+    /// [`run_threads`](Self::run_threads) and [`run_here`](Self::run_here) always return one. A TLS
+    /// session in user space cannot be kept.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
@@ -247,10 +250,11 @@ impl Server {
     }
 
     /// Reads the header of the PROXY protocol (version 1 or 2) from the connections of these load
-    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The program
-    /// calls [`Worker::next_step`] in place of the loop's [`next_step`](evcore::EventLoop::next_step);
-    /// the step of a client comes when its header is complete. The loop counts it as a connection from
-    /// the beginning. Other peers are served without a header.
+    /// balancers: [`Accepted::peer`](evcore::Accepted) is then the address of the client. The
+    /// program calls [`Worker::next_step`] in place of the loop's
+    /// [`next_step`](evcore::EventLoop::next_step); the step of a client comes when its header is
+    /// complete. A client whose header has not arrived counts as a connection of the loop. Other
+    /// peers are served without a header.
     ///
     /// ```no_run
     /// # fn work(_: evcore_serve::Worker) -> evcore::Result<()> { Ok(()) }
@@ -285,13 +289,14 @@ impl Server {
         self
     }
 
-    /// Adds a function that the master calls at regular intervals, for the first time when one interval
-    /// has passed. Each call wakes the master, which otherwise sleeps until something happens.
-    /// [`run_here`](Self::run_here) has no master, and does not call the function.
+    /// Adds a function that the master calls at regular intervals, for the first time when one
+    /// interval has passed. Each call wakes the master, which otherwise sleeps until something
+    /// happens. [`run_here`](Self::run_here), and [`run_parts`](Self::run_parts) with 0 workers,
+    /// have no master, and do not call the function.
     ///
     /// # Panics
     ///
-    /// [`run`](Self::run) and [`run_threads`](Self::run_threads) panic if the interval is 0.
+    /// If the interval is 0, the call that starts the master panics.
     pub fn on_interval(mut self, interval: Duration, hook: impl FnMut() + 'static) -> Self {
         self.intervals.push((interval, Box::new(hook)));
         self
@@ -328,7 +333,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The errors of [`Supervisor::run`], and of making the group.
+    /// The errors of [`Supervisor::run`], and of making the group. An error of the kind
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a setting would have no effect.
     pub fn run<E: fmt::Display>(
         self,
         work: impl FnOnce(Worker) -> Result<(), E>,
@@ -363,7 +369,9 @@ impl Server {
     /// place of a loop. Use it for a loop over streams that are not sockets. With 0 workers, this
     /// process serves, as with [`run_here`](Self::run_here).
     ///
-    /// The settings of the loop, of the handover and of the PROXY protocol then have no effect.
+    /// The settings of the loop, of the handover and of the PROXY protocol then have no effect. For
+    /// a [`hang_timeout`](Self::hang_timeout), the program calls
+    /// [`works`](evcore_prefork::Worker::works) and [`waits`](evcore_prefork::Worker::waits).
     ///
     /// # Errors
     ///

@@ -73,10 +73,11 @@ impl Worker {
     /// Begins the next turn: waits until a step comes. Returns false when the worker has stopped;
     /// its function then returns.
     ///
-    /// The first call reports that the worker is ready, so open everything that it needs before this
-    /// call. A stop signal ends the wait. After QUIT, or a reload, the loop [shuts
+    /// The first call reports that the worker is ready, so open everything that it needs before
+    /// this call. A stop signal ends the wait. After QUIT, or a reload, the loop [shuts
     /// down](EventLoop::shutdown): its listeners are closed, idle connections are evicted, and the
-    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once.
+    /// others have the [timeout](crate::Server::stop_timeout). After TERM it stops at once, or
+    /// after one turn if a service manager keeps its connections.
     ///
     /// With a [handover](crate::Server::handover), a worker that is replaced does not shut its loop down
     /// while its successor takes the connections.
@@ -172,8 +173,8 @@ impl Worker {
     /// If the successor dies before it has taken a connection, its replacement gets the connection. If
     /// none does, it [arrives](Self::next_arrival) here again.
     ///
-    /// Costs O(indices that the loop has used) while connections [leave](Self::is_leaving), or are given
-    /// to another worker.
+    /// Costs O(indices up to the highest that the map had) while connections
+    /// [leave](Self::is_leaving), or are given to another worker.
     ///
     /// # Panics
     ///
@@ -247,7 +248,8 @@ impl Worker {
         self.handover.as_ref().is_some_and(|one| one.is_leaving())
     }
 
-    /// The number of connections that have moved so far.
+    /// The number of connections that have moved so far. A session of two connections counts as
+    /// two.
     #[must_use]
     pub fn moves(&self) -> Moves {
         let moves = self.handover.as_ref().map(|one| one.moves());

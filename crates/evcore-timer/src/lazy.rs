@@ -21,20 +21,20 @@ use std::ops::Range;
 use crate::blocks::SparseBlocks;
 use crate::queue::TimerQueue;
 
-/// Wraps any queue, so that re-arming to a later deadline is one store, and so is disarming. No timer
-/// fires early.
+/// Wraps any queue, so that re-arming to a later deadline is one store. Disarming is one store,
+/// too, for up to 64 timers at a time. No timer fires early.
 ///
 /// # Differences
 ///
 /// - A re-arm to a later deadline writes it into a table and does not touch the queue. A re-arm to
-///   an earlier deadline, or to a tick that has passed, goes to the queue.
+///   a deadline before the one in the queue, or to a tick that has passed, changes the queue.
 /// - [`next_deadline`](TimerQueue::next_deadline) may be early, because the queue holds the older
 ///   deadlines. A re-armed timer costs at most one such wake for each deadline it was queued with.
 ///   So does a disarmed timer that is left in the queue; at most 64 are left there at any time.
 /// - Timers still fire in the order of their deadlines, to the tick, and in the phase in which they
 ///   are due. The place of a re-armed timer among equal deadlines is not defined.
-/// - A call of [`pop_expired`](TimerQueue::pop_expired) inserts at most 16 re-armed timers again
-///   before it returns one that fires; then it [pauses](TimerQueue::has_more).
+/// - A call of [`pop_expired`](TimerQueue::pop_expired) [pauses](TimerQueue::has_more) when it has
+///   inserted 16 re-armed timers again. A disarmed timer that it drops counts as one of the 16.
 ///
 /// Periodic timers of a [`TimerHeap`](crate::TimerHeap) cannot be armed through the wrapper.
 ///

@@ -230,8 +230,10 @@ impl<Q: TimerQueue> TimerTable<Q> {
         ids.filter(|id| self.queue.is_armed(*id)).count()
     }
 
-    /// Returns the time at which the loop must wake up for the next timer; [`NEVER`](Self::NEVER) if
-    /// none is armed.
+    /// Returns the time by which the loop must wake up for the next timer; [`NEVER`](Self::NEVER)
+    /// if none is armed. It is early if the earliest timer was moved to a later deadline, or if the
+    /// [`next_deadline`](TimerQueue::next_deadline) of the queue is. A phase at that time then
+    /// yields no timer.
     #[inline]
     #[must_use]
     pub fn due_at_ns(&mut self) -> u64 {

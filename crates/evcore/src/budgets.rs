@@ -14,16 +14,16 @@
 pub struct Budgets {
     /// Events of one wait (nginx: `epoll_events`). Default 256; 0 counts as 1.
     pub batch: usize,
-    /// Connections accepted, from all listeners together (nginx: `multi_accept`). Default 64; 0
-    /// counts as 1.
+    /// Connections accepted, from all listeners together (nginx: `multi_accept`), including those
+    /// that were [lost](crate::Stats::aborted) before. Default 64; 0 counts as 1.
     pub accepts: usize,
     /// Timers expired. Default 256; 0 counts as 1. A [pause](evcore_timer::TimerQueue::has_more) of
     /// the queue counts as 16.
     pub expired: usize,
     /// Posted steps, and posts taken in from other threads. Default 256; 0 counts as 1.
     pub posted: usize,
-    /// Idle connections evicted while the loop shuts down. Default 256; 0 counts as 1. (When making
-    /// room for new clients, at most 32 are evicted per turn regardless.)
+    /// Idle connections evicted. Default 256; 0 counts as 1. (To make room for new clients, a turn
+    /// evicts at most 32, even if this budget is higher.)
     pub evictions: usize,
 }
 

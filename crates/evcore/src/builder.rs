@@ -96,15 +96,15 @@ impl<L: Acceptor> Builder<L> {
     ///
     /// At the limit [`EventLoop::add`] refuses, and the loop stops accepting until a connection is
     /// closed. It goes on listening while a connection is [idle](EventLoop::set_idle), because an
-    /// idle connection can be evicted. A session with two descriptors counts as two: a proxy for 1,000 clients
-    /// needs 2,000.
+    /// idle connection can be evicted. A session with two descriptors counts as two: a proxy for
+    /// 1,000 clients needs 2,000.
     pub fn connections(mut self, connections: u32) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Sets the policy by which workers share the listeners. Default: the policy of the [group](Self::group). Without
-    /// a group it is [`Policy::Off`]: this worker always listens.
+    /// Sets the policy by which workers share the listeners. Default: the policy of the
+    /// [group](Self::group). Without a group it is [`Policy::Off`]: this worker always listens.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
@@ -155,9 +155,10 @@ impl<L: Acceptor> Builder<L> {
     /// The timer queue. Default: a `Lazy` over a `TimerWheel`, where moving a timer to later is one
     /// store.
     ///
-    /// It must be empty, because [`build`](Self::build) panics otherwise, and must accept an id for each [timer](Self::timers_per_token) of each index.
-    /// Its ticks are milliseconds of the clock. With a [`Coalesced`](evcore_timer::Coalesced) queue,
-    /// timers may be early or late by less than the slack.
+    /// It must be empty, because [`build`](Self::build) panics otherwise. It must accept an id for
+    /// each [timer](Self::timers_per_token) of each index. Its ticks are milliseconds of the clock.
+    /// With a [`Coalesced`](evcore_timer::Coalesced) queue, timers may be early or late by less
+    /// than the slack.
     pub fn timer_queue(mut self, queue: impl TimerQueue + 'static) -> Self {
         self.timer_queue = Box::new(queue);
         self
@@ -187,10 +188,11 @@ impl<L: Acceptor> Builder<L> {
     /// It saves reading a clock per turn. Each update costs a wake-up and a read of a
     /// descriptor, even when the loop has nothing to do. So it is for loops with many short turns.
     ///
-    /// Between two updates the clock's time and its formatted dates do not change. A timer is never
-    /// early, counted from the time that they show: it expires at the first update after it is due, late
-    /// by at most two resolutions. A [shutdown](EventLoop::shutdown) also ends at an update, late by at
-    /// most one.
+    /// Between two updates the clock's time and its formatted dates do not change. When a timer is
+    /// armed, the clock may be behind by one resolution. So each deadline is later by one
+    /// resolution, and the timer expires at the first update that shows the deadline. No timer is
+    /// early, and none is late by more than two resolutions and a millisecond. A
+    /// [shutdown](EventLoop::shutdown) also ends at an update, late by at most one resolution.
     ///
     /// A [`Ticker`](evcore_clock::Ticker) causes the updates. With a [`backend`](Self::backend) of your
     /// own, and on systems without a ticker, the loop reads the clock's source after every wait instead,

@@ -16,8 +16,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 ///
 /// 1. Pass each [`Step::Ready`](crate::Step::Ready) of its [token](evcore_net::EdgeStream::token) to
 ///    [`on_ready`](Self::on_ready).
-/// 2. Then receive and send, until a call fails with [`WouldBlock`](std::io::ErrorKind::WouldBlock) or nothing is
-///    left to do. Another step comes only after `WouldBlock`.
+/// 2. Then receive and send, until a call fails with [`WouldBlock`](std::io::ErrorKind::WouldBlock)
+///    or nothing is left to do. Another step comes only after `WouldBlock`.
 ///
 /// If you did not receive because sending blocked, do both in the next step. Data that arrived in the
 /// meantime causes no further step.

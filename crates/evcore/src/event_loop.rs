@@ -98,9 +98,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`wait`](Self::wait) registers or deregisters the listeners as the balancer plans, waits, and
     /// updates the clock. Then the steps come in this order:
     ///
-    /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases it before
-    ///    handlers run: at once if no listener has an event, and otherwise after it has accepted. In the
-    ///    second case it posts the events of this phase instead of yielding them.
+    /// 1. [`Step::Ready`] for each event. A worker that holds the accept lock releases it before it
+    ///    yields events: at once if no listener has an event, and otherwise after it has accepted.
+    ///    In the second case it posts the events of this phase instead of yielding them.
     /// 2. [`Step::Accepted`], from the listeners by turns. First the loop chooses the idle
     ///    connections that it [evicts](Self::set_idle), so that no connection is evicted in favour
     ///    of one accepted in the same turn. Afterwards it releases the accept lock.
@@ -111,8 +111,8 @@ impl<L: Acceptor> EventLoop<L> {
     ///    [put off](Self::post_next) to this turn, posted by [other threads](Handle::post), posted
     ///    instead of delivered in phase 1, posted by the handlers of this turn.
     /// 6. [`Step::Evict`], if a client waits and slots or descriptors are short, or if the loop
-    ///    [shuts down](Self::shutdown). Every pending event has been delivered by then, and the next
-    ///    turn finds the slots free.
+    ///    [shuts down](Self::shutdown). Each event that the kernel has reported for the connection
+    ///    has been delivered by then, and the next turn finds the slots free.
     ///
     /// Each phase has a [budget](Budgets). The rest is carried over to the next turn, which
     /// then does not wait. The time stands still during a turn unless a handler
@@ -152,14 +152,15 @@ impl<L: Acceptor> EventLoop<L> {
     /// Watches a descriptor under a new token.
     ///
     /// No token is used twice. An index is reused with another generation. Keep the descriptor open
-    /// until [`remove`](Self::remove), or let [`Connections`](crate::Connections) or a [`TokenMap`](crate::TokenMap) do both.
+    /// until [`remove`](Self::remove), or let [`Connections`](crate::Connections) or a
+    /// [`TokenMap`](crate::TokenMap) do both.
     /// On epoll, [`Mode::Edge`] with [`Interest::BOTH`] costs one system call for the registration, and
     /// none for a later change of interest.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] at the limit of [connections](crate::Builder::connections), and the errors of the
-    /// poller. Nothing is watched then.
+    /// [`Error::Full`] at the limit of [connections](crate::Builder::connections), or if some 16
+    /// million tokens are in use, and the errors of the poller. Nothing is watched then.
     pub fn add(
         &mut self,
         fd: &(impl Source + ?Sized),
@@ -177,7 +178,8 @@ impl<L: Acceptor> EventLoop<L> {
     /// reported in each turn in which it is readable.
     ///
     /// It counts neither for the limit nor as [`active`](Stats::active), and a
-    /// [shutdown](Self::shutdown) waits neither for it nor for its timers. Keep the descriptor open until [`remove`](Self::remove).
+    /// [shutdown](Self::shutdown) waits neither for it nor for its timers. Keep the descriptor open
+    /// until [`remove`](Self::remove).
     ///
     /// # Errors
     ///
@@ -263,9 +265,10 @@ impl<L: Acceptor> EventLoop<L> {
     /// Makes the loop report a side of a [`Mode::Edge`] descriptor again after it was drained. No
     /// system call on epoll. Returns false if the token is stale or has no descriptor.
     ///
-    /// A side is drained when a call has returned `WouldBlock`. A short read is enough if no step of
-    /// this token has carried [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) yet: data and end of file may come in one step,
-    /// and the end is not reported a second time. See [`Stream::recv`](crate::Stream::recv).
+    /// A side is drained when a call has returned `WouldBlock`. A short read is enough if no step
+    /// of this token has carried [`Ready::READ_CLOSED`](crate::Ready::READ_CLOSED) yet: data and
+    /// end of file may come in one step, and the end is not reported a second time. See
+    /// [`Stream::recv`](crate::Stream::recv).
     ///
     /// After a `connect` that has returned `EINPROGRESS`, call it for both sides.
     #[inline]
@@ -279,16 +282,16 @@ impl<L: Acceptor> EventLoop<L> {
     /// It expires once, never earlier than `after` from this turn's time, which the
     /// [clock](Self::clock) shows. That is the time at which the wait ended: a handler that took
     /// 200 ms and then arms a timer for 100 ms gets a timer that is due. Such a handler calls
-    /// [`update_clock`](crate::TimersMut::update_clock) first, and then the time counts from that call, or it
-    /// gives a [point in time](crate::TimersMut::arm_at).
+    /// [`update_clock`](crate::TimersMut::update_clock) first, so that the time counts from that
+    /// call, or arms the timer for a [point in time](crate::TimersMut::arm_at).
     ///
     /// A handler that takes 17 ms and arms its own timer again for 50 ms therefore runs every 50 ms:
     /// the wait that follows it lasts 33 ms. If the handler takes 70 ms, the timer is due when the
     /// handler returns, and expires in the next turn without a wait, so the handler runs every 70 ms.
     ///
-    /// The deadline is rounded up to a millisecond (and to a
-    /// [`timer_resolution`](crate::Builder::timer_resolution)). A timer that the handler of another timer
-    /// arms expires in the next turn at the earliest.
+    /// The deadline is rounded up to a millisecond. With a
+    /// [`timer_resolution`](crate::Builder::timer_resolution) it is also later by one resolution. A
+    /// timer that the handler of another timer arms expires in the next turn at the earliest.
     ///
     /// A timer that was never armed before may allocate some 10 KiB. If no memory is left, the process
     /// aborts, as with any collection of the standard library.

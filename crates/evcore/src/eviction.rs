@@ -4,10 +4,11 @@
 //! slots or descriptors are short, the loop evicts some that have been idle the longest, by nginx's
 //! rule. While it shuts down it evicts all of them; the recently idle ones get a grace.
 //!
-//! It chooses for slots before it accepts, so a connection is never evicted in favour of one accepted
-//! in the same turn. A shortage of descriptors shows only when a client is accepted; the grace protects
-//! the connections of that turn. The loop yields evictions at the end of the turn, when every pending event has been delivered, so
-//! a connection with a new request is not evicted either.
+//! It chooses for slots before it accepts, so a connection is never evicted in favour of one
+//! accepted in the same turn. A shortage of descriptors shows only when a client is accepted; the
+//! grace protects the connections of that turn. The loop yields evictions at the end of the turn,
+//! when the events that the kernel has reported are delivered, so a connection with a reported
+//! request is not evicted either.
 
 use std::time::Duration;
 

@@ -9,9 +9,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// to the most-recently-used end, even if it was already idle.
     ///
     /// The loop yields an idle connection in a [`Step::Evict`] if a client waits and slots or
-    /// descriptors are short, or if the loop [shuts down](Self::shutdown). Returns false if the token is stale or
-    /// has no descriptor. Do not mark a [background](Self::add_background) token: it is evicted like a
-    /// connection, but closing it frees no slot.
+    /// descriptors are short, or if the loop [shuts down](Self::shutdown). Returns false if the
+    /// token is stale or has no descriptor. Do not mark a [background](Self::add_background) token:
+    /// it is evicted like a connection, but closing it frees no slot.
     ///
     /// Slots are short if no more than 1/16 of the [limit](crate::Builder::connections) is free.
     /// Then an eighth of the idle connections is evicted in a turn, the longest idle first: at least 1

@@ -61,12 +61,14 @@ impl<L: Acceptor> ListenersMut<'_, L> {
 
     /// Pauses accepting, because the application lacks what a client needs, for example memory.
     ///
-    /// The pause ends when a connection is closed, or after 500 ms, as a pause for lack of descriptors
-    /// does. Clients wait in the backlog, and another worker of the [group](crate::Builder::group) is
-    /// notified. [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count it. Reads the clock's source.
+    /// The pause ends when a connection is closed, or after 500 ms, as a pause for lack of
+    /// descriptors does. Clients wait in the backlog, and another worker of the
+    /// [group](crate::Builder::group) is notified.
+    /// [`Stats::accept_pauses`](crate::Stats::accept_pauses) does not count this pause. Reads the
+    /// clock's source.
     ///
-    /// Call it when you refuse a [`Step::Accepted`](crate::Step::Accepted). Otherwise a worker that closes every client has
-    /// the least load, and gets them all.
+    /// Call it when you refuse a [`Step::Accepted`](crate::Step::Accepted). Otherwise a worker that
+    /// closes every client has the least load, and gets all of them.
     ///
     /// ```
     /// use evcore::{EventLoop, Listener};
@@ -109,10 +111,11 @@ impl<L: Acceptor> ListenersMut<'_, L> {
         self.ev.accepting.coordinator.on_moved(moved);
     }
 
-    /// Keeps a mark for each connection in `marks`, indexed by the number of its descriptor: 1 while the
-    /// connection is [idle](EventLoop::set_idle), and 2 while it is busy. Call this before the first
-    /// connection begins; earlier connections have no mark. `evcore-serve` calls it for a worker with a
-    /// store.
+    /// Keeps a mark for each connection in `marks`, indexed by the number of its descriptor: 1
+    /// while the connection is [idle](EventLoop::set_idle), and 2 while it is busy. Call this
+    /// before the first connection begins; earlier connections have no mark, and neither have
+    /// descriptors whose number is not below the length of `marks`. `evcore-serve` calls it for a
+    /// worker with a store.
     ///
     /// The memory is shared with a descriptor store (`evcore-prefork`), which hands the idle connections
     /// to another worker if this worker dies. The worker may die at any instruction. So a mark is set to
@@ -155,8 +158,9 @@ impl<L: Acceptor> ListenersMut<'_, L> {
 
     /// Closes the listeners of this worker for good. [`EventLoop::shutdown`] begins with this.
     ///
-    /// Clients in the backlog wait for the other workers that share it. One of those is notified if
-    /// this worker listened and is in a [group](crate::Builder::group).
+    /// Clients in the backlog wait for the other workers that share it. If this worker is in a
+    /// [group](crate::Builder::group), and it listened or had been notified, it notifies one of
+    /// them.
     ///
     /// # Errors
     ///

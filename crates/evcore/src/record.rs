@@ -11,8 +11,8 @@ use crate::step::Step;
 
 /// Something that an [`EventLoop`](crate::EventLoop) did.
 ///
-/// The [flight recorder](evcore_instrument::InstrumentOptions::flight_recorder) keeps the last of these. With the feature
-/// [`tracing`](crate#tracing) each of them is an event.
+/// The [flight recorder](evcore_instrument::InstrumentOptions::flight_recorder) keeps the last
+/// records. With the feature [`tracing`](crate#tracing) each record is an event.
 ///
 /// Records carry no time of their own: the loop's time stands still during a turn, and
 /// [`TurnBegan`](Self::TurnBegan) has it.

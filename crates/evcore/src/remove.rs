@@ -14,9 +14,9 @@ impl<L: Acceptor> EventLoop<L> {
     /// After this no step carries the token, in this turn or a later one, even if the kernel has already
     /// reported an event for it. Returns false if the token is stale.
     ///
-    /// The descriptor stays open. [`TokenMap::close`](crate::TokenMap::close), which `Connections` has too, also closes it,
-    /// with one system call in all. Either call ends a pause for lack of descriptors, because one is
-    /// about to be free.
+    /// The descriptor stays open. [`TokenMap::close`](crate::TokenMap::close), which `Connections`
+    /// has too, also closes it; on epoll that takes one system call in all. Either call ends a
+    /// pause in accepting, because a descriptor is about to be free.
     pub fn remove(&mut self, token: Token) -> bool {
         self.end(token, |poller, key| {
             // If the kernel has lost the registration already, there is nothing to remove.

@@ -22,7 +22,7 @@ impl<L: Acceptor> EventLoop<L> {
     /// [`Step::ShuttingDown`](crate::Step::ShuttingDown) comes once, before the first eviction.
     ///
     /// If it is called several times, the earliest deadline counts. With a timeout of zero, the
-    /// shutdown is complete at once. Reads the clock's source.
+    /// shutdown is complete at once. With a longer one, the call reads the clock's source.
     ///
     /// ```
     /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};

@@ -23,7 +23,8 @@ use evcore_net::Resource;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Waits that returned without an error.
+    /// Turns: waits that ended without an error. A call that returns false, because a shutdown is
+    /// complete, is not a turn.
     pub turns: u64,
     /// Updates of the clock by a [`timer_resolution`](crate::Builder::timer_resolution); 0 without
     /// one, because then every turn updates it.
@@ -63,8 +64,9 @@ pub struct Stats {
     pub posted: u64,
     /// Idle connections that were [evicted](crate::Step::Evict).
     pub evictions: u64,
-    /// Turns that took longer than the limit of the [watchdog](evcore_instrument::InstrumentOptions::watchdog); 0 without
-    /// one. [`take_slow_turn`](evcore_instrument::Instruments::take_slow_turn) returns the slowest.
+    /// Turns that took longer than the limit of the
+    /// [watchdog](evcore_instrument::InstrumentOptions::watchdog); 0 without one.
+    /// [`take_slow_turn`](evcore_instrument::Instruments::take_slow_turn) returns the slowest.
     pub slow_turns: u64,
 
     /// Watched connections, without the listeners and without background descriptors

@@ -50,9 +50,9 @@ pub enum Step<S = Stream> {
     /// counts as idle.
     ///
     /// It comes only for connections that the program has marked by
-    /// [`set_idle`](crate::EventLoop::set_idle). Every pending event has been
-    /// delivered. Read once more before closing: data may have just arrived, and closing a socket
-    /// with unread data resets the connection.
+    /// [`set_idle`](crate::EventLoop::set_idle). Each event that the kernel has reported for the
+    /// connection has been delivered. Read once more before closing: data may have arrived since,
+    /// and closing a socket with unread data resets the connection.
     ///
     /// In a shutdown, a connection that became idle just before it comes here only after a
     /// [grace](crate::Builder::idle_grace), because its next request may be on the way. The grace counts

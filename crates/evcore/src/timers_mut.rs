@@ -102,9 +102,10 @@ impl<L: Acceptor> TimersMut<'_, L> {
     /// A handler that has run for a long time calls this before it arms a timer. The call reads the
     /// clock once. (libuv: `uv_update_time`; nginx: `ngx_time_update`.)
     ///
-    /// If it comes before the [phase](EventLoop::next_step) of timers has begun, in the handler of an
-    /// event for example, timers that are due by then expire in this turn, too. After that, the same
-    /// timers expire in this turn as without the call, in the same order.
+    /// If it comes in [phase 1](EventLoop::next_step), in the handler of an event, timers that are
+    /// due by then expire in this turn, too. In a later phase, such as the handler of a
+    /// [`Step::Accepted`](crate::Step::Accepted), the call does not change which timers expire in
+    /// this turn, nor their order.
     ///
     /// ```
     /// # use evcore::{EventLoop, Timer};
@@ -127,10 +128,12 @@ impl<L: Acceptor> TimersMut<'_, L> {
     }
 
     /// The deadline of a timer, in milliseconds on the scale of the loop's
-    /// [`Clock::monotonic_ms`](evcore_clock::Clock::monotonic_ms). `None` if it is not armed, or if the token is stale.
+    /// [`Clock::monotonic_ms`](evcore_clock::Clock::monotonic_ms). `None` if it is not armed, or if
+    /// the token is stale.
     ///
-    /// [`arm`](EventLoop::arm) describes the rounding. A timer that is due and whose step has not been
-    /// delivered is still armed. [`Clock::until`](evcore_clock::Clock::until) converts a deadline to a duration.
+    /// [`arm`](EventLoop::arm) describes the rounding. A timer that is due and whose step has not
+    /// been delivered is still armed. [`Clock::until`](evcore_clock::Clock::until) converts a
+    /// deadline to a duration.
     ///
     /// # Panics
     ///

@@ -19,8 +19,9 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// Such a token keeps its slot until [`EventLoop::remove`] ends it, even if its value is dropped.
 ///
 /// A loop may have several of these maps, for values of different types. A token is only in the map
-/// that it was added to. A value takes 4 bytes in addition to its size, and memory is reserved for
-/// each index that the loop has used so far. All calls that take a token are O(1).
+/// that it was added to. A value takes the size of an `Option` of it and 4 bytes, and memory is
+/// reserved for each index up to the highest that had a value here. All calls that take a token are
+/// O(1), amortised where a value is added.
 ///
 /// ```
 /// use evcore::{TokenMap, EventLoop, Interest, Mode, Step};
@@ -98,8 +99,8 @@ impl<T> TokenMap<T> {
         Some(value)
     }
 
-    /// Closes every connection for which `keep` returns false, in the order of indices. O(indices that
-    /// the loop has used).
+    /// Closes every connection for which `keep` returns false, in the order of indices. O(indices
+    /// up to the highest that had a value here).
     pub fn retain<L: Acceptor>(
         &mut self,
         ev: &mut EventLoop<L>,

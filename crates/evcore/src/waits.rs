@@ -16,7 +16,7 @@ use crate::{
 pub struct Sleep<'a> {
     /// The longest sleep; `None` without limit.
     pub timeout: Option<Duration>,
-    /// The descriptor of the backend (epoll, kqueue); `None` on the other backends.
+    /// The descriptor of the backend; `None` if it has none. epoll and kqueue have one.
     ///
     /// It is readable if the kernel has an event for the loop, a wake-up included. Timers and work that
     /// was carried over do not make it readable; the timeout is for these.
