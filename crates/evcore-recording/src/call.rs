@@ -9,7 +9,8 @@ pub struct Call {
     pub what: What,
     /// The number of the stream or listener that was called, from 0 in the order in which they began.
     /// For a [`Wait`](What::Wait), bits: 1 if a waker ended it, 2 if the waker's descriptor is lent, 4
-    /// if another thread used the loop's own handle.
+    /// if another thread used the loop's own handle. For a [`Value`](What::Value), 1 if it is from
+    /// [`Outside::news`](crate::Outside::news).
     pub of: u32,
     /// The result: a number that depends on the call, or an error's negated number.
     pub result: i64,
@@ -73,11 +74,13 @@ pub enum What {
     Value,
     /// A value of the program that a replay compares.
     Check,
+    /// The time since the last packet of a stream's peer: nanoseconds.
+    SinceLastPacket,
 }
 
 impl What {
     /// All kinds, at their numbers.
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::Monotonic,
         Self::Wall,
         Self::Offset,
@@ -102,6 +105,7 @@ impl What {
         Self::Job,
         Self::Value,
         Self::Check,
+        Self::SinceLastPacket,
     ];
 
     /// Returns whether the bytes come from the program, so that a replay compares them.
@@ -164,12 +168,22 @@ fn number_of_kind(kind: io::ErrorKind) -> i32 {
     use rustix::io::Errno;
     let errno = match kind {
         io::ErrorKind::WouldBlock => Errno::AGAIN,
+        io::ErrorKind::Interrupted => Errno::INTR,
         io::ErrorKind::BrokenPipe => Errno::PIPE,
         io::ErrorKind::ConnectionReset => Errno::CONNRESET,
+        io::ErrorKind::ConnectionAborted => Errno::CONNABORTED,
         io::ErrorKind::ConnectionRefused => Errno::CONNREFUSED,
         io::ErrorKind::HostUnreachable => Errno::HOSTUNREACH,
+        io::ErrorKind::NetworkUnreachable => Errno::NETUNREACH,
         io::ErrorKind::NotConnected => Errno::NOTCONN,
         io::ErrorKind::TimedOut => Errno::TIMEDOUT,
+        io::ErrorKind::AddrInUse => Errno::ADDRINUSE,
+        io::ErrorKind::AddrNotAvailable => Errno::ADDRNOTAVAIL,
+        io::ErrorKind::NotFound => Errno::NOENT,
+        io::ErrorKind::PermissionDenied => Errno::ACCESS,
+        io::ErrorKind::InvalidInput => Errno::INVAL,
+        io::ErrorKind::OutOfMemory => Errno::NOMEM,
+        io::ErrorKind::Unsupported => Errno::NOSYS,
         _ => Errno::IO,
     };
     errno.raw_os_error()
@@ -251,12 +265,30 @@ mod tests {
             assert_eq!(what as usize, number);
             assert_eq!(What::from_number(what as u8), Some(what));
         }
-        assert_eq!(What::from_number(24), None);
+        assert_eq!(What::from_number(25), None);
     }
 
     #[test]
     fn an_error_comes_back_as_the_same_error() {
-        for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::ConnectionReset] {
+        for kind in [
+            io::ErrorKind::WouldBlock,
+            io::ErrorKind::Interrupted,
+            io::ErrorKind::BrokenPipe,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::ConnectionAborted,
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::HostUnreachable,
+            io::ErrorKind::NetworkUnreachable,
+            io::ErrorKind::NotConnected,
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::AddrInUse,
+            io::ErrorKind::AddrNotAvailable,
+            io::ErrorKind::NotFound,
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::InvalidInput,
+            io::ErrorKind::OutOfMemory,
+            io::ErrorKind::Unsupported,
+        ] {
             let call = Call::new(What::Recv, 0, number_of(&kind.into()));
             assert_eq!(call.count().unwrap_err().kind(), kind);
         }

@@ -1,6 +1,6 @@
 //! Handles by which other threads reach a loop that is recorded or replayed.
 
-use std::{os::fd::BorrowedFd, sync::Arc, time::Duration};
+use std::{os::fd::BorrowedFd, time::Duration};
 
 use evcore::{Handle, Ready, Token, poller::Waker};
 
@@ -12,8 +12,8 @@ use crate::{
 impl Recorder {
     /// A way to reach the loop of this handle from other threads, whose requests are recorded.
     pub(crate) fn handle(&self, handle: Handle) -> RecordedHandle {
-        self.lock().requests.handle = Some(Arc::new(handle));
-        RecordedHandle(Way::Recorded(self.clone()))
+        let number = self.lock().requests.begin_handle(handle);
+        RecordedHandle(Way::Recorded(self.clone(), number))
     }
 
     /// The waker of the recorded loop.
@@ -46,14 +46,13 @@ impl Recorder {
         }
         self.lock().requests.delivers = None;
     }
-
-    fn request(&self, request: Request) {
-        self.lock().requests.push(request);
-    }
 }
 
-/// A way to reach a loop from other threads and signal handlers, by which requests are recorded and
-/// replayed. [`Outside::handle`](crate::Outside::handle) makes it.
+/// A way to reach a loop from other threads, by which requests are recorded and replayed.
+/// [`Outside::handle`](crate::Outside::handle) makes it.
+///
+/// In contrast to a [`Handle`], a signal handler must not call it, because a request takes a lock. Let a
+/// signal handler write to the [descriptor](Self::with_descriptor), or use the crate signal-hook.
 ///
 /// A recorded loop takes a request at the end of its next wait. A replay makes the recorded requests at
 /// the same places, and ignores the requests that its own threads make.
@@ -63,7 +62,8 @@ pub struct RecordedHandle(Way);
 #[derive(Clone, Debug)]
 enum Way {
     Direct(Handle),
-    Recorded(Recorder),
+    /// With the number of its loop.
+    Recorded(Recorder, u32),
     Replayed,
 }
 
@@ -94,7 +94,7 @@ impl RecordedHandle {
     fn request(&self, request: Request) {
         match &self.0 {
             Way::Direct(handle) => request.make(handle),
-            Way::Recorded(recorder) => recorder.request(request),
+            Way::Recorded(recorder, of) => recorder.lock().requests.push(*of, request),
             Way::Replayed => {}
         }
     }
@@ -107,13 +107,9 @@ impl RecordedHandle {
     pub fn with_descriptor<R>(&self, lend: impl FnOnce(BorrowedFd<'_>) -> R) -> Option<R> {
         match &self.0 {
             Way::Direct(handle) => handle.descriptor().map(lend),
-            Way::Recorded(recorder) => {
-                let waker = {
-                    let requests = &mut recorder.lock().requests;
-                    requests.is_lent = true;
-                    requests.waker.clone()
-                };
-                waker.as_ref().and_then(Waker::descriptor).map(lend)
+            Way::Recorded(recorder, of) => {
+                let waker = recorder.lock().requests.lend(*of)?;
+                waker.descriptor().map(lend)
             }
             Way::Replayed => None,
         }

@@ -88,12 +88,12 @@ impl Outside {
             Self::Recorded(recorder) => {
                 let news = get();
                 let bytes = news.as_ref().map(|news| to_bytes(name, news));
-                recorder.answer(bytes.as_deref().map(|bytes| (What::Value, 0, 0, bytes)));
+                recorder.answer(bytes.as_deref().map(|bytes| (What::Value, NEWS, 0, bytes)));
                 news
             }
             Self::Replayed(replay) => {
                 let prefix = prefix(name);
-                let call = replay.lock().take_answer(What::Value, 0, &prefix)?;
+                let call = replay.lock().take_answer(What::Value, NEWS, &prefix)?;
                 from_bytes(name, &call.bytes)
             }
         }
@@ -157,6 +157,9 @@ impl Outside {
         }
     }
 }
+
+/// In place of a number: the value is from [`Outside::news`].
+const NEWS: u32 = 1;
 
 /// The name of a value, in the form that precedes the value.
 fn prefix(name: &str) -> Vec<u8> {

@@ -26,7 +26,7 @@ impl Recorder {
     pub fn backend(&self, backend: Box<dyn Backend>) -> impl Backend + use<> {
         let mut shared = self.lock();
         shared.set_capabilities(bits_of(backend.capabilities()));
-        shared.requests.end_waits_by(backend.waker());
+        shared.requests.begin_loop(backend.waker());
         RecordedBackend::new(self.clone(), backend)
     }
 }
@@ -73,7 +73,8 @@ impl<T: TimeSource> TimeSource for RecordedTime<T> {
 struct RecordedBackend {
     recorder: Recorder,
     backend: Box<dyn Backend>,
-    /// The events that a wait has reported. Its capacity is the same as that of the loop's events.
+    /// The events that a wait has reported. Its capacity is the room in the loop's events, which is less
+    /// after a registration that was refused.
     events: Events,
     /// The same events, encoded for the recording. The buffer is kept so that its memory is reused.
     bytes: Vec<u8>,
@@ -92,8 +93,10 @@ impl RecordedBackend {
     /// Records a refused registration; successful registrations are only counted.
     fn refused<T>(&self, result: Result<T>) -> Result<T> {
         let number = match &result {
+            Ok(_) => None,
             Err(Error::Os { source, .. }) => Some(number_of(source)),
-            _ => None,
+            Err(Error::NotPollable { .. }) => Some(number_of(&Errno::PERM.into())),
+            Err(_) => Some(number_of(&Errno::INVAL.into())),
         };
         let refusal = number.map(|number| (What::Refused, 0, number, &[][..]));
         self.recorder.answer(refusal);
@@ -136,7 +139,7 @@ impl Backend for RecordedBackend {
 
     fn wait(&mut self, mut events: EventSink<'_>, timeout: Option<Duration>) -> Result<()> {
         self.recorder.end_turn();
-        if self.events.capacity() < events.remaining() {
+        if self.events.capacity() != events.remaining() {
             self.events = Events::raw(events.remaining());
         }
         self.events.clear();

@@ -3,6 +3,7 @@
 use std::{
     io::{self, IoSlice},
     os::fd::BorrowedFd,
+    time::Duration,
 };
 
 use evcore::{
@@ -124,8 +125,12 @@ impl<C: Connector> Connector for RecordedConnector<C> {
         let mut shared = self.recorder.lock();
         let result = match &connected {
             Ok(_) => i64::from(shared.next_stream()),
-            Err(net::Error::Connect { source, .. }) => number_of(source),
-            Err(_) => -i64::from(Errno::IO.raw_os_error()),
+            Err(net::Error::Connect { source, .. } | net::Error::Option { source, .. }) => {
+                number_of(source)
+            }
+            Err(net::Error::BacklogFull { .. }) => number_of(&Errno::AGAIN.into()),
+            Err(net::Error::Unsupported { .. }) => number_of(&Errno::NOSYS.into()),
+            Err(_) => number_of(&Errno::IO.into()),
         };
         shared.call(
             What::Connect,
@@ -218,6 +223,17 @@ impl<S: Transport> Transport for RecordedStream<S> {
             .map_err(clone)
             .map(|delivered| usize::from(*delivered));
         self.record(What::IsDelivered, &number, &[]);
+        result
+    }
+
+    fn since_last_packet(&self) -> io::Result<Duration> {
+        let result = self.stream.since_last_packet();
+        let in_ns = |since: &Duration| usize::try_from(since.as_nanos()).unwrap_or(usize::MAX);
+        self.record(
+            What::SinceLastPacket,
+            &result.as_ref().map_err(clone).map(in_ns),
+            &[],
+        );
         result
     }
 

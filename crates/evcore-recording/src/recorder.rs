@@ -139,7 +139,6 @@ impl Recorder {
         shared.writer.restart();
         shared.quiet = 0;
         shared.numbers = Numbers::default();
-        shared.requests = Requests::default();
     }
 
     /// Ends a turn of the recording, so that a kill does not lose the turn. Each wait of a recorded loop

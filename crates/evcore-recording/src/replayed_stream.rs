@@ -3,6 +3,7 @@
 use std::{
     io::{self, IoSlice},
     os::fd::BorrowedFd,
+    time::Duration,
 };
 
 use evcore::{
@@ -114,10 +115,14 @@ impl Connector for ReplayedConnector {
             Some(error) => Err(error),
             None => Ok(ReplayedStream::of(&self.replay, &call)),
         });
-        connected.map_err(|source| net::Error::Connect {
-            address: address.clone(),
-            call: "the replayed call",
-            source,
+        let address = address.clone();
+        connected.map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => net::Error::BacklogFull { address },
+            _ => net::Error::Connect {
+                address,
+                call: "the replayed call",
+                source,
+            },
         })
     }
 }
@@ -180,6 +185,11 @@ impl Transport for ReplayedStream {
 
     fn is_delivered(&self) -> io::Result<bool> {
         Ok(self.call(What::IsDelivered, &[])?.count()? == 1)
+    }
+
+    fn since_last_packet(&self) -> io::Result<Duration> {
+        let ns = self.call(What::SinceLastPacket, &[])?.count()?;
+        Ok(Duration::from_nanos(ns as u64))
     }
 
     fn shutdown_write(&self) -> io::Result<()> {

@@ -27,12 +27,15 @@ pub(crate) const FOREIGN: u32 = 4;
 /// The requests that are pending until a wait ends.
 #[derive(Default)]
 pub(crate) struct Requests {
+    /// The number of the recorded loop, which its handles have too. A request by the handle of an earlier
+    /// loop is ignored, because a token of that loop may also be a token of this one.
+    of: u32,
     /// The waker of the recorded backend.
-    pub(crate) waker: Option<Waker>,
+    waker: Option<Waker>,
     /// The loop's own handle, once the program has asked for a recorded one.
-    pub(crate) handle: Option<Arc<Handle>>,
+    handle: Option<Arc<Handle>>,
     waiting: Vec<Request>,
-    pub(crate) is_lent: bool,
+    is_lent: bool,
     is_foreign: bool,
     /// The thread that passes requests to the loop now. Its wake-ups end no wait.
     pub(crate) delivers: Option<ThreadId>,
@@ -88,8 +91,28 @@ impl Request {
 }
 
 impl Requests {
-    pub(crate) fn end_waits_by(&mut self, waker: Waker) {
-        self.waker = Some(waker);
+    /// Begins with a new loop, whose backend has this waker.
+    pub(crate) fn begin_loop(&mut self, waker: Waker) {
+        *self = Self {
+            of: self.of + 1,
+            waker: Some(waker),
+            ..Self::default()
+        };
+    }
+
+    /// Sets the loop's own handle, and returns the number of the loop.
+    pub(crate) fn begin_handle(&mut self, handle: Handle) -> u32 {
+        self.handle = Some(Arc::new(handle));
+        self.of
+    }
+
+    /// The waker of the loop with this number, which a program gets the descriptor of.
+    pub(crate) fn lend(&mut self, of: u32) -> Option<Waker> {
+        if self.of != of {
+            return None;
+        }
+        self.is_lent = true;
+        self.waker.clone()
     }
 
     /// The bits of a wait that has ended.
@@ -114,9 +137,12 @@ impl Requests {
         Some((handle, mem::take(&mut self.waiting)))
     }
 
-    pub(crate) fn push(&mut self, request: Request) {
-        self.waiting.push(request);
-        self.wake();
+    /// Adds a request to the loop with this number.
+    pub(crate) fn push(&mut self, of: u32, request: Request) {
+        if self.of == of {
+            self.waiting.push(request);
+            self.wake();
+        }
     }
 
     /// Ends the wait of the loop on behalf of the loop's own handle.
