@@ -44,6 +44,9 @@ impl From<Carried> for Object {
     }
 }
 
+/// A change of everything, as a kernel reports an end, an error or a new registration.
+pub(crate) const ANY_CHANGE: Ready = Ready::all();
+
 /// One registration.
 #[derive(Debug)]
 struct Watch {
@@ -169,12 +172,15 @@ impl KernelPoller {
         self.ready_list.iter().any(|id| self.is_exclusive(*id))
     }
 
-    /// Puts a registration on the ready list.
-    pub(crate) fn mark_ready(&mut self, id: u32) {
+    /// Puts a registration on the ready list, if it watches for one of these changes. (Linux'
+    /// `ep_poll_callback` compares in the same way, so an edge-triggered registration for reading does not
+    /// report again because there is room for sending.)
+    pub(crate) fn mark_ready(&mut self, id: u32, changes: Ready) {
         let Some(watch) = self.watch_mut(id as usize) else {
             return;
         };
-        if !watch.is_queued && watch.armed {
+        let watched = ready_for(watch.interest) | watch.ends;
+        if !watch.is_queued && watch.armed && watched.intersects(changes) {
             watch.is_queued = true;
             self.ready_list.push_back(id);
         }
@@ -191,7 +197,7 @@ impl KernelPoller {
         if spurious {
             watch.spurious = ready_for(watch.interest);
         }
-        self.mark_ready(u32::try_from(id).expect("ids are below 2^24"));
+        self.mark_ready(u32::try_from(id).expect("ids are below 2^24"), ANY_CHANGE);
         true
     }
 
@@ -263,7 +269,7 @@ impl KernelPoller {
                 ready,
             });
             match watch.mode {
-                Mode::Level | Mode::Exclusive => self.mark_ready(id),
+                Mode::Level | Mode::Exclusive => self.mark_ready(id, ANY_CHANGE),
                 Mode::Oneshot => watch.armed = false,
                 Mode::Edge | Mode::ExclusiveEdge => {}
             }

@@ -11,8 +11,8 @@ use std::{
 pub(crate) type Place = String;
 
 thread_local! {
-    /// The place of the last panic of this thread, while it is quiet.
-    static LAST: RefCell<Option<Place>> = const { RefCell::new(None) };
+    /// The panics of this thread, while it is quiet: the text and the place of each.
+    static PANICS: RefCell<Vec<(String, Place)>> = const { RefCell::new(Vec::new()) };
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -27,8 +27,18 @@ pub(crate) fn place_of_panic(run: impl FnOnce()) -> Option<Place> {
     IS_QUIET.set(true);
     let result = caught(run);
     IS_QUIET.set(false);
-    let place = LAST.take();
-    result.err().map(|_| place.unwrap_or_default())
+    let panics = PANICS.take();
+    // Others were caught, before this panic or in a destructor that it ran.
+    let text = text_of(&*result.err()?);
+    let last = panics.iter().rfind(|(other, _)| *other == text);
+    Some(last.map(|(_, place)| place.clone()).unwrap_or_default())
+}
+
+/// The text of a panic; empty if it has another value.
+fn text_of(panic: &dyn Any) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
 }
 
 /// Sets a hook that keeps the place of the panic if its thread is quiet, and otherwise calls the
@@ -41,13 +51,9 @@ fn listen() {
             if !IS_QUIET.get() {
                 return before(info);
             }
-            // The first panic counts; a panic in a destructor comes later.
-            LAST.with_borrow_mut(|last| {
-                last.get_or_insert_with(|| {
-                    info.location()
-                        .map_or_else(String::new, ToString::to_string)
-                });
-            });
+            let place = info.location().map(ToString::to_string);
+            let panic = (text_of(info.payload()), place.unwrap_or_default());
+            PANICS.with_borrow_mut(|panics| panics.push(panic));
         }));
     });
 }
@@ -69,5 +75,24 @@ mod tests {
         assert_eq!(first, place_of_panic(|| one(2)));
         assert_ne!(first, place_of_panic(|| other(1)));
         assert_eq!(place_of_panic(|| one(0)), None);
+    }
+
+    #[test]
+    fn a_panic_that_was_caught_is_not_the_failure() {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                assert!(caught(|| panic!("in a destructor")).is_err());
+            }
+        }
+        let fails = |number: u32| assert_eq!(number, 0, "the failure");
+        let place = place_of_panic(|| fails(1));
+        let also = place_of_panic(|| {
+            assert!(caught(|| panic!("a job")).is_err());
+            let _panics = Panics;
+            fails(1);
+        });
+        assert!(place.is_some());
+        assert_eq!(place, also);
     }
 }

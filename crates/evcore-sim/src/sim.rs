@@ -160,11 +160,12 @@ impl Sim {
         self.state().backlog_len(address)
     }
 
-    /// Lets time pass while no loop runs. The next wait of each loop reports the events.
+    /// Lets time pass while no loop runs. The next wait of each loop reports the events. With
+    /// [`Duration::MAX`] it runs until nothing is left to happen.
     pub fn run_for(&self, time: Duration) {
         let mut state = self.state();
         let until_ns = state.now_ns().saturating_add(whole_ns(time));
-        while state.now_ns() < until_ns {
+        while state.now_ns() < until_ns && !state.is_over(until_ns) {
             state.run(until_ns, false);
         }
     }

@@ -172,10 +172,11 @@ impl<A: App> Workers<A> {
             if due_ns <= state.now_ns() {
                 return Next::Worker(index);
             }
-            if state.now_ns() >= until_ns {
+            let next_ns = due_ns.min(until_ns);
+            if state.now_ns() >= until_ns || state.is_over(next_ns) {
                 return Next::TimeUp;
             }
-            state.run(due_ns.min(until_ns), to_clients);
+            state.run(next_ns, to_clients);
             if to_clients {
                 return Next::Client;
             }

@@ -5,6 +5,7 @@ use std::io;
 use super::State;
 use crate::{
     faults::Fault,
+    kernel_poller::ANY_CHANGE,
     net::{Carried, ChannelId, MESSAGES_MAX, Message},
     trace::{Event, Subject},
 };
@@ -140,7 +141,7 @@ impl State {
 
     fn wake_channel(&mut self, id: ChannelId) {
         for watch in self.net.channels.end(id).watches.clone() {
-            self.mark_ready(watch);
+            self.mark_ready(watch, ANY_CHANGE);
             self.wake_sleeper(watch.poller);
         }
     }

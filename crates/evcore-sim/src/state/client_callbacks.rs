@@ -6,6 +6,7 @@ use super::State;
 use crate::{
     client_event::ClientEvent,
     event_queue::SimEvent,
+    kernel_poller::ANY_CHANGE,
     net::{EndpointId, Owner},
     trace::{Detail, Event},
 };
@@ -66,7 +67,7 @@ impl State {
         if let Owner::Client(client) = self.net.endpoint(id).owner {
             self.clients[client as usize].pending = Some(ClientEvent::Connected);
         }
-        self.notify_watchers(id);
+        self.notify_watchers(id, ANY_CHANGE);
     }
 
     pub(crate) fn connect_failed(&mut self, client: u32) {

@@ -8,7 +8,7 @@ use super::{State, delivery::DELAY_MAX};
 use crate::{
     event_queue::{ConnectFailure, Segment, SimEvent},
     faults::Fault,
-    kernel_poller::Object,
+    kernel_poller::{ANY_CHANGE, Object},
     net::{EndpointId, Family, ListenerId, Owner},
     rng::whole_ns,
     trace::{Detail, Event, Subject},
@@ -243,7 +243,7 @@ impl State {
             _ => {
                 let endpoint = self.net.endpoint_mut(client);
                 endpoint.on_connect_failed(failure.kind());
-                self.notify_watchers(client);
+                self.notify_watchers(client, ANY_CHANGE);
             }
         }
         self.discard(server);
@@ -260,13 +260,14 @@ impl State {
         process: u32,
         listener: ListenerId,
     ) -> Accept<(EndpointId, i32)> {
-        let Some(server) = self.net.listeners.socket(listener).queue.front().copied() else {
-            return Accept::WouldBlock;
-        };
+        // Linux reserves a descriptor before it looks for a connection.
         let open = self.processes[process as usize].descriptors.open();
         if open >= self.config.max_descriptors {
             return Accept::Exhausted(Resource::Process);
         }
+        let Some(server) = self.net.listeners.socket(listener).queue.front().copied() else {
+            return Accept::WouldBlock;
+        };
         if self.draw_fault(Fault::Exhausted, Subject::Process(process)) {
             return Accept::Exhausted(Resource::System);
         }

@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr};
 
+use evcore::Ready;
+
 use super::{State, delivery::DELAY_MAX};
 use crate::{
     event_queue::SimEvent,
@@ -85,7 +87,7 @@ impl State {
             return;
         }
         for watch in socket.watches.clone() {
-            self.mark_ready(watch);
+            self.mark_ready(watch, Ready::READABLE);
             self.wake_sleeper(watch.poller);
         }
     }

@@ -2,11 +2,13 @@
 
 use std::{io, time::Duration};
 
+use evcore::Ready;
+
 use super::State;
 use crate::{
     event_queue::Segment,
     faults::Fault,
-    kernel_poller::Object,
+    kernel_poller::{ANY_CHANGE, Object},
     net::{CloseNotice, EndpointId, Owner},
     trace::{Detail, Event, Subject},
 };
@@ -117,14 +119,14 @@ impl State {
             // Linux gives up the connection.
             let endpoint = self.net.endpoint_mut(from);
             endpoint.on_connect_failed(io::ErrorKind::ConnectionReset);
-            self.notify_watchers(from);
+            self.notify_watchers(from, ANY_CHANGE);
             return Ok(());
         }
         if self.net.endpoint_mut(from).shutdown_write()? {
             self.note(Event::ShutDownWrite(from));
             let after_ns = self.latency_ns(from.other());
             self.transmit(from.other(), Segment::Fin, after_ns);
-            self.notify_watchers(from);
+            self.notify_watchers(from, ANY_CHANGE);
         }
         Ok(())
     }
@@ -194,8 +196,13 @@ impl State {
             Segment::HangUp(had_unread) => endpoint.on_hang_up(had_unread),
             Segment::WindowUpdate => {}
         }
+        let changes = match segment {
+            Segment::Data(_) => Ready::READABLE,
+            Segment::WindowUpdate => Ready::WRITABLE,
+            _ => ANY_CHANGE,
+        };
         if is_open {
-            self.notify_watchers(id);
+            self.notify_watchers(id, changes);
         } else {
             self.net.release_if_closed(id);
         }
@@ -206,14 +213,14 @@ impl State {
         self.transmit(from.other(), Segment::Reset, after_ns);
     }
 
-    /// Handles a change of an endpoint: schedules its client, or wakes the pollers that watch it.
-    pub(crate) fn notify_watchers(&mut self, id: EndpointId) {
+    /// Handles changes of an endpoint: schedules its client, or wakes the pollers that watch it.
+    pub(crate) fn notify_watchers(&mut self, id: EndpointId, changes: Ready) {
         if let Owner::Client(client) = self.net.endpoint(id).owner {
             self.schedule_client(client);
         }
         for index in 0..self.net.endpoint(id).watches.len() {
             let watch = self.net.endpoint(id).watches[index];
-            self.mark_ready(watch);
+            self.mark_ready(watch, changes);
             self.wake_sleeper(watch.poller);
         }
     }

@@ -2,7 +2,10 @@
 //!
 //! The protocol itself is the real `WorkerGroup`.
 
-use evcore::balancer::{Member, MutexHandle, Policy, WorkerId};
+use evcore::{
+    Ready,
+    balancer::{Member, MutexHandle, Policy, WorkerId},
+};
 
 use super::State;
 use crate::{
@@ -64,7 +67,7 @@ impl State {
         for (slot, watches) in self.group(group).take_new() {
             self.note(Event::Notified { group, slot });
             for watch in watches {
-                self.mark_ready(watch);
+                self.mark_ready(watch, Ready::READABLE);
                 self.wake_sleeper(watch.poller);
             }
         }

@@ -2,12 +2,15 @@
 
 use std::{io, time::Duration};
 
-use evcore::poller::{Capabilities, Error, EventSink, Registration, Result};
+use evcore::{
+    Ready,
+    poller::{Capabilities, Error, EventSink, Registration, Result},
+};
 
 use super::State;
 use crate::{
     faults::Fault,
-    kernel_poller::{KernelPoller, Object, Report},
+    kernel_poller::{ANY_CHANGE, KernelPoller, Object, Report},
     net::ListenerId,
     rng::whole_ns,
     trace::{Detail, Event, Subject},
@@ -33,9 +36,13 @@ impl State {
         pollers.retain(|other| *other != poller);
     }
 
-    /// Registers the object of a descriptor.
+    /// Registers the object of a descriptor. In a dead process, as in one that a call has just killed, it
+    /// has no effect.
     pub(crate) fn watch(&mut self, poller: u32, new: &Registration) -> Result<()> {
         let process = self.pollers[poller as usize].process;
+        if !self.is_alive(process) {
+            return Ok(());
+        }
         let descriptors = &self.processes[process as usize].descriptors;
         let object = descriptors.object(new.fd).ok_or_else(bad_descriptor)?;
         let watch = WatchId {
@@ -51,7 +58,7 @@ impl State {
             mode: new.mode,
         });
         self.pollers[poller as usize].add(new, object);
-        self.mark_ready(watch);
+        self.mark_ready(watch, ANY_CHANGE);
         Ok(())
     }
 
@@ -59,7 +66,7 @@ impl State {
     pub(crate) fn rewatch(&mut self, poller: u32, new: &Registration) -> Result<()> {
         let id = u32::try_from(new.id()).expect("the low half of a key");
         if !self.pollers[poller as usize].modify(new) {
-            return Err(bad_descriptor());
+            return self.unless_dead(poller);
         }
         let kernel_poller = &self.pollers[poller as usize];
         let (process, object) = (kernel_poller.process, kernel_poller.object(new.id()));
@@ -70,19 +77,28 @@ impl State {
                 interest: new.interest,
             });
         }
-        self.mark_ready(WatchId { poller, id });
+        self.mark_ready(WatchId { poller, id }, ANY_CHANGE);
         Ok(())
     }
 
     /// Removes a registration. Fails if it is gone, because its descriptor was closed.
     pub(crate) fn unwatch(&mut self, poller: u32, id: usize) -> Result<()> {
-        let removed = self.pollers[poller as usize].remove(id);
-        let object = removed.ok_or_else(bad_descriptor)?;
+        let Some(object) = self.pollers[poller as usize].remove(id) else {
+            return self.unless_dead(poller);
+        };
         let process = self.pollers[poller as usize].process;
         self.detail(|| Detail::Unwatched { process, object });
         let is_removed = |watch: &WatchId| watch.poller == poller && watch.id as usize == id;
         self.watches_of(object).retain(|watch| !is_removed(watch));
         Ok(())
+    }
+
+    /// Fails because a registration is gone, unless the process is dead, whose calls have no effect.
+    fn unless_dead(&self, poller: u32) -> Result<()> {
+        match self.is_alive(self.pollers[poller as usize].process) {
+            true => Err(bad_descriptor()),
+            false => Ok(()),
+        }
     }
 
     fn watches_of(&mut self, object: Object) -> &mut Vec<WatchId> {
@@ -96,8 +112,8 @@ impl State {
         }
     }
 
-    pub(crate) fn mark_ready(&mut self, watch: WatchId) {
-        self.pollers[watch.poller as usize].mark_ready(watch.id);
+    pub(crate) fn mark_ready(&mut self, watch: WatchId, changes: Ready) {
+        self.pollers[watch.poller as usize].mark_ready(watch.id, changes);
     }
 
     /// Wakes the poller if it sleeps in a wait. Returns whether it slept.
@@ -116,13 +132,13 @@ impl State {
             |state: &Self, it: &WatchId| state.pollers[it.poller as usize].is_exclusive(it.id);
         for watch in &watches {
             if !is_exclusive(self, watch) {
-                self.mark_ready(*watch);
+                self.mark_ready(*watch, Ready::READABLE);
                 self.wake_sleeper(watch.poller);
             }
         }
         for watch in &watches {
             if is_exclusive(self, watch) {
-                self.mark_ready(*watch);
+                self.mark_ready(*watch, Ready::READABLE);
                 if self.wake_sleeper(watch.poller) {
                     break;
                 }
@@ -235,6 +251,13 @@ impl State {
         self.event_queue.advance_to(until_ns);
     }
 
+    /// Returns whether a registration is that of a connect under way. Its readiness is the result of the
+    /// connect, so no kernel reports it without one.
+    fn is_connecting(&self, poller: u32, id: usize) -> bool {
+        let object = self.pollers[poller as usize].object(id);
+        matches!(object, Some(Object::Endpoint(id)) if self.net.endpoint(id).is_connecting())
+    }
+
     /// Injects the faults of readiness.
     fn inject_readiness_faults(&mut self, poller: u32) {
         let process = self.pollers[poller as usize].process;
@@ -246,7 +269,10 @@ impl State {
             let id = if ids > 0 { self.rng.index(ids) } else { 0 };
             let spurious = fault == Fault::SpuriousReadiness;
             // The same numbers are drawn whether the fault is permitted or not.
-            if self.permits(fault) && self.pollers[poller as usize].inject(id, spurious) {
+            if self.permits(fault)
+                && !(spurious && self.is_connecting(poller, id))
+                && self.pollers[poller as usize].inject(id, spurious)
+            {
                 let object = self.pollers[poller as usize].object(id);
                 self.count_fault(fault, Subject::of(object, process));
             }

@@ -5,6 +5,7 @@ use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 use evcore::{
     Acceptor, Address, Connector, EventLoop, Interest, Mode, Ready, Step, Timer, TokenMap,
     net::{Accept, Error},
+    poller::{Events, Poller},
 };
 use evcore_sim::{Fault, Faults, Probability, Process, Sim, SimConfig, SimListener, SimStream};
 
@@ -267,4 +268,21 @@ fn outcomes(stream: &impl evcore::Transport) -> Vec<Result<String, ErrorKind>> {
     ]
     .map(|result| result.map_err(|error| error.kind()))
     .to_vec()
+}
+
+#[test]
+fn a_connect_under_way_is_not_reported_by_mistake() {
+    let sim = sim_with(7, &[Fault::SpuriousReadiness]);
+    let (process, other) = (sim.process(), sim.process());
+    let _listener = other.listen(server());
+    let mut poller = Poller::from(process.backend());
+    let stream = connect(&process).expect("it is in progress");
+    let added = poller.add(&stream, 0, Interest::BOTH, Mode::Edge);
+    added.expect("a fresh descriptor");
+    let mut events = Events::bounded(1);
+    let waited = poller.wait(&mut events, Some(MS / 2));
+    waited.expect("it ends by its timeout");
+    assert!(events.is_empty());
+    poller.wait(&mut events, None).expect("the result comes");
+    assert!(stream.peer_addr().is_ok());
 }

@@ -7,7 +7,8 @@ use evcore::{
     poller::{Capabilities, Error, Events, Poller},
 };
 use evcore_sim::{
-    Client, ClientCx, ClientEvent, Fault, Faults, Probability, Sim, SimConfig, SimListener,
+    App, Client, ClientCx, ClientEvent, Fault, Faults, Probability, Process, Script, Sim,
+    SimConfig, SimListener, SimStream, Workers,
 };
 
 fn event_loop(sim: &Sim) -> EventLoop<SimListener> {
@@ -257,4 +258,55 @@ fn time_passes_for_a_loop_that_spins() {
         while ev.next_step().is_some() {}
     }
     assert_eq!(sim.now(), Duration::from_nanos(100));
+}
+
+#[test]
+fn time_without_a_limit_ends_when_nothing_is_left_to_happen() {
+    let sim = Sim::new(7);
+    let client = sim.client(([10, 0, 0, 1], 80).into(), Script::new().send("hello"));
+    sim.run_for(Duration::MAX);
+    assert!(client.is_done());
+    let idle = |process: &Process, _| Idle(process.builder().build().unwrap());
+    let mut workers = Workers::new(&sim, 2, idle);
+    workers.run_for(Duration::MAX);
+    assert!(!workers.run_until(Duration::MAX, |_| false));
+}
+
+/// A worker without sources and timers.
+struct Idle(EventLoop<SimListener>);
+
+impl App for Idle {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.0
+    }
+
+    fn on_step(&mut self, _: Step<SimStream>) {}
+}
+
+#[test]
+fn an_edge_for_reading_is_not_repeated_by_room_for_sending() {
+    // With an even seed the backend has edges itself.
+    let sim = Sim::new(8);
+    sim.set_config(SimConfig {
+        socket_buffer: 100,
+        ..SimConfig::default()
+    });
+    let process = sim.process();
+    let mut poller = Poller::from(process.backend());
+    let (near, far) = process.tcp_pair();
+    near.send(&[0; 100]).unwrap();
+    far.send(b"x").unwrap();
+    sim.run_for(Duration::from_secs(1));
+    poller.add(&near, 0, Interest::READ, Mode::Edge).unwrap();
+    let mut events = Events::bounded(1);
+    let mut reports = |timeout| {
+        poller.wait(&mut events, Some(timeout)).unwrap();
+        events.len()
+    };
+    assert_eq!(reports(Duration::ZERO), 1);
+    // The peer makes room. The byte is still unread.
+    far.recv(&mut [0; 100]).unwrap();
+    assert_eq!(reports(Duration::from_secs(1)), 0);
+    far.send(b"x").unwrap();
+    assert_eq!(reports(Duration::from_secs(1)), 1);
 }

@@ -3,11 +3,14 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use evcore::{
-    Interest, Mode,
+    EventLoop, Interest, Mode, Step,
     balancer::Policy,
     poller::{Events, Poller},
 };
-use evcore_sim::{ClientOutcome, Process, Script, Sim, SimConfig, SimGroup, Workers};
+use evcore_sim::{
+    App, ClientOutcome, Fault, Faults, Probability, Process, Script, Sim, SimConfig, SimGroup,
+    SimListener, SimStream, Workers,
+};
 
 use crate::{
     echo_server::{Counts, Echo, address},
@@ -273,4 +276,41 @@ fn a_worker_woken_for_nothing_sleeps_on() {
         counts.turns
     };
     assert_eq!(turns(4), turns(1));
+}
+
+/// A worker that registers each accepted connection after a first receive, in which it may be killed.
+struct ReadsFirst {
+    ev: EventLoop<SimListener>,
+    accepted: Vec<SimStream>,
+}
+
+impl App for ReadsFirst {
+    fn event_loop(&mut self) -> &mut EventLoop<SimListener> {
+        &mut self.ev
+    }
+
+    fn on_step(&mut self, step: Step<SimStream>) {
+        let Step::Accepted(new) = step else { return };
+        let stream = new.stream;
+        let _ = stream.recv(&mut [0; 8]);
+        let added = self.ev.add(&stream, Interest::READ, Mode::Edge);
+        added.expect("its descriptor is open");
+        self.accepted.push(stream);
+    }
+}
+
+#[test]
+fn a_killed_worker_is_not_told_that_its_descriptors_are_closed() {
+    let sim = Sim::new(7);
+    sim.set_faults(Faults::none().with(Fault::StreamKill, Probability::ALWAYS));
+    let mut workers = Workers::new(&sim, 1, |process, _| {
+        let builder = process.builder().listener(process.listen(address()));
+        ReadsFirst {
+            ev: builder.build().expect("a loop"),
+            accepted: Vec::new(),
+        }
+    });
+    let client = sim.client(address(), hello());
+    assert!(workers.run_until(MS * 1_000, |_| client.is_done()));
+    assert!(sim.fault_count(Fault::StreamKill) > 0);
 }
