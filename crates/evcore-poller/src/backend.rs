@@ -210,8 +210,8 @@ pub trait Backend: fmt::Debug + Send {
     /// poller or loop. `None`, the default, on the other backends.
     ///
     /// It is readable if the kernel has something to report. Before you wait for it elsewhere, wait
-    /// on the [`Poller`](crate::Poller) with a timeout of zero until that does not fill the buffer,
-    /// because changes reach the kernel only in a [`wait`](crate::Poller::wait).
+    /// on the [`Poller`](crate::Poller) with a timeout of zero until that reports neither an event nor a
+    /// wake, because changes reach the kernel only in a [`wait`](crate::Poller::wait).
     ///
     /// On epoll a wait may replace the descriptor, if a file was [removed before a
     /// close](crate::Poller::remove_before_close) and a duplicate of it stays open. To avoid that, use

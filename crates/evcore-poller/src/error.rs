@@ -202,17 +202,20 @@ impl Error {
         }
     }
 
-    /// Returns whether descriptors or memory are exhausted for now. The memory of a ring does not
+    /// Returns whether descriptors, memory or epoll's watches are exhausted for now. The memory of a ring does not
     /// count, because its limit stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;
         };
         let errno = source.raw_os_error();
-        if *call == RING_MEMORY {
-            return false;
+        match errno {
+            _ if *call == RING_MEMORY => false,
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => true,
+            // The user's processes watch as many descriptors as fs.epoll.max_user_watches permits.
+            Some(libc::ENOSPC) => call.starts_with("epoll_ctl"),
+            _ => false,
         }
-        errno.is_some_and(|errno| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&errno))
     }
 
     /// The error of a system call by its name.

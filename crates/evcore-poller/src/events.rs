@@ -9,8 +9,8 @@ use std::{fmt, iter::FusedIterator, slice};
 use crate::refill::Refill;
 use crate::{entry::Entry, event::Event, ready::Ready};
 
-/// The highest capacity: epoll refuses a longer list.
-const MAX_CAPACITY: usize = 1 << 27;
+/// The highest capacity: epoll refuses a list of 2^31 bytes, and an event has up to 16.
+const MAX_CAPACITY: usize = (1 << 27) - 1;
 
 /// The buffer that [`Poller::wait`](crate::Poller::wait) fills. Make one and use it for every wait.
 ///

@@ -60,7 +60,7 @@ pub enum Mode {
     ///
     /// An end is reported once even before the answer: the end of the peer's bytes, if the interest
     /// includes reading, and a hang-up or an error. This holds if the backend reports them by bits
-    /// of their own ([the table](crate#what-each-backend-does); select has no such bits). The
+    /// of their own ([the table](crate::BackendKind#what-each-backend-does); select has no such bits). The
     /// affected sides are reported together with the end. After a hang-up or an error, nothing more
     /// is reported until `rearm`.
     ///

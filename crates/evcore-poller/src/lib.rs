@@ -36,6 +36,8 @@
 //! of the stream, and an error comes from the failing call.
 //! [`READ_CLOSED`](Ready::READ_CLOSED), [`WRITE_CLOSED`](Ready::WRITE_CLOSED) and
 //! [`ERROR`](Ready::ERROR) come earlier where the backend has them, but not every backend has them.
+//! If an event has `ERROR` and the operation returns `WouldBlock`, the kernel has refused the
+//! registration: it is silent until [`Poller::modify`] or [`Poller::reregister`].
 //!
 //! Register a socket that connects with [`Interest::WRITE`], and read `SO_ERROR` when it is writable.
 //! If an `Edge` was registered before `connect`, also call [`Poller::rearm`] after `EINPROGRESS`.

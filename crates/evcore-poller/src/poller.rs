@@ -155,7 +155,8 @@ impl Poller {
     /// Costs no system call now and one in the next wait. If the change is undone before, it costs
     /// none, unless it has armed a reported `Oneshot`. An `Edge` whose interest has changed by then
     /// reports everything that is ready. If the kernel refuses the change, the next wait reports an
-    /// event with [`Ready::ERROR`](crate::Ready::ERROR).
+    /// event with [`Ready::ERROR`](crate::Ready::ERROR), and the registration is then silent until the next
+    /// `modify` or [`reregister`](Self::reregister).
     ///
     /// # Errors
     ///
@@ -223,8 +224,8 @@ impl Poller {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] if the kernel reports that the
-    /// descriptor was already closed. Even then it is not registered any more.
+    /// [`Error::NotRegistered`], [`Error::Forked`]; [`Error::Os`] or [`Error::NotOpen`] if the kernel
+    /// reports that the descriptor was already closed. Even then it is not registered any more.
     pub fn remove(&mut self, key: u64) -> Result<()> {
         // `and` evaluates both sides, so the key is unregistered in a forked child too.
         let row = self.fork_guard.check().and(self.take(key))?;

@@ -29,7 +29,8 @@ bitflags! {
         const PRIORITY = 0x0002;
         /// A write does not block.
         const WRITABLE = 0x0004;
-        /// The descriptor has an error. A read or a write returns it, and so does `SO_ERROR`.
+        /// The descriptor has an error. A read or a write returns it, and so does `SO_ERROR`. If they
+        /// return none, the kernel has refused the registration or its change.
         const ERROR = 0x0008;
         /// The stream is hung up: written bytes do not reach the peer.
         const WRITE_CLOSED = 0x0010;

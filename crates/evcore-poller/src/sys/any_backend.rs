@@ -86,7 +86,10 @@ impl AnyBackend {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Self::Epoll(epoll) => epoll.take_wake(events),
-            _ => Ok(()),
+            Self::Boxed(_) => {
+                let _ = events;
+                Ok(())
+            }
         }
     }
 }

@@ -72,7 +72,7 @@
 
 use std::{
     fmt, mem,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, RawFd},
     time::Duration,
 };
 
@@ -214,6 +214,13 @@ impl IoUring {
             let name = CANCEL;
             self.ring.push(Request::Cancel { name, target });
             self.cancellations_pending += 1;
+        }
+        Ok(())
+    }
+
+    fn refuse_own_waker(&self, fd: RawFd) -> Result<()> {
+        if fd == self.wake.as_fd().as_raw_fd() {
+            return Err(Error::AlreadyWatched { fd });
         }
         Ok(())
     }
@@ -486,10 +493,7 @@ impl Backend for IoUring {
     /// Makes no call, because the wait submits the request. The descriptor is open, because the caller
     /// has lent it.
     fn add(&mut self, new: &Registration) -> Result<()> {
-        let fd = new.fd;
-        if fd == self.wake.as_fd().as_raw_fd() {
-            return Err(Error::AlreadyWatched { fd });
-        }
+        self.refuse_own_waker(new.fd)?;
         self.table.enter(new);
         Ok(())
     }
@@ -502,6 +506,7 @@ impl Backend for IoUring {
             return Ok(());
         }
         if !self.table.is_watched(new) {
+            self.refuse_own_waker(new.fd)?;
             raw_fd::is_open(new.fd).map_err(Error::os("fcntl(F_GETFD)"))?;
         }
         self.table.enter(new);

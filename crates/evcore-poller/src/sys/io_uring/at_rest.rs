@@ -15,6 +15,8 @@ impl IoUring {
             && self.wake_is_watched
             && self.cancellations_pending == 0
             && !self.table.has_changes()
+            // A call that was refused leaves its requests in the queue.
+            && self.ring.queued() == 0
             && self.ring.first().is_none();
         if !is_at_rest {
             return Ok(false);

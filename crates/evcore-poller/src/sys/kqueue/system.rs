@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "kevent is called through libc")]
 
 use std::{
+    mem::ManuallyDrop,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     ptr,
     time::Duration,
@@ -18,7 +19,7 @@ use rustix::{
 use super::kernel::{Change, Event, Filter, Ident, Kernel, flag};
 use crate::{
     error::{Error, Result},
-    sys::errno,
+    sys::{ForkGuard, errno},
 };
 
 #[cfg(target_os = "netbsd")]
@@ -31,7 +32,9 @@ type Count = libc::c_int;
 const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 pub(in crate::sys) struct System {
-    fd: OwnedFd,
+    /// It is closed by [`drop`](Self::drop).
+    fd: ManuallyDrop<OwnedFd>,
+    fork_guard: ForkGuard,
     /// The list is empty between calls, and kept for its allocation.
     changes: Vec<libc::kevent>,
     // Invariant: as long as the longest list of events of a call so far.
@@ -47,10 +50,22 @@ impl System {
         let fd = kqueue().map_err(Error::os("kqueue"))?;
         fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(Error::os("fcntl(F_SETFD)"))?;
         Ok(Self {
-            fd,
+            fd: ManuallyDrop::new(fd),
+            fork_guard: ForkGuard::new(),
             changes: Vec::new(),
             events: Vec::new(),
         })
+    }
+}
+
+/// Closes the queue, unless this is a forked child: a child does not inherit the queue, and its number may
+/// be another file's.
+impl Drop for System {
+    fn drop(&mut self) {
+        if !self.fork_guard.is_in_child() {
+            // SAFETY: nothing uses the descriptor after this.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
     }
 }
 

@@ -55,7 +55,13 @@ fn a_call_that_is_always_refused_fails_with_its_reason() {
         std::io::Error::from(error).raw_os_error(),
         Some(libc::EAGAIN)
     );
-    // The next call continues.
+    // The next call continues, even if it waits without limit: the requests are still to be submitted.
+    backend.waker().wake();
+    backend
+        .wait((&mut events).into(), None)
+        .expect("it is woken");
+    assert!(events.was_woken());
+    events.clear();
     let (mut near, far) = pair();
     backend.add(&registration(&far, Mode::Level)).expect("add");
     near.write_all(b"a").expect("write");
