@@ -87,6 +87,12 @@ impl ConnectOptions {
         self
     }
 
+    /// Returns whether [`fast_open`](Self::fast_open) is set.
+    #[must_use]
+    pub const fn is_fast_open(&self) -> bool {
+        self.fast_open
+    }
+
     /// Sets the options of the connection, such as keepalive and the sizes of its buffers.
     pub fn socket(mut self, options: SocketOptions) -> Self {
         self.socket = options;

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// Maximum number of calls that reach a stream in one turn, because the other streams wait for these
+/// Maximum number of calls that reach a side of a stream in one turn, because the other streams wait for these
 /// calls.
 const CALLS_MAX: u8 = 32;
 
@@ -21,7 +21,8 @@ pub trait EdgeLoop {
     /// The identifier under which the loop watches a stream.
     type Token: Copy;
 
-    /// The number of the current turn, one iteration of the loop. A stream gets 32 calls in each.
+    /// The number of the current turn, one iteration of the loop. Each side of a stream gets 32 calls in
+    /// each.
     fn turn(&self) -> u64;
 
     /// Makes the loop report a drained side of a stream again. On epoll and kqueue there is nothing
@@ -64,8 +65,9 @@ pub struct Edges {
 /// If you did not receive because sending blocked, do both after the next report. Data that arrived in
 /// the meantime causes no further report.
 ///
-/// A stream cannot starve the others. After 32 calls in one turn a call fails with `WouldBlock`,
-/// too, and the loop [resumes](EdgeLoop::resume) the stream in the next turn.
+/// A stream cannot starve the others, nor one of its sides the other one. After 32 calls of a side in one
+/// turn its next call fails with `WouldBlock`, too, and the loop [resumes](EdgeLoop::resume) the stream in
+/// the next turn.
 ///
 /// A call that is known to block makes no system call. Both sides count as blocked until the first
 /// report.
@@ -112,9 +114,10 @@ pub struct EdgeStream<S, T> {
     /// The end, a hang-up or an error was reported. It is not reported again, so it may follow the
     /// data directly.
     ending: bool,
-    /// Number of calls in `turn`, which is the latest turn with a call.
-    calls: u8,
-    turn: u64,
+    /// Number of calls of each side in `turn`.
+    calls: [u8; 2],
+    /// The low half of the number of the latest turn with a call.
+    turn: u32,
 }
 
 impl<S: Transport, T: Copy> EdgeStream<S, T> {
@@ -241,7 +244,7 @@ impl<S, T: Copy> EdgeStream<S, T> {
             readable: false,
             writable: false,
             ending: false,
-            calls: 0,
+            calls: [0; 2],
             turn: 0,
         }
     }
@@ -258,7 +261,7 @@ impl<S, T: Copy> EdgeStream<S, T> {
         ev: &mut E,
         read: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        if !self.readable || !self.may_call(ev) {
+        if !self.readable || !self.may_call(ev, Side::Read) {
             return Err(ErrorKind::WouldBlock.into());
         }
         let result = read(&self.stream);
@@ -280,7 +283,7 @@ impl<S, T: Copy> EdgeStream<S, T> {
         ev: &mut E,
         write: impl FnOnce(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        if !self.writable || !self.may_call(ev) {
+        if !self.writable || !self.may_call(ev, Side::Write) {
             return Err(ErrorKind::WouldBlock.into());
         }
         let result = write(&self.stream);
@@ -290,22 +293,27 @@ impl<S, T: Copy> EdgeStream<S, T> {
         result
     }
 
-    /// Counts a call, and returns whether it is allowed. After the last one of this turn, the
+    /// Counts a call of a side, and returns whether it is allowed. After the last one of this turn, the
     /// stream continues in the next turn.
     #[inline]
-    fn may_call<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) -> bool {
-        let turn = ev.turn();
+    fn may_call<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E, side: Side) -> bool {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the low half differs from turn to turn"
+        )]
+        let turn = ev.turn() as u32;
         if self.turn != turn {
             self.turn = turn;
-            self.calls = 0;
+            self.calls = [0; 2];
         }
-        self.calls += 1;
-        self.calls <= CALLS_MAX || self.continue_next_turn(ev)
+        let calls = &mut self.calls[side as usize];
+        *calls += 1;
+        *calls <= CALLS_MAX || self.continue_next_turn(ev, side)
     }
 
     #[cold]
-    fn continue_next_turn<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E) -> bool {
-        self.calls = CALLS_MAX;
+    fn continue_next_turn<E: EdgeLoop<Token = T>>(&mut self, ev: &mut E, side: Side) -> bool {
+        self.calls[side as usize] = CALLS_MAX;
         ev.resume(self.token);
         false
     }

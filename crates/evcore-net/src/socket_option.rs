@@ -119,6 +119,8 @@ rows! { if any(target_os = "linux", target_os = "android");
     /// The kernel chooses the local port when it connects, and not when it binds. It works for IPv6
     /// too.
     BIND_ADDRESS_NO_PORT = "local_address", Tcp, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT;
+    /// The field of IPv4 packets that a socket for IPv6 sends.
+    TOS_OF_MAPPED = "tos", Ipv6, IPPROTO_IP, IP_TOS;
     /// The value is in milliseconds.
     USER_TIMEOUT = "user_timeout", Tcp, IPPROTO_TCP, TCP_USER_TIMEOUT;
     NOTSENT_LOWAT = "notsent_lowat", Tcp, IPPROTO_TCP, TCP_NOTSENT_LOWAT;
@@ -177,6 +179,12 @@ impl SocketOption {
                 let value = value.to_ne_bytes();
                 set_bytes(socket, (level, number), &value)
             }
+            // Linux cuts a longer name off, also at a zero, and takes an empty one as no name.
+            (_, Value::Text(text))
+                if !(1..=TEXT_MAX).contains(&text.len()) || text.contains('\0') =>
+            {
+                Err(Errno::INVAL)
+            }
             (Support::Number { level, number }, Value::Text(text)) => {
                 set_bytes(socket, (level, number), text.as_bytes())
             }
@@ -206,6 +214,10 @@ impl SocketOption {
         text.collect()
     }
 }
+
+/// Bytes of the longest name of a device (`IFNAMSIZ`) or of a congestion control, without the zero
+/// behind it.
+const TEXT_MAX: usize = 15;
 
 fn set_bytes(
     socket: impl AsFd,
@@ -242,14 +254,20 @@ pub(crate) fn peer_credentials(_socket: impl AsFd) -> rustix::io::Result<[u32; 3
 }
 
 /// Milliseconds since the last packet of the peer: the handshake's, until the peer sends more.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(target_os = "linux")]
 pub(crate) fn last_packet_ms(socket: impl AsFd) -> rustix::io::Result<u32> {
-    const AT: usize = std::mem::offset_of!(libc::tcp_info, tcpi_last_ack_recv) / size_of::<c_int>();
-    let info: [c_int; AT + 1] = value(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
-    Ok(u32::from_ne_bytes(info[AT].to_ne_bytes()))
+    const DATA: usize =
+        std::mem::offset_of!(libc::tcp_info, tcpi_last_data_recv) / size_of::<c_int>();
+    const ACK: usize =
+        std::mem::offset_of!(libc::tcp_info, tcpi_last_ack_recv) / size_of::<c_int>();
+    let info: [c_int; ACK + 1] = value(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    // The time of an acknowledgement is not set by a packet that only brings data. The time of data is
+    // that of the socket's beginning until some have come.
+    let ms = |at: usize| u32::from_ne_bytes(info[at].to_ne_bytes());
+    Ok(ms(DATA).min(ms(ACK)))
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn last_packet_ms(_socket: impl AsFd) -> rustix::io::Result<u32> {
     Err(Errno::OPNOTSUPP)
 }

@@ -6,8 +6,8 @@ use crate::address::Address;
 use crate::setting::{Setting, if_on, number, whole};
 use crate::socket_option::{
     BUSY_POLL, CONGESTION_CONTROL, DEVICE, KEEPALIVE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
-    KEEPALIVE_PROBES, MARK, MULTIPATH, NODELAY, NOTSENT_LOWAT, RECEIVE_BUFFER, SEND_BUFFER, TOS_V4,
-    TOS_V6, TRANSPARENT_V4, TRANSPARENT_V6, USER_TIMEOUT, Value,
+    KEEPALIVE_PROBES, MARK, MULTIPATH, NODELAY, NOTSENT_LOWAT, RECEIVE_BUFFER, SEND_BUFFER,
+    TOS_OF_MAPPED, TOS_V4, TOS_V6, TRANSPARENT_V4, TRANSPARENT_V6, USER_TIMEOUT, Value,
 };
 
 /// Options of TCP connections, for [listeners](crate::ListenerOptions::socket) and for
@@ -176,7 +176,7 @@ impl SocketOptions {
     ///
     /// With a low number, more data, such as frames of HTTP/2, stays in the program, which can still
     /// replace or reorder it. Unlike [`send_buffer`](Self::send_buffer), it does not limit the bytes on
-    /// their way. Linux only.
+    /// their way. 0 stands for the system's default. Linux only.
     pub const fn notsent_lowat(mut self, bytes: u32) -> Self {
         self.notsent_lowat = Some(bytes);
         self
@@ -251,7 +251,7 @@ impl SocketOptions {
 
     /// All options in the order in which they are set, each with its value if it is set.
     #[inline]
-    pub(crate) fn settings(&self, address: &Address) -> [Setting<'_>; 16] {
+    pub(crate) fn settings(&self, address: &Address) -> [Setting<'_>; 17] {
         // All fields are named, so that the compiler reports a forgotten one.
         let Self {
             nodelay,
@@ -274,6 +274,7 @@ impl SocketOptions {
         // The longest that Linux takes; others take more.
         let idle = whole(*keepalive.min(&Duration::from_secs(32_767)), second);
         let is_v6 = address.tcp().is_some_and(|address| address.is_ipv6());
+        let tos = tos.map(|class| Value::Number(class.into()));
         let tos_row = if is_v6 { &TOS_V6 } else { &TOS_V4 };
         let transparent_row = if is_v6 {
             &TRANSPARENT_V6
@@ -294,7 +295,9 @@ impl SocketOptions {
             (&RECEIVE_BUFFER, receive_buffer.map(number)),
             (&SEND_BUFFER, send_buffer.map(number)),
             (&NOTSENT_LOWAT, notsent_lowat.map(number)),
-            (tos_row, tos.map(|class| Value::Number(class.into()))),
+            (tos_row, tos),
+            // A socket for IPv6 may also send packets of IPv4, which have their own field.
+            (&TOS_OF_MAPPED, tos.filter(|_| is_v6 && HAS_TOS_OF_MAPPED)),
             (
                 &CONGESTION_CONTROL,
                 congestion_control.as_deref().map(Value::Text),
@@ -310,6 +313,9 @@ impl SocketOptions {
         ]
     }
 }
+
+/// On other systems a socket for IPv6 has no option for its packets of IPv4.
+const HAS_TOS_OF_MAPPED: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl Default for SocketOptions {
     fn default() -> Self {

@@ -7,6 +7,8 @@ use std::mem;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
+use rustix::io::Errno;
+
 use crate::socket::{self, is_refusal};
 
 /// The size of the buffer in the process. A call that fills it shows that there is much to move.
@@ -26,7 +28,8 @@ thread_local! {
 ///
 /// # Cost
 ///
-/// Each call that moves bytes is one system call. While the buffer is in the process, it takes 16 KiB of
+/// Each call that moves bytes is one system call. A call that finds no bytes is two, if there is a pipe:
+/// splice(2) does not go on behind a byte of urgent data, so recv(2) is asked as well. While the buffer is in the process, it takes 16 KiB of
 /// memory if it holds bytes, and none if it is empty. A thread keeps one buffer for its pipes. While it
 /// is in the kernel, it takes two descriptors and at most 64 KiB, which the kernel allocates only for
 /// held bytes and moves without copying. It stays in the process on systems without splice(2), if the
@@ -57,8 +60,8 @@ thread_local! {
 /// ```
 #[derive(Default)]
 pub struct SplicePipe {
-    /// The pipe; `None` while the process keeps the bytes.
-    // Invariant: if there is one, it alone holds bytes.
+    /// The pipe; `None` until it is needed, and after a refusal.
+    // Invariant: the pipe and the buffer do not both hold bytes.
     pipe: Option<imp::Pipe>,
     /// The buffer in the process, which is not allocated while it holds no bytes.
     buffer: Vec<u8>,
@@ -103,6 +106,8 @@ impl SplicePipe {
         if let Some(pipe) = &mut self.pipe {
             match pipe.fill_from(&socket) {
                 Err(errno) if is_refusal(errno) => self.refuse_pipe(),
+                // splice(2) stops for ever at a byte of urgent data, which recv(2) skips.
+                Ok(0) | Err(Errno::AGAIN) => {}
                 result => return Ok(result?),
             }
         }
@@ -157,7 +162,7 @@ impl SplicePipe {
         if self.is_empty() {
             return Ok(0);
         }
-        if let Some(pipe) = &mut self.pipe {
+        if let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.len() > 0) {
             match pipe.drain_to(&socket) {
                 Err(errno) if is_refusal(errno) => self.leave_pipe()?,
                 result => return Ok(result?),
@@ -305,6 +310,8 @@ mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, TcpStream};
     use std::thread;
+
+    use rustix::net::{SendFlags, send};
 
     use crate::Stream;
     use crate::loopback::{connected_pair, many_bytes, reset, wait_readable, wait_writable};
@@ -521,5 +528,29 @@ mod tests {
             drop(client);
             assert_eq!(pipe.fill_from(&from).unwrap(), 0);
         }
+    }
+
+    #[test]
+    fn bytes_behind_urgent_data_are_moved_too() {
+        let ((from, mut client), (to, upstream)) = (connected_pair(), connected_pair());
+        let mut pipe = in_kernel();
+        client.write_all(b"abc").unwrap();
+        send(&client, b"!", SendFlags::OOB).unwrap();
+        client.write_all(b"def").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut moved = 0;
+        while moved < 6 {
+            match pipe.fill_from(&from) {
+                Ok(count) => assert!(count > 0, "the end comes last"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    wait_readable(&from);
+                }
+            }
+            moved += pipe.drain_to(&to).unwrap();
+        }
+        assert_eq!(read_exact(&upstream, 6), b"abcdef");
+        wait_readable(&from);
+        assert_eq!(pipe.fill_from(&from).unwrap(), 0);
     }
 }

@@ -54,10 +54,18 @@ impl Header {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, ended));
             }
             self.taken.extend_from_slice(&buffer[held..][..seen]);
-            match ProxyHeader::parse(&self.taken, CONFIG) {
-                Ok((header, length)) => {
+            let parsed = match local_length(&self.taken) {
+                Some(length) if length > self.taken.len() => Err(Error::BufferTooShort),
+                Some(length) => Ok((None, length)),
+                None => ProxyHeader::parse(&self.taken, CONFIG).map(|(header, length)| {
+                    let address = header.proxied_address();
+                    (address.map(|address| address.source), length)
+                }),
+            };
+            match parsed {
+                Ok((client, length)) => {
                     receive(&mut buffer[held..length], Receive::Take)?;
-                    return Ok(header.proxied_address().map(|address| address.source));
+                    return Ok(client);
                 }
                 Err(Error::BufferTooShort) if self.taken.len() < LENGTH_MAX => {
                     receive(&mut buffer[held..][..seen], Receive::Take)?;
@@ -76,6 +84,16 @@ impl Header {
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
+}
+
+/// The length of a header of version 2 with the command LOCAL, if these bytes begin one. Its family and
+/// addresses must be ignored, but the parser refuses a family without its addresses.
+fn local_length(bytes: &[u8]) -> Option<usize> {
+    const SIGNATURE_AND_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20";
+    let [_family, high, low, ..] = bytes.strip_prefix(SIGNATURE_AND_LOCAL)? else {
+        return None;
+    };
+    Some(16 + usize::from(u16::from_be_bytes([*high, *low])))
 }
 
 #[cfg(test)]
@@ -172,6 +190,8 @@ mod tests {
             b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n".to_vec(),
             v2(0x20, 0, b""),
             v2(0x20, 0x11, &[0; 12]),
+            v2(0x20, 0x11, b""),
+            v2(0x20, 0x99, b"ignored"),
             v2(0x21, 0, b""),
             v2(0x21, 0x31, &[0; 216]), // a Unix socket
         ] {

@@ -1,6 +1,7 @@
 //! The load balancers whose connections begin with a header of the PROXY protocol.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -90,12 +91,22 @@ impl FromStr for ProxyProtocol {
     }
 }
 
-/// Parses a network, or an address as a network of one address.
+/// Parses a network, or an address as a network of one address. A mapped network of IPv4 addresses is a
+/// network of IPv4.
 fn network(name: &str) -> Result<IpNet, ProxyProtocolError> {
     let network = name.parse().ok();
-    network
-        .or_else(|| Some(IpNet::from(name.parse::<std::net::IpAddr>().ok()?)))
-        .ok_or_else(|| ProxyProtocolError(name.to_owned()))
+    let network = network
+        .or_else(|| Some(IpNet::from(name.parse::<IpAddr>().ok()?)))
+        .ok_or_else(|| ProxyProtocolError(name.to_owned()))?;
+    let bits = network.prefix_len().checked_sub(128 - 32);
+    let mapped = match network.addr().to_canonical() {
+        IpAddr::V4(ip) if matches!(network, IpNet::V6(_)) => Some(IpAddr::V4(ip)),
+        _ => None,
+    };
+    let canonical = mapped
+        .zip(bits)
+        .and_then(|(ip, bits)| IpNet::new(ip, bits).ok());
+    Ok(canonical.unwrap_or(network))
 }
 
 /// The error for a text that is not a list of networks. Its message names the part that is wrong.
@@ -143,6 +154,9 @@ mod tests {
     fn an_ipv4_peer_of_an_ipv6_listener_is_in_an_ipv4_network() {
         assert!(trusts("10.0.0.0/8", "[::ffff:10.0.0.1]:5"));
         assert!(!trusts("10.0.0.0/8", "[::ffff:11.0.0.1]:5"));
+        assert!(trusts("::ffff:10.0.0.0/104", "10.0.0.1:5"));
+        assert!(trusts("::ffff:10.0.0.1", "[::ffff:10.0.0.1]:5"));
+        assert!(!trusts("::ffff:10.0.0.0/104", "11.0.0.1:5"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) fn start(period: Duration) -> Result<OwnedFd, TickerError> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let fd = match timerfd_create(TimerfdClockId::Monotonic, flags) {
         // The kernel, or a sandbox, has no such call.
-        Err(Errno::NOSYS) => return Err(TickerError::Unsupported),
+        Err(Errno::NOSYS | Errno::PERM) => return Err(TickerError::Unsupported),
         created => created.map_err(|errno| TickerError::os("creating a timerfd", errno))?,
     };
     timerfd_settime(&fd, TimerfdTimerFlags::empty(), &itimerspec(period))

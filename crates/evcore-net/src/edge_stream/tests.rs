@@ -141,3 +141,13 @@ fn after_32_calls_in_a_turn_a_stream_goes_on_in_the_next() {
     ev.turn += 1;
     assert_eq!(stream.recv(&mut ev, &mut [0; 1]).unwrap(), 1);
 }
+
+#[test]
+fn a_side_that_has_used_its_calls_leaves_the_other_side_its_own() {
+    let (mut stream, mut ev) = ready(100, 5);
+    for _ in 0..3 {
+        while stream.recv(&mut ev, &mut [0; 1]).is_ok() {}
+        assert_eq!(stream.send(&mut ev, b"a").unwrap(), 1);
+        ev.turn += 1;
+    }
+}

@@ -130,6 +130,15 @@ fn options_of_ipv6_reach_its_sockets() {
         return not_run(&format!("IPv6: {error}"));
     }
     let streams = both_ends(&SocketOptions::new().tos(0x48), address).unwrap();
+    if HAS_TOS_OF_MAPPED {
+        for stream in &streams {
+            assert_eq!(
+                TOS_OF_MAPPED.read(stream),
+                Some(0x48),
+                "for packets of IPv4"
+            );
+        }
+    }
     assert_values(&TOS_V6, streams, 0x48);
     match both_ends(&SocketOptions::new().transparent(true), address) {
         Ok(streams) => assert_values(&TRANSPARENT_V6, streams, 1),
@@ -190,7 +199,7 @@ fn congestion_control_reaches_sockets_by_its_name() {
     for stream in both_ends(&options, LOCALHOST).unwrap() {
         assert_eq!(sockopt::tcp_congestion(&stream).unwrap(), "reno");
     }
-    let unknown = SocketOptions::new().congestion_control("no-such-algorithm");
+    let unknown = SocketOptions::new().congestion_control("no-such-name");
     let refused = both_ends(&unknown, LOCALHOST).unwrap_err();
     assert!(
         refused.to_string().contains("congestion_control"),
@@ -302,4 +311,22 @@ fn the_greatest_durations_and_numbers_do_not_overflow() {
         .receive_buffer(u32::MAX)
         .send_buffer(u32::MAX);
     assert!(both_ends(&options, LOCALHOST).is_ok() || !cfg!(target_os = "linux"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_name_that_the_kernel_would_cut_off_is_refused() {
+    for name in ["", "lo\0other", "a-name-of-16-chrs"] {
+        for options in [
+            SocketOptions::new().device(name),
+            SocketOptions::new().congestion_control(name),
+        ] {
+            let refused = both_ends(&options, LOCALHOST).expect_err("no such name");
+            assert_eq!(
+                io::Error::from(refused).kind(),
+                ErrorKind::InvalidInput,
+                "{name:?}"
+            );
+        }
+    }
 }
