@@ -178,6 +178,27 @@ fn chat_clients_get_what_the_others_send() {
     Runtime::new().unwrap().block_on(chat).unwrap();
 }
 
+#[test]
+fn a_chat_client_that_does_not_read_is_disconnected() {
+    let server = start("chat", &[]);
+    let chat = async {
+        let (mut reads, mut waits) = (join_chat(&server).await, join_chat(&server).await);
+        reads.send(Message::text("hello")).await.unwrap();
+        assert_eq!(next_text(&mut waits).await, "hello");
+        // More than the buffers of the sockets and the queue hold.
+        for _ in 0..500 {
+            let piece = vec![0; 64 * 1024];
+            reads.send(Message::binary(piece)).await.unwrap();
+        }
+        let all = async { while let Some(Ok(_)) = waits.next().await {} };
+        evcore_async::timeout(PATIENCE, all).await.expect("it ends");
+    };
+    Runtime::new().unwrap().block_on(chat).unwrap();
+    eventually("the server gives up the client", || {
+        server.log().contains("it does not read")
+    });
+}
+
 /// A client of the TLS echo server.
 type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 

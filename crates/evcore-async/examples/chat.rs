@@ -7,25 +7,34 @@
 //! between them. `rooms` of that crate moves its clients at a reload instead.
 use std::{cell::RefCell, collections::HashMap, env, error::Error, rc::Rc, time::Duration};
 
-use async_channel::Sender;
+use async_channel::{Receiver, Sender};
 use async_tungstenite::{accept_async, tungstenite::Message};
 use evcore_async::{Runtime, TcpListener, TcpStream, spawn_local, timeout};
-use futures_lite::StreamExt;
+use futures_lite::{StreamExt, future::or};
 
 const WAITING_MAX: usize = 100;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// The clients by their numbers, each with the queue of its messages.
+/// The clients by their numbers.
 #[derive(Default)]
 struct Room {
-    clients: RefCell<HashMap<u64, Sender<Message>>>,
+    clients: RefCell<HashMap<u64, Place>>,
+}
+
+/// The place of a client in the room.
+struct Place {
+    queue: Sender<Message>,
+    /// When it is dropped, the task of the client ends.
+    _stay: Sender<()>,
 }
 
 impl Room {
-    /// Sends a message to all clients but one. A client that is too slow loses its queue, which ends it.
+    /// Sends a message to all clients but one. A client that is too slow loses its place.
     fn broadcast(&self, from: u64, message: &Message) {
         let mut clients = self.clients.borrow_mut();
-        clients.retain(|client, queue| *client == from || queue.try_send(message.clone()).is_ok());
+        clients.retain(|client, place| {
+            *client == from || place.queue.try_send(message.clone()).is_ok()
+        });
     }
 }
 
@@ -45,7 +54,10 @@ async fn serve(stream: TcpStream, room: Rc<Room>, number: u64) -> Result<(), Box
     let socket = timeout(HANDSHAKE_MAX, accept_async(stream)).await??;
     let (mut sender, mut receiver) = socket.split();
     let (queue, waiting) = async_channel::bounded(WAITING_MAX);
-    room.clients.borrow_mut().insert(number, queue);
+    let (stay, left) = async_channel::bounded::<()>(1);
+    room.clients
+        .borrow_mut()
+        .insert(number, Place { queue, _stay: stay });
     let member = Member { room, number };
     // A second task sends the messages of the queue, and ends when the queue is closed and empty.
     let writer = spawn_local(async move {
@@ -54,7 +66,7 @@ async fn serve(stream: TcpStream, room: Rc<Room>, number: u64) -> Result<(), Box
         }
         sender.close(None).await
     });
-    while let Some(message) = receiver.next().await {
+    while let Some(message) = or(receiver.next(), end_of_stay(&left)).await {
         match message? {
             Message::Close(_) => break,
             message if message.is_text() || message.is_binary() => {
@@ -63,8 +75,18 @@ async fn serve(stream: TcpStream, room: Rc<Room>, number: u64) -> Result<(), Box
             _ => {} // pings are answered by the library
         }
     }
+    if left.is_closed() {
+        writer.abort(); // it waits for the client
+        return Err("it does not read".into());
+    }
     drop(member);
     Ok(writer.await??)
+}
+
+/// Waits until the client has lost its place.
+async fn end_of_stay<T>(left: &Receiver<()>) -> Option<T> {
+    let _ = left.recv().await;
+    None
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -144,6 +145,7 @@ fn poll_result(registration: &Registration, cx: &Context<'_>) -> Poll<thread::Re
 
 impl Announced for Jobs {
     fn take_results(&self, shared: &Shared) {
+        let mut panic = None;
         loop {
             let next = self.pool.borrow_mut().next_result();
             let Some((token, result)) = next else { break };
@@ -156,8 +158,14 @@ impl Announced for Jobs {
                 _ => None,
             });
             waker.flatten().into_iter().for_each(Waker::wake);
+            // Nobody awaits the result if it is left, so it is dropped here.
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(result)));
+            panic = panic.or(dropped.err());
         }
         self.awaiting_room.wake_first();
+        if let Some(panic) = panic {
+            shared.resume(panic);
+        }
     }
 }
 

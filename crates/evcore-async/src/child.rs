@@ -9,6 +9,9 @@ use signal_hook::consts::SIGCHLD;
 use crate::signals::Signals;
 use crate::timeout::timeout;
 
+/// The time after which a child is asked for its status, although no signal has come.
+const WITHOUT_SIGNAL: Duration = Duration::from_secs(1);
+
 /// A child process. It keeps running when its value is dropped, as with the standard library.
 ///
 /// `get_mut` returns the [`std::process::Child`], which has the pipes. [`Watched`](crate::Watched) waits
@@ -59,8 +62,9 @@ impl Child {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
-            // A shutdown waits for the sleep, and not for a signal.
-            let _ = timeout(Duration::MAX, self.ended.recv()).await;
+            // A shutdown waits for the sleep, and not for a signal. The sleep ends, because no signal comes
+            // if the process blocks it, or if other code has replaced its handler.
+            let _ = timeout(WITHOUT_SIGNAL, self.ended.recv()).await;
         }
     }
 

@@ -6,13 +6,14 @@ use std::io;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use evcore::{Acceptor, EventLoop, Step, Token};
 
 use crate::join::JoinHandle;
 use crate::run_queue::RunQueue;
-use crate::shared::Shared;
+use crate::shared::{Panic, Shared};
 use crate::spawn::Refused;
 use crate::stuck::Watch;
 
@@ -208,14 +209,25 @@ impl Executor {
     /// streams count as connections, and the loop refuses later descriptors with the same numbers. So
     /// clear an executor before you drop it, unless its loop ends, too.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
-        self.enter(ev, || self.drop_tasks());
+        let panic = self.enter(ev, || self.drop_tasks());
+        self.resume(panic);
     }
 
     /// Drops the tasks while the limit is 0, because a task may spawn another one when it is dropped.
-    fn drop_tasks(&self) {
+    /// Returns the first panic of a destructor.
+    fn drop_tasks(&self) -> Option<Panic> {
         let limit = self.shared.tasks_max.replace(0);
-        self.shared.abort_all();
+        let panic = self.shared.abort_all();
         self.shared.tasks_max.set(limit);
+        panic
+    }
+
+    /// Lets a panic go on, unless this thread is unwinding for another one, which a second panic would
+    /// turn into an abort.
+    fn resume(&self, panic: Option<Panic>) {
+        if let Some(panic) = panic.filter(|_| !thread::panicking()) {
+            self.shared.resume(panic);
+        }
     }
 
     pub(crate) fn shared(&self) -> &Rc<Shared> {
@@ -233,7 +245,9 @@ fn next_id() -> u64 {
 /// the reference cycle would keep all of them alive.
 impl Drop for Executor {
     fn drop(&mut self) {
-        self.drop_tasks();
+        let panic = self.drop_tasks();
+        self.shared.on_executor_dropped();
+        self.resume(panic);
     }
 }
 

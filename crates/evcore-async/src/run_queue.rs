@@ -20,6 +20,9 @@ pub(crate) struct RunQueue {
     is_running: Cell<bool>,
     /// Number of tasks that still run before the main future, because they were due when it was woken.
     before_main: Cell<usize>,
+    /// The latest turn in which tasks were polled, and the number of polls that are left in it.
+    turn: Cell<u64>,
+    polls_left: Cell<usize>,
 }
 
 impl RunQueue {
@@ -31,6 +34,8 @@ impl RunQueue {
             due: RefCell::default(),
             is_running: Cell::new(false),
             before_main: Cell::new(usize::MAX),
+            turn: Cell::new(0),
+            polls_left: Cell::new(0),
         }
     }
 
@@ -41,12 +46,29 @@ impl RunQueue {
         !self.is_running.replace(true)
     }
 
+    /// Allows `polls_max` polls in a turn, if this is its first step of the runner. (The main future may
+    /// divide the polls of a turn into many steps.)
+    #[inline]
+    pub(crate) fn begin_turn(&self, turn: u64, polls_max: usize) {
+        if self.turn.replace(turn) != turn {
+            self.polls_left.set(polls_max);
+        }
+    }
+
+    /// Returns whether the turn has a poll left.
+    #[inline]
+    pub(crate) fn may_poll(&self) -> bool {
+        self.polls_left.get() > 0
+    }
+
     /// Takes the task that has been due for longest. Returns `None` if the main future runs next.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Token> {
         let left = self.before_main.get().checked_sub(1)?;
         self.before_main.set(left);
-        self.due.borrow_mut().pop_front()
+        let task = self.due.borrow_mut().pop_front()?;
+        self.polls_left.set(self.polls_left.get() - 1);
+        Some(task)
     }
 
     /// Lets the main future, which is posted now, run before tasks that become due later.

@@ -1,12 +1,12 @@
 //! The clients of a worker of `evcore-serve`, as tasks.
 
 use std::future::Future;
+use std::panic::Location;
 
 use evcore::{Address, Step};
 use evcore_serve::Worker;
 
 use crate::executor::Executor;
-use crate::spawn::try_spawn_local;
 use crate::stream::TcpStream;
 
 impl Executor {
@@ -43,12 +43,20 @@ impl Executor {
     ///
     /// # Panics
     ///
-    /// If a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is on.
+    /// If the server has a [handover](evcore_serve::Server::handover), because a task cannot be moved to
+    /// another process; if a task panics, and [`set_resumes_panics`](Self::set_resumes_panics) is on.
+    #[track_caller]
     pub fn serve<F: Future<Output: 'static> + 'static>(
         &self,
         worker: &mut Worker,
         mut client: impl FnMut(TcpStream, Address) -> F,
     ) -> evcore::Result<()> {
+        assert!(
+            !worker.hands_over(),
+            "a task cannot be moved to another process: leave out `Server::handover`, or write the \
+             loop of the worker with its steps"
+        );
+        let at = Location::caller();
         while worker.next_turn()? {
             while let Some(step) = worker.next_step() {
                 let Some(Step::Accepted(new)) = self.on_step(&mut worker.ev, step) else {
@@ -56,7 +64,7 @@ impl Executor {
                 };
                 self.enter(&mut worker.ev, || {
                     if let Ok(stream) = TcpStream::new(new.stream) {
-                        drop(try_spawn_local(client(stream, new.peer)));
+                        drop(self.shared().spawn(client(stream, new.peer), at));
                     }
                 });
             }

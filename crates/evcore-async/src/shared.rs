@@ -26,13 +26,16 @@ use crate::waker::{MainWaker, Remote, TaskWaker};
 /// The number of calls of streams that a task makes in one poll. The other tasks wait for them.
 const CALLS_MAX: u32 = 128;
 
-/// Maximum number of polls in a step of the runner, which is also the maximum of posted steps in a turn.
-/// After these, the loop goes on with its turn.
+/// Maximum number of polls of tasks in a turn, which is also the maximum of posted steps in a turn. After
+/// these, the loop goes on with its turn.
 const BATCH: usize = 256;
 
 /// The most bytes that hyper receives in one call.
 #[cfg(feature = "hyper")]
 const SCRATCH: usize = 64 * 1024;
+
+/// What a panic carries.
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// The state of an executor.
 pub(crate) struct Shared {
@@ -42,6 +45,8 @@ pub(crate) struct Shared {
     /// The tokens that have ended while the loop was not lent, with the descriptors that they watch. They
     /// are still in the loop, and each has the slot of an orphan.
     orphans: RefCell<Vec<(Token, Box<dyn Any>)>>,
+    /// True if the executor is dropped, so that nothing ends orphans any more.
+    is_gone: Cell<bool>,
     /// The place where the task of each token was spawned, kept after the task has ended.
     locations: RefCell<SecondaryMap<&'static Location<'static>>>,
     /// Tasks that have ended, whose memory later tasks use.
@@ -74,6 +79,7 @@ impl Shared {
             run_queue,
             slots: RefCell::default(),
             orphans: RefCell::default(),
+            is_gone: Cell::new(false),
             locations: RefCell::default(),
             spare_tasks: RefCell::default(),
             awaiting_room: WaitQueue::default(),
@@ -120,6 +126,8 @@ impl Shared {
         if has_entered(self.id()) {
             with(|lent| lent.remove(token));
             drop((slot, owner));
+        } else if self.is_gone.get() {
+            drop((slot, owner));
         } else {
             // The descriptor stays open until it is removed from the poller.
             let owner = Box::new((slot, owner));
@@ -128,6 +136,13 @@ impl Shared {
             // Any step ends the orphans.
             self.remote.post(self.run_queue.runner);
         }
+    }
+
+    /// Closes the descriptors of the orphans, because the executor is dropped, and so is its loop, unless
+    /// the program has lent it.
+    pub(crate) fn on_executor_dropped(&self) {
+        self.is_gone.set(true);
+        drop(self.orphans.take());
     }
 
     /// Ends the tokens whose end is pending. The loop is lent.
@@ -217,7 +232,8 @@ impl Shared {
             queue: &self.run_queue,
             was_long: false,
         };
-        for _ in 0..BATCH {
+        self.run_queue.begin_turn(with(|lent| lent.turn()), BATCH);
+        while self.run_queue.may_poll() {
             let Some(task) = self.run_queue.pop() else {
                 return;
             };
@@ -244,7 +260,7 @@ impl Shared {
     }
 
     /// Lets the panic of a task, which has ended, go on if it is a panic of the executor.
-    fn resume(&self, panic: Box<dyn Any + Send>) {
+    pub(crate) fn resume(&self, panic: Panic) {
         if self.resumes_panics.get() {
             resume_unwind(panic);
         }
@@ -406,8 +422,8 @@ impl Shared {
         }
     }
 
-    /// Aborts every task.
-    pub(crate) fn abort_all(&self) {
+    /// Aborts every task. Returns the first panic of a destructor.
+    pub(crate) fn abort_all(&self) -> Option<Panic> {
         let slots = self.slots.borrow();
         let tasks = slots.iter().filter_map(|(_, slot)| match slot {
             Slot::Task(task) => Some(Rc::clone(task)),
@@ -415,10 +431,15 @@ impl Shared {
         });
         let tasks = tasks.collect::<Vec<_>>();
         drop(slots);
-        for task in tasks {
+        let abort = |task: Rc<Task>| {
             self.abort(&task);
             self.recycle(task);
-        }
+        };
+        let panics = tasks.into_iter().filter_map(|task| {
+            let aborted = catch_unwind(AssertUnwindSafe(|| abort(task)));
+            aborted.err()
+        });
+        panics.fold(None, |first, panic| first.or(Some(panic)))
     }
 }
 

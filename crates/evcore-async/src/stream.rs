@@ -98,7 +98,9 @@ impl<S: Transport + Source> Stream<S> {
         C: Connector<Stream = S>,
     {
         let stream = Self::new(connector.connect(address)?)?;
-        stream.watched.write_with(is_connected).await?;
+        let without_peer = connector.connects_by_sending();
+        let result = |stream: &S| is_connected(stream, without_peer);
+        stream.watched.write_with(result).await?;
         Ok(stream)
     }
 
@@ -246,13 +248,16 @@ impl<S: Transport + Source> Stream<S> {
 }
 
 /// Returns the result of connecting, and `WouldBlock` as long as it is not known. A report of
-/// readiness may be wrong, so the peer's address decides.
-fn is_connected(stream: &impl Transport) -> io::Result<()> {
+/// readiness may be wrong, so the peer's address decides, unless the stream may be ready `without_peer`.
+fn is_connected(stream: &impl Transport, without_peer: bool) -> io::Result<()> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
     }
     match stream.peer_addr() {
-        Err(error) if error.kind() == ErrorKind::NotConnected => Err(ErrorKind::WouldBlock.into()),
+        Err(error) if error.kind() == ErrorKind::NotConnected && !without_peer => {
+            Err(ErrorKind::WouldBlock.into())
+        }
+        Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
         peer => peer.map(drop),
     }
 }

@@ -146,6 +146,10 @@ impl<C: Connector> Connector for RecordedConnector<C> {
             stream: connected?,
         })
     }
+
+    fn connects_by_sending(&self) -> bool {
+        self.connector.connects_by_sending()
+    }
 }
 
 /// A stream that is recorded. A [`RecordedListener`] accepts it.

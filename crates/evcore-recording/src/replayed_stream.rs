@@ -125,6 +125,12 @@ impl Connector for ReplayedConnector {
             },
         })
     }
+
+    /// True, because the recorded program may have gone on without a peer address. If it did not, the
+    /// recording has one.
+    fn connects_by_sending(&self) -> bool {
+        true
+    }
 }
 
 /// A recorded stream. A [`ReplayedListener`] accepts it.

@@ -238,6 +238,14 @@ impl Worker {
         self.supervised.stop().is_some() && !self.handover.as_deref().is_some_and(moves)
     }
 
+    /// Returns whether this worker's connections can move: [`Server::handover`](crate::Server::handover)
+    /// was called, and the worker is a process. The program then has to answer
+    /// [`hand_over`](Self::hand_over) and [`next_arrival`](Self::next_arrival).
+    #[must_use]
+    pub fn hands_over(&self) -> bool {
+        self.handover.is_some()
+    }
+
     /// Returns whether this worker is being replaced, and its successor takes its connections, or they wait
     /// for the [next start](crate::Server::notify_service_manager) of the service.
     ///

@@ -42,6 +42,12 @@ pub trait Connector: fmt::Debug {
     ///
     /// The errors of [`ConnectOptions::connect`]: connecting has already failed.
     fn connect(&self, address: &Address) -> Result<Self::Stream, Error>;
+
+    /// Returns whether a stream is writable before it is connected, because the kernel connects it with
+    /// the first bytes that are sent. It then has no peer address yet. The default is false.
+    fn connects_by_sending(&self) -> bool {
+        false
+    }
 }
 
 impl Connector for ConnectOptions {
@@ -49,5 +55,9 @@ impl Connector for ConnectOptions {
 
     fn connect(&self, address: &Address) -> Result<Stream, Error> {
         Self::connect(self, address)
+    }
+
+    fn connects_by_sending(&self) -> bool {
+        self.is_fast_open()
     }
 }

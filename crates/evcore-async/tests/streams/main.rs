@@ -2,6 +2,7 @@
 //!
 //! The tests of `ported` and `processes` name the tests of tokio and async-io whose assertions they make.
 
+mod connectors;
 mod copies;
 mod datagrams;
 mod others;

@@ -1,6 +1,6 @@
 //! Blocking work, other descriptors, and a loop of steps.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
@@ -368,4 +368,33 @@ fn a_future_that_the_program_polls_may_call_in_each_poll() {
         });
     }
     assert_eq!(received, BYTES);
+}
+
+/// A main future that yields again and again divides the polls of a turn into many steps.
+#[test]
+fn a_turn_polls_at_most_256_tasks_beside_a_main_future_that_yields() {
+    let mut runtime = Runtime::new().unwrap();
+    let polls = Rc::new(Cell::new(0));
+    runtime
+        .block_on(async {
+            for _ in 0..200 {
+                let polls = Rc::clone(&polls);
+                drop(spawn_local(async move {
+                    loop {
+                        polls.set(polls.get() + 1);
+                        yield_now().await;
+                    }
+                }));
+            }
+            for _ in 0..2_000 {
+                yield_now().await;
+            }
+        })
+        .unwrap();
+    let turns = runtime.event_loop().stats().turns;
+    assert!(
+        polls.get() <= 256 * turns,
+        "{} in {turns} turns",
+        polls.get()
+    );
 }

@@ -1,0 +1,62 @@
+//! Destructors that panic.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::time::Duration;
+
+use evcore::EventLoop;
+use evcore_async::{BlockingPool, Executor, Runtime, sleep, timeout};
+
+/// Panics when it is dropped.
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("in a destructor");
+    }
+}
+
+#[test]
+fn a_destructor_that_panics_does_not_keep_the_other_tasks() {
+    let mut ev = EventLoop::builder().build().unwrap();
+    let executor = Executor::new(&mut ev);
+    executor.set_resumes_panics(true);
+    let begin = |future| executor.spawn(&mut ev, future).unwrap();
+    let panics: Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {
+        let _panics = PanicsInDrop;
+        std::future::pending().await
+    });
+    let waits = Box::pin(async { sleep(Duration::from_secs(3600)).await });
+    let tasks = [panics, waits].map(begin);
+    while ev.stats().timers_armed == 0 {
+        ev.wait().unwrap();
+        while let Some(step) = ev.next_step() {
+            executor.on_step(&mut ev, step);
+        }
+    }
+    let cleared = catch_unwind(AssertUnwindSafe(|| executor.clear(&mut ev)));
+    assert!(cleared.is_err());
+    assert_eq!((executor.tasks(), ev.stats().timers_armed), (0, 0));
+    drop(tasks);
+    // The limit of tasks is as before.
+    assert!(executor.spawn(&mut ev, async {}).is_ok());
+}
+
+#[test]
+fn a_result_whose_destructor_panics_ends_nothing_else() {
+    let mut runtime = Runtime::new().unwrap();
+    let result = runtime.block_on(async {
+        let pool = BlockingPool::new(1, 8).unwrap();
+        let (send, receive) = std::sync::mpsc::channel::<()>();
+        // The job ends after its future, so that nobody awaits its result.
+        let abandoned = pool.run(move || {
+            let _ = receive.recv();
+            PanicsInDrop
+        });
+        assert!(timeout(Duration::from_millis(1), abandoned).await.is_err());
+        drop(send);
+        pool.run(|| 7).await
+    });
+    assert_eq!(result.unwrap().unwrap(), 7);
+}
