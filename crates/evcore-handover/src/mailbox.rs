@@ -58,7 +58,7 @@ impl<D: Descriptor> Mailbox<D> {
     /// The receiver of the next sender, or `None` if there is none yet. Call it until it returns
     /// `None`.
     ///
-    /// Costs two system calls, and 62 KiB of memory for each receiver.
+    /// Costs two system calls, and 61 KiB of memory for each receiver.
     ///
     /// # Errors
     ///
@@ -75,29 +75,25 @@ impl<D: Descriptor> Mailbox<D> {
         }
     }
 
-    /// Greets the sender. If the versions differ, the greeting shows the sender why it is refused.
+    /// Greets the sender. If the versions differ, the greeting shows the sender why it is refused. If there
+    /// is no greeting, the channel is ended.
     fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet<D>) -> Result<Receiver<D>> {
-        let malformed = |why| Error::Malformed { why };
-        match packet.cut {
-            Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
-            Some(Cut::Bytes) => return Err(malformed("it is longer than an introduction")),
-            None => {}
-        }
-        let message = wire::parse(&bytes[..packet.length]).map_err(malformed)?;
-        let Message::Introduction { version } = message else {
-            return Err(malformed("it is not an introduction"));
+        let version = match Self::parse(bytes, &packet) {
+            Ok(version) => version,
+            Err(error) => {
+                packet.descriptors.iter().for_each(end_channel);
+                return Err(error);
+            }
         };
         let Ok([channel, revocation]) = <[D; 2]>::try_from(packet.descriptors) else {
-            return Err(malformed("an introduction has two descriptors"));
+            unreachable!("an introduction has two descriptors");
         };
         let (ours, theirs) = (self.version, version);
         match D::send(channel.borrow(), &wire::greeting(ours), &[]) {
             // If the sender is gone, its messages can be received all the same.
             Ok(()) | Err(Unsent::Gone) => {}
-            // A sender without a greeting keeps a duplicate of this end, so it would not notice that the
-            // receiver is dropped.
             Err(unsent) => {
-                D::end(channel.borrow());
+                end_channel(&channel);
                 return Err(match unsent {
                     Unsent::Failed(source) => Error::Os {
                         doing: "greeting a sender (sendmsg)",
@@ -112,6 +108,30 @@ impl<D: Descriptor> Mailbox<D> {
         }
         Ok(Receiver::new(channel, revocation, ours))
     }
+
+    /// The sender's version, if this is an introduction.
+    fn parse(bytes: &[u8; HEADER_BYTES], packet: &Packet<D>) -> Result<u32> {
+        let malformed = |why| Error::Malformed { why };
+        match packet.cut {
+            Some(Cut::Descriptors) => return Err(Error::NoDescriptors),
+            Some(Cut::Bytes) => return Err(malformed("it is longer than an introduction")),
+            None => {}
+        }
+        let message = wire::parse(&bytes[..packet.length]).map_err(malformed)?;
+        let Message::Introduction { version } = message else {
+            return Err(malformed("it is not an introduction"));
+        };
+        match packet.descriptors.len() {
+            2 => Ok(version),
+            _ => Err(malformed("an introduction has two descriptors")),
+        }
+    }
+}
+
+/// Ends a channel without a greeting. Its sender keeps a duplicate of this end, so it would not notice that
+/// this one is dropped. (The call has no effect on a descriptor that is not a socket.)
+fn end_channel<D: Descriptor>(channel: &D) {
+    D::end(channel.borrow());
 }
 
 impl<D> Mailbox<D> {

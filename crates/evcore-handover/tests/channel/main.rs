@@ -54,6 +54,20 @@ fn open_descriptors() -> usize {
 }
 
 /// A connection whose state is its number, and its client.
+/// Makes a call while only this many descriptors are free.
+fn with_room_for<R>(free: u64, call: impl FnOnce() -> R) -> R {
+    let limit = getrlimit(Resource::Nofile);
+    let lowest = {
+        let probe = UnixStream::pair().unwrap().0;
+        u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&probe)).unwrap()
+    };
+    let current = Some(lowest + free);
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
+    let result = call();
+    setrlimit(Resource::Nofile, limit).unwrap();
+    result
+}
+
 fn connection(number: usize) -> (Connection, UnixStream) {
     let (server, client) = UnixStream::pair().unwrap();
     (Connection::new(server, number.to_string()), client)
@@ -448,16 +462,8 @@ fn a_receiver_without_descriptors_refuses_and_leaks_none() {
     drop(accept_one(&mut receiver));
     let _clients = send(&mut sender, 1..9);
     let before = open_descriptors();
-    let limit = getrlimit(Resource::Nofile);
-    // This leaves room for three of the eight descriptors.
-    let highest = {
-        let probe = UnixStream::pair().unwrap().0;
-        u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&probe)).unwrap()
-    };
-    let current = Some(highest + 3);
-    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
-    let result = receiver.receive();
-    setrlimit(Resource::Nofile, limit).unwrap();
+    // There is room for three of the eight descriptors.
+    let result = with_room_for(3, || receiver.receive());
     assert!(matches!(result, Err(Error::NoDescriptors)), "{result:?}");
     assert_eq!(open_descriptors(), before);
     assert!(matches!(
@@ -476,4 +482,16 @@ fn a_receiver_without_descriptors_refuses_and_leaks_none() {
     assert_eq!(reason, Refusal::NoDescriptors);
     assert_eq!(numbers(&connections), (1..9).collect::<Vec<_>>());
     assert!(matches!(sender.next_answer(), Err(Error::Ended)));
+}
+
+#[test]
+fn a_mailbox_without_descriptors_ends_the_channel() {
+    let _alone = alone();
+    let (address, mut mailbox) = Mailbox::pair(VERSION).unwrap();
+    let mut sender = Sender::open(&address, VERSION).unwrap();
+    let _clients = send(&mut sender, 0..3);
+    let result = with_room_for(1, || mailbox.next_receiver());
+    assert!(matches!(result, Err(Error::NoDescriptors)), "{result:?}");
+    assert!(matches!(sender.next_answer(), Err(Error::Ended)));
+    assert_eq!(numbers(&sender.take_back()), [0, 1, 2]);
 }
