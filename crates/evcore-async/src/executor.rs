@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use evcore::{Acceptor, EventLoop, Step, Token};
+use evcore::{Acceptor, EventLoop, Step, Token, net::EdgeLoop};
 
 use crate::join::JoinHandle;
 use crate::run_queue::RunQueue;
@@ -90,7 +90,10 @@ impl Executor {
     ) -> Option<Step<L::Stream>> {
         let shared = &self.shared;
         let is_handled = match &step {
-            Step::Ready(token, ready) => shared.enter(ev, || shared.on_ready(*token, *ready)),
+            Step::Ready(token, ready) => {
+                let turn = EdgeLoop::turn(ev);
+                shared.enter(ev, || shared.on_ready(*token, *ready, turn))
+            }
             Step::Expired(token, _) => shared.enter(ev, || shared.on_expired(*token)),
             Step::Woken => {
                 shared.enter(ev, || shared.take_results());

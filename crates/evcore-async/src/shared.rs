@@ -34,7 +34,7 @@ const BATCH: usize = 256;
 #[cfg(feature = "hyper")]
 const SCRATCH: usize = 64 * 1024;
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// The state of an executor.
@@ -211,7 +211,7 @@ impl Shared {
     }
 
     /// Polls the tasks that are due. The loop is lent.
-    fn run_due(&self) {
+    fn run_due(&self, turn: u64) {
         /// Ends the step, even if a task panics.
         struct Pause<'a> {
             queue: &'a RunQueue,
@@ -232,7 +232,7 @@ impl Shared {
             queue: &self.run_queue,
             was_long: false,
         };
-        self.run_queue.begin_turn(with(|lent| lent.turn()), BATCH);
+        self.run_queue.begin_turn(turn, BATCH);
         while self.run_queue.may_poll() {
             let Some(task) = self.run_queue.pop() else {
                 return;
@@ -356,11 +356,11 @@ impl Shared {
         *self.scratch.borrow_mut() = scratch;
     }
 
-    /// Handles a report of the loop for a token. Returns false if the token has no slot here. The
-    /// loop is lent.
-    pub(crate) fn on_ready(&self, token: Token, ready: Ready) -> bool {
+    /// Handles a report of the loop for a token, in the turn with this number. Returns false if the token
+    /// has no slot here. The loop is lent.
+    pub(crate) fn on_ready(&self, token: Token, ready: Ready, turn: u64) -> bool {
         if token == self.run_queue.runner {
-            self.run_due();
+            self.run_due(turn);
             return true;
         }
         match self.with_slot(token, |slot| slot.on_ready(ready)) {

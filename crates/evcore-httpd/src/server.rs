@@ -336,7 +336,8 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
             .is_news(self.shared.bodies.headroom.refused, clock)
         {
             log(format_args!(
-                "{} [crit] {}: out of memory with {} open connections; some are closed",
+                "{} [crit] {}: out of memory with {} open connections; some are closed. Raise the limit of \
+                 memory, or lower --connections",
                 clock.error_log_time(),
                 std::process::id(),
                 ev.stats().active
@@ -344,7 +345,7 @@ impl<L: Acceptor<Stream: Transport>> Server<L> {
         }
         if self.full.is_news(stats.full, clock) {
             log(format_args!(
-                "{} [alert] {}: {} connections are not enough; new clients wait",
+                "{} [alert] {}: {} connections are not enough; new clients wait. Raise --connections",
                 clock.error_log_time(),
                 std::process::id(),
                 self.options.connections

@@ -118,6 +118,9 @@ pub(super) struct IoUring {
     table: Table,
     wake: WakeChannel,
     wake_is_watched: bool,
+    // Invariant: if true, the waker is watched, and the last long wait has left no request in the queue. (A
+    // call that is refused leaves some.)
+    is_submitted: bool,
     /// Number of cancellations whose completion has not come.
     cancellations_pending: u32,
     /// Readiness that must be checked: ids with the claimed readiness, and the entries for `poll`.
@@ -145,6 +148,7 @@ impl IoUring {
             table: Table::default(),
             wake: WakeChannel::new()?,
             wake_is_watched: false,
+            is_submitted: false,
             cancellations_pending: 0,
             unchecked: Vec::new(),
             asked: Vec::new(),
@@ -158,7 +162,7 @@ impl IoUring {
         self.ring = Ring::open()?;
         // The new request would report the eventfd's counter even if that was reported before.
         self.wake.renew();
-        self.wake_is_watched = false;
+        (self.wake_is_watched, self.is_submitted) = (false, false);
         self.cancellations_pending = 0;
         self.table.arm_all();
         Ok(())
@@ -307,6 +311,7 @@ impl IoUring {
     /// Waits on the ring of this thread.
     #[inline(never)]
     fn wait_here(&mut self, events: &mut Events, clock: &mut Countdown) -> Result<(), Errno> {
+        self.is_submitted = false;
         self.drop_stale();
         let before = Before {
             had_news: self.ring.first().is_some() || self.ring.has_more(),
@@ -328,6 +333,7 @@ impl IoUring {
             let entered = self.enter(at_once, clock)?;
             let was_woken = self.gather(events, before);
             if !events.is_empty() || was_woken || clock.is_over() {
+                self.is_submitted = self.wake_is_watched && self.ring.queued() == 0;
                 return Ok(());
             }
             if entered == Entered::Interrupted {
@@ -365,6 +371,7 @@ impl IoUring {
                     }
                 } else if completion.name == WAKE {
                     self.wake_is_watched = completion.more;
+                    self.is_submitted &= completion.more;
                     was_woken |= self.wake.acknowledge();
                 } else {
                     self.count_stale(&completion);

@@ -12,11 +12,9 @@ impl IoUring {
     /// This is the usual wait of a server: one call, and the hint of one edge.
     pub(super) fn wait_at_rest(&mut self, events: &mut Events) -> Result<bool, Errno> {
         let is_at_rest = events.is_empty()
-            && self.wake_is_watched
+            && self.is_submitted
             && self.cancellations_pending == 0
             && !self.table.has_changes()
-            // A call that was refused leaves its requests in the queue.
-            && self.ring.queued() == 0
             && self.ring.first().is_none();
         if !is_at_rest {
             return Ok(false);
