@@ -25,7 +25,7 @@ fn a_destructor_that_panics_does_not_keep_the_other_tasks() {
     let begin = |future| executor.spawn(&mut ev, future).unwrap();
     let panics: Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {
         let _panics = PanicsInDrop;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     let waits = Box::pin(async { sleep(Duration::from_secs(3600)).await });
     let tasks = [panics, waits].map(begin);

@@ -22,8 +22,8 @@ use crate::{acceptor::Acceptor, error::Result, event_loop::EventLoop};
 /// If you did not receive because sending blocked, do both in the next step. Data that arrived in the
 /// meantime causes no further step.
 ///
-/// A stream cannot starve the others: after 32 calls in one turn a call fails with `WouldBlock`, too,
-/// and the next turn has a step for it.
+/// A stream cannot starve the others: after 32 calls of a side in one turn its next call fails with
+/// `WouldBlock`, too, and the next turn has a step for it.
 ///
 /// Watching the stream costs one system call, at registration. A `recv` or `send` known to block makes
 /// none. After [`add`](Self::add) both sides count as blocked until the first step. It comes in the next
