@@ -78,8 +78,10 @@ impl ConnectOptions {
     /// by default.
     ///
     /// If this machine has a cookie of the server, the stream counts as connected at once, and the
-    /// kernel connects with the first [`send`](Stream::send). A request may then arrive twice, so
-    /// use this only if requests may be repeated. Linux only. If the flag 0x1 of
+    /// kernel connects with the first [`send`](Stream::send), not with a
+    /// [`send_file`](Stream::send_file). Until then it has no peer address, and
+    /// [`is_delivered`](Stream::is_delivered) does not count the first bytes until they are acknowledged. A
+    /// request may then arrive twice, so use this only if requests may be repeated. Linux only. If the flag 0x1 of
     /// `net.ipv4.tcp_fastopen`, which is set by default, is not set, the kernel refuses the option:
     /// [`Error::Unsupported`].
     pub const fn fast_open(mut self, on: bool) -> Self {

@@ -55,22 +55,30 @@ pub(crate) fn recv_vectored(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io
 
 #[inline]
 pub(crate) fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    Ok(retry_on_intr(|| net::send(&fd, bytes, sys::SEND_FLAGS))?)
+    Ok(retry_on_intr(|| net::send(&fd, bytes, sys::SEND_FLAGS)).map_err(not_connected_yet)?)
 }
 
 pub(crate) fn send_more(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    Ok(retry_on_intr(|| {
-        net::send(&fd, bytes, sys::SEND_MORE_FLAGS)
-    })?)
+    let sent = retry_on_intr(|| net::send(&fd, bytes, sys::SEND_MORE_FLAGS));
+    Ok(sent.map_err(not_connected_yet)?)
 }
 
 /// Sends by `sendmsg`, because `writev` would raise SIGPIPE.
 pub(crate) fn send_vectored(fd: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
     let used = &buffers[..buffers.len().min(BUFFERS_MAX)];
     let nothing = &mut SendAncillaryBuffer::default();
-    Ok(retry_on_intr(|| {
-        net::sendmsg(&fd, used, nothing, sys::SEND_FLAGS)
-    })?)
+    let sent = retry_on_intr(|| net::sendmsg(&fd, used, nothing, sys::SEND_FLAGS));
+    Ok(sent.map_err(not_connected_yet)?)
+}
+
+/// With Fast Open, the first call connects. If the kernel has lost the server's cookie meanwhile, the call
+/// takes no bytes, and they can be sent when the stream is connected.
+#[cold]
+fn not_connected_yet(errno: Errno) -> Errno {
+    match errno {
+        Errno::INPROGRESS => Errno::AGAIN,
+        other => other,
+    }
 }
 
 pub(crate) fn shutdown(fd: impl AsFd, how: net::Shutdown) -> io::Result<()> {

@@ -172,11 +172,12 @@ impl<F: FnMut(&Sim)> Investigation<'_, F> {
     fn report(&mut self, first: Candidate, failed: &Sim, shrinks: bool) -> FailureReport {
         let (sim, place) = self.record(first);
         let headline = self.headline(failed);
+        let not_repeatable = FailureReport {
+            text: headline.clone() + NOT_REPEATABLE,
+            timeline: Timeline::default(),
+        };
         let Some(place) = place.filter(|_| sim.trace_hash() == failed.trace_hash()) else {
-            return FailureReport {
-                text: headline + NOT_REPEATABLE,
-                timeline: Timeline::default(),
-            };
+            return not_repeatable;
         };
         if !shrinks {
             let lines = sim.trace_lines();
@@ -187,7 +188,10 @@ impl<F: FnMut(&Sim)> Investigation<'_, F> {
         }
         let fails = |candidate: &Candidate| self.fails(candidate, &place);
         let (smallest, runs) = shrink(first, failure_of(&sim), fails);
-        let (sim, _) = self.record(smallest);
+        let (sim, again) = self.record(smallest);
+        if again.as_ref() != Some(&place) {
+            return not_repeatable;
+        }
         let (scope, findings) = (scope(&smallest, &sim), self.findings(smallest, &sim));
         let command = command(self.test, &first);
         let text = format!(
