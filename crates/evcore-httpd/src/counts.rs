@@ -38,6 +38,9 @@ pub struct Counts {
     scoreboard: Scoreboard,
     id: WorkerId,
     own: WorkerStats,
+    /// Number of connections that this process has accepted: `own` goes on from earlier processes, which a
+    /// replay does not have.
+    accepted: u32,
     history: Option<History>,
 }
 
@@ -49,6 +52,7 @@ impl Counts {
             scoreboard,
             id,
             own,
+            accepted: 0,
             history: None,
         }
     }
@@ -72,7 +76,8 @@ impl Counts {
     /// Measures how long one of sixteen accepted connections has waited in the backlog. The measurement
     /// takes a system call, and only a TCP socket of Linux has one.
     pub fn sample_accept(&mut self, stream: &impl Transport) {
-        if self.own.counters[Counter::Accepted] % 16 != 0 {
+        self.accepted = self.accepted.wrapping_add(1);
+        if self.accepted % 16 != 1 {
             return;
         }
         if let Ok(waited) = stream.since_last_packet() {
