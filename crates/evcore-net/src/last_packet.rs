@@ -40,15 +40,18 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{ErrorKind, Write};
+    use std::io::ErrorKind;
     use std::os::fd::OwnedFd;
 
     use super::*;
-    use crate::loopback::{connected_pair, wait_readable};
 
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(target_os = "linux")]
     #[test]
     fn the_time_since_the_last_packet_begins_anew_with_each() {
+        use std::io::Write;
+
+        use crate::loopback::{connected_pair, wait_readable};
+
         const SOME: Duration = Duration::from_millis(50);
         let (stream, mut client) = connected_pair();
         while stream.since_last_packet().unwrap() < SOME {

@@ -2,12 +2,11 @@
 
 use super::*;
 
+use std::io;
 use std::io::ErrorKind;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::{io, thread};
 
 use evcore_testing::not_run;
-use rustix::net::sockopt;
 
 use crate::loopback::{LOCALHOST, accept_one};
 use crate::socket_option::SocketOption;
@@ -173,7 +172,7 @@ fn options_that_take_a_privilege_reach_sockets_with_it() {
 #[test]
 fn options_that_take_a_privilege_are_refused_without_it() {
     let plain = Listener::bind(LOCALHOST).unwrap();
-    let refusals = thread::spawn(move || {
+    let refusals = std::thread::spawn(move || {
         // It fails if this user has no privileges anyway.
         let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534));
         // Recent kernels let every user poll.
@@ -197,7 +196,10 @@ fn options_that_take_a_privilege_are_refused_without_it() {
 fn congestion_control_reaches_sockets_by_its_name() {
     let [(options, _), _] = texts();
     for stream in both_ends(&options, LOCALHOST).unwrap() {
-        assert_eq!(sockopt::tcp_congestion(&stream).unwrap(), "reno");
+        assert_eq!(
+            rustix::net::sockopt::tcp_congestion(&stream).unwrap(),
+            "reno"
+        );
     }
     let unknown = SocketOptions::new().congestion_control("no-such-name");
     let refused = both_ends(&unknown, LOCALHOST).unwrap_err();
@@ -250,7 +252,7 @@ fn multipath_reaches_accepted_and_connected_sockets() {
                 assert!(refused.to_string().contains("user_timeout"), "{refused}");
             }
             for stream in streams {
-                let protocol = sockopt::socket_protocol(&stream).unwrap();
+                let protocol = rustix::net::sockopt::socket_protocol(&stream).unwrap();
                 assert_eq!(protocol, Some(rustix::net::ipproto::MPTCP));
             }
         }
