@@ -274,3 +274,24 @@ fn a_hanging_reader_of_the_error_log_blocks_no_process() {
     kill_process(pid, Signal::TERM).expect("it lives");
     assert!(server.0.wait().expect("a child").success());
 }
+
+#[test]
+fn the_reader_that_the_server_has_waited_for_gets_the_lines() {
+    let scratch = Scratch::new("log-reader");
+    let path = scratch.file("access.log");
+    make_named_pipe(&path);
+    let mut reader = Command::new("cat");
+    let reader = reader.arg(&path).stdout(Stdio::piped()).spawn();
+    let mut reader = reader.expect("it runs");
+    let log = path.to_str().expect("a text");
+    let mut server = Server::start(&["--workers", "1", "--access-log", log]);
+    assert_eq!(server.connect().get("/").status, 200);
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+    // All writers have ended.
+    let mut lines = String::new();
+    let output = reader.stdout.as_mut().expect("it is piped");
+    output.read_to_string(&mut lines).expect("a text");
+    assert!(lines.contains("\"GET / HTTP/1.1\" 200"), "{lines}");
+    assert!(reader.wait().expect("it ends").success());
+}

@@ -129,6 +129,20 @@ fn head_has_the_length_and_no_body() {
     assert_hello(&client.get("/"));
 }
 
+/// The pages about all workers take long to make, so none is made only for its length.
+#[test]
+fn head_of_a_page_about_the_workers_has_no_length() {
+    let server = server("auto");
+    let mut client = server.connect();
+    for path in ["/status.json", "/history.json", "/metrics"] {
+        client.send(format!("HEAD {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        let (head, length) = client.head_response();
+        let content_type = client.get(path).header("content-type").map(str::to_owned);
+        assert_eq!((head.status, length), (200, None), "{path}");
+        assert_eq!(head.header("content-type"), content_type.as_deref());
+    }
+}
+
 #[test]
 fn bytes_sends_as_many_bytes_as_the_path_names() {
     for poller in ["epoll", "poll", "select"] {

@@ -14,6 +14,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, ErrorKind, Write},
     os::fd::AsFd,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -83,6 +84,12 @@ impl AccessLog {
             lost: 0,
             is_cut: false,
         })
+    }
+
+    /// Returns whether the lines go to a named pipe, or to a pipe that the program was started with.
+    pub fn is_named_pipe(&self) -> bool {
+        let file = self.out.file.metadata();
+        file.is_ok_and(|file| file.file_type().is_fifo())
     }
 
     /// The format of the lines.

@@ -172,7 +172,8 @@ fn mailboxes_of_worker(options: &Options) -> u64 {
 fn worker(options: &Options) -> u64 {
     /// The poller, the waker, and its copy for signals.
     const ALWAYS: u64 = 3;
-    let log = u64::from(options.access_log.is_some());
+    // The worker's, and the master's, if it is a pipe.
+    let log = 2 * u64::from(options.access_log.is_some());
     let ticker = u64::from(options.timer_resolution.is_some());
     let root = u64::from(options.root.is_some());
     ALWAYS + log + ticker + root

@@ -78,10 +78,11 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     // Each worker opens the root itself. A bad root is an error now, and is logged once.
     Files::open(&options)?;
     descriptors::make_room(&options)?;
-    if let Some(path) = &options.access_log {
-        // The same holds for the access log.
-        AccessLog::open(path, options.access_log_format)?;
-    }
+    // The same holds for the access log.
+    let log = options.access_log.as_deref();
+    let log = log.map(|path| AccessLog::open(path, options.access_log_format));
+    // A named pipe stays open, because its reader would otherwise see its end before a worker opens it.
+    let _pipe = log.transpose()?.filter(AccessLog::is_named_pipe);
     // This value is made before the listeners, so that their files are removed if a later step
     // fails.
     let mut files = SocketFiles::default();

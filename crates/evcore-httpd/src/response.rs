@@ -66,7 +66,8 @@ pub struct Head {
     /// The value of `Date`.
     pub date: Stamp<29>,
     pub content_type: &'static str,
-    pub content_length: u64,
+    /// `None` in the response to a HEAD whose body would take long to make.
+    pub content_length: Option<u64>,
     /// The value of `Allow`, with a 405.
     pub allow: Option<&'static str>,
     /// Further header lines, each after the end of a line.
@@ -82,7 +83,7 @@ impl Head {
             keep_alive,
             date: clock.http_date(),
             content_type: "text/plain",
-            content_length: 0,
+            content_length: Some(0),
             allow: None,
             further: "",
         }
@@ -91,7 +92,10 @@ impl Head {
     /// Appends the head, the empty line included.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_start(out);
-        write_decimal(out, self.content_length);
+        if let Some(length) = self.content_length {
+            out.extend_from_slice(CONTENT_LENGTH);
+            write_decimal(out, length);
+        }
         if let Some(allow) = self.allow {
             out.extend_from_slice(b"\r\nAllow: ");
             out.extend_from_slice(allow.as_bytes());
@@ -105,9 +109,10 @@ impl Head {
         write_start(out, self.status, self.date);
         out.extend_from_slice(b"\r\nContent-Type: ");
         out.extend_from_slice(self.content_type.as_bytes());
-        out.extend_from_slice(b"\r\nContent-Length: ");
     }
 }
+
+const CONTENT_LENGTH: &[u8] = b"\r\nContent-Length: ";
 
 /// Appends the lines that every head begins with, without the end of the last.
 pub fn write_start(out: &mut Vec<u8>, status: Status, date: Stamp<29>) {
@@ -146,6 +151,7 @@ impl TextHead {
     ) {
         let start = self.start.get(clock, |start, _| {
             Head::new(clock, Version::Http11, true).write_start(start);
+            start.extend_from_slice(CONTENT_LENGTH);
         });
         out.extend_from_slice(start);
         write_decimal(out, content_length);
@@ -243,7 +249,7 @@ mod tests {
                 time.advance(Duration::from_micros(333_300));
                 clock.update();
                 let head = Head {
-                    content_length,
+                    content_length: Some(content_length),
                     ..Head::new(&clock, version, keep_alive)
                 };
                 let (mut expected, mut written) = (Vec::new(), Vec::new());

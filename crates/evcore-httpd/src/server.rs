@@ -378,10 +378,11 @@ impl Server {
             self.shared.counts.connection_arrived();
         }
         let stream = arrival.stream.get_ref();
-        // Behind a load balancer this address is not the client's.
-        let is_direct = self.options.fd_store && self.options.proxy_protocol.is_none();
+        // A connection of a worker that has died has no state, and an earlier start of the service may have
+        // shown no clients. Behind a load balancer, this address is the balancer's.
+        let shows_clients = self.shared.shows_clients();
         let peer = || stream.peer_addr().ok()?.tcp().map(|peer| peer.ip());
-        let peer = || is_direct.then(peer).flatten();
+        let peer = || shows_clients.then(peer).flatten();
         let connection = Connection::arrived(&arrival.state, peer, &mut self.shared);
         let is_known = connection.is_ok();
         let connection = connection.unwrap_or_else(|Abort| Connection::new(None, &self.shared));

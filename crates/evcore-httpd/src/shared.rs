@@ -40,8 +40,8 @@ const MAX_INLINE: usize = 16 * 1024;
 /// The most bytes that making the page `/history.json` takes with this many workers: its text in a string
 /// that grows by doubling, and then in the output buffer.
 fn history_bytes(workers: usize) -> usize {
-    // During a reload there are twice as many workers.
-    (SAMPLES + 1) * (1_000 + 2 * 700 * workers) * 3
+    // Reloads that follow each other closely leave at most four sets of workers.
+    (SAMPLES + 1) * (1_000 + 4 * 700 * workers) * 3
 }
 
 /// A worker's settings, counters and buffers.
@@ -186,7 +186,11 @@ impl Shared {
         let client = client.filter(|_| self.has_proxies);
         let client = client.map_or(String::new(), |client| format!(",\"client\":\"{client}\""));
         let body = format!("{{\"worker\":{index},\"pid\":{pid}{client}}}\n");
-        self.reply_as(request, clock, "application/json", body.as_bytes());
+        let head = Head {
+            content_type: "application/json",
+            ..self.head(request, clock)
+        };
+        self.write(head, request.head_only, body.as_bytes());
     }
 
     /// Returns whether the connection stays open after the response to `request`.
@@ -225,8 +229,7 @@ impl Shared {
             }
             Action::Route(Route::StatusJson) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.page(clock, Counts::status_json);
-                self.reply_as(request, clock, "application/json", body.as_bytes());
+                self.reply_page(request, clock, "application/json", Counts::status_json);
             }
             Action::Route(Route::HistoryJson)
                 if !self.bodies.headroom.allows(self.history_bytes) =>
@@ -235,13 +238,16 @@ impl Shared {
             }
             Action::Route(Route::HistoryJson) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.page(clock, Counts::history_json);
-                self.reply_as(request, clock, "application/json", body.as_bytes());
+                self.reply_page(request, clock, "application/json", Counts::history_json);
             }
             Action::Route(Route::Metrics) => {
                 self.counts.change(phase, Phase::Writing);
-                let body = self.page(clock, Counts::metrics_text);
-                self.reply_as(request, clock, prometheus::CONTENT_TYPE, body.as_bytes());
+                self.reply_page(
+                    request,
+                    clock,
+                    prometheus::CONTENT_TYPE,
+                    Counts::metrics_text,
+                );
             }
             Action::Route(Route::Dashboard(asset)) => self.dashboard(request, clock, asset),
             Action::Options => {
@@ -343,18 +349,30 @@ impl Shared {
         self.write_body(Status::Ok, request.head_only, body);
     }
 
-    fn reply_as(
+    /// Responds with a page about all workers. To a HEAD there is no length, because the page would be made
+    /// for it: a client could send hundreds of them at a time.
+    fn reply_page(
         &mut self,
         request: &Request,
         clock: &Clock,
         content_type: &'static str,
-        body: &[u8],
+        make: impl FnOnce(&Counts, &Clock) -> String,
     ) {
         let head = Head {
             content_type,
             ..self.head(request, clock)
         };
-        self.write(head, request.head_only, body);
+        if request.head_only {
+            let head = Head {
+                content_length: None,
+                ..head
+            };
+            head.write(&mut self.output);
+            self.last_response = (Status::Ok, 0);
+            return;
+        }
+        let body = self.page(clock, make);
+        self.write(head, false, body.as_bytes());
     }
 
     fn dashboard(&mut self, request: &Request, clock: &Clock, asset: Asset) {
@@ -370,7 +388,7 @@ impl Shared {
     fn bytes(&mut self, request: &Request, clock: &Clock, length: u64) -> Rest {
         let head = Head {
             content_type: "application/octet-stream",
-            content_length: length,
+            content_length: Some(length),
             ..self.head(request, clock)
         };
         head.write(&mut self.output);
@@ -392,7 +410,7 @@ impl Shared {
 
     fn write(&mut self, head: Head, head_only: bool, body: &[u8]) {
         let head = Head {
-            content_length: body.len() as u64,
+            content_length: Some(body.len() as u64),
             ..head
         };
         head.write(&mut self.output);
