@@ -1,4 +1,5 @@
-//! The limit on the memory of all unfinished request bodies of a worker (`--bodies`).
+//! The limit on the memory of all unfinished request bodies of a worker (`--bodies`), and of long pages that
+//! clients do not read.
 //!
 //! A body reserves memory before it allocates. A body of known length reserves all of it when its
 //! head has arrived. If there is not enough, its connection waits, and the body stays in the

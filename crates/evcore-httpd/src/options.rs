@@ -160,7 +160,8 @@ pub struct Options {
     #[arg(long, value_name = "NETWORKS")]
     pub proxy_protocol: Option<ProxyProtocol>,
 
-    /// Memory of one worker for all unfinished request bodies; more bodies wait.
+    /// Memory of one worker for all unfinished request bodies; more bodies wait. Long pages that clients
+    /// do not read take of it, too.
     #[arg(long, value_name = "BYTES", default_value = "67108864")]
     #[arg(value_parser = number(MAX_BODY_BYTES..=usize::MAX))]
     pub bodies: usize,

@@ -3,7 +3,11 @@
 use std::mem;
 
 use super::Abort;
-use crate::shared::Shared;
+use crate::shared::{MAX_OUTPUT_BYTES, Shared};
+
+/// The bytes of responses that a connection may keep without body memory: those of short ones to requests
+/// that come together.
+pub(super) const UNRESERVED_MAX: usize = 2 * MAX_OUTPUT_BYTES;
 
 /// The responses of a connection. They are made in the buffer that all connections share; bytes
 /// that the stream does not take at once are kept here.
@@ -11,7 +15,7 @@ use crate::shared::Shared;
 pub(super) struct Output {
     /// `None`, without memory, if the stream has taken all bytes.
     kept: Option<Box<Kept>>,
-    /// Body memory held by the responses, in bytes.
+    /// Memory that the responses hold of that for bodies (`--bodies`), in bytes.
     pub(super) room: usize,
 }
 
@@ -81,6 +85,13 @@ impl Output {
         if !shared.bodies.headroom.allows(rest) {
             return Err(Abort);
         }
+        let held = self.kept.as_ref().map_or(0, |kept| kept.bytes.len());
+        // Bodies have reserved their memory. A page about all workers has not.
+        let unreserved = (held + rest).saturating_sub(self.room + UNRESERVED_MAX);
+        if !shared.bodies.reserve(unreserved) {
+            return Err(Abort);
+        }
+        self.room += unreserved;
         let kept = &mut self.kept.get_or_insert_default().bytes;
         // The client controls the size, so the allocation may fail.
         kept.try_reserve_exact(rest).map_err(|_| Abort)?;

@@ -13,7 +13,7 @@ use evcore::{
 };
 use evcore_recording::Outside;
 
-use super::{Abort, Changes, Connection, Cx, Expiry, State, Task};
+use super::{Abort, Changes, Connection, Cx, Expiry, State, Task, output::UNRESERVED_MAX};
 use crate::{
     body::MAX_BODY_BYTES,
     counts::Counts,
@@ -468,6 +468,25 @@ fn body_memory_is_held_until_the_response_is_sent() {
     assert_eq!(fixture.shared.bodies.reserved(), 10_000);
     fixture.receive(10_000);
     assert_eq!(fixture.shared.bodies.reserved(), 0);
+}
+
+#[test]
+fn a_long_page_that_is_not_read_takes_body_memory() {
+    let mut fixture = Fixture::new();
+    let length = BODIES / 2 + UNRESERVED_MAX;
+    for has_memory in [true, false] {
+        let shared = &mut fixture.shared;
+        let output = &mut fixture.connection.as_mut().expect("it is open").output;
+        shared.output.resize(length, b'.');
+        assert_eq!(output.keep(0, shared).is_ok(), has_memory);
+        shared.output.clear();
+        if has_memory {
+            assert_eq!(shared.bodies.reserved(), BODIES / 2);
+            assert!(output.advance(length, shared).is_ok());
+            assert_eq!(shared.bodies.reserved(), 0);
+        }
+        fixture.others_hold(BODIES / 2 + 1);
+    }
 }
 
 #[test]
