@@ -163,9 +163,7 @@ impl Announced for Jobs {
             panic = panic.or(dropped.err());
         }
         self.awaiting_room.wake_first();
-        if let Some(panic) = panic {
-            shared.resume(panic);
-        }
+        shared.resume(panic);
     }
 }
 

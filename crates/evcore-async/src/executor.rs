@@ -6,7 +6,6 @@ use std::io;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
 use evcore::{Acceptor, EventLoop, Step, Token, net::EdgeLoop};
@@ -213,7 +212,7 @@ impl Executor {
     /// clear an executor before you drop it, unless its loop ends, too.
     pub fn clear<L: Acceptor>(&self, ev: &mut EventLoop<L>) {
         let panic = self.enter(ev, || self.drop_tasks());
-        self.resume(panic);
+        self.shared.resume(panic);
     }
 
     /// Drops the tasks while the limit is 0, because a task may spawn another one when it is dropped.
@@ -223,14 +222,6 @@ impl Executor {
         let panic = self.shared.abort_all();
         self.shared.tasks_max.set(limit);
         panic
-    }
-
-    /// Lets a panic go on, unless this thread is unwinding for another one, which a second panic would
-    /// turn into an abort.
-    fn resume(&self, panic: Option<Panic>) {
-        if let Some(panic) = panic.filter(|_| !thread::panicking()) {
-            self.shared.resume(panic);
-        }
     }
 
     pub(crate) fn shared(&self) -> &Rc<Shared> {
@@ -250,7 +241,7 @@ impl Drop for Executor {
     fn drop(&mut self) {
         let panic = self.drop_tasks();
         self.shared.on_executor_dropped();
-        self.resume(panic);
+        self.shared.resume(panic);
     }
 }
 

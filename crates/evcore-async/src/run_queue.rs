@@ -61,13 +61,15 @@ impl RunQueue {
         self.polls_left.get() > 0
     }
 
-    /// Takes the task that has been due for longest. Returns `None` if the main future runs next.
+    /// Takes the task that has been due for longest. Returns `None` if the main future runs next, or if the
+    /// turn has no poll left.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Token> {
-        let left = self.before_main.get().checked_sub(1)?;
-        self.before_main.set(left);
+        let before_main = self.before_main.get().checked_sub(1)?;
+        let polls_left = self.polls_left.get().checked_sub(1)?;
+        self.before_main.set(before_main);
         let task = self.due.borrow_mut().pop_front()?;
-        self.polls_left.set(self.polls_left.get() - 1);
+        self.polls_left.set(polls_left);
         Some(task)
     }
 

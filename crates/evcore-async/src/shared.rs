@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Waker;
+use std::thread;
 
 use evcore::token::SecondaryMap;
 use evcore::{Acceptor, EventLoop, Handle, Ready, Token};
@@ -28,7 +29,7 @@ const CALLS_MAX: u32 = 128;
 
 /// Maximum number of polls of tasks in a turn, which is also the maximum of posted steps in a turn. After
 /// these, the loop goes on with its turn.
-const BATCH: usize = 256;
+const POLLS_MAX: usize = 256;
 
 /// The most bytes that hyper receives in one call.
 #[cfg(feature = "hyper")]
@@ -126,9 +127,7 @@ impl Shared {
         if has_entered(self.id()) {
             with(|lent| lent.remove(token));
             drop((slot, owner));
-        } else if self.is_gone.get() {
-            drop((slot, owner));
-        } else {
+        } else if !self.is_gone.get() {
             // The descriptor stays open until it is removed from the poller.
             let owner = Box::new((slot, owner));
             self.insert(token, Slot::Orphan);
@@ -213,33 +212,24 @@ impl Shared {
     /// Polls the tasks that are due. The loop is lent.
     fn run_due(&self, turn: u64) {
         /// Ends the step, even if a task panics.
-        struct Pause<'a> {
-            queue: &'a RunQueue,
-            was_long: bool,
-        }
+        struct Pause<'a>(&'a RunQueue);
         impl Drop for Pause<'_> {
             fn drop(&mut self) {
-                let runner = self.queue.runner;
-                if self.queue.pause() {
-                    with(|lent| match self.was_long {
-                        true => lent.post_next(runner),
-                        false => lent.post(runner),
+                let Self(queue) = *self;
+                if queue.pause() {
+                    with(|lent| match queue.may_poll() {
+                        true => lent.post(queue.runner),
+                        false => lent.post_next(queue.runner),
                     });
                 }
             }
         }
-        let mut pause = Pause {
-            queue: &self.run_queue,
-            was_long: false,
-        };
-        self.run_queue.begin_turn(turn, BATCH);
-        while self.run_queue.may_poll() {
-            let Some(task) = self.run_queue.pop() else {
-                return;
-            };
+        let pause = Pause(&self.run_queue);
+        self.run_queue.begin_turn(turn, POLLS_MAX);
+        while let Some(task) = self.run_queue.pop() {
             self.poll_task(task);
         }
-        pause.was_long = true;
+        drop(pause);
     }
 
     /// Polls a task, unless it has ended. The loop is lent.
@@ -255,13 +245,15 @@ impl Shared {
             self.end_task(&task);
             // The output is dropped here if the task has no handle.
             let recycled = catch_unwind(AssertUnwindSafe(|| self.recycle(task)));
-            recycled.unwrap_or_else(|panic| self.resume(panic));
+            self.resume(recycled.err());
         }
     }
 
-    /// Lets the panic of a task, which has ended, go on if it is a panic of the executor.
-    pub(crate) fn resume(&self, panic: Panic) {
-        if self.resumes_panics.get() {
+    /// Lets the panic of a task, which has ended, go on if it is a panic of the executor. A thread that
+    /// unwinds for another panic would abort the process.
+    pub(crate) fn resume(&self, panic: Option<Panic>) {
+        let panic = panic.filter(|_| self.resumes_panics.get() && !thread::panicking());
+        if let Some(panic) = panic {
             resume_unwind(panic);
         }
     }
@@ -431,15 +423,15 @@ impl Shared {
         });
         let tasks = tasks.collect::<Vec<_>>();
         drop(slots);
-        let abort = |task: Rc<Task>| {
-            self.abort(&task);
-            self.recycle(task);
-        };
-        let panics = tasks.into_iter().filter_map(|task| {
-            let aborted = catch_unwind(AssertUnwindSafe(|| abort(task)));
-            aborted.err()
-        });
-        panics.fold(None, |first, panic| first.or(Some(panic)))
+        let mut panic = None;
+        for task in tasks {
+            let aborted = catch_unwind(AssertUnwindSafe(|| {
+                self.abort(&task);
+                self.recycle(task);
+            }));
+            panic = panic.or(aborted.err());
+        }
+        panic
     }
 }
 

@@ -254,10 +254,10 @@ fn is_connected(stream: &impl Transport, without_peer: bool) -> io::Result<()> {
         return Err(error);
     }
     match stream.peer_addr() {
-        Err(error) if error.kind() == ErrorKind::NotConnected && !without_peer => {
-            Err(ErrorKind::WouldBlock.into())
-        }
-        Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotConnected => match without_peer {
+            true => Ok(()),
+            false => Err(ErrorKind::WouldBlock.into()),
+        },
         peer => peer.map(drop),
     }
 }

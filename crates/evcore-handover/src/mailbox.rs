@@ -75,8 +75,8 @@ impl<D: Descriptor> Mailbox<D> {
         }
     }
 
-    /// Greets the sender. If the versions differ, the greeting shows the sender why it is refused. If there
-    /// is no greeting, the channel is ended.
+    /// Greets the sender. If the versions differ, the greeting shows the sender why it is refused. The
+    /// channel of a sender that gets no greeting is ended.
     fn introduce(&self, bytes: &[u8; HEADER_BYTES], packet: Packet<D>) -> Result<Receiver<D>> {
         let version = match Self::parse(bytes, &packet) {
             Ok(version) => version,

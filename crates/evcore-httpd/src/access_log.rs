@@ -86,8 +86,8 @@ impl AccessLog {
         })
     }
 
-    /// Returns whether the lines go to a named pipe, or to a pipe that the program was started with.
-    pub fn is_named_pipe(&self) -> bool {
+    /// Returns whether the lines go to a pipe: a named one, or one that is standard output.
+    pub fn is_pipe(&self) -> bool {
         let file = self.out.file.metadata();
         file.is_ok_and(|file| file.file_type().is_fifo())
     }

@@ -160,8 +160,8 @@ pub struct Options {
     #[arg(long, value_name = "NETWORKS")]
     pub proxy_protocol: Option<ProxyProtocol>,
 
-    /// Memory of one worker for all unfinished request bodies; more bodies wait. Long pages that clients
-    /// do not read take of it, too.
+    /// Memory of one worker for all unfinished request bodies; more bodies wait. It also holds
+    /// long pages that clients do not read; a client whose page finds no room is disconnected.
     #[arg(long, value_name = "BYTES", default_value = "67108864")]
     #[arg(value_parser = number(MAX_BODY_BYTES..=usize::MAX))]
     pub bodies: usize,

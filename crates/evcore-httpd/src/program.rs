@@ -82,7 +82,7 @@ fn serve(mut options: Options) -> Result<ExitCode, Box<dyn Error>> {
     let log = options.access_log.as_deref();
     let log = log.map(|path| AccessLog::open(path, options.access_log_format));
     // A named pipe stays open, because its reader would otherwise see its end before a worker opens it.
-    let _pipe = log.transpose()?.filter(AccessLog::is_named_pipe);
+    let _pipe = log.transpose()?.filter(AccessLog::is_pipe);
     // This value is made before the listeners, so that their files are removed if a later step
     // fails.
     let mut files = SocketFiles::default();

@@ -349,8 +349,8 @@ impl Shared {
         self.write_body(Status::Ok, request.head_only, body);
     }
 
-    /// Responds with a page about all workers. To a HEAD there is no length, because the page would be made
-    /// for it: a client could send hundreds of them at a time.
+    /// Responds with a page about all workers. The response to a HEAD has no length, because no page is made
+    /// for it. Otherwise a client that sends hundreds of HEADs at a time would stop the worker.
     fn reply_page(
         &mut self,
         request: &Request,

@@ -79,11 +79,12 @@ impl ConnectOptions {
     ///
     /// If this machine has a cookie of the server, the stream counts as connected at once, and the
     /// kernel connects with the first [`send`](Stream::send), not with a
-    /// [`send_file`](Stream::send_file). Until then it has no peer address, and
-    /// [`is_delivered`](Stream::is_delivered) does not count the first bytes until they are acknowledged. A
-    /// request may then arrive twice, so use this only if requests may be repeated. Linux only. If the flag 0x1 of
-    /// `net.ipv4.tcp_fastopen`, which is set by default, is not set, the kernel refuses the option:
-    /// [`Error::Unsupported`].
+    /// [`send_file`](Stream::send_file). Until then the stream has no peer address.
+    /// [`is_delivered`](Stream::is_delivered) returns true before the first bytes are acknowledged. A
+    /// request may arrive twice, so use this only if requests may be repeated.
+    ///
+    /// Linux only. If the flag 0x1 of `net.ipv4.tcp_fastopen`, which is set by default, is not set, the
+    /// kernel refuses the option: [`Error::Unsupported`].
     pub const fn fast_open(mut self, on: bool) -> Self {
         self.fast_open = on;
         self

@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use crate::splice_pipe::SplicePipe;
 use crate::transport::Transport;
 
-/// Maximum number of calls that reach a side of a stream in one turn, because the other streams wait for these
-/// calls.
+/// Maximum number of calls that reach a side of a stream in one turn, because the other streams wait for
+/// these calls.
 const CALLS_MAX: u8 = 32;
 
 /// The most buffers that a vectored call uses.

@@ -28,12 +28,13 @@ thread_local! {
 ///
 /// # Cost
 ///
-/// Each call that moves bytes is one system call. A call that finds no bytes is two, if there is a pipe:
-/// splice(2) does not go on behind a byte of urgent data, so recv(2) is asked as well. While the buffer is in the process, it takes 16 KiB of
-/// memory if it holds bytes, and none if it is empty. A thread keeps one buffer for its pipes. While it
-/// is in the kernel, it takes two descriptors and at most 64 KiB, which the kernel allocates only for
-/// held bytes and moves without copying. It stays in the process on systems without splice(2), if the
-/// kernel refuses it, and while no descriptor is left.
+/// Each call that moves bytes is one system call. A call that finds no bytes takes a second one if there is
+/// a pipe: splice(2) does not pass a byte of urgent data, so recv(2) is called as well.
+///
+/// While the buffer is in the process, it takes 16 KiB of memory if it holds bytes, and none if it is
+/// empty. A thread keeps one buffer for its pipes. While it is in the kernel, it takes two descriptors and
+/// at most 64 KiB, which the kernel allocates only for held bytes and moves without copying. It stays in
+/// the process on systems without splice(2), if the kernel refuses it, and while no descriptor is left.
 ///
 /// On Linux an unprivileged user may have some 1,000 pipes of this size (`pipe-user-pages-soft` of
 /// proc(5)). The kernel makes further pipes smaller.

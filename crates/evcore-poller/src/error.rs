@@ -202,8 +202,8 @@ impl Error {
         }
     }
 
-    /// Returns whether descriptors, memory or epoll's watches are exhausted for now. The memory of a ring does not
-    /// count, because its limit stays.
+    /// Returns whether descriptors, memory or epoll's watches are exhausted for now. The memory of a ring
+    /// does not count, because its limit stays.
     pub(crate) fn is_exhaustion(&self) -> bool {
         let Self::Os { source, call } = self else {
             return false;

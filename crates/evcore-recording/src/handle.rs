@@ -12,7 +12,7 @@ use crate::{
 impl Recorder {
     /// A way to reach the loop of this handle from other threads, whose requests are recorded.
     pub(crate) fn handle(&self, handle: Handle) -> RecordedHandle {
-        let number = self.lock().requests.begin_handle(handle);
+        let number = self.lock().requests.set_handle(handle);
         RecordedHandle(Way::Recorded(self.clone(), number))
     }
 
@@ -94,7 +94,7 @@ impl RecordedHandle {
     fn request(&self, request: Request) {
         match &self.0 {
             Way::Direct(handle) => request.make(handle),
-            Way::Recorded(recorder, of) => recorder.lock().requests.push(*of, request),
+            Way::Recorded(recorder, number) => recorder.lock().requests.push(*number, request),
             Way::Replayed => {}
         }
     }
@@ -107,8 +107,8 @@ impl RecordedHandle {
     pub fn with_descriptor<R>(&self, lend: impl FnOnce(BorrowedFd<'_>) -> R) -> Option<R> {
         match &self.0 {
             Way::Direct(handle) => handle.descriptor().map(lend),
-            Way::Recorded(recorder, of) => {
-                let waker = recorder.lock().requests.lend(*of)?;
+            Way::Recorded(recorder, number) => {
+                let waker = recorder.lock().requests.lend(*number)?;
                 waker.descriptor().map(lend)
             }
             Way::Replayed => None,

@@ -71,7 +71,8 @@ impl Recorder {
     }
 
     /// Records into a new file of this size, which replaces any file at that path. Only its owner may
-    /// read it.
+    /// read it. The new file has the ending `.new` until its room on the disk is taken, and replaces any
+    /// file of that name, too.
     ///
     /// The file is mapped memory, so recording makes no system call, and what is recorded survives a
     /// kill of the process.

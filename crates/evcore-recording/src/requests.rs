@@ -29,7 +29,7 @@ pub(crate) const FOREIGN: u32 = 4;
 pub(crate) struct Requests {
     /// The number of the recorded loop, which its handles have too. A request by the handle of an earlier
     /// loop is ignored, because a token of that loop may also be a token of this one.
-    of: u32,
+    number: u32,
     /// The waker of the recorded backend.
     waker: Option<Waker>,
     /// The loop's own handle, once the program has asked for a recorded one.
@@ -94,21 +94,21 @@ impl Requests {
     /// Begins with a new loop, whose backend has this waker.
     pub(crate) fn begin_loop(&mut self, waker: Waker) {
         *self = Self {
-            of: self.of + 1,
+            number: self.number + 1,
             waker: Some(waker),
             ..Self::default()
         };
     }
 
     /// Sets the loop's own handle, and returns the number of the loop.
-    pub(crate) fn begin_handle(&mut self, handle: Handle) -> u32 {
+    pub(crate) fn set_handle(&mut self, handle: Handle) -> u32 {
         self.handle = Some(Arc::new(handle));
-        self.of
+        self.number
     }
 
-    /// The waker of the loop with this number, which a program gets the descriptor of.
-    pub(crate) fn lend(&mut self, of: u32) -> Option<Waker> {
-        if self.of != of {
+    /// Returns the waker of the loop with this number, whose descriptor the program gets.
+    pub(crate) fn lend(&mut self, number: u32) -> Option<Waker> {
+        if self.number != number {
             return None;
         }
         self.is_lent = true;
@@ -138,8 +138,8 @@ impl Requests {
     }
 
     /// Adds a request to the loop with this number.
-    pub(crate) fn push(&mut self, of: u32, request: Request) {
-        if self.of == of {
+    pub(crate) fn push(&mut self, number: u32, request: Request) {
+        if self.number == number {
             self.waiting.push(request);
             self.wake();
         }

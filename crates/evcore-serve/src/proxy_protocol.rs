@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use evcore::net::Address;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 /// The time in which a header has to arrive, unless [`ProxyProtocol::timeout`] sets another.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -91,22 +91,24 @@ impl FromStr for ProxyProtocol {
     }
 }
 
-/// Parses a network, or an address as a network of one address. A mapped network of IPv4 addresses is a
-/// network of IPv4.
+/// Parses a network, or an address as a network of one address.
 fn network(name: &str) -> Result<IpNet, ProxyProtocolError> {
     let network = name.parse().ok();
-    let network = network
-        .or_else(|| Some(IpNet::from(name.parse::<IpAddr>().ok()?)))
-        .ok_or_else(|| ProxyProtocolError(name.to_owned()))?;
-    let bits = network.prefix_len().checked_sub(128 - 32);
-    let mapped = match network.addr().to_canonical() {
-        IpAddr::V4(ip) if matches!(network, IpNet::V6(_)) => Some(IpAddr::V4(ip)),
-        _ => None,
+    let network = network.or_else(|| Some(IpNet::from(name.parse::<IpAddr>().ok()?)));
+    network
+        .map(canonical)
+        .ok_or_else(|| ProxyProtocolError(name.to_owned()))
+}
+
+/// The network of IPv4 addresses, if this is one of their mapped IPv6 addresses.
+fn canonical(network: IpNet) -> IpNet {
+    let IpNet::V6(v6) = network else {
+        return network;
     };
-    let canonical = mapped
-        .zip(bits)
-        .and_then(|(ip, bits)| IpNet::new(ip, bits).ok());
-    Ok(canonical.unwrap_or(network))
+    let bits = v6.prefix_len().checked_sub(128 - 32);
+    let mapped = v6.addr().to_ipv4_mapped().zip(bits);
+    let mapped = mapped.and_then(|(ip, bits)| Ipv4Net::new(ip, bits).ok());
+    mapped.map_or(network, IpNet::V4)
 }
 
 /// The error for a text that is not a list of networks. Its message names the part that is wrong.

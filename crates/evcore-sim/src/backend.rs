@@ -7,7 +7,7 @@ use std::{
 
 use evcore::poller::{Backend, Capabilities, EventSink, Registration, Result, Waker};
 
-use crate::sim::Sim;
+use crate::{sim::Sim, state::State};
 
 /// Watches the sockets of a process. [`Process::backend`](crate::Process::backend) describes it.
 #[derive(Debug)]
@@ -33,6 +33,18 @@ impl SimBackend {
     }
 }
 
+impl SimBackend {
+    /// Makes a call of the process. If it is dead, the call has no effect: the program may still run,
+    /// because an earlier call has killed the process.
+    fn call(&self, call: impl FnOnce(&mut State) -> Result<()>) -> Result<()> {
+        let mut state = self.sim.state();
+        if !state.is_alive(self.process) {
+            return Ok(());
+        }
+        call(&mut state)
+    }
+}
+
 impl Backend for SimBackend {
     fn name(&self) -> &'static str {
         "simulated"
@@ -43,15 +55,15 @@ impl Backend for SimBackend {
     }
 
     fn add(&mut self, registration: &Registration) -> Result<()> {
-        self.sim.state().watch(self.poller, registration)
+        self.call(|state| state.watch(self.poller, registration))
     }
 
     fn modify(&mut self, registration: &Registration) -> Result<()> {
-        self.sim.state().rewatch(self.poller, registration)
+        self.call(|state| state.rewatch(self.poller, registration))
     }
 
     fn remove(&mut self, registration: &Registration) -> Result<()> {
-        self.sim.state().unwatch(self.poller, registration.id())
+        self.call(|state| state.unwatch(self.poller, registration.id()))
     }
 
     fn remove_before_close(&mut self, registration: &Registration) {

@@ -53,7 +53,6 @@ fn open_descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// A connection whose state is its number, and its client.
 /// Makes a call while only this many descriptors are free.
 fn with_room_for<R>(free: u64, call: impl FnOnce() -> R) -> R {
     let limit = getrlimit(Resource::Nofile);
@@ -68,6 +67,7 @@ fn with_room_for<R>(free: u64, call: impl FnOnce() -> R) -> R {
     result
 }
 
+/// A connection whose state is its number, and its client.
 fn connection(number: usize) -> (Connection, UnixStream) {
     let (server, client) = UnixStream::pair().unwrap();
     (Connection::new(server, number.to_string()), client)

@@ -15,7 +15,7 @@ pub(super) const UNRESERVED_MAX: usize = 2 * MAX_OUTPUT_BYTES;
 pub(super) struct Output {
     /// `None`, without memory, if the stream has taken all bytes.
     kept: Option<Box<Kept>>,
-    /// Memory that the responses hold of that for bodies (`--bodies`), in bytes.
+    /// Memory for bodies (`--bodies`) that the responses hold, in bytes.
     pub(super) room: usize,
 }
 

@@ -222,6 +222,7 @@ impl IoUring {
         Ok(())
     }
 
+    /// Fails if this is the descriptor of the waker, which the ring watches itself.
     fn refuse_own_waker(&self, fd: RawFd) -> Result<()> {
         if fd == self.wake.as_fd().as_raw_fd() {
             return Err(Error::AlreadyWatched { fd });

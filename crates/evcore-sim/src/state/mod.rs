@@ -191,13 +191,13 @@ impl State {
         }
     }
 
-    /// Lets time and events pass until `until_ns`, or until an event that concerns a caller: a
-    /// poller is woken, a death is noticed or, if `to_clients` is set, a client is called.
     /// Returns whether nothing is left to happen, and nothing limits the time.
     pub(crate) fn is_over(&self, until_ns: u64) -> bool {
         until_ns == u64::MAX && self.event_queue.next_ns().is_none()
     }
 
+    /// Lets time and events pass until `until_ns`, or until an event that concerns a caller: a
+    /// poller is woken, a death is noticed or, if `to_clients` is set, a client is called.
     pub(crate) fn run(&mut self, until_ns: u64, to_clients: bool) {
         while let Some(event) = self.event_queue.pop(until_ns) {
             self.woke_sleeper = false;

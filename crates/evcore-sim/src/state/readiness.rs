@@ -36,13 +36,9 @@ impl State {
         pollers.retain(|other| *other != poller);
     }
 
-    /// Registers the object of a descriptor. In a dead process, as in one that a call has just killed, it
-    /// has no effect.
+    /// Registers the object of a descriptor.
     pub(crate) fn watch(&mut self, poller: u32, new: &Registration) -> Result<()> {
         let process = self.pollers[poller as usize].process;
-        if !self.is_alive(process) {
-            return Ok(());
-        }
         let descriptors = &self.processes[process as usize].descriptors;
         let object = descriptors.object(new.fd).ok_or_else(bad_descriptor)?;
         let watch = WatchId {
@@ -66,7 +62,7 @@ impl State {
     pub(crate) fn rewatch(&mut self, poller: u32, new: &Registration) -> Result<()> {
         let id = u32::try_from(new.id()).expect("the low half of a key");
         if !self.pollers[poller as usize].modify(new) {
-            return self.unless_dead(poller);
+            return Err(bad_descriptor());
         }
         let kernel_poller = &self.pollers[poller as usize];
         let (process, object) = (kernel_poller.process, kernel_poller.object(new.id()));
@@ -83,22 +79,13 @@ impl State {
 
     /// Removes a registration. Fails if it is gone, because its descriptor was closed.
     pub(crate) fn unwatch(&mut self, poller: u32, id: usize) -> Result<()> {
-        let Some(object) = self.pollers[poller as usize].remove(id) else {
-            return self.unless_dead(poller);
-        };
+        let removed = self.pollers[poller as usize].remove(id);
+        let object = removed.ok_or_else(bad_descriptor)?;
         let process = self.pollers[poller as usize].process;
         self.detail(|| Detail::Unwatched { process, object });
         let is_removed = |watch: &WatchId| watch.poller == poller && watch.id as usize == id;
         self.watches_of(object).retain(|watch| !is_removed(watch));
         Ok(())
-    }
-
-    /// Fails because a registration is gone, unless the process is dead, whose calls have no effect.
-    fn unless_dead(&self, poller: u32) -> Result<()> {
-        match self.is_alive(self.pollers[poller as usize].process) {
-            true => Err(bad_descriptor()),
-            false => Ok(()),
-        }
     }
 
     fn watches_of(&mut self, object: Object) -> &mut Vec<WatchId> {

@@ -32,7 +32,7 @@ type Count = libc::c_int;
 const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
 pub(in crate::sys) struct System {
-    /// It is closed by [`drop`](Self::drop).
+    /// The queue, which [`drop`](Self::drop) closes.
     fd: ManuallyDrop<OwnedFd>,
     fork_guard: ForkGuard,
     /// The list is empty between calls, and kept for its allocation.
