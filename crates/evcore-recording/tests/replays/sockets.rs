@@ -135,6 +135,12 @@ fn a_lost_rearm_comes_back_ten_of_ten() {
         assert_eq!(replay.difference(), None);
         assert_eq!(replayed, recorded);
     }
+    assert!(
+        recorded.sent.len() < 5 * REQUESTS as usize,
+        "one client waits"
+    );
+    let (_, replay) = replay(&bytes, Bug::None, are_others_served);
+    assert!(replay.difference().is_some(), "without the bug it receives");
 }
 
 #[test]
