@@ -44,13 +44,15 @@ impl Histogram {
     /// Counts a value, or the limit if the value is above it. Costs some 60 instructions.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.counts.saturating_record(value);
+        // hdrhistogram limits a value only to the end of its array, which may be above the limit.
+        self.counts.saturating_record(value.min(self.limit()));
     }
 
     /// Counts a value `times`; 0 times changes nothing.
     pub fn record_n(&mut self, value: u64, times: u64) {
         if times > 0 {
-            self.counts.saturating_record_n(value, times);
+            self.counts
+                .saturating_record_n(value.min(self.limit()), times);
         }
     }
 
@@ -174,6 +176,16 @@ mod tests {
         assert_eq!((histogram.count(), histogram.max()), (2, LIMIT));
         assert_eq!((histogram.limit(), histogram.quantile(1.0)), (LIMIT, LIMIT));
         assert_eq!(histogram.count_at_most(u64::MAX), 2);
+    }
+
+    #[test]
+    fn a_value_above_a_limit_that_is_not_a_power_of_two_counts_as_the_limit() {
+        let mut histogram = Histogram::up_to(60_000);
+        histogram.record(65_000);
+        histogram.record_n(u64::MAX, 2);
+        assert_eq!((histogram.count(), histogram.max()), (3, 60_000));
+        assert!((59_000..=60_000).contains(&histogram.min()));
+        assert_eq!(histogram.count_at_most(u64::MAX), 3);
     }
 
     #[test]

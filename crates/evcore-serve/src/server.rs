@@ -120,6 +120,9 @@ impl Server {
     /// need [`reuse_port`](ListenerOptions::reuse_port). The process keeps them open when a worker ends,
     /// because clients may wait in their backlogs.
     ///
+    /// Set the [policy](Self::policy) to `Off`: the others let a loaded worker stop listening, and no other
+    /// worker listens in its place.
+    ///
     /// After USR2, clients in the backlogs of the old binary's sets are lost, unless the new one takes over
     /// all its listeners by [`inherited`](evcore_prefork::inherited). It closes those that it does not take.
     ///
