@@ -118,19 +118,37 @@ pub(super) fn descriptors(pid: u32) -> Vec<String> {
     kinds
 }
 
+/// The descriptors of the workers and the master. The output of a failed test has each change.
+#[derive(Default)]
+struct Looks {
+    last: Vec<Vec<String>>,
+    /// How often they were seen since the last change.
+    same: u32,
+}
+
+impl Looks {
+    fn look(&mut self, server: &Server) -> &[Vec<String>] {
+        let processes = server.worker_pids().into_iter().chain([server.pid()]);
+        let now: Vec<_> = processes.map(descriptors).collect();
+        self.same += 1;
+        if now != self.last {
+            println!("{now:?}");
+            (self.last, self.same) = (now, 1);
+        }
+        &self.last
+    }
+}
+
 #[test]
 fn no_descriptor_and_no_process_is_left_after_kills() {
     let server = start(2, &[]);
-    let idle_of = |server: &Server| {
-        let workers = server.worker_pids();
-        let mut all: Vec<_> = workers.iter().map(|worker| descriptors(*worker)).collect();
-        all.push(descriptors(server.pid()));
-        all
-    };
-    let mut before = Vec::new();
+    drop(connect(&server, 60));
+    let mut looks = Looks::default();
+    // While the server starts, or closes connections, it may stand still for some looks.
     eventually("the server is quiet", || {
-        std::mem::replace(&mut before, idle_of(&server)) == before
+        looks.look(&server).len() == 3 && looks.same == 100
     });
+    let before = looks.last.clone();
     for _ in 0..5 {
         let mut clients = connect(&server, 60);
         let victim = clients[0].worker();
@@ -143,7 +161,7 @@ fn no_descriptor_and_no_process_is_left_after_kills() {
             now.len() == 2 && stores.difference(&now).count() == 1
         });
         eventually("all have the descriptors of the start", || {
-            server.worker_pids().len() == 2 && idle_of(&server) == before
+            looks.look(&server) == before
         });
     }
 }
