@@ -22,6 +22,7 @@ pub(super) const ALL: &[NamedTest] = named_tests! {
     clients_stay_connected_through_reloads_on_each_poller
     clients_of_a_unix_socket_move_too
     an_upgrade_and_the_way_back_keep_all_clients
+    clients_of_an_old_generation_follow_a_new_binary
     clients_of_another_state_version_stay_where_they_are
     a_reload_while_two_binaries_serve_moves_no_client_to_the_other
     a_successor_without_room_refuses_and_the_clients_come_back
@@ -277,6 +278,26 @@ fn an_upgrade_and_the_way_back_keep_all_clients() {
     let mut rest = Vec::new();
     clients[0].stream.read_to_end(&mut rest).unwrap();
     assert_eq!(count(&server, "do not move"), 0, "{}", server.log());
+}
+
+/// The generation in between ends while all clients of the oldest one are busy.
+fn clients_of_an_old_generation_follow_a_new_binary() {
+    let mut server = Settings::default().start();
+    let mut clients = connect(&server, CLIENTS);
+    clients.iter_mut().for_each(Client::begin);
+    server.signal(Signal::HUP);
+    wait_for(&server, " serves", 2);
+    let new = NewBinary(server.start_binary());
+    wait_for(&server, " serves", 3);
+    server.signal(Signal::QUIT);
+    eventually("the generation in between ends", || {
+        server.worker_pids().len() == 2
+    });
+    clients.iter_mut().for_each(|client| _ = client.end());
+    assert!(server.wait().success());
+    ask_all(&mut clients);
+    assert_eq!(count(&server, "do not move"), 0, "{}", server.log());
+    drop(new);
 }
 
 fn clients_of_another_state_version_stay_where_they_are() {

@@ -10,8 +10,11 @@
 //! - A worker that has got connections gives none for [`STAY_NS`]. So no connection moves twice
 //!   within this time, and nothing has to be kept for each connection.
 //! - A worker to which connections were given in vain gets none for [`AVOID_NS`]. It may be stopped.
-//! - If a worker cannot give, it tries again after a pause that doubles each time, or when twice as many
-//!   connections are idle. So a group whose connections cannot move comes to rest.
+//!   Meanwhile the next worker that lacks connections gets them. It may then get more than it lacks,
+//!   because other workers may give it the same ones.
+//! - If a worker cannot give, it tries again after a pause that doubles each time, up to
+//!   [`LONGEST_PAUSE_NS`], or when twice as many connections are idle. So a group whose connections cannot
+//!   move comes to rest, but for a try a minute.
 //! - A worker with too few connections wakes the workers above the mean, because they may sleep.
 
 use crate::{
@@ -24,6 +27,7 @@ use crate::{
 const UNEVEN_NS: u64 = 50 * NS_PER_MS;
 const STAY_NS: u64 = 1_000 * NS_PER_MS;
 const AVOID_NS: u64 = 1_000 * NS_PER_MS;
+const LONGEST_PAUSE_NS: u64 = 60_000 * NS_PER_MS;
 const AT_MOST: u32 = 128;
 
 /// The part of a balancer that evens out open connections.
@@ -43,7 +47,9 @@ pub(crate) struct Rebalance {
     arrived_ns: Option<u64>,
     /// The worker that it has given connections to.
     given_to: Option<WorkerId>,
-    /// A worker that has not taken its connections, and the time at which they came back.
+    /// True if nothing has left since that try: the worker has not even greeted, or none can leave.
+    was_in_vain: bool,
+    /// A worker that has not taken its connections, and the time since which it gets none.
     avoided: Option<(WorkerId, u64)>,
 }
 
@@ -67,6 +73,7 @@ impl Default for Rebalance {
             idle: 0,
             arrived_ns: None,
             given_to: None,
+            was_in_vain: false,
             avoided: None,
         }
     }
@@ -88,16 +95,19 @@ impl Rebalance {
             return Moves::default();
         }
         let mut begins_ns = since_ns.saturating_add(UNEVEN_NS).max(self.next_ns);
-        if let Some(give) = self.spread.give {
+        if let Some(give) = self.target(now_ns) {
             begins_ns = begins_ns.max(self.may_give_from_ns(give));
         }
         if now_ns < begins_ns {
             return Moves::at(begins_ns);
         }
         self.next_ns = now_ns.saturating_add(self.pause_ns);
-        self.pause_ns = self.pause_ns.saturating_mul(2);
+        self.pause_ns = self.pause_ns.saturating_mul(2).min(LONGEST_PAUSE_NS);
         self.idle = now.moves.idle;
-        let give = self.spread.give.and_then(|give| {
+        if self.was_in_vain && self.spread.instead.is_some() {
+            self.avoided = self.given_to.map(|peer| (peer, now_ns));
+        }
+        let give = self.target(now_ns).and_then(|give| {
             let connections = give.connections.min(now.moves.idle).min(AT_MOST);
             (connections > 0).then_some(Give {
                 connections,
@@ -106,6 +116,7 @@ impl Rebalance {
         });
         self.has_begun |= give.is_some();
         self.given_to = give.map(|give| give.to).or(self.given_to);
+        self.was_in_vain = give.is_some();
         Moves {
             give,
             calls: self.spread.is_below,
@@ -119,6 +130,7 @@ impl Rebalance {
         if moves.arrived > 0 {
             self.arrived_ns = Some(now_ns);
         }
+        self.was_in_vain &= moves.left == 0;
         if moves.came_back > 0 {
             self.avoided = self.given_to.map(|peer| (peer, now_ns));
         } else if moves.left > 0 || moves.arrived > 0 || moves.idle / 2 > self.idle {
@@ -129,6 +141,15 @@ impl Rebalance {
     /// Resets the pause that failed tries have prolonged.
     fn forget_tries(&mut self) {
         (self.next_ns, self.pause_ns) = (0, UNEVEN_NS);
+    }
+
+    /// The connections to give, and the worker that gets them.
+    fn target(&self, now_ns: u64) -> Option<Give> {
+        let first = self.spread.give?;
+        let avoided = self.avoided.filter(|(peer, _)| *peer == first.to);
+        let is_avoided = avoided.is_some_and(|(_, ns)| now_ns < ns.saturating_add(AVOID_NS));
+        let instead = self.spread.instead.filter(|_| is_avoided);
+        instead.or(Some(first))
     }
 
     fn may_give_from_ns(&self, give: Give) -> u64 {

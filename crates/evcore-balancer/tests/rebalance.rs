@@ -53,20 +53,27 @@ struct Server {
     /// The share of the connections that are idle, in percent.
     idle: u32,
     latency_ms: u64,
+    /// Connections leave only for a worker that is not stopped.
+    greets: bool,
     random: u64,
 }
 
 impl Server {
     /// A server with room for this many workers. Each has this many connections.
     fn new(slots: usize, opens: &[u32]) -> Self {
+        Self::with(Policy::least_loaded(), slots, opens)
+    }
+
+    fn with(policy: Policy, slots: usize, opens: &[u32]) -> Self {
         let mut server = Self {
-            group: WorkerGroup::new(Policy::least_loaded(), slots).unwrap(),
+            group: WorkerGroup::new(policy, slots).unwrap(),
             now_ms: 1,
             workers: (0..slots).map(|_| None).collect(),
             flights: Vec::new(),
             moved: 0,
             idle: 100,
             latency_ms: 1,
+            greets: false,
             random: 7,
         };
         for (slot, open) in opens.iter().enumerate() {
@@ -217,6 +224,10 @@ impl Server {
     fn give(&mut self, slot: usize, give: Give) {
         let latency_ms = 1 + self.random_below(self.latency_ms);
         let now_ms = self.now_ms;
+        let to = self.workers[give.to.slot()].as_ref();
+        if self.greets && to.is_some_and(|to| now_ms < to.stopped_until_ms) {
+            return;
+        }
         let worker = self.workers[slot].as_mut().unwrap();
         let kept = worker.connections.len() - give.connections as usize;
         let connections = worker.connections.split_off(kept);
@@ -430,6 +441,21 @@ fn a_stopped_worker_gets_nothing_for_long_and_loses_nothing() {
     assert_eq!(server.moved, 0);
     server.pass(4_000);
     assert!(server.jain() >= 0.995, "{:?}", server.opens());
+}
+
+/// The policy notifies no worker, so nothing else shows that one does not run.
+#[test]
+fn a_stopped_worker_does_not_keep_connections_from_others() {
+    for (greets, at_most_ms) in [(false, 1_500), (true, 500)] {
+        let mut server = Server::with(Policy::exclusive(), 3, &[600, 0, 0]);
+        server.greets = greets;
+        server.tick();
+        server.workers[1].as_mut().unwrap().stopped_until_ms = 60_000;
+        server.pass(at_most_ms);
+        assert_eq!(server.opens()[2], 200, "{greets}: {:?}", server.opens());
+        server.pass(65_000);
+        assert_eq!(server.opens(), [200; 3], "{greets}");
+    }
 }
 
 #[test]

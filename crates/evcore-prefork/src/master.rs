@@ -39,6 +39,8 @@ pub(crate) struct Master<'a, S: Spawn> {
     reopen_count: u32,
     /// The stop that was handled.
     stop: Option<Stop>,
+    /// The successor that the stores and the workers know.
+    reported: Option<Successor>,
     started_any: bool,
 }
 
@@ -66,6 +68,7 @@ impl<'a, S: Spawn> Master<'a, S> {
             watch,
             reopen_count: 0,
             stop: None,
+            reported: None,
             started_any: false,
         })
     }
@@ -75,9 +78,7 @@ impl<'a, S: Spawn> Master<'a, S> {
     pub(crate) fn run(mut self) -> Result<Outcome> {
         loop {
             let action = self.lifecycle.next(Instant::now());
-            if let Some(successor) = self.successor() {
-                self.spawner.set_successor(successor);
-            }
+            self.report_successor();
             match action {
                 Action::Start(slot) => match self.spawner.spawn(slot) {
                     Ok(Spawned::Child(child)) => self.started(slot, child),
@@ -195,6 +196,21 @@ impl<'a, S: Spawn> Master<'a, S> {
             cause,
             stop,
         });
+    }
+
+    /// Reports a change of the successor to the stores, and to the workers that stop already.
+    fn report_successor(&mut self) {
+        let successor = self.successor();
+        if mem::replace(&mut self.reported, successor) == successor {
+            return;
+        }
+        let Some(successor) = successor else { return };
+        self.spawner.set_successor(successor);
+        for (slot, child) in self.children.all() {
+            if self.lifecycle.requested(slot.row).is_some() {
+                child.replace(successor);
+            }
+        }
     }
 
     fn stop(&mut self, row: usize, stop: Stop) {

@@ -1,7 +1,7 @@
 //! Tests of connections that move while the kernel has no room, or while the other worker is slow or fails.
 //! No test waits: the time is a number.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,9 @@ use evcore::balancer::{Give, WorkerId};
 use evcore::clock::{Clock, ManualTimeSource};
 use evcore::poller::{Source, Target};
 use evcore::{Connections, EventLoop, Stream};
-use evcore_handover::{Connection, Descriptor, Error, Mailbox, Packet, Received, Receiver, Unsent};
+use evcore_handover::{
+    Connection, Descriptor, Error, Mailbox, Packet, Received, Receiver, Sender, Unsent,
+};
 use evcore_prefork::{Stop, Successor};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -115,6 +117,11 @@ impl From<Scarce> for Stream {
     }
 }
 
+fn mailbox_pair() -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::NONBLOCK;
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+}
+
 /// A worker that takes connections. Its mailbox is real.
 struct Taker {
     mailbox: Mailbox<Scarce>,
@@ -127,9 +134,7 @@ impl Taker {
     /// Returns the sending end of its mailbox, too.
     fn new() -> (OwnedFd, Self) {
         set_full(false);
-        let flags = SocketFlags::NONBLOCK;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let (mailbox, own) = pair.unwrap();
+        let (mailbox, own) = mailbox_pair();
         let taker = Self {
             mailbox: Mailbox::from_fd(Scarce(own), VERSION),
             receivers: Vec::new(),
@@ -242,14 +247,14 @@ fn a_store_whose_channels_end_at_once_opens_few() {
     assert_eq!(store.end().0, 3);
 }
 
-/// The mailbox of a successor.
-struct ToSuccessor(OwnedFd);
+/// The sending end of the mailboxes of all successors, and the worker's end of its own mailbox.
+struct ToSuccessor(OwnedFd, RefCell<Option<Scarce>>);
 
 impl MailboxEnds for ToSuccessor {
     type Descriptor = Scarce;
 
     fn own(&self) -> io::Result<Vec<Scarce>> {
-        Ok(Vec::new())
+        Ok(self.1.take().into_iter().collect())
     }
 
     fn to_successor(&self, _: Successor) -> BorrowedFd<'_> {
@@ -266,7 +271,10 @@ struct Replaced {
     ev: EventLoop,
     time: ManualTimeSource,
     handover: Handover<Stream, ToSuccessor>,
-    successor: Successor,
+    /// The sending end of its own mailbox.
+    mailbox: OwnedFd,
+    stop: Option<Stop>,
+    successor: Option<Successor>,
     connections: Connections<(), Stream>,
     has_reported: Rc<Cell<bool>>,
     _clients: Vec<UnixStream>,
@@ -282,7 +290,9 @@ impl Replaced {
         let has_reported = Rc::new(Cell::new(false));
         let reports = Rc::clone(&has_reported);
         let report = Box::new(move |_: &dyn std::fmt::Display| reports.set(true));
-        let handover = Handover::new(&mut ev, VERSION, ToSuccessor(mailbox), report).unwrap();
+        let (to_own, own) = mailbox_pair();
+        let mailboxes = ToSuccessor(mailbox, RefCell::new(Some(Scarce(own))));
+        let handover = Handover::new(&mut ev, VERSION, mailboxes, report).unwrap();
         let (clients, servers) = sockets(count);
         let mut connections = Connections::new();
         for server in servers {
@@ -292,7 +302,9 @@ impl Replaced {
         let worker = Self {
             ev,
             time,
-            successor: Successor::Generation,
+            mailbox: to_own,
+            stop: Some(Stop::Graceful),
+            successor: Some(Successor::Generation),
             handover,
             connections,
             has_reported,
@@ -304,8 +316,8 @@ impl Replaced {
     /// Takes a turn, a millisecond after the last one. Returns false once the connections end here.
     fn turn(&mut self) -> bool {
         self.time.advance(MS);
-        let successor = || Some(self.successor);
-        let (stop, timeout) = (Some(Stop::Graceful), Duration::from_secs(30));
+        let successor = || self.successor;
+        let (stop, timeout) = (self.stop, Duration::from_secs(30));
         let ends = self
             .handover
             .begin_turn(&mut self.ev, stop, successor, timeout);
@@ -345,10 +357,56 @@ fn a_worker_waits_for_room_in_the_kernel_before_its_connections_leave() {
     assert!(!worker.has_reported.get());
 }
 
+/// Another worker gives connections to this one, which has greeted.
+fn another(worker: &mut Replaced) -> Sender<Scarce> {
+    let stop = worker.stop.take();
+    let mut sender = Sender::open_to(worker.mailbox.as_fd(), VERSION).unwrap();
+    assert!(worker.turn());
+    assert!(matches!(sender.next_answer(), Ok(None)) && sender.is_claimed());
+    worker.stop = stop;
+    sender
+}
+
+fn connections(count: usize) -> (Vec<UnixStream>, Vec<Connection<Scarce>>) {
+    let (clients, servers) = sockets(count);
+    let connection = |descriptor| Connection {
+        descriptor,
+        partner: None,
+        state: Vec::new(),
+    };
+    (clients, descriptors(servers).into_iter().map(connection).collect())
+}
+
+#[test]
+fn connections_that_come_during_a_restart_wait_for_the_next_start_too() {
+    let (mut worker, mut next_start) = Replaced::new(3);
+    (worker.stop, worker.successor) = (Some(Stop::Fast), Some(Successor::Restart));
+    let mut other = another(&mut worker);
+    let (_clients, mut gift) = connections(2);
+    other.send(&mut gift).unwrap();
+    let turns = (0..10).take_while(|_| worker.turn()).count();
+    assert_eq!((turns, worker.handover.moves().handed_over), (2, 5));
+    drop(worker);
+    next_start.turn();
+    next_start.turn();
+    assert_eq!(next_start.taken.len(), 5);
+}
+
+#[test]
+fn a_worker_whose_connections_end_takes_no_others() {
+    let (mut worker, _successor) = Replaced::new(3);
+    worker.successor = None;
+    let mut other = another(&mut worker);
+    assert!(!worker.turn());
+    let (_clients, mut gift) = connections(2);
+    assert!(matches!(other.send(&mut gift), Err(Error::Ended)));
+    assert_eq!((gift.len(), other.take_back().len()), (2, 0));
+}
+
 #[test]
 fn connections_of_a_restart_are_taken_by_a_later_reader() {
     let (mut worker, mut next_start) = Replaced::new(3);
-    worker.successor = Successor::Restart;
+    worker.successor = Some(Successor::Restart);
     let turns = (0..10).take_while(|_| worker.turn()).count();
     assert_eq!((turns, worker.handover.moves().handed_over), (1, 3));
     drop(worker);
@@ -360,7 +418,7 @@ fn connections_of_a_restart_are_taken_by_a_later_reader() {
 #[test]
 fn a_restart_for_which_the_kernel_has_no_room_gives_up_at_once() {
     let (mut worker, next_start) = Replaced::new(3);
-    worker.successor = Successor::Restart;
+    worker.successor = Some(Successor::Restart);
     set_full(true);
     let turns = (0..10).take_while(|_| worker.turn()).count();
     set_full(false);
@@ -382,6 +440,21 @@ fn a_worker_gives_up_if_the_kernel_has_no_room_for_seconds() {
     assert_eq!(
         (successor.greeted, worker.connections.iter_mut().count()),
         (0, 3)
+    );
+}
+
+#[test]
+fn a_worker_gives_up_if_there_is_no_room_for_seconds_although_its_successor_has_greeted() {
+    let (mut worker, mut successor) = Replaced::new(3);
+    assert!(worker.turn());
+    successor.turn();
+    set_full(true);
+    let turns = (0..10_000).take_while(|_| worker.turn()).count();
+    assert!((1900..2100).contains(&turns), "{turns}");
+    assert!(worker.has_reported.get());
+    assert_eq!(
+        (successor.greeted, worker.connections.iter_mut().count()),
+        (1, 3)
     );
 }
 
@@ -419,15 +492,16 @@ fn a_worker_whose_channels_end_at_once_opens_few() {
     assert_eq!(successor.taken.len(), 3);
 }
 
-/// A loop, and a gift of this many connections whose states are long, to a worker that has greeted.
+/// A loop with ten connections, and a gift of this many whose states are long, to a worker that has
+/// greeted.
 fn gift(count: usize, now: Instant) -> (EventLoop, Giving<Scarce>, Taker, Vec<Connection<Scarce>>) {
     let mut ev = EventLoop::builder().build().unwrap();
     let give = Give {
         to: WorkerId::from_slot(1),
-        connections: 1,
+        connections: u32::try_from(count).unwrap(),
     };
     let (mailbox, mut taker) = Taker::new();
-    let mut giving = Giving::open(give, mailbox.as_fd(), VERSION, now).unwrap();
+    let mut giving = Giving::open(give, 10, mailbox.as_fd(), VERSION, now).unwrap();
     taker.turn();
     giving.read(&mut ev, &mut Vec::new(), now).1.unwrap();
     let (_, servers) = sockets(count);
@@ -451,6 +525,31 @@ fn the_rest_of_a_gift_is_sent_when_there_is_room() {
         assert!(giving.begin_turn(now));
     }
     assert_eq!((giving.under_way(), taker.taken.len()), (0, 40));
+}
+
+#[test]
+fn a_gift_is_of_all_maps_of_connections_in_one_turn() {
+    let now = Instant::now();
+    let (mut ev, mut giving, _taker, mut connections) = gift(3, now);
+    giving.send(&mut ev, Vec::new(), now).unwrap();
+    let last = connections.split_off(2);
+    assert_eq!(giving.room(10), 3);
+    giving.send(&mut ev, connections, now).unwrap();
+    assert_eq!(giving.room(8), 1);
+    giving.send(&mut ev, last, now).unwrap();
+    assert_eq!(giving.room(7), 0);
+
+    let (_ev, mut giving, _taker, _) = gift(3, now);
+    assert!(giving.begin_turn(now));
+    assert_eq!(giving.room(10), 0);
+}
+
+#[test]
+fn a_gift_is_smaller_if_connections_have_ended_since_it_was_planned() {
+    let (_ev, mut giving, _taker, _) = gift(3, Instant::now());
+    assert_eq!([10, 11, 8, 7, 1].map(|active| giving.room(active)), [3, 3, 1, 0, 0]);
+    giving.forget_plan();
+    assert_eq!(giving.room(10), 0);
 }
 
 #[test]

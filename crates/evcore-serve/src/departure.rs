@@ -154,7 +154,7 @@ impl<D: Descriptor> Departure<D> {
     ///
     /// The channel has ended.
     pub(crate) fn send(&mut self, now: Instant) -> Result<()> {
-        self.retry_at = None;
+        let was_full = self.retry_at.take().is_some();
         let Some(sender) = self.sender.as_mut().filter(|one| one.is_claimed()) else {
             return Ok(());
         };
@@ -163,8 +163,9 @@ impl<D: Descriptor> Departure<D> {
         }
         let before = sender.unacknowledged();
         let sent = sender.send(&mut self.waiting);
-        if before == 0 {
-            // Until now no answer was outstanding, so the wait begins here.
+        if before == 0 && !(was_full && sender.unacknowledged() == 0) {
+            // Until now no answer was outstanding, so the wait begins here. A call that is tried again for
+            // want of room does not prolong it.
             self.patient_until = now + self.patience;
         }
         match sent {

@@ -24,37 +24,50 @@ const UNUSED: Duration = Duration::from_millis(100);
 pub(crate) struct Giving<D> {
     to: WorkerId,
     departure: Departure<D>,
-    /// Number of connections that the last plan gives, and that have not left.
+    /// Number of connections that the last plan gives, and that have not left. The plan holds until the
+    /// end of the first turn in which connections can leave.
     wanted: usize,
+    /// Number of active connections that the plan leaves to this worker.
+    floor: u32,
     /// The last turn in which connections were under way, or in which connections left.
     used_at: Instant,
 }
 
 impl<D: Descriptor> Giving<D> {
-    /// Opens a channel to the worker that reads this mailbox.
+    /// Opens a channel to the worker that reads this mailbox. This worker has `active` connections.
     pub(crate) fn open(
         give: Give,
+        active: u32,
         mailbox: D::Borrowed<'_>,
         version: u32,
         now: Instant,
     ) -> Result<Self> {
         let mut departure = Departure::new(version, PATIENCE, now);
         departure.open(mailbox, now)?;
-        Ok(Self {
+        let mut giving = Self {
             to: give.to,
             departure,
-            wanted: give.connections as usize,
+            wanted: 0,
+            floor: 0,
             used_at: now,
-        })
+        };
+        giving.follow(give, active);
+        Ok(giving)
     }
 
     /// Follows a plan, if it is for the same worker. Returns whether it is.
-    pub(crate) fn follow(&mut self, give: Give) -> bool {
+    pub(crate) fn follow(&mut self, give: Give, active: u32) -> bool {
         let is_same = self.to == give.to;
         if is_same {
             self.wanted = give.connections as usize;
+            self.floor = active.saturating_sub(give.connections);
         }
         is_same
+    }
+
+    /// Gives no more, because this worker has got connections itself.
+    pub(crate) fn forget_plan(&mut self) {
+        self.wanted = 0;
     }
 
     /// Begins a turn: sends what had no room before. Returns false if the channel is to be closed: the other
@@ -62,6 +75,9 @@ impl<D: Descriptor> Giving<D> {
     pub(crate) fn begin_turn(&mut self, now: Instant) -> bool {
         if self.departure.awaits() {
             self.used_at = now;
+        }
+        if self.departure.is_claimed() {
+            self.forget_plan();
         }
         let is_over = self.departure.is_overdue(now) || self.used_at + UNUSED <= now;
         !is_over && self.send_waiting(now).is_ok()
@@ -74,9 +90,11 @@ impl<D: Descriptor> Giving<D> {
         due.unwrap_or(self.used_at + UNUSED)
     }
 
-    /// Number of connections that may leave in this turn.
-    pub(crate) fn room(&self) -> usize {
-        self.departure.room().min(self.wanted)
+    /// Number of connections that may leave in this turn. They are fewer than planned if connections of
+    /// this worker, which has `active` ones, have ended before the other worker greeted.
+    pub(crate) fn room(&self, active: u32) -> usize {
+        let surplus = active.saturating_sub(self.floor);
+        self.departure.room().min(self.wanted).min(surplus as usize)
     }
 
     /// Number of connections that have left the loop and belong to this worker.
@@ -84,7 +102,8 @@ impl<D: Descriptor> Giving<D> {
         self.departure.under_way()
     }
 
-    /// Sends connections that have left the loop. There may be fewer than wanted, or none.
+    /// Sends connections that have left the loop. There may be fewer than wanted, or none; the next map of
+    /// connections may have the others.
     ///
     /// # Errors
     ///
@@ -95,11 +114,13 @@ impl<D: Descriptor> Giving<D> {
         leaving: Vec<Connection<D>>,
         now: Instant,
     ) -> Result<()> {
-        self.wanted = 0;
-        if !leaving.is_empty() {
+        let count = descriptors(&leaving);
+        // A partner may exceed it by one.
+        self.wanted = self.wanted.saturating_sub(count);
+        if count > 0 {
             self.used_at = now;
         }
-        report(ev, Moved::Left, descriptors(&leaving));
+        report(ev, Moved::Left, count);
         for connection in leaving {
             self.departure.push(connection);
         }

@@ -26,9 +26,11 @@ use crate::giving::Giving;
 use crate::leaving::{Leaving, take};
 use crate::mailbox_ends::MailboxEnds;
 
-// The attribute is for the simulator, which includes this file by its path.
+// The attributes are for the simulator, which includes this file by its path.
 #[path = "handover/gifts.rs"]
 mod gifts;
+#[path = "handover/restart.rs"]
+mod restart;
 
 /// The timer of the handover's own token.
 const DUE: Timer = Timer::new(0);
@@ -106,6 +108,8 @@ enum Phase<D> {
     /// The connections wait for the next start of the service as soon as they are idle.
     Depositing {
         deposit: Deposit<D>,
+        /// True if the program has got connections that it may not have deposited yet.
+        has_more: bool,
         stop_by: Instant,
     },
     /// The loop shuts down.
@@ -164,22 +168,32 @@ where
             self.arrived.is_empty(),
             "connections have arrived: call `Worker::next_arrival` in each turn until it returns None"
         );
-        if self.giving.is_some() {
-            self.check_giving(ev, stop);
-        }
-        let stop = stop?;
+        let Some(stop) = stop else {
+            self.check_giving(ev);
+            return None;
+        };
         let now = ev.clock().instant();
         let begins = matches!(self.phase, Phase::Serving);
-        let successor = begins.then(successor).flatten();
+        let successor = match self.phase {
+            Phase::Serving | Phase::Leaving { .. } => successor(),
+            Phase::Depositing { .. } | Phase::Over { .. } => None,
+        };
+        let restarts = begins && successor == Some(Successor::Restart);
+        if stop == Stop::Graceful || restarts {
+            // The connections under way can go to the successor instead.
+            self.end_giving(ev);
+        }
         match stop {
-            // One turn is enough for the idle connections.
-            Stop::Fast if successor == Some(Successor::Restart) => {
-                self.begin_stop(ev, successor, now, Duration::ZERO);
-            }
+            // One turn is enough for the idle connections, unless more have come in it.
+            Stop::Fast if restarts => self.begin_stop(ev, successor, now, Duration::ZERO),
+            Stop::Fast if self.has_more_to_deposit() => _ = ev.post_next(self.own, Ready::NONE),
             // The connections that were sent belong to the successor.
             Stop::Fast => self.end(ev, now),
             Stop::Graceful if begins => self.begin_stop(ev, successor, now, timeout),
-            Stop::Graceful => self.go_on(ev, now),
+            Stop::Graceful => {
+                self.follow_successor(successor);
+                self.go_on(ev, now);
+            }
         }
         match self.phase {
             // The shutdown begins after the program has taken these connections, so that idle ones get
@@ -201,15 +215,19 @@ where
         self.phase = Phase::Over { stop_by };
         // With open mailboxes, this worker would be its own successor.
         self.close_mailboxes(ev);
-        let Some(successor) = successor else { return };
-        if ev.stats().active == 0 && self.back.is_empty() {
-            return;
-        }
+        let is_empty = ev.stats().active == 0 && self.back.is_empty();
+        let Some(successor) = successor.filter(|_| !is_empty) else {
+            return self.close_receivers(ev);
+        };
         // If the poller refuses to deregister a listener, later events of it are dropped.
         let _ = ev.listeners().close();
         if successor == Successor::Restart {
             let deposit = Deposit::new(self.version);
-            self.phase = Phase::Depositing { deposit, stop_by };
+            self.phase = Phase::Depositing {
+                deposit,
+                has_more: false,
+                stop_by,
+            };
             // The next turn does not wait: the program calls `hand_over` in it.
             ev.post_next(self.own, Ready::NONE);
             return;
@@ -221,6 +239,18 @@ where
             stop_by,
         };
         self.open_channel(ev, now);
+    }
+
+    /// Sends further connections to another kind of successor: a new binary may have taken the place of the
+    /// newer generation.
+    fn follow_successor(&mut self, reported: Option<Successor>) {
+        if let (
+            Phase::Leaving { successor, .. },
+            Some(now @ (Successor::Generation | Successor::Binary)),
+        ) = (&mut self.phase, reported)
+        {
+            *successor = now;
+        }
     }
 
     /// Opens a channel if the departure has none and may have one, and arms the timer.
@@ -328,6 +358,9 @@ where
                 let received = arrival::receive(ev, receiver, &mut arrived);
                 let streams = arrived.iter().map(Arrival::streams);
                 self.moves.arrived += streams.sum::<u64>();
+                if let (Some((giving, _)), false) = (&mut self.giving, arrived.is_empty()) {
+                    giving.forget_plan();
+                }
                 self.arrived.extend(arrived);
                 if let Err(error) = received {
                     self.sources.remove(ev, token);
@@ -397,6 +430,7 @@ where
             return;
         };
         self.report(why);
+        self.close_receivers(ev);
         let over = Phase::Over { stop_by };
         if let Phase::Leaving {
             departure, sender, ..
@@ -417,6 +451,7 @@ where
     /// Ends the departure without taking anything back, and lets the loop shut down by `stop_by`.
     fn end(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, stop_by: Instant) {
         self.close_mailboxes(ev);
+        self.close_receivers(ev);
         if let Phase::Leaving {
             sender: Some(sender),
             ..
@@ -429,12 +464,23 @@ where
     }
 
     fn close_mailboxes(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
-        let mailboxes = self
-            .sources
-            .iter()
-            .filter_map(|(token, source)| matches!(source, Source::Mailbox(_)).then_some(token));
-        for token in mailboxes.collect::<Vec<_>>() {
-            // This is not `close`, because other processes have the mailbox open.
+        self.remove_sources(ev, |source| matches!(source, Source::Mailbox(_)));
+    }
+
+    /// Takes no connection any more, because connections end here now. Their senders keep them.
+    fn close_receivers(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
+        self.remove_sources(ev, |source| matches!(source, Source::Receiver(_)));
+    }
+
+    fn remove_sources(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        which: impl Fn(&Source<D>) -> bool,
+    ) {
+        let sources = self.sources.iter();
+        let sources = sources.filter_map(|(token, source)| which(source).then_some(token));
+        for token in sources.collect::<Vec<_>>() {
+            // This is not `close`, because other processes have a mailbox open.
             self.sources.remove(ev, token);
         }
     }
@@ -487,35 +533,18 @@ where
         }
     }
 
-    /// Puts connections into the mailbox of the next start. If they do not fit, the worker stops as it does
-    /// without a service manager.
-    fn deposit(
+    pub(crate) fn next_arrival(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-        mut leaving: Vec<Connection<D>>,
-    ) {
-        let Phase::Depositing { deposit, stop_by } = &mut self.phase else {
-            return;
-        };
-        if leaving.is_empty() {
-            return;
+    ) -> Option<Arrival<S>> {
+        let arrival = self.next_back(ev).or_else(|| self.arrived.pop_front());
+        if let Phase::Depositing { has_more, .. } = &mut self.phase {
+            *has_more |= arrival.is_some();
         }
-        let (count, stop_by) = (descriptors(&leaving), *stop_by);
-        let put = deposit.put(
-            self.mailboxes.to_successor(Successor::Restart),
-            &mut leaving,
-        );
-        self.moves.handed_over += (count - descriptors(&leaving)) as u64;
-        if let Err(error) = put {
-            self.report(&error);
-            self.phase = Phase::Over { stop_by };
-            self.back.extend(leaving);
-        }
-        // If these were the last, the next turn ends the stop.
-        ev.post_next(self.own, Ready::NONE);
+        arrival
     }
 
-    pub(crate) fn next_arrival(
+    fn next_back(
         &mut self,
         ev: &mut EventLoop<impl Acceptor<Stream = S>>,
     ) -> Option<Arrival<S>> {
@@ -529,7 +558,7 @@ where
                 Err(error) => self.report(&error),
             }
         }
-        self.arrived.pop_front()
+        None
     }
 
     pub(crate) fn moves(&self) -> Moves {

@@ -5,7 +5,6 @@ use std::io;
 use evcore::balancer::Give;
 use evcore::{Acceptor, EventLoop, Ready, poller};
 use evcore_handover::{Connection, Descriptor};
-use evcore_prefork::Stop;
 
 use super::{DUE, Handover, Source};
 use crate::giving::Giving;
@@ -20,20 +19,23 @@ where
     /// Number of connections that the plan gives to another worker, and that may leave now.
     pub(super) fn giving_room(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) -> usize {
         if let Some(give) = ev.listeners().take_give() {
-            let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give);
+            let active = ev.stats().active;
+            let follows = |(giving, _): &mut (Giving<D>, _)| giving.follow(give, active);
             if !self.giving.as_mut().is_some_and(follows) {
                 self.end_giving(ev);
                 self.open_giving(ev, give);
             }
         }
-        self.giving.as_ref().map_or(0, |(giving, _)| giving.room())
+        let giving = self.giving.as_ref();
+        giving.map_or(0, |(giving, _)| giving.room(ev.stats().active))
     }
 
     fn open_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>, give: Give) {
         let Some(mailbox) = self.mailboxes.to_slot(give.to.slot()) else {
             return;
         };
-        let opened = Giving::open(give, mailbox, self.version, ev.clock().instant());
+        let (active, now) = (ev.stats().active, ev.clock().instant());
+        let opened = Giving::open(give, active, mailbox, self.version, now);
         let watched = opened.map_err(io::Error::from).and_then(|giving| {
             let token = ev.add_background(giving.descriptor())?;
             Ok((giving, token))
@@ -75,26 +77,19 @@ where
         }
     }
 
-    /// Begins a turn. On a graceful stop, takes back the connections under way, because they can go to
-    /// the successor instead.
-    pub(super) fn check_giving(
-        &mut self,
-        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
-        stop: Option<Stop>,
-    ) {
+    /// Begins a turn of a worker that continues to serve.
+    pub(super) fn check_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, _)) = &mut self.giving else {
             return;
         };
-        match stop {
-            Some(Stop::Fast) => {}
-            Some(_) => self.end_giving(ev),
-            None if giving.begin_turn(ev.clock().instant()) => self.arm_giving(ev),
-            None => self.end_giving(ev),
+        match giving.begin_turn(ev.clock().instant()) {
+            true => self.arm_giving(ev),
+            false => self.end_giving(ev),
         }
     }
 
     /// Takes back what the other worker has not taken.
-    fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
+    pub(super) fn end_giving(&mut self, ev: &mut EventLoop<impl Acceptor<Stream = S>>) {
         let Some((giving, token)) = self.giving.take() else {
             return;
         };

@@ -1,0 +1,58 @@
+//! The connections that wait for the next start of the service.
+
+use std::mem;
+
+use evcore::{Acceptor, EventLoop, Ready, poller};
+use evcore_handover::{Connection, Descriptor};
+use evcore_prefork::Successor;
+
+use super::{Handover, Phase};
+use crate::departure::descriptors;
+use crate::mailbox_ends::MailboxEnds;
+
+impl<S, D, M> Handover<S, M>
+where
+    S: From<D> + Into<D>,
+    D: Descriptor + poller::Source,
+    M: MailboxEnds<Descriptor = D>,
+{
+    /// Puts connections into the mailbox of the next start. If they do not fit, the worker stops as it does
+    /// without a service manager.
+    pub(super) fn deposit(
+        &mut self,
+        ev: &mut EventLoop<impl Acceptor<Stream = S>>,
+        mut leaving: Vec<Connection<D>>,
+    ) {
+        let Phase::Depositing {
+            deposit, stop_by, ..
+        } = &mut self.phase
+        else {
+            return;
+        };
+        if leaving.is_empty() {
+            return;
+        }
+        let (count, stop_by) = (descriptors(&leaving), *stop_by);
+        let put = deposit.put(
+            self.mailboxes.to_successor(Successor::Restart),
+            &mut leaving,
+        );
+        self.moves.handed_over += (count - descriptors(&leaving)) as u64;
+        if let Err(error) = put {
+            self.report(&error);
+            self.close_receivers(ev);
+            self.phase = Phase::Over { stop_by };
+            self.back.extend(leaving);
+        }
+        // If these were the last, the next turn ends the stop.
+        ev.post_next(self.own, Ready::NONE);
+    }
+
+    /// Returns whether connections have come since the last call that may be deposited.
+    pub(super) fn has_more_to_deposit(&mut self) -> bool {
+        match &mut self.phase {
+            Phase::Depositing { has_more, .. } => mem::take(has_more),
+            _ => false,
+        }
+    }
+}
